@@ -300,19 +300,24 @@ impl Fair {
     }
 
     /// Ranks a node by its start plus `beyond`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn rank(&mut self, node: u32, beyond: u64) {
         if self.is_held(node) {
             self.turn(node, true);
         }
         let key = self.nodes[node as usize].start.wrapping_add(beyond);
-        self.keys.set(node, (key & !NODE_MASK) | u64::from(node));
+        self.keys.change(node, (key & !NODE_MASK) | u64::from(node));
     }
 
     /// Ranks a node by this virtual time.
     #[inline(always)]
     pub(crate) fn rank_at(&mut self, node: u32, time: u64) {
         self.keys.set(node, (time & !NODE_MASK) | u64::from(node));
+    }
+
+    /// As [`Self::rank_at`], for a node that is seldom the first.
+    pub(crate) fn rank_late(&mut self, node: u32, time: u64) {
+        self.keys.change(node, (time & !NODE_MASK) | u64::from(node));
     }
 
     /// Converts a number to a virtual time, for orders without weights.
@@ -335,7 +340,7 @@ impl Fair {
         if self.is_held(node) {
             self.turn(node, false);
         }
-        self.keys.set(node, (self.clock.wrapping_add(FAR) & !NODE_MASK) | u64::from(node));
+        self.keys.change(node, (self.clock.wrapping_add(FAR) & !NODE_MASK) | u64::from(node));
     }
 
     /// The node with the smallest key; equal keys go to the lower number.

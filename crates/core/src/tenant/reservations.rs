@@ -105,7 +105,7 @@ impl Reserved {
         let pace = &mut self.paces[node as usize];
         if pace.is_limited() {
             pace.align(clock);
-            self.due.set(node, pace.eligible().0.min(NEVER - 1));
+            self.due.change(node, pace.eligible().0.min(NEVER - 1));
         }
     }
 
@@ -119,7 +119,7 @@ impl Reserved {
     #[inline]
     pub(crate) fn cancel_due(&mut self, node: u32) {
         if self.paces[node as usize].is_limited() {
-            self.due.set(node, NEVER);
+            self.due.change(node, NEVER);
         }
     }
 

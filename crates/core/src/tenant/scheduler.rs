@@ -573,8 +573,15 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
 
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
         let (node, begun) = self.finish(tag);
-        self.settle(now, tag.slot, cost);
+        if self.times.is_some() {
+            self.settle(now, tag.slot, cost);
+        }
         self.order.completed(now, node, begun, cost);
+    }
+
+    fn served(&mut self, now: Nanos, tag: Tag) {
+        let cost = self.ended(now, tag);
+        self.completed(now, tag, cost);
     }
 
     fn refund(&mut self, now: Nanos, tag: Tag) {

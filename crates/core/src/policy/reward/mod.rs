@@ -342,7 +342,7 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.is_active = false;
         if let (Charging::Response(adjusted), 1..) = (&mut self.charging, of.in_flight) {
-            adjusted.served_only.rank_at(node, self.order.fair.start(node));
+            adjusted.served_only.rank_late(node, self.order.fair.start(node));
         }
         self.order.deactivate(node);
         if let Some(floor) = &mut self.floor {
@@ -432,7 +432,7 @@ impl Order for Reward {
         if is_active {
             self.order.fair.rank_at(node, tag);
         } else if in_flight > 0 {
-            adjusted.served_only.rank_at(node, tag);
+            adjusted.served_only.rank_late(node, tag);
         } else {
             adjusted.served_only.deactivate(node);
         }
