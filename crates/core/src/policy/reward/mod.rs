@@ -47,11 +47,12 @@ gets 148.5 a second, B 50, where an even split gives 74.8 each. Of two clients t
 weights differ by at most D + 1 charges each with D in flight (one with `estimator=service`); at equal costs it is as close \
 to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
 c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
-instead of the response time, estimated from the order of completions, so that a queue in the device does not level the \
-clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. It \
-presumes one queue: tiers side by side, of which the fast one overtakes the slow, look like one wide device, the \
-charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); above tiers \
-`response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
+instead of the response time, estimated from the order of completions, so that in a device of one queue, whether it serves \
+one at a time or several, those that wait in it do not level the clients' costs; it charges at dispatch, by the mean so far, \
+so that one client does not fill a deep device. It presumes one queue, and nothing that it can see says whether there is one: \
+tiers side by side, of which the fast one overtakes the slow, look like one wide device. Above those it is no estimate of \
+service times: the charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); \
+there `response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
 device's time at the worst mean cost seen of each client; a new client counts as the worst of all. `floor`: no client \
 is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
 requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
