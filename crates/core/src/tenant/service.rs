@@ -13,7 +13,7 @@
 //!
 //! A device that reorders its queue looks wide, and the estimate becomes the response time, which the paper uses. So does one of
 //! several queues side by side, such as an array of tiers: the fast queue overtakes the slow one, and what waits in
-//! the slow one is taken for being served. From dispatches and completions alone the two cannot be told from a wide device.
+//! the slow one is taken for being served.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -49,7 +49,7 @@ to a fluid server as `sfq`. A client whose requests cost c waits for at most c w
 c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
 instead of the response time, estimated from the order of completions, so that in a device of one queue, whether it serves \
 one at a time or several, those that wait in it do not level the clients' costs; it charges at dispatch, by the mean so far, \
-so that one client does not fill a deep device. It presumes one queue, and nothing that it can see says whether there is one: \
+so that one client does not fill a deep device. It presumes one queue, and does not tell whether there is one: \
 tiers side by side, of which the fast one overtakes the slow, look like one wide device. Above those it is no estimate of \
 service times: the charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); \
 there `response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
