@@ -14,6 +14,11 @@
 //! until the oldest is dispatched. The window thus adds at most 2 (W - 1) times the longest service, plus the time that the
 //! elevator idles, to a wait. For an adaptive window, W is the largest size while the request waits.
 //!
+//! **Shares.** The order sees what is queued in it. If all requests of a tenant have been released, a large window gives its
+//! part away to those who have more queued; that is what a fixed window does, and one as large as the queue has no shares at
+//! all. With an adaptive window the order, if it is one by virtual time, releases nothing for who is too far ahead of a
+//! tenant that has requests in the elevator and no others ([`crate::tenant`]); and such a tenant returns where it was.
+//!
 //! **Idling.** If requests cost the device's time, the time that an elevator idles is charged to the tenant that it idles
 //! for. An elevator that idles for a stream keeps one place of the window free for it. It idles only while the stream has
 //! nothing queued in the order: otherwise the order decides whose request comes, and an elevator that can get no more
@@ -27,8 +32,8 @@ use crate::structure::{Links, List, NONE};
 use crate::tenant::{Explanation, GroupId, Rule, Share, ShareError, TenantControl};
 use crate::window::Window;
 use crate::{
-    CancelError, Direction, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler, Step,
-    StreamId, Tag, Waiting,
+    CancelError, Direction, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler,
+    Step, StreamId, Tag, Waiting,
 };
 
 /// An order of tenants, the upper half of a pair.
@@ -37,10 +42,14 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
     /// direction.
     fn release_freely(&mut self, requests_per_direction: u32);
 
+    /// From now on keeps shares among clients whose requests have all been released, too, if it keeps shares.
+    fn keep_shares(&mut self);
+
     /// Advances to this time.
     fn step_to(&mut self, now: Nanos);
 
-    /// As [`Scheduler::poll`], but the dispatch goes to the elevator.
+    /// As [`Scheduler::poll`], but the dispatch goes to the elevator. The answer is a wait for [`Reason::Ordering`] if the
+    /// elevator must first serve clients who have no other requests.
     fn release(&mut self, now: Nanos) -> Step;
 
     /// A released request goes to the device; of the members of a merged request, the first `leads`.
@@ -51,6 +60,9 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
 
     /// A released request has been served, and costs this part of the time.
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos);
+
+    /// As [`Self::ended`] and [`Self::completed`], for a dispatch of one request.
+    fn served(&mut self, now: Nanos, tag: Tag);
 
     /// A released request is cancelled: its charge is given back.
     fn refund(&mut self, now: Nanos, tag: Tag);
@@ -63,6 +75,10 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
 
     /// Whether a client has room of its own left.
     fn keeps_room(&self, client: StreamId) -> bool;
+
+    /// The number of clients, and that of a stream's client.
+    fn clients(&self) -> u32;
+    fn client(&self, stream: StreamId) -> u32;
 
     /// Whether a client has requests that are not released.
     fn has_queued(&self, client: StreamId) -> bool;
@@ -89,14 +105,32 @@ pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
     fn boxed(&self) -> Box<dyn Lower>;
 }
 
-/// A request that the order has released, by its slot in the order.
+/// A request, by its slot in the order.
 #[derive(Clone, Copy, Debug)]
 struct Released {
-    /// Its tag in the elevator.
+    /// Its tag in the elevator, if it has been released.
     lower: Tag,
+    /// That of its tag in the order.
+    generation: u32,
+    /// Of the dispatch that it leads.
+    members: u32,
     /// The number of dispatches before its release.
     dispatches_before: u64,
 }
+
+impl Released {
+    const NOTHING: Self = Self { lower: NO_TAG, generation: 0, members: 0, dispatches_before: 0 };
+}
+
+/// When a request was submitted, and whether its client had nothing queued in the order then.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: Nanos,
+    was_first: bool,
+}
+
+/// The weight of the newest latency in a client's mean, as a power of two.
+const MEAN_SHIFT: u32 = 4;
 
 /// A tag that names no request.
 const NO_TAG: Tag = Tag { slot: NONE, generation: 0 };
@@ -108,8 +142,10 @@ pub(crate) struct Pair {
     window: Window,
     can_idle: bool,
     released: Box<[Released]>,
-    /// When requests were submitted, by slots of the order; empty unless the window is adaptive.
-    submitted: Box<[Nanos]>,
+    /// By slots of the order; empty unless the window is adaptive, as is the next.
+    arrivals: Box<[Arrival]>,
+    /// The mean latency of each client's last requests.
+    means: Box<[Nanos]>,
     /// Tags in the order, by slots of the elevator.
     upper: Box<[Tag]>,
     /// Requests in the elevator, in the order of release.
@@ -120,17 +156,22 @@ pub(crate) struct Pair {
     requests_per_direction: u32,
     depth: u32,
     in_flight: u32,
+    /// Requests that the elevator has queued.
+    held: u32,
     dispatches: u64,
     /// The stream that the device idles for, and since when.
     idling: Option<(StreamId, Nanos)>,
 }
 
 /// Why the order releases nothing now.
+#[derive(Clone, Copy)]
 enum Held {
     /// The elevator takes no more.
     Blocked,
-    /// What the order answered.
-    ByOrder(Step),
+    /// The order waits for this time and reason.
+    ByOrder(Nanos, Reason),
+    /// The order has nothing.
+    Idle,
 }
 
 impl Pair {
@@ -156,14 +197,19 @@ impl Pair {
     ) -> Self {
         let (slots, lower_slots) = (order.slots(), elevator.slots());
         order.release_freely(limits.requests_per_direction);
+        if window.is_adaptive() {
+            order.keep_shares();
+        }
+        let (arrivals, clients) = if window.is_adaptive() { (slots, order.clients()) } else { (0, 0) };
         let can_idle = elevator.can_idle();
         Self {
             order,
             elevator,
             window,
             can_idle,
-            released: vec![Released { lower: NO_TAG, dispatches_before: 0 }; slots as usize].into_boxed_slice(),
-            submitted: vec![Nanos::ZERO; if window.is_adaptive() { slots as usize } else { 0 }].into_boxed_slice(),
+            released: vec![Released::NOTHING; slots as usize].into_boxed_slice(),
+            arrivals: vec![Arrival { at: Nanos::ZERO, was_first: false }; arrivals as usize].into_boxed_slice(),
+            means: vec![Nanos::ZERO; clients as usize].into_boxed_slice(),
             upper: vec![NO_TAG; lower_slots as usize].into_boxed_slice(),
             waiting: List::EMPTY,
             links: Links::new(slots),
@@ -171,6 +217,7 @@ impl Pair {
             requests_per_direction: limits.requests_per_direction,
             depth: limits.depth,
             in_flight: 0,
+            held: 0,
             dispatches: 0,
             idling: None,
         }
@@ -192,8 +239,8 @@ impl Pair {
 
     /// The elevator's tag of a released request.
     fn lower(&self, tag: Tag) -> Option<Tag> {
-        self.order.request(tag)?;
-        Some(self.released[tag.index()].lower).filter(|lower| *lower != NO_TAG)
+        let of = self.released.get(tag.index())?;
+        (of.generation == tag.generation && of.lower != NO_TAG).then_some(of.lower)
     }
 
     /// The requests of a direction that take room of the queue.
@@ -203,30 +250,40 @@ impl Pair {
 
     /// Whether the elevator, which may hold `most` requests, takes one more.
     fn takes(&self, most: u32) -> bool {
-        let held = self.elevator.queued();
-        if held >= most {
+        if self.held >= most {
             return false;
         }
         let oldest = self.waiting.head();
         oldest == NONE || {
             let passed = self.dispatches - self.released[oldest as usize].dispatches_before;
-            passed + u64::from(held) <= 2 * u64::from(self.window.size() - 1)
+            passed + u64::from(self.held) <= 2 * u64::from(self.window.size() - 1)
         }
     }
 
     /// Releases requests until the elevator holds `most`.
+    #[inline]
     fn release(&mut self, now: Nanos, most: u32) -> Held {
+        if self.held >= most { Held::Blocked } else { self.release_up_to(now, most) }
+    }
+
+    fn release_up_to(&mut self, now: Nanos, most: u32) -> Held {
         while self.takes(most) {
             let dispatch = match self.order.release(now) {
                 Step::Dispatch(dispatch) => dispatch,
-                step => return Held::ByOrder(step),
+                Step::WaitUntil(_, Reason::Ordering) => break,
+                Step::WaitUntil(until, reason) => return Held::ByOrder(until, reason),
+                Step::Idle => return Held::Idle,
             };
-            let Some(&request) = self.order.request(dispatch.tag) else { break };
+            let Dispatch { operation, flags, stream, sector, sectors, .. } = dispatch;
+            let request = Request { operation, flags, stream, sector, sectors };
             let lower = self.elevator.submit(now, request);
             assert!(lower.is_ok(), "an elevator has a place for each request of the order: {lower:?}");
             let lower = lower.unwrap_or(NO_TAG);
             let slot = dispatch.tag.slot;
-            self.released[slot as usize] = Released { lower, dispatches_before: self.dispatches };
+            self.held = self.elevator.queued();
+            let of = &mut self.released[slot as usize];
+            (of.lower, of.dispatches_before) = (lower, self.dispatches);
+
             self.upper[lower.index()] = dispatch.tag;
             self.links.push_back(&mut self.waiting, slot);
             self.unreleased[request.operation.direction() as usize] -= 1;
@@ -236,7 +293,7 @@ impl Pair {
 
     /// Translates the elevator's step for the pair: its dispatch gets the order's tag, and a wait ends when the order's does
     /// if that is sooner.
-    fn answer(&mut self, now: Nanos, step: Step, held: &Held) -> Step {
+    fn answer(&mut self, now: Nanos, step: Step, held: Held) -> Step {
         match (step, held) {
             (Step::Dispatch(mut dispatch), _) => {
                 let leader = self.upper[dispatch.tag.index()];
@@ -244,18 +301,19 @@ impl Pair {
                 while let Some(lower) = next {
                     let tag = self.upper[lower.index()];
                     self.order.begun(now, tag, tag == leader);
+
                     self.links.remove(&mut self.waiting, tag.slot);
                     next = if dispatch.members == 1 { None } else { self.elevator.next_member(lower) };
                 }
+                self.released[leader.index()].members = dispatch.members;
                 self.dispatches += 1;
                 self.in_flight += 1;
+                self.held = self.elevator.queued();
                 dispatch.tag = leader;
                 Step::Dispatch(dispatch)
             }
-            (Step::WaitUntil(time, reason), Held::ByOrder(Step::WaitUntil(until, _))) => {
-                Step::WaitUntil(time.min(*until), reason)
-            }
-            (Step::Idle, Held::ByOrder(step)) => *step,
+            (Step::WaitUntil(time, reason), Held::ByOrder(until, _)) => Step::WaitUntil(time.min(until), reason),
+            (Step::Idle, Held::ByOrder(until, reason)) => Step::WaitUntil(until, reason),
             (Step::Idle, Held::Blocked) if self.order.queued() > 0 => Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull),
             (step, _) => step,
         }
@@ -280,7 +338,41 @@ impl Pair {
             && let Some(request) = self.order.request(tag)
         {
             let latency = self.order.share(request.stream).latency;
-            self.window.completed(now, self.submitted[tag.index()], latency);
+            let Arrival { at, was_first } = self.arrivals[tag.index()];
+            let mean = &mut self.means[self.order.client(request.stream) as usize];
+            mean.0 = mean.0 - (mean.0 >> MEAN_SHIFT) + (now.since(at).0 >> MEAN_SHIFT);
+            let waits_for_own = !was_first && *mean > latency;
+            self.window.completed(now, at, waits_for_own, latency);
+        }
+    }
+
+    /// A member of a dispatch is done, and costs this.
+    fn complete_member(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
+        self.measure(now, tag);
+        self.released[tag.index()].lower = NO_TAG;
+        self.order.completed(now, tag, cost);
+    }
+
+    /// Divides the cost of a dispatch of several among its members, by their sectors.
+    #[inline(never)]
+    fn complete_members(&mut self, now: Nanos, lower: Tag, cost: Nanos) {
+        let members = || core::iter::successors(Some(lower), |&lower| self.elevator.next_member(lower));
+        let order = &self.order;
+        let sectors_of = |tag: Tag| order.request(tag).map_or(0, |request| u64::from(request.sectors));
+        let all: u64 = members().map(|lower| sectors_of(self.upper[lower.index()])).sum();
+        let (mut next, mut sectors, mut charged) = (Some(lower), 0, 0);
+        while let Some(lower) = next {
+            let tag = self.upper[lower.index()];
+            next = self.elevator.next_member(lower);
+            sectors += self.order.request(tag).map_or(0, |request| u64::from(request.sectors));
+            // The parts add up to the whole; none exceeds what is left.
+            let until = if next.is_none() {
+                cost.0
+            } else {
+                (u128::from(cost.0) * u128::from(sectors) / u128::from(all.max(1))) as u64
+            };
+            self.complete_member(now, tag, Nanos(until - charged));
+            charged = until;
         }
     }
 
@@ -295,29 +387,30 @@ impl Pair {
     }
 
     fn decide(&mut self, now: Nanos, ask: impl Fn(&mut dyn Lower) -> Step) -> Step {
-        let held = self.release(now, self.window.size() - 1);
         if self.in_flight >= self.depth {
+            let held = self.release(now, self.window.size() - 1);
             let step = ask(&mut *self.elevator);
-            return self.answer(now, step, &held);
+            return self.answer(now, step, held);
         }
         if self.can_idle {
+            let held = self.release(now, self.window.size() - 1);
             match ask(&mut *self.elevator) {
                 Step::WaitUntil(time, Reason::Anticipating)
                     if self.elevator.idles_for().is_some_and(|stream| !self.order.has_queued(stream)) =>
                 {
-                    return self.answer(now, Step::WaitUntil(time, Reason::Anticipating), &held);
+                    return self.answer(now, Step::WaitUntil(time, Reason::Anticipating), held);
                 }
                 Step::WaitUntil(..) | Step::Idle => {}
-                step @ Step::Dispatch(_) => return self.answer(now, step, &held),
+                step @ Step::Dispatch(_) => return self.answer(now, step, held),
             }
         }
         let held = self.release(now, self.window.size());
         let mut step = ask(&mut *self.elevator);
-        if let (Step::WaitUntil(_, Reason::Anticipating | Reason::Staging), Held::Blocked) = (&step, &held) {
+        if let (Step::WaitUntil(_, Reason::Anticipating | Reason::Staging), Held::Blocked) = (&step, held) {
             self.elevator.stop_idling(now);
             step = ask(&mut *self.elevator);
         }
-        self.answer(now, step, &held)
+        self.answer(now, step, held)
     }
 
     /// What most requests in the elevator wait for.
@@ -335,7 +428,8 @@ impl Clone for Pair {
             order: self.order.boxed(),
             elevator: self.elevator.boxed(),
             released: self.released.clone(),
-            submitted: self.submitted.clone(),
+            arrivals: self.arrivals.clone(),
+            means: self.means.clone(),
             upper: self.upper.clone(),
             links: self.links.clone(),
             ..*self
@@ -349,11 +443,13 @@ impl Scheduler for Pair {
         if self.requests(direction) >= self.requests_per_direction && !self.order.keeps_room(request.stream) {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
+        let was_first = self.window.is_adaptive() && !self.order.has_queued(request.stream);
         let tag = self.order.submit(now, request)?;
         self.unreleased[direction as usize] += 1;
-        self.released[tag.index()].lower = NO_TAG;
+        let of = &mut self.released[tag.index()];
+        (of.lower, of.generation) = (NO_TAG, tag.generation);
         if self.window.is_adaptive() {
-            self.submitted[tag.index()] = now;
+            self.arrivals[tag.index()] = Arrival { at: now, was_first };
         }
         self.release(now, self.window.size() - 1);
         Ok(tag)
@@ -375,25 +471,13 @@ impl Scheduler for Pair {
         let lower = self.lower(tag);
         assert!(lower.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
         let lower = lower.unwrap_or(NO_TAG);
-        let cost = self.order.ended(now, tag);
-        let members = || core::iter::successors(Some(lower), |&lower| self.elevator.next_member(lower));
-        let order = &self.order;
-        let sectors_of = |tag: Tag| order.request(tag).map_or(0, |request| u64::from(request.sectors));
-        let all: u64 = members().map(|lower| sectors_of(self.upper[lower.index()])).sum();
-        let (mut next, mut sectors, mut charged) = (Some(lower), 0, 0);
-        while let Some(lower) = next {
-            let tag = self.upper[lower.index()];
-            next = self.elevator.next_member(lower);
-            sectors += self.order.request(tag).map_or(0, |request| u64::from(request.sectors));
-            // The parts add up to the whole; none exceeds what is left.
-            let until = if next.is_none() {
-                cost.0
-            } else {
-                (u128::from(cost.0) * u128::from(sectors) / u128::from(all.max(1))) as u64
-            };
+        if self.released[tag.index()].members == 1 {
             self.measure(now, tag);
-            self.order.completed(now, tag, Nanos(until - charged));
-            charged = until;
+            self.released[tag.index()].lower = NO_TAG;
+            self.order.served(now, tag);
+        } else {
+            let cost = self.order.ended(now, tag);
+            self.complete_members(now, lower, cost);
         }
         self.elevator.complete(now, lower);
         self.in_flight -= 1;
@@ -407,6 +491,8 @@ impl Scheduler for Pair {
         };
         let request = self.elevator.cancel(now, lower)?;
         self.links.remove(&mut self.waiting, tag.slot);
+        self.held = self.elevator.queued();
+        self.released[tag.index()].lower = NO_TAG;
         self.order.refund(now, tag);
         Ok(request)
     }

@@ -3,7 +3,11 @@
 //! A larger window lets the elevator sort more, and makes requests wait longer. The adaptive window grows by one request
 //! after [`INTERVAL`] requests of tenants with a latency in their shares, if 99 % of them met it; it is halved as soon as
 //! that many can no longer meet it. Only requests that were submitted after the last change count, since others waited under
-//! another window. If no share has a latency, nothing limits the window, and all requests count.
+//! another window. Requests that came when their client had others queued in the order do not count if that client's mean
+//! latency is above its target: it asks for more than its share serves, and a smaller window would only move its wait from the
+//! elevator to the order. If no share has a latency, nothing limits the window, and the requests of all clients count.
+//!
+//! It begins large, because the order keeps the shares at any size ([`crate::pair`]).
 //!
 //! **Bound.** After n counted requests, the window is at most n / [`INTERVAL`] larger than at the start; from a size s, if
 //! all are late, it is one after 3 log2(s) of them.
@@ -17,7 +21,7 @@ const INTERVAL: u32 = 200;
 const LATE_MAX: u32 = INTERVAL / 100;
 
 /// The size at the start, and the largest size of an adaptive window.
-const START: u32 = 16;
+const START: u32 = 64;
 const MAX: u32 = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +62,10 @@ impl Window {
         self.has_targets |= latency != Nanos::NEVER;
     }
 
-    /// Records the completion of a request whose tenant has this latency in its share.
-    pub(crate) fn completed(&mut self, now: Nanos, submitted: Nanos, latency: Nanos) {
-        if submitted < self.changed_at || self.has_targets && latency == Nanos::NEVER {
+    /// Records the completion of a request whose tenant has this latency in its share. `waits_for_own` says whether it waited
+    /// for others of a tenant that asks for more than its share serves.
+    pub(crate) fn completed(&mut self, now: Nanos, submitted: Nanos, waits_for_own: bool, latency: Nanos) {
+        if submitted < self.changed_at || waits_for_own || self.has_targets && latency == Nanos::NEVER {
             return;
         }
         self.done += 1;
@@ -89,7 +94,7 @@ mod tests {
         let mut now = window.changed_at;
         for _ in 0..requests {
             now = now.after(Nanos::from_millis(1));
-            window.completed(now.after(latency(window.size)), now, TARGET);
+            window.completed(now.after(latency(window.size)), now, false, TARGET);
             now = now.max(window.changed_at);
         }
     }
@@ -119,15 +124,28 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_its_own_requests_does_not_count() {
+        let mut window = Window::new(0);
+        window.aim(TARGET);
+        for number in 0..u64::from(2 * INTERVAL) {
+            window.completed(Nanos::from_seconds(number + 1), Nanos::from_seconds(number), true, TARGET);
+        }
+        assert_eq!(window.size(), START);
+        let latency = |_| Nanos::from_seconds(1);
+        run(&mut window, LATE_MAX + 1, latency);
+        assert_eq!(window.size(), START / 2);
+    }
+
+    #[test]
     fn who_has_no_latency_counts_only_where_none_has() {
         let mut window = Window::new(0);
         for number in 0..u64::from(INTERVAL) {
-            window.completed(Nanos(number), Nanos(number), Nanos::NEVER);
+            window.completed(Nanos(number), Nanos(number), false, Nanos::NEVER);
         }
         assert_eq!(window.size(), START + 1);
         window.aim(TARGET);
         for number in 1_000..9_000 {
-            window.completed(Nanos(number), Nanos(number), Nanos::NEVER);
+            window.completed(Nanos(number), Nanos(number), false, Nanos::NEVER);
         }
         assert_eq!(window.size(), START + 1);
         // A fixed window does not adapt.

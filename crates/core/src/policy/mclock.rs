@@ -7,7 +7,7 @@
 
 use super::{Row, Settings};
 use crate::Nanos;
-use crate::tenant::{CLIENTS, COST, GROUPS, Head, LEAD, Order, Reserved, Rule, RuleState, Share, Size};
+use crate::tenant::{CLIENTS, COST, Fair, GROUPS, Head, LEAD, Order, Reserved, Rule, RuleState, Share, Size};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "mclock",
@@ -108,6 +108,14 @@ impl Order for Mclock {
 
     fn behind(&self) -> Nanos {
         self.0.behind()
+    }
+
+    fn fair(&mut self) -> Option<&mut Fair> {
+        Some(&mut self.0.fair)
+    }
+
+    fn is_ahead(&self, now: Nanos, node: u32) -> bool {
+        self.0.is_ahead(now, node)
     }
 
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {

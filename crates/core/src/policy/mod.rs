@@ -109,9 +109,12 @@ tenant, and counts against its limit and its reservation, when it is released; i
 given back. Of merged requests each counts for its own tenant, and the time in the device is divided among them by their \
 sectors. What is released goes to the device after at most 2 x (window - 1) other dispatches, whatever the elevator does, so \
 the window adds at most that many times the longest service to a wait, and the time that the elevator idles. An adaptive \
-window begins at 16, grows by one after 200 requests of tenants whose shares have a latency if 99 % of them had it, and is \
-halved as soon as more than two of them are late; requests that came before the last change do not count. Where no share has \
-a latency it grows without regard to any. An elevator \
+window begins at 64, grows by one after 200 requests of tenants whose shares have a latency if 99 % of them had it, and is \
+halved as soon as more than two of them are late; requests that came before the last change do not count, nor, of a tenant \
+whose mean latency is above its target, those that came when it had others queued above: it asks for more than its share. Where no share has a latency it grows without regard to any. With an adaptive window a tenant \
+whose requests are all in the elevator keeps its share (sfq, wfq, mclock, parda and reward): nothing is released for one that \
+is ahead of it by more than 16 mean charges, so that no size of the window takes shares away. With a fixed window larger than \
+what a tenant has outstanding, others get its part. An elevator \
 that idles for a stream keeps a place of the window free for it, and idles only while the stream has nothing queued above; \
 one that can get nothing more neither idles nor gathers. The wait before the release has the order's reason, the wait after \
 it the elevator's.",

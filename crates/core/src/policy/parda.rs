@@ -152,6 +152,14 @@ impl Order for Parda {
         depth.min((self.window / THOUSAND) as u32) // at most the depth
     }
 
+    fn fair(&mut self) -> Option<&mut Fair> {
+        Some(&mut self.fair)
+    }
+
+    fn is_ahead(&self, _now: Nanos, node: u32) -> bool {
+        self.fair.is_ahead(node)
+    }
+
     fn explain(&self, _now: Nanos, node: u32, first: u32) -> RuleState {
         self.fair.explain(Rule::VirtualStart, node, first)
     }

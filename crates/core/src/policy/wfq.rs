@@ -140,6 +140,14 @@ impl Order for Wfq {
         self.depth.min(depth)
     }
 
+    fn fair(&mut self) -> Option<&mut Fair> {
+        Some(&mut self.fair)
+    }
+
+    fn is_ahead(&self, _now: Nanos, node: u32) -> bool {
+        self.fair.is_ahead(node)
+    }
+
     fn explain(&self, _now: Nanos, node: u32, first: u32) -> RuleState {
         let rule = if self.form == Form::Start { Rule::VirtualStart } else { Rule::VirtualFinish };
         self.fair.explain(rule, node, first)

@@ -66,6 +66,22 @@ impl Tournament {
         self.min = key;
     }
 
+    /// As [`Self::set`], but stops where nothing changes: for a key that is seldom the smallest, before or after.
+    pub(crate) fn change(&mut self, place: u32, mut key: u64) {
+        let mut node = (self.base + place) as usize;
+        while node > 1 {
+            let at = node & 3;
+            node >>= FOURS;
+            let four = &mut self.fours[node];
+            if four[at] == key {
+                return;
+            }
+            four[at] = key;
+            key = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
+        }
+        self.min = key;
+    }
+
     /// Gives this key, which must not be the smallest, to positions that exist only because nodes come in fours: at most
     /// three a round.
     pub(crate) fn pad(&mut self, key: u64) {
@@ -108,7 +124,11 @@ mod tests {
             let mut model = vec![1u64 << 62; places as usize];
             for (place, ahead) in steps {
                 let place = place % places;
-                tournament.set(place, origin.wrapping_add(ahead));
+                if ahead % 2 == 0 {
+                    tournament.set(place, origin.wrapping_add(ahead));
+                } else {
+                    tournament.change(place, origin.wrapping_add(ahead));
+                }
                 model[place as usize] = ahead;
                 let min = model.iter().copied().min().unwrap();
                 prop_assert_eq!(tournament.min().wrapping_sub(origin), min);

@@ -33,6 +33,13 @@ const FAR: u64 = 1 << 62;
 /// A key further ahead than this belongs to an inactive node.
 const NEAR: u64 = 1 << 60;
 
+/// The weight of the newest charge in the mean, as a power of two.
+const CHARGE_SHIFT: u32 = 7;
+
+/// How far a node may be ahead of a hidden one, in mean charges: the elevator serves so much in a row. Less costs a disk
+/// throughput, more the shares of a second (`experiments/pairs`).
+const LEAD: u64 = 16;
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
     start: u64,
@@ -61,6 +68,39 @@ pub(crate) struct Fair {
     hand: u32,
     /// How far the last charge moved a start.
     moved: u64,
+    /// What a pair has released and not dispatched, if its window adapts.
+    held: Option<Box<Held>>,
+}
+
+/// What an adaptive pair has released into its elevator: a node whose requests are all there is *hidden*. It asks, and the
+/// order, in which it is not active, must not give its part away.
+#[derive(Clone, Debug)]
+struct Held {
+    /// Requests released and not dispatched, by node.
+    counts: Box<[u32]>,
+    /// The starts of hidden nodes.
+    hidden: Tournament,
+    /// The mean charge of a release.
+    charge: u64,
+}
+
+impl Held {
+    fn new(nodes: u32) -> Self {
+        Self { counts: vec![0; nodes as usize].into_boxed_slice(), hidden: Tournament::new(nodes, FAR), charge: 0 }
+    }
+
+    /// How far a node may be ahead of a hidden one.
+    const fn lead(&self) -> u64 {
+        self.charge * LEAD
+    }
+
+    fn hide(&mut self, node: u32, start: u64) {
+        self.hidden.set(node, start);
+    }
+
+    fn show(&mut self, node: u32, clock: u64) {
+        self.hidden.set(node, clock.wrapping_add(FAR));
+    }
 }
 
 /// The later of two points on the circle.
@@ -84,6 +124,62 @@ impl Fair {
             rebased: 0,
             hand: 0,
             moved: 0,
+            held: None,
+        }
+    }
+
+    /// From now on counts what is released and not dispatched, for [`Self::is_ahead`].
+    pub(crate) fn count_released(&mut self) {
+        self.held = Some(Box::new(Held::new(self.nodes.len() as u32))); // made from a u32
+    }
+
+    /// A request of a node has been released, and charged.
+    pub(crate) fn released(&mut self, node: u32) {
+        let is_hidden = !self.is_near(self.keys.key(node));
+        let start = self.nodes[node as usize].start;
+        if let Some(held) = &mut self.held {
+            held.charge = held.charge - (held.charge >> CHARGE_SHIFT) + (self.moved >> CHARGE_SHIFT);
+            held.counts[node as usize] += 1;
+            if is_hidden {
+                held.hide(node, start);
+            }
+        }
+    }
+
+    /// A released request has been dispatched, or cancelled.
+    pub(crate) fn passed_on(&mut self, node: u32) {
+        let clock = self.clock;
+        if let Some(held) = &mut self.held {
+            held.counts[node as usize] -= 1;
+            if held.counts[node as usize] == 0 {
+                held.show(node, clock);
+            }
+        }
+    }
+
+    /// Whether a node's start is too far after that of a node that has released requests, and no others.
+    pub(crate) fn is_ahead(&self, node: u32) -> bool {
+        self.held.as_ref().is_some_and(|held| {
+            let first = held.hidden.min();
+            let lead = self.nodes[node as usize].start.wrapping_sub(first);
+            self.is_near(first) && lead < NEAR && lead > held.lead()
+        })
+    }
+
+    /// Whether a node has released requests.
+    #[inline]
+    fn is_held(&self, node: u32) -> bool {
+        self.held.as_ref().is_some_and(|held| held.counts[node as usize] > 0)
+    }
+
+    /// A node that has released requests becomes active, or inactive.
+    #[cold]
+    fn turn(&mut self, node: u32, is_active: bool) {
+        let (start, clock) = (self.nodes[node as usize].start, self.clock);
+        match &mut self.held {
+            Some(held) if is_active => held.show(node, clock),
+            Some(held) => held.hide(node, start),
+            None => {}
         }
     }
 
@@ -152,6 +248,8 @@ impl Fair {
         let key = self.keys.key(node);
         if self.is_near(key) {
             self.rank_at(node, key.wrapping_sub(moved));
+        } else if self.is_held(node) {
+            self.turn(node, false);
         }
     }
 
@@ -188,6 +286,9 @@ impl Fair {
     /// Makes a node active.
     #[inline]
     pub(crate) fn resume(&mut self, node: u32) {
+        if self.is_held(node) {
+            return;
+        }
         let node = &mut self.nodes[node as usize];
         node.start = later(node.start, self.clock);
     }
@@ -199,16 +300,24 @@ impl Fair {
     }
 
     /// Ranks a node by its start plus `beyond`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn rank(&mut self, node: u32, beyond: u64) {
+        if self.is_held(node) {
+            self.turn(node, true);
+        }
         let key = self.nodes[node as usize].start.wrapping_add(beyond);
-        self.keys.set(node, (key & !NODE_MASK) | u64::from(node));
+        self.keys.change(node, (key & !NODE_MASK) | u64::from(node));
     }
 
     /// Ranks a node by this virtual time.
     #[inline(always)]
     pub(crate) fn rank_at(&mut self, node: u32, time: u64) {
         self.keys.set(node, (time & !NODE_MASK) | u64::from(node));
+    }
+
+    /// As [`Self::rank_at`], for a node that is seldom the first.
+    pub(crate) fn rank_late(&mut self, node: u32, time: u64) {
+        self.keys.change(node, (time & !NODE_MASK) | u64::from(node));
     }
 
     /// Converts a number to a virtual time, for orders without weights.
@@ -228,7 +337,10 @@ impl Fair {
 
     #[inline]
     pub(crate) fn deactivate(&mut self, node: u32) {
-        self.keys.set(node, (self.clock.wrapping_add(FAR) & !NODE_MASK) | u64::from(node));
+        if self.is_held(node) {
+            self.turn(node, false);
+        }
+        self.keys.change(node, (self.clock.wrapping_add(FAR) & !NODE_MASK) | u64::from(node));
     }
 
     /// The node with the smallest key; equal keys go to the lower number.
@@ -270,9 +382,18 @@ impl Fair {
     fn rebase_next(&mut self) {
         let node = self.hand;
         self.hand = node + 1;
+        let far = self.clock.wrapping_add(FAR);
+        if let Some(held) = &mut self.held
+            && held.hidden.key(node).wrapping_sub(self.clock).wrapping_add(NEAR) >= 2 * NEAR
+        {
+            held.hidden.set(node, far);
+        }
         if self.hand == self.nodes.len() as u32 {
             self.hand = 0;
-            self.keys.pad(self.clock.wrapping_add(FAR));
+            self.keys.pad(far);
+            if let Some(held) = &mut self.held {
+                held.hidden.pad(far);
+            }
         }
         let ahead = self.keys.key(node).wrapping_sub(self.clock);
         if (NEAR..FAR).contains(&ahead) {

@@ -1,6 +1,6 @@
 //! An order of clients: the part of a tenant policy that decides whose request is next.
 
-use super::{Rule, Share, ShareError};
+use super::{Fair, Rule, Share, ShareError};
 use crate::Nanos;
 
 /// The sizes of the tables that an order allocates.
@@ -109,6 +109,16 @@ pub(crate) trait Order {
     /// The most requests in flight, at most the device's queue depth.
     fn window(&self, depth: u32) -> u32 {
         depth
+    }
+
+    /// The virtual time by which it ranks nodes, if it does so by weight.
+    fn fair(&mut self) -> Option<&mut Fair> {
+        None
+    }
+
+    /// Whether a node, which is next, is too far ahead of one whose requests are all in the elevator ([`Fair::is_ahead`]).
+    fn is_ahead(&self, _now: Nanos, _node: u32) -> bool {
+        false
     }
 
     /// The time by which reservations have fallen behind.

@@ -105,7 +105,7 @@ impl Reserved {
         let pace = &mut self.paces[node as usize];
         if pace.is_limited() {
             pace.align(clock);
-            self.due.set(node, pace.eligible().0.min(NEVER - 1));
+            self.due.change(node, pace.eligible().0.min(NEVER - 1));
         }
     }
 
@@ -119,7 +119,7 @@ impl Reserved {
     #[inline]
     pub(crate) fn cancel_due(&mut self, node: u32) {
         if self.paces[node as usize].is_limited() {
-            self.due.set(node, NEVER);
+            self.due.change(node, NEVER);
         }
     }
 
@@ -188,6 +188,11 @@ impl Reserved {
     #[inline]
     pub(crate) fn peek(&self, now: Nanos) -> Option<u32> {
         self.first_due(now).or_else(|| self.fair.first())
+    }
+
+    /// Whether a node, which is next by weight, is too far ahead of one whose requests are all in the elevator.
+    pub(crate) fn is_ahead(&self, now: Nanos, node: u32) -> bool {
+        self.fair.is_ahead(node) && self.first_due(now).is_none()
     }
 
     /// Counts the dispatch of a node that was due against its reservation.

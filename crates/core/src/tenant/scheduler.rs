@@ -87,6 +87,8 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
+    /// Whether an adaptive pair releases its requests, and the order keeps shares among what is released, too.
+    keeps_shares: bool,
     /// Requests, of either direction, that each client has room for even if the others have taken the rest.
     kept: u32,
     by_direction: [u32; 2],
@@ -133,6 +135,7 @@ impl<P: Order> TenantScheduler<P> {
             reserved_per_second: 0,
             capacity_per_second: 0,
             limits,
+            keeps_shares: false,
             kept,
             by_direction: [0; 2],
             queued: 0,
@@ -488,6 +491,20 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
+    /// Whether nothing more may be released until the elevator has served those who have nothing else.
+    fn is_ahead(&mut self, now: Nanos) -> bool {
+        if self.eligible_at.min() <= now.0 {
+            self.unthrottle_due(now);
+        }
+        self.order.peek(now).is_some_and(|node| self.order.is_ahead(now, node))
+    }
+
+    /// A released request is no longer in the elevator.
+    fn pass_on(&mut self, slot: u32) {
+        let node = self.requests.entry(slot).node();
+        self.order.fair().into_iter().for_each(|fair| fair.passed_on(node));
+    }
+
     /// Gives back what the dispatch of a request took from the limit of a node.
     fn give_back(&mut self, node: u32, load: Load, is_throttled: bool) {
         self.node_limits[node as usize].give(load);
@@ -511,21 +528,38 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
         self.kept = self.kept.min(requests_per_direction);
     }
 
+    fn keep_shares(&mut self) {
+        if let Some(fair) = self.order.fair() {
+            fair.count_released();
+            self.keeps_shares = true;
+        }
+    }
+
     fn step_to(&mut self, now: Nanos) {
         Self::step_to(self, now);
     }
 
     fn release(&mut self, now: Nanos) -> Step {
         self.step_to(now);
+        if self.keeps_shares && self.is_ahead(now) {
+            return Step::WaitUntil(Nanos::NEVER, Reason::Ordering);
+        }
         let step = self.take(now);
         if let Step::Dispatch(dispatch) = &step {
             self.requests.charged(dispatch.tag.slot, self.order.receipt());
+            if self.keeps_shares {
+                let node = self.requests.entry(dispatch.tag.slot).node();
+                self.order.fair().into_iter().for_each(|fair| fair.released(node));
+            }
         }
         step
     }
 
     fn begun(&mut self, now: Nanos, tag: Tag, leads: bool) {
         self.requests.begun(now, tag.slot);
+        if self.keeps_shares {
+            self.pass_on(tag.slot);
+        }
         if leads {
             self.device_has(now, tag.slot);
         }
@@ -539,8 +573,15 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
 
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
         let (node, begun) = self.finish(tag);
-        self.settle(now, tag.slot, cost);
+        if self.times.is_some() {
+            self.settle(now, tag.slot, cost);
+        }
         self.order.completed(now, node, begun, cost);
+    }
+
+    fn served(&mut self, now: Nanos, tag: Tag) {
+        let cost = self.ended(now, tag);
+        self.completed(now, tag, cost);
     }
 
     fn refund(&mut self, now: Nanos, tag: Tag) {
@@ -556,6 +597,9 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
             self.group_head_changed(now, group, before);
         }
         self.order.refund(node, entry.cost(), entry.sequence);
+        if self.keeps_shares {
+            self.pass_on(tag.slot);
+        }
     }
 
     fn request(&self, tag: Tag) -> Option<&Request> {
@@ -568,6 +612,14 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
             let units = times.charge(client, span);
             self.correct(now, client, self.node(client), units.cast_signed(), None);
         }
+    }
+
+    fn clients(&self) -> u32 {
+        self.client_count()
+    }
+
+    fn client(&self, stream: StreamId) -> u32 {
+        self.known_client(stream)
     }
 
     fn has_queued(&self, stream: StreamId) -> bool {

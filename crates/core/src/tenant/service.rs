@@ -11,7 +11,9 @@
 //! times differ at all, a device that serves k at a time shows it, because requests overtake one another. If they do not
 //! differ, the width does not matter, as all requests are charged alike.
 //!
-//! A device that reorders its queue looks wide, and the estimate becomes the response time, which the paper uses.
+//! A device that reorders its queue looks wide, and the estimate becomes the response time, which the paper uses. So does one of
+//! several queues side by side, such as an array of tiers: the fast queue overtakes the slow one, and what waits in
+//! the slow one is taken for being served.
 
 use alloc::boxed::Box;
 use alloc::vec;

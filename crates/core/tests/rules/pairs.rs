@@ -240,7 +240,7 @@ proptest! {
     /// Every wait is counted, a request leaves once, and what is cancelled comes back as it was.
     #[test]
     fn a_pair_keeps_the_contract_at_every_window(
-        calls in calls(), depth in 1u32..4, window in 2u64..9, order in 0usize..32, elevator in 0usize..32, cost in 0u64..3,
+        calls in calls(), depth in 1u32..4, window in 0u64..9, order in 0usize..32, elevator in 0usize..32, cost in 0u64..3,
     ) {
         let (orders, elevators): (Vec<_>, Vec<_>) = (orders().collect(), elevators().collect());
         let (order, elevator) = (orders[order % orders.len()], elevators[elevator % elevators.len()]);
@@ -363,6 +363,50 @@ fn shares_hold_within_what_the_window_adds() {
             let allowed = 2 * (3 + if upper == "drr" { 3 } else { 1 }) + (3 + 1) * (window as i64 - 1);
             assert!(lead.1 - lead.0 <= allowed, "{upper}+{lower}:{window}: {lead:?} of {allowed}");
             assert!(served[2] > 1000, "{served:?}");
+        }
+    }
+}
+
+/// Clients of equal weight with as many outstanding as the adaptive window holds, above elevators that like one best.
+#[test]
+fn an_adaptive_window_takes_no_shares_away_whatever_the_elevator_prefers() {
+    for upper in ["sfq", "wfq", "mclock", "parda", "reward"] {
+        for lower in ["clook", "sptf", "deadline", "bid-hdd", "anticipatory"] {
+            let mut policy = pair(upper, lower, 0, limits(1));
+            weights(&mut policy, &[2, 2, 1]);
+            let (mut now, mut random, mut outstanding) = (Nanos::ZERO, Random(3), [0u32; 3]);
+            let (mut of_tag, mut head, mut next) = (BTreeMap::new(), 0u64, 0u64);
+            let mut served = [0f64; 3];
+            for step in 0..20_000 {
+                for (client, outstanding) in outstanding.iter_mut().enumerate() {
+                    while *outstanding < 16 {
+                        // The first reads on and on, the others anywhere.
+                        let sector = if client == 0 { next % 100_000 } else { random.below(10_000_000) };
+                        next += u64::from(client == 0);
+                        // Nothing is adjacent, so that nothing merges.
+                        let request = read(client as u32, sector * 16);
+                        of_tag.insert(policy.submit(now, request).unwrap().index(), client);
+                        *outstanding += 1;
+                    }
+                }
+                match policy.poll_weighed(now, &|request| request.sector.abs_diff(head)) {
+                    Step::Dispatch(dispatch) => {
+                        let client = of_tag[&dispatch.tag.index()];
+                        head = dispatch.sector + 8;
+                        now = now.after(Nanos(MILLI));
+                        policy.complete(now, dispatch.tag);
+                        outstanding[client] -= 1;
+                        served[client] += f64::from(step > 1_000);
+                    }
+                    Step::WaitUntil(time, _) => {
+                        assert!(time < Nanos::NEVER, "{upper}+{lower} waits for nothing");
+                        now = time;
+                    }
+                    Step::Idle => unreachable!("three ask always"),
+                }
+            }
+            assert!(near(served[0], served[1], 0.05), "{upper}+{lower}: {served:?}");
+            assert!(near(served[1], 2.0 * served[2], 0.05), "{upper}+{lower}: {served:?}");
         }
     }
 }

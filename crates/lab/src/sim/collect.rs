@@ -99,6 +99,8 @@ struct ClassCounters {
     latency: Latencies,
     step_latency: Latencies,
     step_sum_nanos: u64,
+    /// Time in the device in the current step, and in the next.
+    device_nanos: [u64; 2],
 }
 
 impl ClassCounters {
@@ -109,6 +111,7 @@ impl ClassCounters {
             latency: Latencies::default(),
             step_latency: Latencies::default(),
             step_sum_nanos: 0,
+            device_nanos: [0; 2],
         }
     }
 
@@ -121,12 +124,14 @@ impl ClassCounters {
             p50_nanos: latency.quantile(0.5),
             p99_nanos: latency.quantile(0.99),
             p999_nanos: latency.quantile(0.999),
+            device_nanos: self.device_nanos[0],
         });
         if is_measured {
             self.latency.add(latency);
         }
         latency.clear();
         self.step_sum_nanos = 0;
+        self.device_nanos = [self.device_nanos[1], 0];
     }
 
     fn into_outcome(self) -> ClassOutcome {
@@ -390,6 +395,13 @@ impl Collector {
     pub(super) fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
         let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
         self.served_by_tier(now, dispatch, service);
+        if self.window.has_steps() {
+            self.end_steps(now);
+            let later = finish.since(self.step_end.max(now)).0;
+            let of = &mut self.class(dispatch.stream).device_nanos;
+            of[0] = of[0].saturating_add(finish.since(now).0 - later);
+            of[1] = of[1].saturating_add(later);
+        }
         if now < self.window.from {
             return;
         }

@@ -230,6 +230,9 @@ pub struct Step {
     pub p99_nanos: u64,
     /// 999 of 1000 took no longer.
     pub p999_nanos: u64,
+    /// Time in the device, dispatch to completion, that lies in the step, added over all dispatches; what lies beyond the
+    /// next step counts in that.
+    pub device_nanos: u64,
 }
 
 /// One tier of a device.

@@ -223,6 +223,22 @@ fn a_class_is_served_by_its_priority_and_a_phase_changes_it() {
 }
 
 #[test]
+fn the_time_in_the_device_of_each_step_is_the_step_where_one_request_follows_another() {
+    for scheduler in ["noop", "sfq", "reward+deadline"] {
+        let text = format!(
+            "duration = \"2s\"\ninterval = \"250ms\"\nschedulers = [\"{scheduler}\"]\ndepth = 1\n[device.null]\n\
+             capacity = \"1GB\"\nservice = \"1700us\"\n[[class]]\nname = \"a\"\nbacklog = 8\n[[class]]\nname = \"b\"\nbacklog = 2\n"
+        );
+        let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
+        let classes = &report.summaries[0].cells[0].classes;
+        assert_eq!(classes[0].steps.len(), 8);
+        for (one, other) in classes[0].steps.iter().zip(&classes[1].steps) {
+            assert_eq!(one.device_nanos + other.device_nanos, 250_000_000, "{scheduler}");
+        }
+    }
+}
+
+#[test]
 fn an_expectation_that_is_not_met_says_by_how_much() {
     let text = busy("wfq")
         + "[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nat_least = 1000000\n[[expect]]\nclass = \"closed\"\nmetric = \

@@ -47,11 +47,12 @@ gets 148.5 a second, B 50, where an even split gives 74.8 each. Of two clients t
 weights differ by at most D + 1 charges each with D in flight (one with `estimator=service`); at equal costs it is as close \
 to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
 c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
-instead of the response time, estimated from the order of completions, so that a queue in the device does not level the \
-clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. It \
-presumes one queue: tiers side by side, of which the fast one overtakes the slow, look like one wide device, the \
-charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); above tiers \
-`response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
+instead of the response time, estimated from the order of completions, so that in a device of one queue, whether it serves \
+one at a time or several, those that wait in it do not level the clients' costs; it charges at dispatch, by the mean so far, \
+so that one client does not fill a deep device. It presumes one queue, and does not tell whether there is one: \
+tiers side by side, of which the fast one overtakes the slow, look like one wide device. Above those it is no estimate of \
+service times: the charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); \
+there `response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
 device's time at the worst mean cost seen of each client; a new client counts as the worst of all. `floor`: no client \
 is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
 requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
@@ -118,6 +119,9 @@ struct Node {
     worst_nanos: u64,
     /// Whether `worst_nanos` is its own.
     is_known: bool,
+    /// Requests in flight that were charged before any cost of the node was known, and what they were charged.
+    guesses: u32,
+    guessed_nanos: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -149,7 +153,15 @@ impl Reward {
             1 => Charging::Service(Service::new(size.slots)),
             _ => Charging::Ahead,
         };
-        let node = Node { in_flight: 0, is_active: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
+        let node = Node {
+            in_flight: 0,
+            is_active: false,
+            reservation_per_second: 0,
+            worst_nanos: 0,
+            is_known: false,
+            guesses: 0,
+            guessed_nanos: 0,
+        };
         Self {
             order: Reserved::new(size.nodes),
             counts_dispatches: floor > 0 || !matches!(charging, Charging::Response(_)),
@@ -218,14 +230,46 @@ impl Reward {
         }
     }
 
+    /// What the first requests of a node are charged until one has completed: the mean charge of all.
+    #[cold]
+    fn guess(&mut self, node: u32) -> u64 {
+        let guess = (self.mean_charge >> MEAN_SHIFT).max(1);
+        let of = &mut self.nodes[node as usize];
+        of.guesses += 1;
+        of.guessed_nanos += guess;
+        guess
+    }
+
+    /// A request in flight that was charged by a guess is no longer; returns the guess.
+    #[cold]
+    fn take_guess(&mut self, node: u32) -> u64 {
+        let of = &mut self.nodes[node as usize];
+        let guess = of.guessed_nanos / u64::from(of.guesses.max(1));
+        of.guesses -= 1;
+        of.guessed_nanos -= guess;
+        guess
+    }
+
+    /// Charges a node the mean cost of its requests instead of a guess. Otherwise the first request of each client would be
+    /// all but free, since at the start nothing is known to guess from.
+    #[cold]
+    fn settle(&mut self, node: u32, mean: u64) {
+        let (guess, charge) = (self.take_guess(node), self.charge(mean));
+        let fair = &mut self.order.fair;
+        let too_much = fair.span_of_nanos(node, guess).wrapping_sub(fair.span_of_nanos(node, charge));
+        fair.refund(node, too_much);
+    }
+
     /// Charges a request at dispatch, by the node's mean cost so far.
     #[inline(always)]
     fn charge_ahead(&mut self, node: u32, has_next: bool) {
         if !self.order.is_due {
             self.order.fair.advance(self.order.fair.start(node));
         }
-        let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
-        let charge = self.charge(cost);
+        let charge = match self.means.mean(node) {
+            Some(mean) => self.charge(mean),
+            None => self.guess(node),
+        };
         let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
         let tag = self.pay(node, charge, is_reserved);
         if has_next {
@@ -277,7 +321,8 @@ impl Order for Reward {
     fn forget(&mut self, node: u32) {
         self.order.fair.forget(node);
         self.means.forget(node);
-        self.nodes[node as usize].is_known = false;
+        let of = &mut self.nodes[node as usize];
+        (of.is_known, of.guesses, of.guessed_nanos) = (false, 0, 0);
     }
 
     fn activate(&mut self, now: Nanos, node: u32, _head: &Head) {
@@ -298,7 +343,7 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.is_active = false;
         if let (Charging::Response(adjusted), 1..) = (&mut self.charging, of.in_flight) {
-            adjusted.served_only.rank_at(node, self.order.fair.start(node));
+            adjusted.served_only.rank_late(node, self.order.fair.start(node));
         }
         self.order.deactivate(node);
         if let Some(floor) = &mut self.floor {
@@ -346,6 +391,9 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.in_flight -= 1;
         let is_over = of.in_flight == 0 && !of.is_active;
+        if of.guesses > of.in_flight {
+            self.take_guess(node);
+        }
         if let (true, Charging::Response(adjusted)) = (is_over, &mut self.charging) {
             adjusted.served_only.deactivate(node);
         }
@@ -371,9 +419,12 @@ impl Order for Reward {
     fn completed(&mut self, now: Nanos, node: u32, _begun: Nanos, cost: Nanos) {
         let of = &mut self.nodes[node as usize];
         of.in_flight -= 1;
-        let Node { in_flight, is_active, reservation_per_second, .. } = *of;
+        let Node { in_flight, is_active, reservation_per_second, guesses, .. } = *of;
         let mean = self.learn(node, cost.0);
         if !matches!(self.charging, Charging::Response(_)) {
+            if guesses > 0 {
+                self.settle(node, mean);
+            }
             return;
         }
         let charge = self.charge(mean);
@@ -382,7 +433,7 @@ impl Order for Reward {
         if is_active {
             self.order.fair.rank_at(node, tag);
         } else if in_flight > 0 {
-            adjusted.served_only.rank_at(node, tag);
+            adjusted.served_only.rank_late(node, tag);
         } else {
             adjusted.served_only.deactivate(node);
         }
@@ -398,6 +449,14 @@ impl Order for Reward {
 
     fn behind(&self) -> Nanos {
         self.order.behind()
+    }
+
+    fn fair(&mut self) -> Option<&mut Fair> {
+        Some(&mut self.order.fair)
+    }
+
+    fn is_ahead(&self, now: Nanos, node: u32) -> bool {
+        self.floor.as_ref().is_none_or(|floor| floor.first().is_none()) && self.order.is_ahead(now, node)
     }
 
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {

@@ -174,6 +174,28 @@ proptest! {
     }
 }
 
+/// What each of the clients asks for, unit by unit.
+const FIRST_REQUESTS: &str = "\
+00000 00000 00300 00200 00100 00120 01010 03000 00000 30000 30010 00001 00103 00000 00000 00000 00000 00010 \
+10303 00000 00101 00000 00010 03100 10100 03000 03300 10010 00000 00000 00000 11001 00011 10120 30000 00000 \
+00100 00000 00101 01001 00130 00000 11000 10000 20000 00000 21200 00000 00300 00030 01001 01000 00000 00300 \
+03020 00000 03010 00001 00000 00010 00000 00000 00000 02000 21002 00100 00020 10000 03000 12010";
+
+/// With the service times of nothing known, each client's first request was all but free, and this took one client 1.24 times as
+/// far behind as it may be.
+#[test]
+fn first_requests_put_nobody_further_behind_than_others_do() {
+    let shares = [8, 1, 4, 2, 5];
+    let digits = |unit: &str| unit.chars().filter_map(|digit| digit.to_digit(10)).collect();
+    let asked: Vec<Vec<u32>> = FIRST_REQUESTS.split_whitespace().map(digits).collect();
+    for estimator in [0, 1, 2] {
+        let mut policy = build("reward", &[("estimator", estimator)], limits(1));
+        weights(&mut policy, &shares);
+        let worst = worst(&mut policy, &shares, &asked, |client| allowed("reward", &shares, client));
+        assert!(worst <= 1.0, "estimator {estimator}: {worst:.2} times what is allowed");
+    }
+}
+
 #[test]
 fn weights_hold_at_any_depth() {
     for (name, parameters) in

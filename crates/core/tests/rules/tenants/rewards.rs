@@ -1,9 +1,9 @@
 //! Reward beyond the paper: an estimator that queues do not level, reservations, admission, a floor.
 
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Scheduler, Step, StreamId};
 
-use crate::tenants::world::{MILLI, Random, SECOND, Work, World, build, control, limits, near, weights};
+use crate::tenants::world::{MILLI, Random, SECOND, Work, World, build, control, limits, near, request, weights};
 
 const READ: u64 = 200_000;
 const WRITE: u64 = 600_000;
@@ -159,4 +159,49 @@ fn a_reservation_is_refused_that_does_not_fit_at_the_worst_cost_seen() {
     control(&mut world.policy).configure(now, StreamId(2), ask(780)).expect("780 ms are left");
     let rates = world.rates_until(13 * SECOND);
     assert!(rates[0] >= 19.9 && rates[1] >= 19.9 && rates[2] >= 779.0, "{rates:?}");
+}
+
+/// Requests a second of two clients with a hundred outstanding each, above the two tiers of the paper's Table 2: a fast one, which
+/// serves client 0 and a part of client 1, beside a slow one.
+fn above_tiers(estimator: u64, depth: u32, hit_percent: u64) -> [f64; 2] {
+    let mut policy = build("reward", &[("estimator", estimator), ("window", 50)], limits(depth));
+    weights(&mut policy, &[1, 1]);
+    let mut random = Random(5);
+    let (mut now, mut free_at, mut done) = (Nanos::ZERO, [0u64; 2], [0u64; 2]);
+    let mut flight = std::collections::BTreeSet::new();
+    let mut tags = std::collections::HashMap::new();
+    let (warm_up, end) = (20 * SECOND, 80 * SECOND);
+    for client in [0, 1] {
+        for _ in 0..100 {
+            policy.submit(now, request(client)).unwrap();
+        }
+    }
+    while now.0 < end {
+        while let Step::Dispatch(dispatch) = policy.poll(now) {
+            let tier = usize::from(dispatch.stream == StreamId(1) && random.below(100) >= hit_percent);
+            free_at[tier] = free_at[tier].max(now.0) + random.exponential([200_000, 10 * MILLI][tier]);
+            flight.insert((free_at[tier], dispatch.tag.index()));
+            tags.insert(dispatch.tag.index(), (dispatch.tag, dispatch.stream));
+        }
+        let (finish, slot) = flight.pop_first().expect("some are in flight");
+        now = Nanos(finish);
+        let (tag, stream) = tags.remove(&slot).expect("in flight");
+        policy.complete(now, tag);
+        done[stream.0 as usize] += u64::from(now.0 >= warm_up);
+        policy.submit(now, request(stream.0)).unwrap();
+    }
+    done.map(|done| done as f64 / ((end - warm_up) as f64 / SECOND as f64))
+}
+
+/// What the policy's row says of the estimators: tiers side by side are no device of one queue.
+#[test]
+fn above_tiers_the_estimate_of_service_times_is_diluted_and_response_times_are_right() {
+    for (hit_percent, of_table) in [(20, [4923.0, 122.0]), (50, [4841.0, 193.0]), (75, [4612.0, 373.0])] {
+        let response = above_tiers(0, 32, hit_percent);
+        assert!(near(response[0], of_table[0], 0.05), "{hit_percent} %: {response:?}");
+        assert!(near(response[1], of_table[1], 0.05), "{hit_percent} %: {response:?}");
+        let service = above_tiers(1, 32, hit_percent);
+        let part = service[1] / of_table[1];
+        assert!((0.35..0.93).contains(&part), "{hit_percent} %: client 1 has {part:.2} of what the paper gives it");
+    }
 }

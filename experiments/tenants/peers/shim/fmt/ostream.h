@@ -1,0 +1,5 @@
+#pragma once
+namespace fmt {
+template <typename T> struct formatter;
+struct ostream_formatter {};
+}

@@ -1,0 +1,3 @@
+#pragma once
+#include <cassert>
+#define SEASTAR_ASSERT(condition) assert(condition)
