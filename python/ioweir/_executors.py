@@ -24,6 +24,8 @@ Run = Callable[[list[Cell]], Answer]
 #: How long a group is to take: handing it out takes some milliseconds.
 _GROUP_SECONDS = 1.0
 _GROUP_CELLS_MAX = 256
+#: Groups that all workers together may end in a second; Dask and the caller managed about 70 on two busy processors.
+_GROUPS_A_SECOND_MAX = 50
 #: Groups of each worker: one runs, and another waits there.
 _AHEAD = 2
 #: How often a group is handed out whose answer was lost; Dask itself repeats what a worker did not finish.
@@ -102,7 +104,8 @@ class _Sizes:
     def next(self, left: int, workers: int) -> int:
         if self._cell_seconds is None:
             return 1
-        enough = int(_GROUP_SECONDS / max(self._cell_seconds, 1e-9))
+        seconds = max(_GROUP_SECONDS, workers / _GROUPS_A_SECOND_MAX)
+        enough = int(seconds / max(self._cell_seconds, 1e-9))
         return max(1, min(enough, left // (_AHEAD * workers), _GROUP_CELLS_MAX))
 
 
