@@ -10,6 +10,8 @@ __commit__: str
 
 _Path = str | PathLike[str]
 _Spec = _Path | dict[str, Any]
+_Cell = tuple[int, int, str]
+_Traces = dict[str, list[tuple[str, str]]]
 _Progress = Callable[[int, int, int], Any]
 
 class InputError(ValueError):
@@ -133,16 +135,34 @@ class SweepPlan:
     def folder(self) -> str: ...
     @property
     def notices(self) -> list[str]: ...
+    @property
+    def spec(self) -> str: ...
+    @property
+    def traces(self) -> _Traces: ...
     def __len__(self) -> int: ...
+    def create(self, folder: _Path) -> SweepFolder: ...
+
+@final
+class SweepFolder:
+    """The folder of a sweep that is run."""
+
     def run(
-        self,
-        folder: _Path,
-        /,
-        *,
-        shard: str | None = None,
-        threads: int | None = None,
-        progress: _Progress | None = None,
-    ) -> dict[str, Any]: ...
+        self, *, shard: str | None = None, threads: int | None = None, progress: _Progress | None = None
+    ) -> list[tuple[str, str]]: ...
+    def missing(self, shard: str | None = None) -> tuple[int, list[_Cell]]: ...
+    def take(self, made: list[tuple[str, bytes | str]]) -> None: ...
+
+@final
+class SweepCells:
+    """The cells of a sweep on the machine that runs some of them, made from the spec of a plan."""
+
+    def __new__(cls, spec: str) -> SweepCells: ...
+    @property
+    def traces(self) -> _Traces: ...
+    def are_same(self, cells: list[_Cell]) -> bool: ...
+    def run(
+        self, cells: list[_Cell], /, *, threads: int | None = None, progress: _Progress | None = None
+    ) -> list[tuple[str, bytes | str]]: ...
 
 def compare(
     spec: _Spec | None = None,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
-from . import _inputs, _native
+from . import _executors, _inputs, _native
 from ._progress import Progress, shown
 from ._verbs import Spec
+
+
+#: Failed cells are reported by name up to this number, as in process.
+_REPORTED_MAX = 10
 
 
 class Sweep:
@@ -37,6 +42,8 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     shard: str | None = None,
     threads: int | None = None,
+    executor: Any = None,
+    cluster: Any = None,
     progress: Progress | bool | None = None,
     **keys: Any,
 ) -> Sweep:
@@ -44,9 +51,23 @@ def sweep(
 
     ``out`` is the folder, by default the spec's name. What has a part there is not run again, so a sweep that was stopped
     goes on where it was. ``shard`` is ``"I/N"`` for part I of N.
+
+    With ``executor``, an object with ``submit`` or ``map``, the cells run in its workers, each group on ``threads``, one
+    by default, and the parts are written here. A pool of processes must start them anew (``spawn``). ``cluster`` is a
+    ``distributed.Client``, the address of Dask's scheduler, or True for workers on this machine. Workers need the same
+    version of ioweir, and the traces under the same names with the same content.
     """
+    if executor is not None and cluster is not None:
+        raise _native.InputError("there are an executor and a cluster\n  expected: one of the two")
     plan = _native.SweepPlan(_inputs.spec(spec), keys=_inputs.keys(keys))
     swept = Sweep(out if out is not None else plan.folder)
-    with shown(progress) as told:
-        swept.failed = plan.run(swept.folder, shard=shard, threads=threads, progress=told)["failed"]
+    folder = plan.create(swept.folder)
+    with shown(progress) as told, contextlib.ExitStack() as stack:
+        if cluster is not None:
+            executor = stack.enter_context(_executors.client(cluster))
+        if executor is None:
+            swept.failed = folder.run(shard=shard, threads=threads, progress=told)
+        else:
+            failed = _executors.run(plan, folder, executor, shard=shard, threads=threads, progress=told)
+            swept.failed = failed[:_REPORTED_MAX]
     return swept

@@ -39,7 +39,7 @@ fn run(arguments: &SweepArguments, spec: &str) -> Result<(), Failure> {
     })?;
     let sweep = Sweep::parse(&shown(spec), &read_spec(spec)?)?;
     let plan = Plan::new(sweep, &engine::origin(&format!("ioweir sweep {}", quoted(spec))))?;
-    for notice in plan.notices() {
+    for notice in plan.resolved().notices() {
         output::notice(&notice);
     }
     let path =

@@ -35,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use crate::result::{Requests, Result, Table};
     #[pymodule_export]
-    use crate::sweep::{SweepPlan, merge_sweep, sweep_status};
+    use crate::sweep::{SweepCells, SweepFolder, SweepPlan, merge_sweep, sweep_status};
     #[pymodule_export]
     use crate::trace::{Trace, TraceWriter, read, write_csv};
     #[pymodule_export]

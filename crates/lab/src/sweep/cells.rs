@@ -1,8 +1,9 @@
-//! The plan of a sweep: its cells in order, each with the name that says what it is.
+//! The cells of a sweep: each resolved when it is asked for, and the plan, which has the names of all in order.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_config::{Complaint, from_table};
 use ioweir_trace::ReadOptions;
@@ -17,7 +18,7 @@ use crate::run::{Job, Origin, RunError, TraceFiles, TraceMeta, Traffic};
 
 /// The name of a cell: the beginning of a SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name(u64);
+pub struct Name(u64);
 
 impl std::fmt::Display for Name {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -25,19 +26,49 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// A sweep with every cell resolved and named: nothing in it can be unknown any more.
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Nothing but what is written: a number may also have a sign.
+        let is_name = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = if is_name { u64::from_str_radix(text, 16).ok() } else { None };
+        number.map(Self).ok_or_else(|| format!("{text:?} is no name of a cell"))
+    }
+}
+
+/// Where a cell is in its sweep, and its name. With the sweep this is all that another process needs to run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The point, in order.
+    pub point: usize,
+    /// The run at this point, in order.
+    pub run: usize,
+    /// The name.
+    pub name: Name,
+}
+
+/// A sweep whose cells are resolved when they are asked for.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Cells {
     pub(super) sweep: Sweep,
     pub(super) origin: Origin,
-    /// The names of all cells, in order.
-    pub(super) names: Vec<Name>,
-    /// For each point, the number of its first cell.
-    pub(super) firsts: Vec<usize>,
     /// What was found under names of traces, which points share.
     found: Mutex<BTreeMap<String, Found>>,
     /// Traces with the hashes of their files.
     metas: Mutex<BTreeMap<(String, Vec<PathBuf>), TraceMeta>>,
+    /// The point that was asked for last: the next cell is often at the same.
+    last: Mutex<Option<(usize, Arc<Resolved>)>>,
+}
+
+/// A sweep with every cell resolved and named: nothing in it can be unknown any more.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) resolved: Cells,
+    /// The names of all cells, in order.
+    pub(super) names: Vec<Name>,
+    /// For each point, the number of its first cell.
+    firsts: Vec<usize>,
 }
 
 impl Plan {
@@ -46,39 +77,63 @@ impl Plan {
     /// # Errors
     /// [`RunError`] for the first point that cannot be; with the place in the file where it is the fault of one value.
     pub fn new(sweep: Sweep, origin: &Origin) -> Result<Self, RunError> {
-        let mut plan = Self {
-            sweep,
-            origin: origin.clone(),
-            names: Vec::new(),
-            firsts: Vec::new(),
-            found: Mutex::default(),
-            metas: Mutex::default(),
-        };
+        let cells = Cells::new(sweep, origin);
         let named: Vec<Result<Vec<Name>, RunError>> =
-            (0..plan.sweep.points()).into_par_iter().map(|point| plan.names_at(point)).collect();
-        for (point, names) in named.into_iter().enumerate() {
-            plan.firsts.push(plan.names.len());
-            plan.names.extend(names.map_err(|error| plan.blamed(point, error))?);
-            if plan.names.len() > CELLS_MAX {
+            (0..cells.sweep.points()).into_par_iter().map(|point| cells.names_at(point)).collect();
+        let (mut names, mut firsts) = (Vec::new(), Vec::new());
+        for (point, found) in named.into_iter().enumerate() {
+            firsts.push(names.len());
+            names.extend(found.map_err(|error| cells.blamed(point, error))?);
+            if names.len() > CELLS_MAX {
                 let problem = "stands for too many cells".to_owned();
                 let complaint = Complaint::of_all(problem).expected(format!("at most {CELLS_MAX}"));
-                return Err(plan.sweep.complain(&complaint).into());
+                return Err(cells.sweep.complain(&complaint).into());
             }
         }
-        let mut sorted = plan.names.clone();
+        let mut sorted = names.clone();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             let problem = format!("two cells are the same: {}", twice[0]);
             let complaint = Complaint::of_all(problem).expected("values that make a difference");
-            return Err(plan.sweep.complain(&complaint).into());
+            return Err(cells.sweep.complain(&complaint).into());
         }
-        Ok(plan)
+        Ok(Self { resolved: cells, names, firsts })
     }
 
-    /// Cells of the sweep.
+    /// How many cells there are.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.names.len()
+    }
+
+    /// The cells, resolved when they are asked for.
+    #[must_use]
+    pub fn resolved(&self) -> &Cells {
+        &self.resolved
+    }
+
+    /// Where each of these cells is, which are given by number.
+    pub(super) fn places(&self, cells: impl Iterator<Item = usize>) -> Vec<Place> {
+        let place = |cell: usize| {
+            let point = self.firsts.partition_point(|first| *first <= cell).saturating_sub(1);
+            Place { point, run: cell - self.firsts[point], name: self.names[cell] }
+        };
+        cells.map(place).collect()
+    }
+}
+
+impl Cells {
+    /// The cells of a sweep. Nothing is looked up yet.
+    #[must_use]
+    pub fn new(sweep: Sweep, origin: &Origin) -> Self {
+        let origin = origin.clone();
+        Self { sweep, origin, found: Mutex::default(), metas: Mutex::default(), last: Mutex::default() }
+    }
+
+    /// The whole sweep as TOML, from which another process makes the same cells.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        self.sweep.to_toml()
     }
 
     /// What the user should know before it runs, a line each.
@@ -94,14 +149,40 @@ impl Plan {
         notices
     }
 
-    /// The traces, by name.
-    pub(super) fn traces(&self) -> Vec<TraceMeta> {
+    /// The traces whose content is known, by name.
+    #[must_use]
+    pub fn traces(&self) -> Vec<TraceMeta> {
         self.metas.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// The runs of a point, in order.
-    pub(super) fn jobs_at(&self, point: usize) -> Result<Vec<Job>, RunError> {
-        Ok(self.resolved(&self.sweep.lists, &self.sweep.at(point))?.jobs)
+    /// The first of these cells whose name is another here, because something that it depends on is.
+    ///
+    /// # Errors
+    /// [`RunError`] where a cell cannot be resolved: a trace is not there, for example.
+    pub fn first_other(&self, places: &[Place]) -> Result<Option<Place>, RunError> {
+        for place in places {
+            let resolved = self.at(place.point)?;
+            let job = resolved.jobs.get(place.run);
+            let name = job.map(|job| self.name(job, resolved.comparison.as_ref())).transpose()?;
+            if name != Some(place.name) {
+                return Ok(Some(*place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A point, resolved.
+    pub(super) fn at(&self, point: usize) -> Result<Arc<Resolved>, RunError> {
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, resolved)) = last().as_ref().filter(|(number, _)| *number == point) {
+            return Ok(Arc::clone(resolved));
+        }
+        if point >= self.sweep.points() {
+            return Err(RunError::Value(format!("the sweep has no point {point}")));
+        }
+        let resolved = Arc::new(self.resolved(&self.sweep.lists, &self.sweep.at(point))?);
+        *last() = Some((point, Arc::clone(&resolved)));
+        Ok(resolved)
     }
 
     /// The base with these lists and values.
@@ -255,8 +336,9 @@ impl Plan {
 const TRIED_MAX: usize = 100;
 
 /// A point of the sweep with every name looked up.
-struct Resolved {
-    jobs: Vec<Job>,
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub(super) jobs: Vec<Job>,
     /// The comparison whose runs they are.
     comparison: Option<Comparison>,
 }

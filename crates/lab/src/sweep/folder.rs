@@ -12,12 +12,11 @@ use ioweir_config::plain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::cells::{Name, Plan};
-use super::rows;
-use crate::document::parquet::{Read, read, written};
+use super::cells::{Name, Place, Plan};
+use super::making::{Made, on_threads};
+use crate::document::parquet::{Read, read};
 use crate::document::{Table, TraceMeta};
 use crate::run::{Progress, RunError};
-use crate::sim::Unobserved;
 
 /// The layout of the folder.
 const LAYOUT: u32 = 1;
@@ -30,6 +29,8 @@ const PART_BYTES_MAX: u64 = 64 << 20;
 const PART_ROWS_MAX: usize = 1 << 20;
 /// Failed cells and parts that are not counted are reported by name, each up to this number.
 const REPORTED_MAX: usize = 10;
+/// Threads that write parts which come from elsewhere.
+const TAKING_THREADS_MAX: usize = 8;
 
 /// What a sweep is, as its folder keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +99,15 @@ pub struct Running {
     pub threads: Option<usize>,
 }
 
+/// What is left to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// How many cells were asked for.
+    pub cells: usize,
+    /// Those that have no part, in order.
+    pub places: Vec<Place>,
+}
+
 /// What a run of a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
@@ -160,15 +170,16 @@ impl Folder {
     /// # Errors
     /// [`RunError::Value`] where it holds anything else; [`RunError::Store`] where it cannot be written.
     pub fn create(path: &Path, plan: &Plan) -> Result<Self, RunError> {
+        let (sweep, origin) = (&plan.resolved.sweep, &plan.resolved.origin);
         let about = About {
             layout: LAYOUT,
-            version: plan.origin.version.clone(),
-            commit: plan.origin.commit.clone(),
-            command: plan.origin.command.clone(),
-            title: plan.sweep.title.clone(),
-            spec_toml: plan.sweep.to_toml(),
-            traces: plan.traces(),
-            keys: plan.sweep.axes.iter().map(|axis| axis.key.clone()).collect(),
+            version: origin.version.clone(),
+            commit: origin.commit.clone(),
+            command: origin.command.clone(),
+            title: sweep.title.clone(),
+            spec_toml: sweep.to_toml(),
+            traces: plan.resolved.traces(),
+            keys: sweep.axes.iter().map(|axis| axis.key.clone()).collect(),
             cells: plan.names.iter().map(Name::to_string).collect(),
         };
         let failed = |error: &io::Error| RunError::Store(format!("{}: {}", path.display(), plain(error)));
@@ -208,9 +219,8 @@ impl Folder {
             return Err(wrong(format!("has layout {}, not {LAYOUT}", about.layout)));
         }
         // Names become those of files.
-        let is_name = |name: &String| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if let Some(name) = about.cells.iter().find(|name| !is_name(name)) {
-            return Err(wrong(format!("is damaged: {name:?} is no name of a cell")));
+        if let Some(problem) = about.cells.iter().find_map(|name| name.parse::<Name>().err()) {
+            return Err(wrong(format!("is damaged: {problem}")));
         }
         Ok(Self { path: path.to_owned(), about })
     }
@@ -283,70 +293,64 @@ impl Folder {
     /// # Errors
     /// [`RunError::Store`] where a part cannot be written.
     pub fn run(&self, plan: &Plan, running: Running, progress: &dyn Progress) -> Result<Ran, RunError> {
-        let mut builder = rayon::ThreadPoolBuilder::new();
-        if let Some(threads) = running.threads {
-            builder = builder.num_threads(threads);
-        }
-        let pool = builder.build().map_err(|error| RunError::Value(format!("threads cannot be started: {error}")))?;
-        let cells = (0..plan.cells()).filter(|cell| running.shard.holds(*cell)).count();
-        progress.started(cells);
-        let ran = Mutex::new(Ran { cells, ..Ran::default() });
-        let points = plan.firsts.len();
-        let work =
-            || (0..points).into_par_iter().try_for_each(|point| self.run_point(plan, point, running, progress, &ran));
-        pool.install(work)?;
+        let ran = Mutex::new(Ran::default());
+        let counted = || ran.lock().unwrap_or_else(PoisonError::into_inner);
+        let keep = |made: Made| {
+            if let Err(problem) = &made.part {
+                let mut ran = counted();
+                ran.failed_count += 1;
+                ran.failed.push(Failed { name: made.name.to_string(), problem: problem.clone() });
+            }
+            self.keep(&made)
+        };
+        on_threads(running.threads, || {
+            let Missing { cells, places } = self.missing(plan, running.shard);
+            let there = cells - places.len();
+            (counted().cells, counted().there) = (cells, there);
+            progress.started(cells);
+            (0..there).for_each(|_| progress.finished(""));
+            plan.resolved.run(&places, progress, &keep)
+        })?;
         let mut ran = ran.into_inner().unwrap_or_else(PoisonError::into_inner);
         ran.failed.sort();
         ran.failed.truncate(REPORTED_MAX);
         Ok(ran)
     }
 
-    /// Runs the cells of one point that are missing.
-    fn run_point(
-        &self,
-        plan: &Plan,
-        point: usize,
-        running: Running,
-        progress: &dyn Progress,
-        ran: &Mutex<Ran>,
-    ) -> Result<(), RunError> {
-        let first = plan.firsts[point];
-        let end = plan.firsts.get(point + 1).copied().unwrap_or(plan.cells());
-        let is_done = |cell: &usize| matches!(self.state(&plan.names[*cell].to_string()), State::Done(_));
-        let asked = (first..end).filter(|cell| running.shard.holds(*cell));
-        let (done, missing): (Vec<usize>, Vec<usize>) = asked.partition(is_done);
-        done.iter().for_each(|_| progress.finished(""));
-        ran.lock().unwrap_or_else(PoisonError::into_inner).there += done.len();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let jobs = plan.jobs_at(point)?;
-        let set = plan.sweep.at(point);
-        missing.into_par_iter().try_for_each(|cell| {
-            let (name, job) = (plan.names[cell], &jobs[cell - first]);
-            match job.run(false, progress, &mut Unobserved) {
-                Ok((outcome, _)) => self.keep(name, &rows::rows(name, job, &outcome, &set))?,
-                Err(RunError::Stopped) => return Err(RunError::Stopped),
-                Err(error) => {
-                    let failed = Failed { name: name.to_string(), problem: error.to_string() };
-                    put(&self.error(&failed.name), failed.problem.as_bytes(), Existing::IsReplaced)?;
-                    let mut ran = ran.lock().unwrap_or_else(PoisonError::into_inner);
-                    ran.failed_count += 1;
-                    ran.failed.push(failed);
-                }
-            }
-            progress.finished(&job.scheduler.to_string());
-            Ok(())
-        })
+    /// The cells of a shard that have no part that counts; those that failed are among them.
+    #[must_use]
+    pub fn missing(&self, plan: &Plan, shard: Shard) -> Missing {
+        let cells: Vec<usize> = (0..plan.cells()).filter(|cell| shard.holds(*cell)).collect();
+        let is_missing = |cell: &usize| !matches!(self.state(&plan.names[*cell].to_string()), State::Done(_));
+        let missing: Vec<usize> = cells.par_iter().copied().filter(is_missing).collect();
+        Missing { cells: cells.len(), places: plan.places(missing.into_iter()) }
     }
 
-    /// Writes the part of a cell, and forgets that it failed before.
-    fn keep(&self, name: Name, table: &Table) -> Result<(), RunError> {
-        let name = name.to_string();
-        let About { version, commit, .. } = &self.about;
-        let about = [("cell", name.as_str()), ("version", version), ("commit", commit)];
-        let bytes = written(table, &about).map_err(|error| RunError::Store(error.to_string()))?;
-        put(&self.part(&name), &bytes, Existing::IsReplaced)?;
+    /// Takes what another process made of cells. A part that would not count is refused.
+    ///
+    /// # Errors
+    /// [`RunError::Value`] for such a part; [`RunError::Store`] where one cannot be written.
+    pub fn take(&self, made: &[Made]) -> Result<(), RunError> {
+        let take = |made: &Made| {
+            let name = made.name.to_string();
+            if let Ok(part) = &made.part {
+                let counted = read(part.clone(), PART_ROWS_MAX).and_then(|read| self.counted(&name, read));
+                counted.map_err(|problem| RunError::Value(format!("the part that came for cell {name}: {problem}")))?;
+            }
+            self.keep(made)
+        };
+        // They wait for the disk, together.
+        on_threads(Some(made.len().clamp(1, TAKING_THREADS_MAX)), || made.par_iter().try_for_each(take))
+    }
+
+    /// Writes the part of a cell, and forgets that it failed before; or writes why it failed.
+    fn keep(&self, made: &Made) -> Result<(), RunError> {
+        let name = made.name.to_string();
+        let part = match &made.part {
+            Ok(part) => part,
+            Err(problem) => return put(&self.error(&name), problem.as_bytes(), Existing::IsReplaced),
+        };
+        put(&self.part(&name), part, Existing::IsReplaced)?;
         match fs::remove_file(self.error(&name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(RunError::Store(format!("{}: {error}", self.error(&name).display())))

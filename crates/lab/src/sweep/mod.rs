@@ -17,6 +17,7 @@ mod document;
 mod figures;
 mod folder;
 mod groups;
+mod making;
 mod merge;
 mod range;
 mod rows;
@@ -24,8 +25,9 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use cells::Plan;
+pub use cells::{Cells, Name, Place, Plan};
 pub use document::document;
-pub use folder::{Failed, Folder, Ran, Running, Shard, Status};
+pub use folder::{Failed, Folder, Missing, Ran, Running, Shard, Status};
+pub use making::{Made, on_threads};
 pub use merge::{Merged, default_metric};
 pub use spec::{Sweep, SweepSpec, key_tables};

@@ -83,6 +83,72 @@ fn the_merged_table_does_not_depend_on_threads_shards_or_stops() {
     assert_eq!(table.rows.len(), 24 * 2, "a row for each cell and class");
 }
 
+/// The cells as another process makes them from the sweep's text.
+fn elsewhere(plan: &Plan, origin: &Origin) -> Cells {
+    Cells::new(Sweep::parse("spec", &plan.resolved().to_toml()).unwrap(), origin)
+}
+
+#[test]
+fn parts_that_another_process_made_are_the_bytes_that_this_one_makes() {
+    let (folder, trace) = with_trace(0);
+    let comparison = format!("[comparison]\ntraces = [\"{trace}\"]\nschedulers = [\"noop\", \"clook\"]\n");
+    for text in
+        [format!("{EXPERIMENT}{AXES}"), format!("{comparison}[sweep]\nseed = [1, 2]\nqueue_requests = [8, 9]\n")]
+    {
+        let plan = plan(&text);
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        run(here.path(), &plan, "1/1", 2);
+        let opened = Folder::create(there.path(), &plan).unwrap();
+        let cells = elsewhere(&plan, &origin());
+        let places = opened.missing(&plan, Shard::WHOLE).places;
+        assert_eq!((places.len(), cells.first_other(&places).unwrap()), (plan.cells(), None));
+        for group in places.chunks(5) {
+            let made = std::sync::Mutex::new(Vec::new());
+            let keep = |one: Made| {
+                made.lock().unwrap().push(one);
+                Ok(())
+            };
+            on_threads(Some(2), || cells.run(group, &Silent, &keep)).unwrap();
+            opened.take(&made.into_inner().unwrap()).unwrap();
+        }
+        assert_eq!(opened.missing(&plan, Shard::WHOLE).places, []);
+        assert!(merged(there.path()) == merged(here.path()));
+        let part = |folder: &Path| parts(folder).iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
+        assert!(part(there.path()) == part(here.path()));
+        let new = Origin { version: "2".into(), ..origin() };
+        assert_eq!(elsewhere(&plan, &new).first_other(&places).unwrap(), Some(places[0]));
+        let nowhere = Place { point: 1 << 20, ..places[0] };
+        assert!(cells.first_other(&[nowhere]).unwrap_err().to_string().contains("no point"));
+        let past = Place { run: 1 << 20, ..places[0] };
+        assert_eq!(cells.first_other(&[past]).unwrap(), Some(past));
+        assert!(cells.run(&[past], &Silent, &|_| Ok(())).unwrap_err().to_string().contains("no cell"));
+    }
+    let plan = plan(&comparison);
+    let places = Folder::create(&folder.path().join("runs"), &plan).unwrap().missing(&plan, Shard::WHOLE).places;
+    fs::write(&trace, "time_s,pid,comm,op,lba,sectors\n0.1,1,w,R,0,8\n").unwrap();
+    assert_eq!(elsewhere(&plan, &origin()).first_other(&places).unwrap(), Some(places[0]), "other content");
+    fs::remove_file(&trace).unwrap();
+    assert!(elsewhere(&plan, &origin()).first_other(&places).unwrap_err().to_string().contains("t.csv"));
+}
+
+#[test]
+fn a_part_from_elsewhere_that_would_not_count_is_refused() {
+    let plan = plan(EXPERIMENT);
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &plan, "1/2", 1);
+    let opened = Folder::open(folder.path()).unwrap();
+    let left = opened.missing(&plan, Shard::WHOLE).places;
+    assert_eq!(left.len(), 2);
+    let other = fs::read(&parts(folder.path())[0]).unwrap();
+    for (part, problem) in [(other.clone(), "is of cell"), (other[..9].to_vec(), "damaged Parquet")] {
+        let error = opened.take(&[Made { name: left[0].name, part: Ok(part) }]).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+    assert_eq!(opened.missing(&plan, Shard::WHOLE).places, left);
+    opened.take(&[Made { name: left[0].name, part: Err("why".into()) }]).unwrap();
+    assert_eq!(opened.status().unwrap().failed[0].problem, "why");
+}
+
 #[test]
 fn shards_may_begin_at_the_same_time() {
     let (one, other) = (plan(EXPERIMENT), plan(&EXPERIMENT.replace("wfq", "sfq")));
@@ -114,7 +180,7 @@ fn parts_that_are_damaged_or_of_another_cell_or_version_are_said_not_counted_and
     run(folder.path(), &plan_of_one, "1/1", 1);
     let whole = merged(folder.path());
     let mut of_version_two = plan(EXPERIMENT);
-    of_version_two.origin.version = "2".into();
+    of_version_two.resolved.origin.version = "2".into();
     // The same names, as if the hash did not hold the version.
     run(other.path(), &of_version_two, "1/1", 1);
     let files = parts(folder.path());
