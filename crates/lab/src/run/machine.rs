@@ -66,7 +66,7 @@ impl Job {
         let ended = run_machine(machine, &mut Stoppable::new(&mut arrivals, progress), &mut collector, observer);
         let ended = ended.map_err(|failure| self.stopped(failure))?;
         progress.read(arrivals.sent());
-        Ok((self.machine_outcome(experiment, &ended, collector, &parts, &arrivals), ended.all))
+        Ok((self.machine_outcome(experiment, &ended, collector, &mut parts, &arrivals), ended.all))
     }
 
     /// A device of a group, and its number in the machine.
@@ -82,7 +82,7 @@ impl Job {
         let limits = QueueLimits { depth: group.depth, rotational, ..limits(experiment, &scheduler, group.depth) };
         // Equal devices differ in what they draw; the first draws what a device that is alone does.
         let seed = self.seed.wrapping_add((device as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let window = Window { interval: Nanos::NEVER, keeps_series: false, by_stream: false, ..self.window };
+        let window = Window { keeps_series: false, by_stream: false, ..self.window };
         Ok(Part {
             name: match (group.name, group.count) {
                 ("", _) => "device".to_owned(),
@@ -102,10 +102,10 @@ impl Job {
         experiment: &Experiment,
         ended: &MachineEnded,
         mut collector: Collector,
-        parts: &[Part],
+        parts: &mut [Part],
         arrivals: &ClassArrivals,
     ) -> Outcome {
-        parts.iter().for_each(|part| collector.add_device(&part.collector));
+        parts.iter_mut().for_each(|part| collector.add_device(&mut part.collector));
         let names = if self.window.by_stream { arrivals.stream_names() } else { Vec::new() };
         let name = |stream: StreamId| names.get(stream.0 as usize).cloned().unwrap_or_else(|| stream.0.to_string());
         let mut outcome = collector.into_outcome(false, name);

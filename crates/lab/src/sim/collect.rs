@@ -282,8 +282,13 @@ impl Collector {
     }
 
     /// Adds what the scheduler and the device of one of several have counted. Requests are counted by the machine.
-    pub(crate) fn add_device(&mut self, device: &Self) {
+    pub(crate) fn add_device(&mut self, device: &mut Self) {
+        self.end_steps(self.window.to);
+        device.end_steps(device.window.to);
         for (class, of_device) in self.classes.iter_mut().zip(&device.classes) {
+            for (step, of_device) in class.counts.steps.iter_mut().zip(&of_device.counts.steps) {
+                step.device_nanos = step.device_nanos.saturating_add(of_device.device_nanos);
+            }
             class.counts.dispatched += of_device.counts.dispatched;
             class.counts.device_sum_nanos =
                 class.counts.device_sum_nanos.saturating_add(of_device.counts.device_sum_nanos);
