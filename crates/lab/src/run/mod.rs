@@ -94,7 +94,7 @@ pub trait Progress: Sync {
     fn read(&self, _records: u64) {}
     /// A run is done.
     fn finished(&self, _scheduler: &str) {}
-    /// Whether the runs are to end, with [`Failure::Stopped`](crate::sim::Failure::Stopped). Asked often.
+    /// Whether the runs are to end, with [`Failure::Stopped`]. Asked often.
     fn is_stopped(&self) -> bool {
         false
     }
