@@ -132,10 +132,14 @@ impl ElevatorFactory for Factory {
             about.set_item("depth", limits.depth)?;
             about.set_item("requests_per_direction", limits.requests_per_direction)?;
             about.set_item("rotational", limits.rotational)?;
-            self.make.call1(py, (about,))
+            let object = self.make.call1(py, (about,))?;
+            let methods = Methods::of(object.bind(py))?;
+            PyResult::Ok((object, methods))
         });
+        let (object, methods) = made.unwrap_or_else(|error| raise(error));
         Box::new(Elevator {
-            object: made.unwrap_or_else(|error| raise(error)),
+            object,
+            methods,
             form: self.form,
             merges: self.merges,
             queued: BTreeMap::new(),
@@ -168,10 +172,34 @@ pub(crate) fn register_elevator(
     ioweir_config::register_policy(Box::leak(Box::new(row))).map_err(wrong)
 }
 
+/// The methods of an elevator, looked up once; those that its class does not have are absent.
+#[derive(Debug)]
+struct Methods {
+    submit: Option<Py<PyAny>>,
+    merged: Option<Py<PyAny>>,
+    remove: Option<Py<PyAny>>,
+    poll: Option<Py<PyAny>>,
+    complete: Option<Py<PyAny>>,
+}
+
+impl Methods {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let method = |name: &str| PyResult::Ok(object.getattr_opt(name)?.map(Bound::unbind));
+        Ok(Self {
+            submit: method("submit")?,
+            merged: method("merged")?,
+            remove: method("remove")?,
+            poll: method("poll")?,
+            complete: method("complete")?,
+        })
+    }
+}
+
 /// An elevator whose decisions are Python's.
 #[derive(Debug)]
 struct Elevator {
     object: Py<PyAny>,
+    methods: Methods,
     form: Form,
     merges: bool,
     /// What is queued, in the order of arrival.
@@ -185,19 +213,14 @@ struct Elevator {
     head: u64,
 }
 
-impl Elevator {
-    /// Calls a method, if the class has it.
-    fn tell(&self, method: &str, now: Nanos, request: Request) {
-        let told = Python::attach(|py| {
-            let object = self.object.bind(py);
-            match object.getattr_opt(method)? {
-                Some(method) => method.call1((now.0, request)).map(drop),
-                None => Ok(()),
-            }
-        });
-        told.unwrap_or_else(|error| raise(error));
+/// Calls a method, if the class has it.
+fn tell(method: Option<&Py<PyAny>>, now: Nanos, request: Request) {
+    if let Some(method) = method {
+        Python::attach(|py| method.call1(py, (now.0, request))).unwrap_or_else(|error| raise(error));
     }
+}
 
+impl Elevator {
     fn take(&mut self, slot: u32) -> Option<Request> {
         let place = self.slots.remove(&slot)?;
         self.queued.remove(&place)
@@ -205,7 +228,8 @@ impl Elevator {
 
     /// The class's answer to `poll`.
     fn ask(&self, py: Python<'_>, now: Nanos) -> PyResult<Next> {
-        let answer = self.object.bind(py).call_method1("poll", (now.0,))?;
+        let poll = self.methods.poll.as_ref().ok_or_else(|| wrong("the class has no poll"))?;
+        let answer = poll.bind(py).call1((now.0,))?;
         if answer.is_none() {
             return Ok(Next::WaitUntil(Nanos::NEVER));
         }
@@ -304,7 +328,7 @@ impl ExternalElevator for Elevator {
         self.slots.insert(slot, self.arrivals);
         self.arrivals += 1;
         if self.form == Form::Events {
-            self.tell("submit", now, request);
+            tell(self.methods.submit.as_ref(), now, request);
         }
     }
 
@@ -314,7 +338,7 @@ impl ExternalElevator for Elevator {
         (known.sector, known.sectors) = (request.sector, request.sectors);
         let known = *known;
         if self.form == Form::Events {
-            self.tell("merged", Nanos(known.arrived), known);
+            tell(self.methods.merged.as_ref(), Nanos(known.arrived), known);
         }
     }
 
@@ -322,7 +346,7 @@ impl ExternalElevator for Elevator {
         self.planned.retain(|planned| *planned != slot);
         let removed = self.take(slot);
         if let (Form::Events, Some(request)) = (self.form, removed) {
-            self.tell("remove", Nanos(request.arrived), request);
+            tell(self.methods.remove.as_ref(), Nanos(request.arrived), request);
         }
     }
 
@@ -345,7 +369,8 @@ impl ExternalElevator for Elevator {
 
     fn complete(&mut self, now: Nanos, slot: u32, request: &ioweir_core::Request) {
         let ioweir_core::Request { operation, stream, sector, sectors, .. } = *request;
-        self.tell("complete", now, Request { id: slot, sector, sectors, stream: stream.0, arrived: now.0, operation });
+        let request = Request { id: slot, sector, sectors, stream: stream.0, arrived: now.0, operation };
+        tell(self.methods.complete.as_ref(), now, request);
     }
 
     fn may_merge(&self, _slot: u32, _request: &ioweir_core::Request) -> bool {
@@ -355,10 +380,13 @@ impl ExternalElevator for Elevator {
     fn boxed(&self) -> Box<dyn ExternalElevator> {
         let copy = Python::attach(|py| {
             let copy = py.import("copy")?.getattr("deepcopy")?.call1((&self.object,))?;
-            PyResult::Ok(copy.unbind())
+            let methods = Methods::of(&copy)?;
+            PyResult::Ok((copy.unbind(), methods))
         });
+        let (object, methods) = copy.unwrap_or_else(|error| raise(error));
         Box::new(Self {
-            object: copy.unwrap_or_else(|error| raise(error)),
+            object,
+            methods,
             queued: self.queued.clone(),
             slots: self.slots.clone(),
             planned: self.planned.clone(),

@@ -1,14 +1,15 @@
 //! Runs without the interpreter's lock, while the calling thread hears Ctrl-C and reports progress.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use ioweir_lab::run::Progress;
 use pyo3::prelude::*;
+use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 use crate::RunError;
 
@@ -42,6 +43,20 @@ impl Progress for Watch {
     }
 }
 
+/// The threads that runs share. Each is one of the interpreter's for as long as it lives: a thread that becomes one for each
+/// call of a policy spends ten times as much on that as on the call.
+fn pool() -> Result<&'static ThreadPool, &'static ThreadPoolBuildError> {
+    static POOL: OnceLock<Result<ThreadPool, ThreadPoolBuildError>> = OnceLock::new();
+    let build = || {
+        let spawn = |thread: ThreadBuilder| {
+            let run = move || Python::attach(|py| py.detach(|| thread.run()));
+            thread::Builder::new().name("ioweir-run".into()).spawn(run).map(drop)
+        };
+        ThreadPoolBuilder::new().spawn_handler(spawn).build()
+    };
+    POOL.get_or_init(build).as_ref()
+}
+
 /// Runs `act` on a thread of its own. `progress` is called with the runs that are done, all runs, and the requests so far.
 /// An exception of a signal or of `progress` stops the run and is raised; what does not stop soon ends by itself, unheard.
 pub(crate) fn watched<T: Send + 'static, E: Into<PyErr> + Send + 'static>(
@@ -53,7 +68,10 @@ pub(crate) fn watched<T: Send + 'static, E: Into<PyErr> + Send + 'static>(
     let (ended, ending) = channel();
     let watched = Arc::clone(&watch);
     let worker = thread::Builder::new().name("ioweir".into()).spawn(move || {
-        let result = catch_unwind(AssertUnwindSafe(|| act(&*watched)));
+        let result = catch_unwind(AssertUnwindSafe(|| match pool() {
+            Ok(pool) => pool.install(|| act(&*watched).map_err(Into::into)),
+            Err(error) => Err(RunError::new_err(format!("threads cannot be started: {error}"))),
+        }));
         // Nobody may listen any more.
         let _ = ended.send(result);
     });
@@ -62,7 +80,7 @@ pub(crate) fn watched<T: Send + 'static, E: Into<PyErr> + Send + 'static>(
     let result = py.detach(move || {
         loop {
             match ending.recv_timeout(TICK) {
-                Ok(result) => return result.map_err(raised)?.map_err(Into::into),
+                Ok(result) => return result.map_err(raised)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(error) => return Err(RunError::new_err(error.to_string())),
             }
