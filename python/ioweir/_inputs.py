@@ -7,7 +7,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from . import _native, _policies
@@ -67,18 +67,11 @@ def prepared(value: Any, name: str = "arrow") -> Any:
 
 def keys(given: dict[str, Any]) -> dict[str, Any]:
     """The keys of a spec. Traces may be one, a list of them, or a dict with a name for each."""
-    ready = {key: prepared(value) for key, value in given.items() if key != "traces"}
-    traces = given.get("traces")
-    if traces is not None:
-        if isinstance(traces, Mapping):
-            traces = [prepared(trace, str(name)) for name, trace in traces.items()]
-        elif isinstance(traces, (list, tuple)):
-            traces = [prepared(trace) for trace in traces]
-        else:
-            traces = [prepared(traces)]
-        ready["traces"] = traces
-    for plural in ("schedulers", "loads"):
-        if isinstance(ready.get(plural), str):
+    ready = {key: prepared(value) for key, value in given.items()}
+    if isinstance(ready.get("traces"), dict):
+        ready["traces"] = list(ready["traces"].values())
+    for plural in ("traces", "schedulers", "loads"):
+        if isinstance(ready.get(plural), (str, os.PathLike)):
             ready[plural] = [ready[plural]]
     return ready
 
@@ -102,6 +95,6 @@ def series(given: dict[str, Any]) -> dict[str, Any]:
     return ready
 
 
-def spec(given: Any) -> Any:
+def spec(given: Any, ready: Callable[[dict[str, Any]], dict[str, Any]] = keys) -> Any:
     """A spec, with what its dict may hold made ready."""
-    return keys(dict(given)) if isinstance(given, Mapping) else given
+    return ready(dict(given)) if isinstance(given, Mapping) else given

@@ -53,7 +53,7 @@ def forecast(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
     ``horizon``, ``quantile``, ``bin`` and others (``ioweir forecast --help``). A series is a file, ``vdi:SEED``, or Arrow data
     with a column of times.
     """
-    return _native.forecast(_spec_of_series(spec), keys=_inputs.series(keys))
+    return _native.forecast(_inputs.spec(spec, _inputs.series), keys=_inputs.series(keys))
 
 
 def plan(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
@@ -61,11 +61,7 @@ def plan(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
 
     ``keys`` are ``series``, ``policy`` (a file, or its tables as a dict), ``replay`` (what came), and how traces are read.
     """
-    return _native.plan(_spec_of_series(spec), keys=_inputs.series(keys))
-
-
-def _spec_of_series(spec: Spec | None) -> Any:
-    return _inputs.series(spec) if isinstance(spec, dict) else spec
+    return _native.plan(_inputs.spec(spec, _inputs.series), keys=_inputs.series(keys))
 
 
 def explain(spec: Spec, /, *, slowest: str | None = None, request: int | None = None, **keys: Any) -> str:
