@@ -12,6 +12,7 @@ pub mod error;
 mod geometry;
 mod mechanics;
 mod null;
+pub mod fit;
 pub mod parameter;
 mod presets;
 mod quantity;
@@ -32,11 +33,11 @@ use serde::{Deserialize, Serialize};
 
 pub use calibration::{Calibration, DeviceFile};
 pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
-pub use disk::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec};
+pub use disk::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec, Zoning};
 pub use null::{NullDevice, NullSpec};
 pub use presets::{PRESETS, Preset, Status};
 
-pub use quantity::{ServiceTime, Skew};
+pub use quantity::{Difference, ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
