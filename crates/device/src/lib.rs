@@ -8,7 +8,6 @@ pub mod calibration;
 mod check;
 mod disk;
 mod divider;
-pub mod drives;
 pub mod error;
 mod geometry;
 mod mechanics;
