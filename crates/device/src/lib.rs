@@ -39,7 +39,7 @@ pub use presets::{PRESETS, Preset, Status};
 
 pub use quantity::{Difference, ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
-pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
+pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState, SsdWake};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
 
 /// How one dispatch was served. The parts add up to the time from its start to its finish.

@@ -81,9 +81,26 @@ pub struct SsdSpec {
     /// The number of free blocks of a die at or below which garbage collection runs.
     #[serde(default = "two")]
     pub free_blocks_min: u32,
+    /// The time of a command in a stage that serves one after another, before everything else: the host's side of the
+    /// interface, or firmware that does not work in parallel.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub serial: Duration,
     /// The firmware time of commands. Commands do not delay one another.
     #[serde(default)]
     pub overhead: SsdOverhead,
+    /// The time to wake up. If absent, the drive never sleeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake: Option<SsdWake>,
+}
+
+/// A drive that sleeps when it is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdWake {
+    /// The time without commands after which the drive sleeps.
+    pub idle: Duration,
+    /// The time from the next command until the drive serves it, and all that arrive meanwhile.
+    pub takes: Duration,
 }
 
 /// The content of a drive before the first request.
@@ -114,6 +131,11 @@ pub struct SsdOverhead {
     pub write_per_unit: Duration,
     /// A flush or a discard.
     pub command: Duration,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(duration: &Duration) -> bool {
+    *duration == Duration::default()
 }
 
 fn one() -> u32 {
@@ -281,6 +303,9 @@ impl SsdSpec {
                 ("overhead.write", overhead.write),
                 ("overhead.write_per_unit", overhead.write_per_unit),
                 ("overhead.command", overhead.command),
+                ("serial", self.serial),
+                ("wake.idle", self.wake.map(|wake| wake.idle).unwrap_or_default()),
+                ("wake.takes", self.wake.map(|wake| wake.takes).unwrap_or_default()),
             ],
         )?;
         if self.read_spread > self.read.min(self.read_one_unit.unwrap_or(self.read)) {

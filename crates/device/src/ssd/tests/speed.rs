@@ -92,6 +92,40 @@ fn random_writes_run_at_the_programs_rate_until_collection_begins() {
     assert_eq!(ssd.counts.copied_units, 0);
 }
 
+fn duration(text: &str) -> ioweir_config::Duration {
+    text.parse().expect("a duration")
+}
+
+#[test]
+fn a_serial_stage_bounds_the_commands_a_second_whatever_the_depth() {
+    let mut spec = preset("ssd-970pro");
+    spec.serial = duration("24us");
+    for depth in [32, 58] {
+        let mut ssd = build(&spec);
+        let (units, mut random) = (ssd.sectors() / 8, Random(1));
+        let (rate, latency) = closed(&mut ssd, depth, 20_000, || (Operation::Read, random.below(units), 1));
+        assert!(near(rate, 1.0 / 24e-6, 0.01), "{rate}");
+        assert!(near(latency, depth as f64 * 24_000.0, 0.01), "{latency}");
+    }
+}
+
+#[test]
+fn a_sleeping_drive_wakes_up_once_for_all_that_arrive_meanwhile() {
+    let mut spec = preset("ssd-970pro");
+    let alone = |spec: &SsdSpec, unit| serve(&mut build(spec), 0, Operation::Read, unit, 1).finish.0;
+    let (near, far) = (alone(&spec, 0), alone(&spec, 8));
+    spec.wake = Some(super::super::SsdWake { idle: duration("10ms"), takes: duration("900us") });
+    let mut ssd = build(&spec);
+    let first = serve(&mut ssd, 50_000_000, Operation::Read, 0, 1);
+    assert_eq!((first.finish.0, first.queue_nanos), (50_900_000 + near, 900_000));
+    let second = serve(&mut ssd, 50_300_000, Operation::Read, 8, 1);
+    assert!(second.finish.0 - far - 50_900_000 < 2_000, "it waits for the same waking, and for the interface: {second:?}");
+    let soon = first.finish.0.max(second.finish.0) + 9_999_999;
+    assert_eq!(serve(&mut ssd, soon, Operation::Read, 0, 1).finish.0, soon + near, "still awake");
+    let late = soon + near + 10_000_000;
+    assert_eq!(serve(&mut ssd, late, Operation::Read, 0, 1).finish.0, late + 900_000 + near, "asleep again");
+}
+
 #[test]
 fn planes_and_shots_program_together() {
     for (more, units) in [("", 4), ("planes_per_die = 2", 8), ("pages_per_program = 4", 16)] {
