@@ -253,10 +253,7 @@ impl Ssd {
             channels: vec![channel; shape.channels as usize],
             to_host: interface.clone(),
             from_host: interface,
-            gate: Gate {
-                sleep: spec.wake.map(|wake| (wake.idle.nanos().0, wake.takes.nanos().0)),
-                ..Gate::default()
-            },
+            gate: Gate { sleep: spec.wake.map(|wake| (wake.idle.nanos().0, wake.takes.nanos().0)), ..Gate::default() },
             next_die: 0,
             filling: Filling::default(),
             buffer_units: u32::try_from(spec.write_buffer.0 / times.unit_bytes).unwrap_or(u32::MAX),

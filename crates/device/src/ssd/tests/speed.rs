@@ -119,7 +119,10 @@ fn a_sleeping_drive_wakes_up_once_for_all_that_arrive_meanwhile() {
     let first = serve(&mut ssd, 50_000_000, Operation::Read, 0, 1);
     assert_eq!((first.finish.0, first.queue_nanos), (50_900_000 + near, 900_000));
     let second = serve(&mut ssd, 50_300_000, Operation::Read, 8, 1);
-    assert!(second.finish.0 - far - 50_900_000 < 2_000, "it waits for the same waking, and for the interface: {second:?}");
+    assert!(
+        second.finish.0 - far - 50_900_000 < 2_000,
+        "it waits for the same waking, and for the interface: {second:?}"
+    );
     let soon = first.finish.0.max(second.finish.0) + 9_999_999;
     assert_eq!(serve(&mut ssd, soon, Operation::Read, 0, 1).finish.0, soon + near, "still awake");
     let late = soon + near + 10_000_000;
