@@ -4,10 +4,10 @@ use ioweir_config::{ByteRate, Complaint, Duration, Size, keys};
 use ioweir_core::Nanos;
 
 use super::super::check::{fail, numbers};
-use super::super::quantity::Skew;
+use super::super::quantity::{Difference, Skew};
 use super::super::queue::CommandOrder;
 use super::super::{Device, Model};
-use super::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec};
+use super::spec::{HddSpec, Layout, Overhead, SeekSpec, Zoning};
 
 const SECTOR_BYTES: f64 = ioweir_core::SECTOR_BYTES as f64;
 /// The most data that a disk reads ahead; larger buffers are divided among several readers.
@@ -24,7 +24,7 @@ keys! {
         revolutions_per_minute: u32 = required,
         /// the mean seek of reads, over uniformly random pairs of places
         seek_average: Duration = required,
-        /// the mean seek of writes, which settles longer; as for reads if absent
+        /// the mean seek of writes; as for reads if absent
         seek_average_write: Option<Duration> = absent,
         /// the seek from one track to the next
         seek_single: Duration = (Duration::new(Nanos(500_000))),
@@ -62,38 +62,29 @@ impl DiskDatasheet {
         let cylinder_nanos = surfaces * (revolution_nanos + switch_nanos as f64);
         let on_track = |rate: ByteRate| rate.0 as f64 * cylinder_nanos / 1e9 / surfaces / SECTOR_BYTES;
         let (outside, inside) = (on_track(self.rate_outside), on_track(self.rate_inside));
-        let steps = f64::from(self.zones.saturating_sub(1).max(1));
-        let tracks: Vec<u32> =
-            (0..self.zones).map(|zone| whole(outside + (inside - outside) * f64::from(zone) / steps)).collect();
-        let held: f64 = tracks.iter().map(|&sectors| f64::from(sectors) * surfaces).sum();
-        let cylinders_each = whole((self.capacity.0 as f64 / SECTOR_BYTES / held).ceil()).max(1);
         let skew = Skew::Time(Duration::new(Nanos(switch_nanos)));
-        let zones = (0..).zip(&tracks).map(|(zone, &sectors_per_track)| ZoneSpec {
-            first_cylinder: zone * cylinders_each,
-            sectors_per_track,
-            sectors: None,
-            surface_skew: None,
-            cylinder_skew: None,
-        });
-        let write_settle = self.seek_average_write.map_or(0, |write| write.nanos().0 - self.seek_average.nanos().0);
+        let read_nanos = self.seek_average.nanos().0;
+        let write_nanos = self.seek_average_write.map_or(read_nanos, |write| write.nanos().0);
+        let write_settle = Difference { nanos: write_nanos.cast_signed() - read_nanos.cast_signed() };
         let seek = SeekSpec::Datasheet {
             single: self.seek_single,
             average: self.seek_average,
-            full: self.seek_full.unwrap_or(Duration::new(Nanos(self.seek_average.nanos().0 * 2))),
+            full: self.seek_full.unwrap_or(Duration::new(Nanos(read_nanos * 2))),
         };
         Ok(HddSpec {
             capacity: Some(Size(self.capacity.0 / ioweir_core::SECTOR_BYTES * ioweir_core::SECTOR_BYTES)),
             revolutions_per_minute: self.revolutions_per_minute,
             surfaces: self.surfaces,
-            cylinders: cylinders_each.saturating_mul(self.zones),
+            cylinders: 0,
             layout: Layout::Conventional,
             surface_skew: skew,
             cylinder_skew: skew,
             turn_skew: None,
             head_switch: Duration::new(Nanos(switch_nanos)),
-            write_settle: Duration::new(Nanos(write_settle)),
+            write_settle,
             reposition: Duration::default(),
             interface_rate: self.interface_rate,
+            interface_write_rate: None,
             read_ahead: self.cache.min(READ_AHEAD_MAX),
             write_cache: self.write_cache && self.cache.0 > 0,
             command_order: if self.command_queue { CommandOrder::Sptf } else { CommandOrder::Fifo },
@@ -105,7 +96,12 @@ impl DiskDatasheet {
             },
             cache: None,
             seek,
-            zones: zones.collect(),
+            zones: Vec::new(),
+            zoning: Some(Zoning {
+                outer_sectors_per_track: whole(outside),
+                inner_sectors_per_track: whole(inside),
+                zones: self.zones,
+            }),
         })
     }
 
@@ -121,10 +117,6 @@ impl DiskDatasheet {
         if self.rate_inside > self.rate_outside || self.rate_inside.0 == 0 {
             let problem = format!("is {}, outside it is {}", self.rate_inside, self.rate_outside);
             return fail("disk_datasheet.rate_inside", problem, "the inner tracks are the shorter ones");
-        }
-        if self.seek_average_write.is_some_and(|write| write < self.seek_average) {
-            let problem = format!("is less than that of reads, {}", self.seek_average);
-            return fail("disk_datasheet.seek_average_write", problem, "leave it out if the datasheet has one time");
         }
         Ok(())
     }
@@ -143,7 +135,7 @@ fn nanos(value: f64) -> u64 {
 impl Model for DiskDatasheet {
     fn check(&self) -> Result<(), Complaint> {
         // What the model says of a derived parameter is about the numbers from which it follows.
-        self.expand()?.lay_out().map(drop).map_err(|complaint| {
+        Model::check(&self.expand()?).map_err(|complaint| {
             complaint.about("disk_datasheet", |problem| format!("gives a disk that cannot be: {problem}"))
         })
     }
