@@ -15,6 +15,7 @@
 
 mod ahead;
 pub(super) mod cache;
+pub(super) mod datasheet;
 mod segmented;
 mod segments;
 pub(super) mod spec;

@@ -112,7 +112,8 @@ pub const FLASH: &[Row] = &[
     time("ssd.overhead.write", 0.0, 300.0 * US),
     time("ssd.overhead.write_per_unit", 0.0, 30.0 * US),
     time("ssd.overhead.command", 0.0, 300.0 * US),
-    time("ssd.serial", 0.0, 60.0 * US),
-    row("ssd.wake.idle", Values::Ratios(1.0 * MS, 2000.0 * MS, Unit::Nanos)),
+    time("ssd.serial.read", 0.0, 100.0 * US),
+    time("ssd.serial.write", 0.0, 100.0 * US),
+    row("ssd.wake.idle", Values::Ratios(1.0 * MS, 4_000.0 * MS, Unit::Nanos)),
     time("ssd.wake.takes", 0.0, 3.0 * MS),
 ];

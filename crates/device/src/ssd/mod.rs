@@ -22,6 +22,7 @@
 //! map cache, heat. Nor does a suspended program free its part of the buffer later.
 
 mod clock;
+mod datasheet;
 mod fill;
 mod map;
 mod sparse;
@@ -37,11 +38,12 @@ use ioweir_core::{Dispatch, Nanos, Operation};
 
 use super::{Device, Model, Service};
 use clock::{Calendar, Pace};
+pub use datasheet::FlashDatasheet;
 use fill::Fill;
 use ioweir_config::Complaint;
 use map::Map;
 use spec::Shape;
-pub use spec::{SsdOverhead, SsdSpec, SsdState, SsdWake};
+pub use spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
 
 /// Gaps remembered for a die or channel, and for the interface.
 const GAPS_MAX: usize = 16;
@@ -65,6 +67,18 @@ pub struct FlashCounts {
 }
 
 impl FlashCounts {
+    /// The sum of the counts of two drives.
+    #[must_use]
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            written_units: self.written_units + other.written_units,
+            coalesced_units: self.coalesced_units + other.coalesced_units,
+            padded_units: self.padded_units + other.padded_units,
+            copied_units: self.copied_units + other.copied_units,
+            erased_blocks: self.erased_blocks + other.erased_blocks,
+        }
+    }
+
     /// Write amplification: units programmed for each unit that left the buffer; `None` before the first one.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
@@ -123,7 +137,8 @@ struct Times {
     write: u64,
     write_unit: u64,
     command: u64,
-    serial: u64,
+    serial_read: u64,
+    serial_write: u64,
     chunk_bytes: u64,
     unit_bytes: u64,
     channel: Pace,
@@ -229,7 +244,8 @@ impl Ssd {
             write: overhead.write.nanos().0,
             write_unit: overhead.write_per_unit.nanos().0,
             command: overhead.command.nanos().0,
-            serial: spec.serial.nanos().0,
+            serial_read: spec.serial.map_or(0, |serial| serial.read.nanos().0),
+            serial_write: spec.serial.map_or(0, |serial| serial.write.nanos().0),
             chunk_bytes: spec.transfer_chunk.0,
             unit_bytes: spec.mapping_unit.0,
             channel: Pace::new(spec.channel_rate.map(|rate| rate.0)),
@@ -405,7 +421,9 @@ fn service(now_nanos: u64, overhead_nanos: u64, course: Course) -> Service {
 impl Device for Ssd {
     fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service {
         let entered_nanos = self.gate.enter(now.0);
-        let begin_nanos = entered_nanos.saturating_add(self.times.serial);
+        let is_read = dispatch.operation == Operation::Read;
+        let serial_nanos = if is_read { self.times.serial_read } else { self.times.serial_write };
+        let begin_nanos = entered_nanos.saturating_add(serial_nanos);
         self.gate.free_nanos = begin_nanos;
         let service = match dispatch.operation {
             Operation::Read => {
@@ -418,7 +436,7 @@ impl Device for Ssd {
         };
         self.gate.idle_nanos = self.gate.idle_nanos.max(service.finish.0);
         Service {
-            overhead_nanos: service.overhead_nanos + self.times.serial,
+            overhead_nanos: service.overhead_nanos + serial_nanos,
             queue_nanos: service.queue_nanos + (entered_nanos - now.0),
             ..service
         }

@@ -99,7 +99,7 @@ fn duration(text: &str) -> ioweir_config::Duration {
 #[test]
 fn a_serial_stage_bounds_the_commands_a_second_whatever_the_depth() {
     let mut spec = preset("ssd-970pro");
-    spec.serial = duration("24us");
+    spec.serial = Some(super::super::SsdSerial { read: duration("24us"), write: duration("8us") });
     for depth in [32, 58] {
         let mut ssd = build(&spec);
         let (units, mut random) = (ssd.sectors() / 8, Random(1));
@@ -127,6 +127,34 @@ fn a_sleeping_drive_wakes_up_once_for_all_that_arrive_meanwhile() {
     assert_eq!(serve(&mut ssd, soon, Operation::Read, 0, 1).finish.0, soon + near, "still awake");
     let late = soon + near + 10_000_000;
     assert_eq!(serve(&mut ssd, late, Operation::Read, 0, 1).finish.0, late + 900_000 + near, "asleep again");
+}
+
+#[test]
+fn a_datasheet_gives_a_drive_with_its_numbers() {
+    let text = "[flash_datasheet]\ncapacity = \"3840GB\"\nread_latency = \"75us\"\nwrite_latency = \"15us\"\nread_iops = \
+                \"1M/s\"\nwrite_iops = \"200k/s\"\nread_rate = \"6800MB/s\"\nwrite_rate = \"4000MB/s\"\n";
+    let sheet = match DeviceSpec::parse("mine.toml", text) {
+        Ok(DeviceSpec::FlashDatasheet(sheet)) => sheet,
+        other => panic!("{other:?}"),
+    };
+    let spec = sheet.expand().expect("a drive");
+    let run = |depth, operation, units: u32, random: bool| {
+        let mut ssd = build(&spec);
+        let (places, mut chosen, mut next) = (ssd.sectors() / 8 / u64::from(units), Random(5), 0);
+        closed(&mut ssd, depth, 30_000, || {
+            next += 1;
+            (operation, (if random { chosen.below(places) } else { next }) * u64::from(units), units)
+        })
+    };
+    assert!(near(run(1, Operation::Read, 1, true).1, 75_000.0, 0.01));
+    assert!(near(run(1, Operation::Write, 1, true).1, 15_000.0, 0.01));
+    assert!(near(run(512, Operation::Read, 1, true).0, 1e6, 0.02));
+    assert!(near(run(64, Operation::Write, 1, true).0, 2e5, 0.02));
+    assert!(near(run(32, Operation::Read, 64, false).0 * 262_144.0, 6.8e9, 0.03));
+    assert!(near(run(32, Operation::Write, 64, false).0 * 262_144.0, 4e9, 0.05));
+    let slow = text.replace("\"75us\"", "\"1us\"");
+    let refused = DeviceSpec::parse("mine.toml", &slow).expect_err("refused").to_string();
+    assert!(refused.starts_with("mine.toml:3:16: flash_datasheet.read_latency: 1us is less"), "{refused}");
 }
 
 #[test]
