@@ -5,6 +5,7 @@
 //! met. A reader that closes the pipe is no failure.
 
 mod arguments;
+mod calibrate;
 mod compare;
 mod doc;
 mod engine;
@@ -71,6 +72,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
+        Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),
         Verb::Top(arguments) => server::top(&arguments),

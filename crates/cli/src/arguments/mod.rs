@@ -1,6 +1,7 @@
 //! The one definition of verbs and flags; help, errors and completions come from it.
 
 mod background;
+mod calibrate;
 mod compare;
 mod ctl;
 mod experiment;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use background::{ForecastArguments, PlanArguments};
+pub(crate) use calibrate::{CalibrateArguments, Kind};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
@@ -58,6 +60,8 @@ pub(crate) enum Verb {
     Reproduce(ReproduceArguments),
     /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
+    /// Fit a device model to a trace with latencies; says how far it is from the device
+    Calibrate(Box<CalibrateArguments>),
     /// Compare device models with measured response times: any device and trace, or the presets and their drives
     Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled
