@@ -10,6 +10,7 @@ mod info;
 mod input;
 mod reader;
 mod table;
+pub mod tracefs;
 mod waits;
 mod writer;
 
