@@ -101,6 +101,11 @@ pub trait TraceSource: Send {
         None
     }
 
+    /// What is known of the trace as a whole, as a JSON object: where and how it was recorded.
+    fn description(&self) -> Option<&str> {
+        None
+    }
+
     /// The number of input units that were skipped because they could not be read; zero unless reading leniently.
     fn skipped(&self) -> u64 {
         0

@@ -33,6 +33,7 @@ pub struct Layout {
     pub(super) timestamp: Field,
     pub(super) commit: Field,
     pub(super) data: usize,
+    page_bytes: usize,
     pub(super) kinds: Vec<Kind>,
 }
 
@@ -47,11 +48,12 @@ pub struct LayoutError {
 }
 
 /// The events that a recording understands, by the names of their folders in `events/block`.
-const ACTIONS: [(&str, Action); 4] = [
+const ACTIONS: [(&str, Action); 5] = [
     ("block_bio_queue", Action::Request(Event::Queue)),
     ("block_rq_insert", Action::Request(Event::Insert)),
     ("block_rq_issue", Action::Request(Event::Issue)),
     ("block_rq_complete", Action::Complete),
+    ("block_bio_complete", Action::Complete),
 ];
 
 /// No event and no head of a page is larger than a page.
@@ -86,8 +88,17 @@ fn field(file: &str, text: &str, name: &str, sizes: &[usize]) -> Result<Field, L
 }
 
 impl Layout {
-    /// The names of the events to be enabled, below `events/block`.
-    pub const EVENTS: [&'static str; 4] = [ACTIONS[0].0, ACTIONS[1].0, ACTIONS[2].0, ACTIONS[3].0];
+    /// The events of a device with a queue of requests, by the names of their folders below `events/block`.
+    pub const REQUEST_EVENTS: &'static [&'static str] = &[ACTIONS[0].0, ACTIONS[1].0, ACTIONS[2].0, ACTIONS[3].0];
+
+    /// The events of a device without one, which passes on what it gets: device mapper, RAID, compressed memory.
+    pub const BIO_EVENTS: &'static [&'static str] = &[ACTIONS[0].0, ACTIONS[4].0];
+
+    /// The size of a page.
+    #[must_use]
+    pub const fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
 
     /// The layout that `events/header_page` and the `format` files of events describe, each with the event's name.
     ///
@@ -103,8 +114,9 @@ impl Layout {
             id = field(name, text, "common_type", &[2])?;
             kinds.push(kind);
         }
-        let data = field(FILE, header_page, "data", &[])?.offset;
+        let Field { offset: data, size } = field(FILE, header_page, "data", &[])?;
         Ok(Self {
+            page_bytes: data + size,
             id,
             timestamp: field(FILE, header_page, "timestamp", &[8])?,
             commit: field(FILE, header_page, "commit", &[4, 8])?,
