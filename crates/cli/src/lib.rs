@@ -69,6 +69,8 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Sweep(arguments) => sweep::act(&arguments),
         Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
+        Verb::Record(arguments) => server::record(&arguments),
+        Verb::Replay(arguments) => server::replay(&arguments),
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),

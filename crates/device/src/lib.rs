@@ -148,6 +148,11 @@ trait Model: Clone {
         32
     }
 
+    /// What the drive does beyond reading and writing where it is told: buffers, read-ahead, a queue of its own.
+    fn switched_on(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes the device; `seed` sets its random state at time zero.
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint>;
 }
@@ -213,6 +218,15 @@ macro_rules! models {
             pub fn queue_depth(&self) -> u32 {
                 match self {
                     $(Self::$name(spec) => Model::queue_depth(spec),)*
+                }
+            }
+
+            /// What the drive does beyond reading and writing where it is told, in words: read-ahead, a write cache, an order
+            /// of its own.
+            #[must_use]
+            pub fn switched_on(&self) -> Vec<String> {
+                match self {
+                    $(Self::$name(spec) => Model::switched_on(spec),)*
                 }
             }
 

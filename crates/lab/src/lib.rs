@@ -8,6 +8,7 @@ pub mod document;
 pub mod experiment;
 pub mod forecast;
 pub mod plan;
+pub mod replay;
 pub mod reproduce;
 pub mod run;
 pub mod series;

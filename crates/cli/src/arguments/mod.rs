@@ -5,6 +5,8 @@ mod calibrate;
 mod compare;
 mod ctl;
 mod experiment;
+mod record;
+mod replay;
 mod sweep;
 mod trace;
 mod validate;
@@ -20,6 +22,8 @@ pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::CtlVerb;
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
+pub(crate) use record::RecordArguments;
+pub(crate) use replay::ReplayArguments;
 pub(crate) use sweep::SweepArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepMergeArguments;
@@ -54,6 +58,10 @@ pub(crate) enum Verb {
     Explain(ExplainArguments),
     /// Summarise, convert, cut and generate traces
     Trace(TraceArguments),
+    /// Record the block requests of a device of this machine, by the kernel's events
+    Record(RecordArguments),
+    /// Replay a trace on a real device, under its schedulers in turn, with the prediction beside the measurement
+    Replay(Box<ReplayArguments>),
     /// Forecast load for the coming days, or score forecasts against the past
     Forecast(Box<ForecastArguments>),
     /// Run a paper's experiments and compare its claims with the results
