@@ -246,9 +246,11 @@ impl Plan {
                 let depth_max = self.comparison.depths.0.iter().map(|depth| depth.of(device)).max();
                 let range = Range { depth_max, rate: range.rate.filter(|_| is_recorded), ..range.clone() };
                 let parts = seen.iter().flat_map(|seen| seen.outside(&range));
-                outside.extend(parts.map(|part| {
-                    format!("{name} is not calibrated for {}: the comparison has {part}.", trace.name())
-                }));
+                outside.extend(
+                    parts.map(|part| {
+                        format!("{name} is not calibrated for {}: the comparison has {part}.", trace.name())
+                    }),
+                );
             }
         }
         Ok(outside)

@@ -113,6 +113,9 @@ fn a_comparison_says_where_its_trace_lies_outside_of_the_calibration() {
     };
     assert_eq!(outside(&path).0, Vec::<String>::new());
     let (sentences, text) = outside(&other);
-    assert!(sentences[0].contains("is not calibrated for") && sentences[0].contains("writes, of which none"), "{sentences:?}");
+    assert!(
+        sentences[0].contains("is not calibrated for") && sentences[0].contains("writes, of which none"),
+        "{sentences:?}"
+    );
     assert!(text.contains("is not calibrated for"), "{text}");
 }
