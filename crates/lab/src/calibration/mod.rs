@@ -28,6 +28,9 @@ const REQUESTS_MIN: usize = 200;
 /// How the intervals of parameters are found, for the record.
 const INTERVALS: &str = "profile: how far each parameter moves, the others fixed, until the cost rises by 5 %";
 
+/// The ends of a parameter's interval; words and switches have none.
+type Ends = Option<(f64, f64)>;
+
 /// The kind of device that is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -64,7 +67,7 @@ pub struct Calibrated {
     /// Response times of the half that the fit did not see.
     unseen: Validation,
     /// The least and the greatest value that was looked at, of each parameter of the record.
-    searched: Vec<Option<(f64, f64)>>,
+    searched: Vec<Ends>,
     evaluations: usize,
     without_latency: u64,
     provenance: Provenance,
@@ -167,7 +170,7 @@ impl CalibrationSpec {
     }
 
     /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side.
-    fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Option<(f64, f64)>>), RunError> {
+    fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Ends>), RunError> {
         let costs = |points: &[Vec<f64>]| points.par_iter().map(|genes| fit.cost(genes)).collect();
         progress.started(self.effort.generations);
         let mut watch = |_, _| {
@@ -197,10 +200,10 @@ impl CalibrationSpec {
 }
 
 /// The fitted parameters as the record has them.
-fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Option<(f64, f64)>]) -> Result<Vec<Parameter>, RunError> {
+fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Vec<Parameter>, RunError> {
     let device = to_table(&spec.resolved()).map_err(|problem| SpecError::of_file("device", problem, ""))?;
     let rows = fit.rows().iter().zip(intervals);
-    let parameter = |(row, interval): (&ioweir_device::fit::table::Row, &Option<(f64, f64)>)| {
+    let parameter = |(row, interval): (&ioweir_device::fit::table::Row, &Ends)| {
         let value = parameter::get(&device, row.key)?;
         let [low, high] = match interval {
             Some((low, high)) => [low, high].map(|end| Some(value.with_number(*end))),
