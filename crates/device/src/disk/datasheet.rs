@@ -99,7 +99,7 @@ impl DiskDatasheet {
             zones: Vec::new(),
             zoning: Some(Zoning {
                 outer_sectors_per_track: whole(outside),
-                inner: Ratio::of_millionths(whole(inside / outside * 1e6)),
+                inner: Ratio::new(inside / outside).unwrap_or(Ratio::ONE),
                 zones: self.zones,
             }),
         })
@@ -146,10 +146,6 @@ impl Model for DiskDatasheet {
 
     fn rotates(&self) -> bool {
         true
-    }
-
-    fn switched_on(&self) -> Vec<String> {
-        self.expand().map(|disk| disk.switched_on()).unwrap_or_default()
     }
 
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
