@@ -113,13 +113,9 @@ fn a_device_is_written_only_if_it_is_named_twice() {
     assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
     let done = run(folder.path(), &["replay", "trace.csv", "disk", "--write", "disk", "--load", "closed:4"]);
     assert!(done.status.success(), "{}", said(&done));
-    let now = fs::read(folder.path().join("disk")).unwrap();
-    let changed: Vec<u64> = (0..DEVICE_BYTES as u64 / 512)
-        .filter(|sector| {
-            let range = *sector as usize * 512..(*sector as usize + 1) * 512;
-            now[range.clone()] != contents()[range]
-        })
-        .collect();
+    let (now, before) = (fs::read(folder.path().join("disk")).unwrap(), contents());
+    let sectors = now.chunks(512).zip(before.chunks(512)).zip(0..);
+    let changed: Vec<u64> = sectors.filter(|((now, before), _)| now != before).map(|(_, sector)| sector).collect();
     let written: Vec<u64> =
         (0..40).filter(|index| index % 4 == 3).flat_map(|index| index * 397..index * 397 + 8).collect();
     let around = |sector: &u64| written.iter().any(|one| one / 8 == sector / 8);
