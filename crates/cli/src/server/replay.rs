@@ -167,7 +167,7 @@ fn scratch(
     };
     let size = size.next_multiple_of(1 << 20);
     output::notice(&format!("ioweir: {}: a scratch file of {} is made and filled", name, format_bytes(size)));
-    Ok(Scratch::make(system, Path::new(name), size, stop)?)
+    Scratch::make(system, Path::new(name), size, stop)
 }
 
 fn model(arguments: &ReplayArguments) -> Result<Option<Model>, Failure> {
