@@ -53,10 +53,9 @@ pub struct Summary {
     pub events_lost: u64,
     /// Events whose content or order could not be used, and pages that could not be read.
     pub events_unusable: u64,
-    /// Requests that the device was sent, as counted by the events.
+    /// Requests with data that the device was sent, as counted by the events.
     pub issued: u64,
-    /// Requests that the device completed, as counted by its statistics (`diskstats`), which count no flushes of the block
-    /// layer's own.
+    /// The same as counted by its statistics (`diskstats`).
     pub issued_by_statistics: Option<u64>,
     /// Bytes of pages read a second.
     pub read_bytes_per_second: f64,
