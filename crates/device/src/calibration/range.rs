@@ -151,8 +151,8 @@ impl Observed {
             *span = Span { low: span.low.min(share), high: span.high.max(share) };
         }
         let nanos = u128::from(time_nanos.saturating_sub(self.block_began_nanos));
-        if nanos > 0 {
-            let rate = u128::from(self.block_requests - 1) * 1_000_000_000 / nanos;
+        let intervals = u128::from(self.block_requests - 1) * 1_000_000_000;
+        if let Some(rate) = intervals.checked_div(nanos) {
             let rate = Rate(u64::try_from(rate).unwrap_or(u64::MAX));
             let span = self.rate.get_or_insert(Span { low: rate, high: rate });
             *span = Span { low: span.low.min(rate), high: span.high.max(rate) };

@@ -143,7 +143,7 @@ fn the_range_of_requests_leaves_out_the_rarest_lengths() {
     for number in 0..512 {
         let length = if number % 256 == 0 { 1 << 20 } else { 4096 };
         // The second half is sequential.
-        let offset = if number < 256 { number * 100_000 } else { 1 << 30 | (number - 256) * 4096 };
+        let offset = if number < 256 { number * 100_000 } else { (1 << 30) + (number - 256) * 4096 };
         observed.add(number * 1_000_000, Operation::Read, offset, length);
         observed.add(number * 1_000_000, Operation::Flush, 0, 0);
     }

@@ -109,7 +109,8 @@ impl CalibrationSpec {
         let file = DeviceFile {
             calibration: Some(Calibration {
                 source: Source::Trace,
-                name: name.clone(),
+                // Where it lay on this machine says nothing elsewhere; its hash does.
+                name: name.rsplit('/').next().unwrap_or(&name).into(),
                 sha256: self.hash(&name)?,
                 requests: trace.requests.len() as u64,
                 version: origin.version.clone(),

@@ -50,6 +50,9 @@ pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, Do
     if sections.len() > 1 {
         document.push(overview(report, &sections));
     }
+    for outside in &report.meta.outside_of_calibration {
+        document.text(outside.as_str());
+    }
     for section in &sections {
         if sections.len() > 1 {
             document.heading(name(section, &sections));

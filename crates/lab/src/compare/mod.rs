@@ -234,6 +234,9 @@ pub struct Meta {
     pub devices: Vec<DeviceMeta>,
     /// The fast device likewise, if a scheduler places data on it.
     pub fast_device_toml: Option<String>,
+    /// What of the traces lies outside of the range in which a calibrated device was seen, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outside_of_calibration: Vec<String>,
     /// The command that runs this again.
     pub command: String,
 }

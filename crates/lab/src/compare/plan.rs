@@ -12,10 +12,11 @@ use super::{Comparison, DeviceMeta, Meta, Report};
 use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
-use crate::sim::{Observer, Outcome, Window};
+use crate::sim::{Load, Observer, Outcome, Window};
 use crate::spec::read_options;
 use ioweir_config::{SchedulerChoice, Size};
-use ioweir_device::DeviceSpec;
+use ioweir_device::calibration::Range;
+use ioweir_device::{DeviceFile, DeviceSpec};
 use ioweir_trace::TraceError;
 
 /// The most requests that a queue may have: with more, the core would allocate more than a few hundred megabytes.
@@ -34,6 +35,8 @@ pub struct Plan {
     /// Files in folders that are not traces, and why.
     left_out: Vec<TraceError>,
     devices: Vec<(Arc<DeviceSpec>, String)>,
+    /// The range in which each device was seen; absent for one that is not calibrated.
+    seen: Vec<Option<Range>>,
     fast: Arc<DeviceSpec>,
     limits: QueueLimits,
 }
@@ -62,11 +65,11 @@ impl Comparison {
             return Err(RunError::Value("no trace is named\n  expected: at least one trace file".into()));
         }
         let devices = self.devices.0.iter().map(|name| {
-            let device = DeviceSpec::load(name)?;
-            device.check()?;
-            Ok((Arc::new(device), name.clone()))
+            let DeviceFile { spec, calibration } = DeviceFile::load(name)?;
+            spec.check()?;
+            Ok(((Arc::new(spec), name.clone()), calibration.map(|calibration| calibration.range)))
         });
-        let devices = devices.collect::<Result<Vec<_>, RunError>>()?;
+        let (devices, seen) = devices.collect::<Result<(Vec<_>, Vec<_>), RunError>>()?;
         let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
         let (format, volume) = (self.format.as_deref(), self.volume.as_deref());
         let options = read_options(format, volume, self.event, self.lenient)?;
@@ -76,6 +79,7 @@ impl Comparison {
             traces: traces.into_iter().map(Arc::new).collect(),
             left_out,
             devices,
+            seen,
             fast,
             limits,
         };
@@ -212,6 +216,7 @@ impl Plan {
         if devices.len() == 1 {
             devices.clear();
         }
+        let outside_of_calibration = self.outside_of_calibration()?;
         let places = self.comparison.schedulers.iter().any(|choice| choice.row.places);
         Ok(Meta {
             version,
@@ -222,8 +227,33 @@ impl Plan {
             device_toml,
             devices,
             fast_device_toml: places.then(|| self.fast.to_toml()),
+            outside_of_calibration,
             command,
         })
+    }
+
+    /// What of the traces lies outside of the range in which a calibrated device was seen. The recorded rate counts where it
+    /// is replayed.
+    fn outside_of_calibration(&self) -> Result<Vec<String>, RunError> {
+        let mut outside = Vec::new();
+        if self.seen.iter().all(Option::is_none) {
+            return Ok(outside);
+        }
+        let is_recorded = self.comparison.loads.contains(&Load::RECORDED);
+        for trace in &self.traces {
+            let range = trace.range()?;
+            for ((device, name), seen) in self.devices.iter().zip(&self.seen) {
+                let depth_max = self.comparison.depths.0.iter().map(|depth| depth.of(device)).max();
+                let range = Range { depth_max, rate: range.rate.filter(|_| is_recorded), ..range.clone() };
+                let parts = seen.iter().flat_map(|seen| seen.outside(&range));
+                outside.extend(
+                    parts.map(|part| {
+                        format!("{name} is not calibrated for {}: the comparison has {part}.", trace.name())
+                    }),
+                );
+            }
+        }
+        Ok(outside)
     }
 }
 

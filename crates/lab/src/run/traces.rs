@@ -9,6 +9,7 @@ use super::resample::Resampled;
 use super::{Progress, RunError, TraceMeta, hexadecimal};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
+use ioweir_device::calibration::{Observed, Range};
 use ioweir_trace::{self as trace, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 
 /// The beginning of the name of generated traffic.
@@ -159,6 +160,21 @@ impl TraceFiles {
                 Ok(if self.resamples { Box::new(Resampled::new(source, seed)) } else { source })
             }
             Requests::Mix(mix) => Ok(Box::new(JobGenerator::new(mix, mix.requests, None, seed))),
+        }
+    }
+
+    /// What its requests are like.
+    pub(crate) fn range(&self) -> Result<Range, TraceError> {
+        let mut source = self.open(0, u64::MAX / SECTOR_BYTES)?;
+        let (mut observed, mut batch) = (Observed::default(), Vec::new());
+        loop {
+            source.read_batch(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(observed.range());
+            }
+            for Record { time, operation, offset_bytes, length_bytes, .. } in &batch {
+                observed.add(time.0, *operation, *offset_bytes, *length_bytes);
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 )]
 
 mod adaptive_cells;
+mod calibration;
 mod every_run;
 mod experiment;
 mod external;

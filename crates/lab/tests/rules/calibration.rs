@@ -1,0 +1,121 @@
+//! Calibration: a fit of a trace with latencies, its record, and what compares say outside of its range.
+
+use std::path::{Path, PathBuf};
+
+use ioweir_device::fit::Effort;
+use ioweir_device::random::Random;
+use ioweir_device::validate::{Load, Measured, replay};
+use ioweir_device::{DeviceFile, DeviceSpec};
+use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind};
+use ioweir_lab::compare::{Comparison, document, run};
+use ioweir_lab::run::{Origin, RunError, Silent};
+use ioweir_trace::ReadOptions;
+
+fn origin() -> Origin {
+    Origin { version: "1".into(), commit: "c".into(), command: "ioweir calibrate".into() }
+}
+
+/// A trace of random reads of 4 KiB with the response times of a preset, in a file of FlashNet's format.
+fn trace(folder: &Path, preset: &str, count: u64) -> PathBuf {
+    let mut device = DeviceSpec::load(preset).unwrap().build(3).unwrap();
+    let mut random = Random::new(4);
+    let mut lines = String::new();
+    let mut now = 0;
+    for _ in 0..count {
+        let sector = random.below(device.sectors() / 8) * 8;
+        let operation = ioweir_core::Operation::Read;
+        let request = Measured { operation, sector, sectors: 8, arrival_nanos: now, response_nanos: 0 };
+        let response = replay(&mut *device, &[request], Load::Arrivals).unwrap()[0].response_nanos();
+        let (micros, millis) = (response as f64 / 1e3, now as f64 / 1e6);
+        lines += &format!("{millis:.6},{micros:.3},1,4096,{},{millis:.6},4096\n", sector * 512);
+        now += response + 1_000_000 + random.below(20_000_000);
+    }
+    let path = folder.join("seen.csv");
+    std::fs::write(&path, lines).unwrap();
+    path
+}
+
+fn calibrate(path: &Path, seed: u64) -> Result<Calibrated, RunError> {
+    let spec = CalibrationSpec {
+        files: vec![path.to_path_buf()],
+        options: ReadOptions::default(),
+        kind: Kind::Disk,
+        start: None,
+        capacity: None,
+        revolutions_per_minute: Some(6000),
+        effort: Effort { population: 24, generations: 25, seed },
+    };
+    spec.run(&origin(), &Silent)
+}
+
+#[test]
+fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path(), "tiny", 600);
+    let result = calibrate(&path, 1).unwrap();
+    let text = result.file.to_toml();
+    assert_eq!(text, calibrate(&path, 1).unwrap().file.to_toml(), "the same seed");
+    assert_ne!(text, calibrate(&path, 2).unwrap().file.to_toml(), "another seed");
+    let read = DeviceFile::parse("own.toml", &text).unwrap();
+    let record = read.calibration.as_ref().unwrap();
+    assert_eq!((record.requests, record.range.depth_max), (600, Some(1)));
+    let all = record.overall().unwrap();
+    assert_eq!(all.requests, 300, "the second half");
+    assert!(all.demerit.as_nanos_f64() < all.measured_mean.as_nanos_f64() / 4.0, "{all:?}");
+    assert!(all.halves.is_some() && !record.parameters.is_empty());
+    // What is drawn from the record is a device.
+    let draws: Vec<DeviceSpec> = (0..4).map(|seed| record.draw(&read.spec, seed)).collect();
+    assert!(draws.iter().all(|draw| draw.build(0).is_ok()) && draws[0] != draws[1]);
+    let text = result.document().unwrap().to_terminal(false);
+    for part in ["which the fit did not see", "halves apart", "hdd.overhead.read_after_read", "rrandiops="] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_trace_that_is_too_short_or_a_start_of_another_kind_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path(), "tiny", 100);
+    let error = calibrate(&path, 1).unwrap_err().to_string();
+    assert!(error.contains("100 requests are too few"), "{error}");
+    let path = trace(folder.path(), "tiny", 300);
+    let effort = Effort { population: 4, generations: 1, seed: 1 };
+    let spec = CalibrationSpec {
+        files: vec![path],
+        options: ReadOptions::default(),
+        kind: Kind::Disk,
+        start: Some("ssd-970pro".into()),
+        capacity: None,
+        revolutions_per_minute: None,
+        effort,
+    };
+    let error = spec.run(&origin(), &Silent).unwrap_err().to_string();
+    assert!(error.contains("ssd-970pro: is another kind of device"), "{error}");
+    let small = CalibrationSpec { start: Some("tiny".into()), capacity: Some("1MiB".parse().unwrap()), ..spec };
+    let error = small.run(&origin(), &Silent).unwrap_err().to_string();
+    assert!(error.contains("the device ends at 1MiB") && error.contains("--capacity"), "{error}");
+}
+
+#[test]
+fn a_comparison_says_where_its_trace_lies_outside_of_the_calibration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path(), "tiny", 300);
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, calibrate(&path, 1).unwrap().file.to_toml()).unwrap();
+    let other = folder.path().join("other.spc");
+    let lines: String = (0..300).map(|number| format!("0,{},65536,W,{number}.5\n", number * 30)).collect();
+    std::fs::write(&other, lines).unwrap();
+    let outside = |trace: &Path| {
+        let spec = format!("traces = [{trace:?}]\ndevice = {own:?}\nschedulers = [\"noop\"]\n");
+        let report = run(&Comparison::parse("c", &spec).unwrap(), &origin(), &Silent).unwrap();
+        let text = document(&report, None).unwrap().to_terminal(false);
+        (report.meta.outside_of_calibration, text)
+    };
+    assert_eq!(outside(&path).0, Vec::<String>::new());
+    let (sentences, text) = outside(&other);
+    assert!(
+        sentences[0].contains("is not calibrated for") && sentences[0].contains("writes, of which none"),
+        "{sentences:?}"
+    );
+    assert!(text.contains("is not calibrated for"), "{text}");
+}
