@@ -106,6 +106,20 @@ fn a_deadline_takes_cores_that_the_plan_forgot() {
 }
 
 #[test]
+fn a_small_old_batch_does_not_hide_a_large_one_that_is_due_soon_after() {
+    let mut executor = Executor::new(settings(Bucket::Planned));
+    executor.foreground(Nanos::ZERO, CORES);
+    // 33 operations, and a minute later 105,600 more: on four cores all of them take 1320.4125 s.
+    executor.incur(Nanos::ZERO, Service::Rebuild, 1000);
+    executor.foreground(seconds(60), CORES);
+    executor.incur(seconds(60), Service::Rebuild, 3_200_000);
+    let half = Nanos(seconds(86_460).0 - 1_320_412_500_000);
+    assert_eq!(executor.poll(seconds(60)), Step::WaitUntil(half, Hold::Foreground));
+    let (slices, _) = drain(&mut executor, half);
+    assert_eq!(slices.len(), 4);
+}
+
+#[test]
 fn below_the_floor_room_comes_first_whatever_the_plan_says() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
