@@ -10,6 +10,7 @@ use crate::document::{
     Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table,
     records_of, weekday,
 };
+use crate::forecast::Calendar;
 use crate::series::civil_from_days;
 
 const DAY_SECONDS: i64 = 86_400;
@@ -17,8 +18,8 @@ const DAY_SECONDS: i64 = 86_400;
 const WINDOWS_SHOWN: usize = 7;
 
 /// A moment on the local clock: `Wed 2016-02-24 07:00`.
-pub(super) fn moment(unix_seconds: i64, utc_offset_seconds: i64) -> String {
-    let local = unix_seconds.saturating_add(utc_offset_seconds);
+pub(super) fn moment(unix_seconds: i64, calendar: &Calendar) -> String {
+    let local = calendar.local_seconds(unix_seconds);
     let time = local.rem_euclid(DAY_SECONDS);
     format!("{} {:02}:{:02}", date(local), time / 3600, time % 3600 / 60)
 }
@@ -30,7 +31,7 @@ fn date(local_seconds: i64) -> String {
 }
 
 fn short_moment(plan: &Plan, unix_seconds: i64) -> String {
-    let text = moment(unix_seconds, plan.utc_offset_seconds);
+    let text = moment(unix_seconds, &plan.calendar);
     // A week is short enough to omit the date; a longer plan shows month and day.
     let within_week = (unix_seconds - plan.start_unix_seconds).abs() < 7 * DAY_SECONDS;
     if within_week { format!("{} {}", &text[..3], &text[15..]) } else { format!("{} {}", &text[..3], &text[9..]) }
@@ -48,7 +49,7 @@ impl Plan {
         format!(
             "Plan from {} for {} days: {} cores, pool {}, floor {}. It holds if no more comes than the {} % quantile of a \
              forecast from {} days of history.",
-            moment(self.start_unix_seconds, self.utc_offset_seconds),
+            moment(self.start_unix_seconds, &self.calendar),
             format_decimals(days, 1).trim_end_matches(".0"),
             self.cores,
             self.bytes(self.pool_blocks),
@@ -62,7 +63,7 @@ impl Plan {
     fn finding_lines(&self) -> Vec<String> {
         let line = |finding: &super::lint::Finding| {
             let severity = format!("{:?}", finding.severity).to_lowercase();
-            let at = finding.at_unix_seconds.map(|at| format!(", from {}", moment(at, self.utc_offset_seconds)));
+            let at = finding.at_unix_seconds.map(|at| format!(", from {}", moment(at, &self.calendar)));
             let hint = if finding.hint.is_empty() { String::new() } else { format!("\n  hint: {}", finding.hint) };
             format!("{severity}: {}{} [{}]{hint}", finding.message, at.unwrap_or_default(), finding.code)
         };
@@ -171,7 +172,7 @@ fn days(plan: &Plan) -> Table {
     ];
     let mut table = Table::new("The days", columns)
         .caption("What is expected, and the least free space if as much comes as the quantile allows.");
-    let day_of = |bin: &PlanBin| (bin.start_unix_seconds + plan.utc_offset_seconds).div_euclid(DAY_SECONDS);
+    let day_of = |bin: &PlanBin| plan.calendar.day(bin.start_unix_seconds);
     let bytes = |blocks: u64| Cell::from(blocks.saturating_mul(plan.block_bytes));
     for bins in plan.bins.chunk_by(|left, right| day_of(left) == day_of(right)) {
         let iops: u64 = bins.iter().map(|bin| bin.foreground_iops.expected).sum();

@@ -10,6 +10,7 @@ use super::load::Outlook;
 use super::planner::solve;
 use super::queueing::servers_needed;
 use super::system::{Ledger, System};
+use crate::forecast::Calendar;
 
 /// The accepted share of misses for deadlines shorter than a bin.
 const LATE_SHARE: f64 = 0.01;
@@ -95,8 +96,11 @@ pub struct Sheet {
 pub struct Plan {
     /// When it begins.
     pub start_unix_seconds: i64,
-    /// Local time minus UTC, to display times.
+    /// Local time minus UTC at the start.
     pub utc_offset_seconds: i64,
+    /// The local clock, to display times.
+    #[serde(skip)]
+    pub calendar: Calendar,
     /// Length of a bin.
     pub bin_seconds: u64,
     /// Cores of both domains.
@@ -129,20 +133,20 @@ pub struct Plan {
 
 /// The parameters of a plan besides the outlook.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct Setting<'a> {
     /// When its first bin begins.
     pub start_unix_seconds: i64,
     /// Size of a block.
     pub block_bytes: u64,
     /// Quantile of the outlook.
     pub quantile: f64,
-    /// Local time minus UTC.
-    pub utc_offset_seconds: i64,
+    /// The local clock.
+    pub calendar: &'a Calendar,
 }
 
 /// Makes a plan: a pure function of its arguments.
 #[must_use]
-pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting) -> Plan {
+pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting<'_>) -> Plan {
     let system = &System { resident_cores: resident_cores(system, outlook), ..system.clone() };
     let solution = solve(&Horizon::new(system, ledger, &outlook.high));
     let schedule = &solution.schedule;
@@ -156,7 +160,8 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
     let Pool { blocks, floor_blocks, alarm_blocks, .. } = ledger.pool;
     let mut plan = Plan {
         start_unix_seconds: setting.start_unix_seconds,
-        utc_offset_seconds: setting.utc_offset_seconds,
+        utc_offset_seconds: setting.calendar.offset_seconds(setting.start_unix_seconds),
+        calendar: setting.calendar.clone(),
         bin_seconds: system.bin.0 / 1_000_000_000,
         cores: system.cores,
         resident_cores: system.resident_cores,
@@ -184,7 +189,7 @@ struct Paths<'a> {
     high: Vec<BinCourse>,
 }
 
-/// Cores for deadlines shorter than a bin: the M/M/c size at the high load.
+/// Cores for deadlines shorter than a bin: the M/M/c size at the high load of the busiest single bin.
 fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
     let seconds = system.bin.as_seconds();
     let core_rate = system.core_work as f64 / seconds;
@@ -195,7 +200,7 @@ fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
         }
         let share = f64::from(terms.share_per_mille) / 1000.0;
         let item = f64::from(terms.settings.item_blocks.max(1));
-        let written = outlook.high.iter().map(|demand| demand.written_blocks).max().unwrap_or(0) as f64;
+        let written = outlook.written_high.iter().copied().max().unwrap_or(0) as f64;
         let service_seconds = item * f64::from(terms.settings.cost_per_mille) / core_rate;
         let arrivals = written * share / item / seconds;
         servers_needed(arrivals, service_seconds, deadline.as_seconds(), LATE_SHARE, system.cores)
@@ -203,7 +208,7 @@ fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
     system.run().map(needed).fold(0, u32::saturating_add).min(system.cores)
 }
 
-fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting, bin: usize) -> PlanBin {
+fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting<'_>, bin: usize) -> PlanBin {
     let Paths { outlook, schedule, .. } = paths;
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let (low, high) = outlook.requests_band.get(bin).copied().unwrap_or_default();
@@ -240,7 +245,7 @@ fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting, b
 }
 
 /// Intervals in which a service is paid, with pauses of at most half an hour.
-fn windows(system: &System, setting: Setting, course: &[BinCourse]) -> Vec<Window> {
+fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<Window> {
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let pause = (1_800 / seconds) as usize;
     let start = |bin: usize| setting.start_unix_seconds + (bin as u64 * seconds) as i64;

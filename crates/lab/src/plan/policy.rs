@@ -7,7 +7,7 @@ use ioweir_core::background::{Pool, SERVICES, SERVICES_COUNT, Service, Source};
 use serde::{Deserialize, Serialize};
 
 use super::system::{System, Terms};
-use crate::forecast::ForecasterChoice;
+use crate::forecast::{Calendar, ForecasterChoice};
 use crate::series::Kind;
 use ioweir_config::unknown;
 use ioweir_config::{Complaint, SpecError};
@@ -137,6 +137,8 @@ pub struct ForecastTerms {
     pub bin: Duration,
     /// Local time minus UTC, in hours: days begin at local midnight.
     pub utc_offset_hours: f64,
+    /// The time zone by its IANA name, instead of an offset; times in the series are UTC then.
+    pub time_zone: Option<String>,
 }
 
 impl Default for ForecastTerms {
@@ -147,6 +149,7 @@ impl Default for ForecastTerms {
             horizon: Duration::from_seconds(7 * 86_400),
             bin: Duration::from_seconds(600),
             utc_offset_hours: 0.0,
+            time_zone: None,
         }
     }
 }
@@ -213,6 +216,23 @@ impl Policy {
     #[must_use]
     pub const fn bin_seconds(&self) -> u32 {
         (self.forecast.bin.nanos().0 / 1_000_000_000) as u32
+    }
+
+    /// The local clock.
+    ///
+    /// # Errors
+    /// [`Complaint`] if there is no such time zone, or an offset beside one.
+    pub fn calendar(&self) -> Result<Calendar, Complaint> {
+        let ForecastTerms { utc_offset_hours, time_zone, .. } = &self.forecast;
+        let utc_offset_seconds = (utc_offset_hours * 3600.0) as i32;
+        let Some(zone) = time_zone else { return Ok(Calendar { utc_offset_seconds, ..Calendar::default() }) };
+        if utc_offset_seconds != 0 {
+            let hint = "leave out utc_offset_hours: the zone knows its offset";
+            return Err(Complaint::new("forecast.time_zone", "both an offset and a time zone are named", hint));
+        }
+        Calendar::of_zone(zone).map_err(|error| {
+            Complaint::new("forecast.time_zone", error.problem, format!("expected {}", error.expected))
+        })
     }
 
     /// The number of bins of a plan.
@@ -293,6 +313,7 @@ impl Policy {
         if let Err(error) = self.forecaster() {
             return Err(wrong("forecast.method", error.problem, error.hint));
         }
+        self.calendar()?;
         if self.load.unit != "requests" && self.load.unit.parse::<Size>().map_or(0, |size| size.0) == 0 {
             let problem = format!("`{}` is neither `requests` nor a size", shown(&self.load.unit));
             return Err(wrong("load.unit", problem, "columns of KB a second have the unit \"1kB\""));
@@ -303,7 +324,7 @@ impl Policy {
                 let error = unknown("service", name, &names, "`ioweir doc service` lists them");
                 return Err(wrong(format!("service.{name}"), error.problem, error.hint));
             };
-            check_service(service, terms)?;
+            check_service(service, terms, self.forecast.bin)?;
         }
         Ok(())
     }
@@ -316,6 +337,9 @@ impl Policy {
         }
         if pool.size.0 < pool.block.0 {
             return wrong("pool.size", "the pool holds not even one block");
+        }
+        if pool.used.0 > pool.size.0 {
+            return wrong("pool.used", &format!("{} are more than the pool's {}", pool.used, pool.size));
         }
         let percents = [
             ("pool.floor_percent", pool.floor_percent),
@@ -373,7 +397,7 @@ impl Policy {
     }
 }
 
-fn check_service(service: Service, terms: &ServiceTerms) -> Result<(), Complaint> {
+fn check_service(service: Service, terms: &ServiceTerms, bin: Duration) -> Result<(), Complaint> {
     let row = service.row();
     let wrong = |key: &str, problem: String, hint: &str| {
         Err(Complaint::new(format!("service.{}.{key}", row.name), problem, hint))
@@ -396,6 +420,16 @@ fn check_service(service: Service, terms: &ServiceTerms) -> Result<(), Complaint
     }
     if terms.deadline.is_some_and(|deadline| deadline.nanos() == Nanos::ZERO) {
         return wrong("deadline", "a deadline of no time; expected a duration above zero".into(), "");
+    }
+    if terms.every.is_some_and(|every| every.nanos() == Nanos::ZERO) {
+        return wrong(
+            "every",
+            "a period of no time; expected a duration above zero".into(),
+            "leave it out if there is none",
+        );
+    }
+    if row.source == Source::Stored && terms.every.is_some_and(|every| every.nanos() < bin.nanos()) {
+        return wrong("every", format!("shorter than a bin of {bin}"), "everything is read once in each period");
     }
     if terms.tied_per_mille.is_some_and(|tied| tied > 0) && row.deadline_seconds > 0 {
         return wrong("tied_per_mille", "what has a deadline gives no room back here; expected 0".into(), "");

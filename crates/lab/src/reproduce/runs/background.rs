@@ -139,7 +139,7 @@ impl Days {
             let mut forecaster = LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(wrong)?;
             forecaster.update(load, 0..from);
             forecaster.refit();
-            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, 0))
+            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()))
         };
         let (p95, p99) = rayon::join(|| ahead(0.95), || ahead(0.99));
         let actual = (from..bins).map(|bin| load.demand(bin).unwrap_or_default()).collect();
