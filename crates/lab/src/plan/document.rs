@@ -132,6 +132,12 @@ pub fn document(
         document.text(format!("note: {note}"));
     }
     document.push(days(plan));
+    document.text(format!(
+        "A request of the foreground meets {} background cores on average; it would meet {} if all work were done as soon as \
+         there are cores for it.",
+        format_decimals(plan.cores_met, 1),
+        format_decimals(plan.cores_met_at_once, 1),
+    ));
     document.push(windows(plan));
     document.push(balance(plan));
     for mut figure in
@@ -232,6 +238,7 @@ fn balance(plan: &Plan) -> Table {
         let deadline = match sheet.deadline_kept {
             None => "none",
             Some(true) => "kept",
+            Some(false) if sheet.deadline_late_seconds.is_some() => "LATER",
             Some(false) => "MISSED",
         };
         let blocks = [
@@ -342,7 +349,8 @@ fn cores(plan: &Plan, actual: Option<Actual<'_>>) -> Figure {
     let chart = Chart { title: "Cores".into(), across: time(plan), upward: Axis::from_zero("cores"), series };
     Figure::new(
         "Who gets the cores",
-        "Background work takes what the foreground leaves, and at least what it was promised.",
+        "Background work takes what the foreground leaves in the quietest hours that room and deadlines allow, and at least \
+         what it was promised.",
         vec![chart],
     )
 }

@@ -362,6 +362,31 @@ impl Band {
     }
 }
 
+/// What a plan that is made anew in each bin knows of the bins from there on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// The load to withstand.
+    pub demand: Vec<Demand>,
+    /// The requests that are expected in each bin.
+    pub busy: Vec<u64>,
+}
+
+impl Ahead {
+    /// A load that is known.
+    #[must_use]
+    pub fn known(demand: &[Demand]) -> Self {
+        Self { demand: demand.to_vec(), busy: demand.iter().map(|demand| demand.requests).collect() }
+    }
+}
+
+impl Outlook {
+    /// The requests that are expected in each bin.
+    #[must_use]
+    pub fn busy(&self) -> Vec<u64> {
+        self.expected.iter().map(|demand| demand.requests).collect()
+    }
+}
+
 /// Forecasts at the start of each bin from `from` on, by a forecaster that has seen all earlier bins of `load`: the high
 /// path of at most `horizon` bins, never beyond the end of `load`. The forecaster refits at each local midnight.
 #[must_use]
@@ -371,7 +396,7 @@ pub fn outlooks(
     mut forecaster: LoadForecaster,
     horizon: usize,
     calendar: &Calendar,
-) -> Vec<Vec<Demand>> {
+) -> Vec<Ahead> {
     let bins = load.requests.len();
     let midnight = |bin: usize| {
         let begins = load.start_unix_seconds + bin as i64 * i64::from(load.bin_seconds);
@@ -384,7 +409,8 @@ pub fn outlooks(
                 forecaster.refit();
             }
         }
-        forecaster.outlook(horizon.min(bins - bin)).high
+        let outlook = forecaster.outlook(horizon.min(bins - bin));
+        Ahead { busy: outlook.busy(), demand: outlook.high }
     };
     (from..bins).map(ahead).collect()
 }

@@ -4,7 +4,7 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, Service};
 use serde::Serialize;
 
-use super::horizon::{BinCourse, Horizon, Schedule};
+use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
 use super::lint::{Finding, lint};
 use super::load::Outlook;
 use super::planner::solve;
@@ -89,6 +89,8 @@ pub struct Sheet {
     pub core_hours: f64,
     /// Whether the plan keeps its deadline at the high quantile; `None` without a deadline.
     pub deadline_kept: Option<bool>,
+    /// By how much the deadline must be later so that it can be kept; `None` if it is kept, or not within the plan.
+    pub deadline_late_seconds: Option<u64>,
 }
 
 /// A plan. It is immutable: a new plan replaces it.
@@ -127,6 +129,10 @@ pub struct Plan {
     pub balance: Vec<Sheet>,
     /// Findings, the worst first.
     pub findings: Vec<Finding>,
+    /// The background cores that a foreground request meets on average, at the expected load.
+    pub cores_met: f64,
+    /// The same if all work were done as soon as there are cores for it.
+    pub cores_met_at_once: f64,
     /// The number of times that the search played the horizon.
     pub plays: u32,
 }
@@ -148,11 +154,15 @@ pub struct Setting<'a> {
 #[must_use]
 pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting<'_>) -> Plan {
     let system = &System { resident_cores: resident_cores(system, outlook), ..system.clone() };
-    let solution = solve(&Horizon::new(system, ledger, &outlook.high));
+    let busy = outlook.busy();
+    let solution = solve(&Horizon::new(system, ledger, &outlook.high).with_busy(&busy));
     let schedule = &solution.schedule;
     let bins = outlook.expected.len();
-    let played = |demand| Horizon::new(system, ledger, demand).play(schedule, bins);
-    let (low, expected, high) = (played(&outlook.low), played(&outlook.expected), solution.course.clone());
+    let played = |demand, schedule| Horizon::new(system, ledger, demand).play(schedule, bins);
+    let expected = played(&outlook.expected, schedule);
+    let at_once = played(&outlook.expected, &solution.at_once);
+    let (low, high) = (played(&outlook.low, schedule), solution.course.clone());
+    let (cores_met, cores_met_at_once) = (cores_met(&busy, &expected), cores_met(&busy, &at_once));
     let paths = Paths { outlook, schedule, low, expected, high };
     let made: Vec<PlanBin> = (0..bins).map(|bin| plan_bin(system, &ledger.pool, &paths, setting, bin)).collect();
     let windows = windows(system, setting, &paths.expected);
@@ -175,6 +185,8 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
         windows,
         balance,
         findings: Vec::new(),
+        cores_met,
+        cores_met_at_once,
         plays: solution.plays,
     };
     plan.findings = lint(&plan, system, ledger);
@@ -187,6 +199,13 @@ struct Paths<'a> {
     low: Vec<BinCourse>,
     expected: Vec<BinCourse>,
     high: Vec<BinCourse>,
+}
+
+/// The background cores that a request meets, if so many requests come in each bin.
+fn cores_met(busy: &[u64], course: &[BinCourse]) -> f64 {
+    let met = |(busy, bin): (&u64, &BinCourse)| *busy as f64 * f64::from(bin.background_cores);
+    let requests: f64 = busy.iter().map(|busy| *busy as f64).sum();
+    if requests > 0.0 { busy.iter().zip(course).map(met).sum::<f64>() / requests } else { 0.0 }
 }
 
 /// Cores for deadlines shorter than a bin: the M/M/c size at the high load of the busiest single bin.
@@ -287,6 +306,10 @@ fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
             reclaimed_blocks: terms.settings.tied(paid),
             core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
             deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),
+            deadline_late_seconds: match paths.schedule.late_bins[at] {
+                0 | GIVEN_UP => None,
+                bins => Some((system.bin.0 / 1_000_000_000).saturating_mul(bins as u64)),
+            },
         }
     };
     system.run().map(sheet).collect()

@@ -10,8 +10,8 @@ use super::system::{System, Terms};
 use crate::forecast::{Calendar, ForecasterChoice};
 use crate::series::Kind;
 use ioweir_config::unknown;
+use ioweir_config::{ByteRate, Duration, Rate, Size, shown};
 use ioweir_config::{Complaint, SpecError};
-use ioweir_config::{Duration, Size, shown};
 
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
@@ -176,6 +176,10 @@ pub struct ServiceTerms {
     pub tied_per_mille: Option<u32>,
     /// Turns in a round.
     pub priority: Option<u32>,
+    /// The most bytes of its debt that are paid in a second, whatever cores there are.
+    pub bytes_per_second_max: Option<ByteRate>,
+    /// The most operations that it does in a second, whatever cores there are.
+    pub iops_max: Option<Rate>,
 }
 
 const fn default_block() -> Size {
@@ -301,7 +305,12 @@ impl Policy {
         let at = given.owed_at.map_or(Nanos::ZERO, Duration::nanos);
         let owed = given.owed.map(|size| (at, size.0.div_ceil(self.pool.block.0)));
         let share_per_mille = per_mille(given.share_percent.unwrap_or(100.0));
-        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect() }
+        let seconds = u64::from(self.bin_seconds());
+        let by_bytes = given.bytes_per_second_max.map(|rate| rate.0.saturating_mul(seconds) / self.pool.block.0);
+        let by_operations =
+            given.iops_max.map(|rate| settings.blocks(rate.0.saturating_mul(seconds).saturating_mul(1000)));
+        let bin_blocks_max = by_bytes.into_iter().chain(by_operations).min().unwrap_or(u64::MAX);
+        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect(), bin_blocks_max }
     }
 
     /// Checks every value.
@@ -413,6 +422,17 @@ fn check_service(service: Service, terms: &ServiceTerms, bin: Duration) -> Resul
         if value.is_some_and(|value| !(least..=1_000_000).contains(&value)) {
             return wrong(key, format!("out of range; expected {least} to 1000000"), "");
         }
+    }
+    let rates = [
+        ("bytes_per_second_max", terms.bytes_per_second_max.map(|rate| rate.0)),
+        ("iops_max", terms.iops_max.map(|rate| rate.0)),
+    ];
+    if let Some((key, _)) = rates.into_iter().find(|(_, rate)| *rate == Some(0)) {
+        return wrong(
+            key,
+            "a rate of nothing; expected more than zero".into(),
+            "leave the service out if it is not to run",
+        );
     }
     if terms.deadline.is_some() && row.deadline_seconds == 0 {
         let hint = "only services that give no room back have deadlines: rebuild, flush, replication, scrub";

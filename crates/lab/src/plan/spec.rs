@@ -114,6 +114,14 @@ impl PlanSpec {
     /// # Errors
     /// [`RunError`] if a value or a file is invalid, or the series do not fit.
     pub fn run(&self, origin: &Origin) -> Result<Document, RunError> {
+        self.make(origin).map(|(_, document)| document)
+    }
+
+    /// The same, with the plan itself.
+    ///
+    /// # Errors
+    /// As [`PlanSpec::run`].
+    pub fn make(&self, origin: &Origin) -> Result<(Plan, Document), RunError> {
         let policy = self.policy()?;
         let history = self.read(&self.series.0, &policy)?;
         let mut notes = history.notes.clone();
@@ -129,7 +137,8 @@ impl PlanSpec {
         };
         let meta = self.provenance(origin, &policy)?;
         let actual = followed.as_ref().map(|(demand, replayed)| Actual { demand, replayed });
-        Ok(document(&made, actual, &notes, meta)?)
+        let document = document(&made, actual, &notes, meta)?;
+        Ok((made, document))
     }
 
     /// Reads a series: a block trace where it is of a known format, and else a table.
