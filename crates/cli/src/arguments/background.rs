@@ -105,6 +105,10 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Vec<String>,
 
+    /// Also write the plan's windows into folder DIR as systemd timers that start and stop a target for each service
+    #[arg(long, value_name = "DIR")]
+    pub(crate) systemd: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 
