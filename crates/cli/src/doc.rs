@@ -64,7 +64,7 @@ parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         summary: "background services that a plan can run: the cost of their debt, and what paying it frees",
         entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
         about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
-deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority.",
+deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority, bytes_per_second_max, iops_max.",
         entry: Some(|name| Service::find(name).map(service)),
     },
     Topic {
