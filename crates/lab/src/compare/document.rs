@@ -3,7 +3,8 @@
 use ioweir_config::format_count;
 use ioweir_core::Reason;
 
-use super::advice::{Goal, advice};
+use super::Goal;
+use super::advice::advice;
 use super::data::JsonReport;
 use super::figures::{self, service_parts_shown};
 use super::headline::{headline, overall};

@@ -2,7 +2,7 @@
 //!
 //! They must not oversell: if the trace's own pauses set the pace, they say so.
 
-use super::advice::Goal;
+use super::Goal;
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};

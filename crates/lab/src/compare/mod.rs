@@ -5,6 +5,7 @@ mod command;
 mod data;
 mod document;
 mod figures;
+mod goal;
 mod headline;
 pub(crate) mod numbers;
 mod plan;
@@ -12,7 +13,6 @@ mod section;
 #[cfg(test)]
 mod tests;
 
-pub use advice::Goal;
 pub use data::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;
@@ -20,6 +20,7 @@ pub(crate) use data::stream;
 pub use document::document;
 pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
+pub use goal::Goal;
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};

@@ -2,8 +2,8 @@
 //!
 //! Runs that differ only in the seed form one row.
 
+use super::Goal;
 use super::Report;
-use super::advice::Goal;
 use super::numbers as n;
 use crate::document::Value;
 use crate::experiment::Figure;
