@@ -130,7 +130,8 @@ fn overrides(keys: Option<&Bound<'_, PyDict>>) -> PyResult<Overrides> {
     if let Some(seeds) = keys.get_item("seeds")? {
         overrides.seeds = seeds.extract()?;
     }
-    overrides.by_stream = keys.get_item("by_stream")?.is_some_and(|flag| flag.is_truthy().unwrap_or(false));
+    let is_on = |name: &str| keys.get_item(name).map(|flag| flag.is_some_and(|flag| flag.is_truthy().unwrap_or(false)));
+    (overrides.by_stream, overrides.fold) = (is_on("by_stream")?, is_on("fold")?);
     Ok(overrides)
 }
 

@@ -63,6 +63,10 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
+    /// Fold requests past the end of the device onto it: addresses begin anew at its end [default: an error]
+    #[arg(long, help_heading = "What is compared")]
+    pub(crate) fold: bool,
+
     /// Requests that the queue holds in each direction (Linux: nr_requests) [default: 128]
     #[arg(long, value_name = "N", help_heading = "The queue")]
     pub(crate) queue_requests: Option<u32>,

@@ -56,6 +56,9 @@ pub struct Comparison {
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
+    /// Fold what lies past the end of a device onto it, instead of stopping: addresses begin anew at its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fold: bool,
     /// Devices, each a preset's name or a TOML file.
     #[serde(rename = "device")]
     pub devices: OneOrMore<String>,
@@ -93,6 +96,7 @@ impl Default for Comparison {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            fold: false,
             devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
             schedulers: ["none", "mq-deadline", "kyber", "bfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),

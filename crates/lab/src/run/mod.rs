@@ -3,6 +3,7 @@
 //! A [`Job`] determines one run, and the same job gives the same [`Outcome`]. A comparison makes its jobs from a trace, an
 //! experiment from its classes of clients: a comparison is an experiment with one class that is fed by a trace.
 
+mod fold;
 mod job;
 mod machine;
 mod requests;
