@@ -2,7 +2,7 @@
 //! every default.
 
 use ioweir_config::read_spec;
-use ioweir_device::{DeviceSpec, PRESETS};
+use ioweir_device::{DeviceFile, PRESETS};
 
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
@@ -33,7 +33,7 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         return output::print(forecast::read(name)?.to_toml().as_bytes());
     }
     if is_preset || is_device(&text) {
-        return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());
+        return output::print(DeviceFile::load(name)?.to_toml().as_bytes());
     }
     output::print(read_comparison(name)?.to_toml().as_bytes())
 }

@@ -1,4 +1,4 @@
-//! How many requests a second does a device model serve on one core? `cargo bench -p ioweir-lab --bench device`.
+//! How many requests a second does a device model serve on one core? `cargo bench -p ioweir-device --bench device`.
 //!
 //! Prints the median of several runs in millions of requests a second; the checksum of the finish times tells two builds
 //! apart that do not compute the same.
@@ -14,20 +14,46 @@ use ioweir_device::{DeviceSpec, SsdState};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-const RUNS: usize = 7;
+const RUNS: usize = 3;
 const REQUESTS: usize = 1 << 20;
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 2;
 
-/// 4 KiB requests: random or sequential, two thirds reads or only reads.
-fn requests(sectors: u64, sequential: bool) -> Vec<Dispatch> {
+/// Requests of one size: where the one of a number lies, of as many places as there are, and whether it is a write.
+struct Pattern {
+    name: &'static str,
+    sectors: u32,
+    place: fn(u64, &mut Pcg64Mcg, u64) -> (u64, bool),
+}
+
+const PATTERNS: [Pattern; 3] = [
+    Pattern {
+        name: "random 4 KiB",
+        sectors: 8,
+        place: |_, random, places| {
+            let chosen = random.next_u64();
+            (chosen % places, chosen >> 32 > u64::from(u32::MAX) * 2 / 3)
+        },
+    },
+    Pattern { name: "sequential 4 KiB", sectors: 8, place: |number, _, places| (number % places, false) },
+    Pattern {
+        name: "8 streams 256 KiB",
+        sectors: 512,
+        place: |number, _, places| {
+            let (stream, step) = (number % 8, number / 8);
+            ((stream * (places / 8) + step) % places, stream % 2 == 1)
+        },
+    },
+];
+
+fn requests(size_sectors: u64, pattern: &Pattern) -> Vec<Dispatch> {
     let mut random = Pcg64Mcg::seed_from_u64(11);
+    let places = size_sectors / u64::from(pattern.sectors);
     (0..REQUESTS as u64)
         .map(|number| {
-            let chosen = random.next_u64();
-            let sector = if sequential { number * 8 } else { chosen % (sectors / 8) * 8 } % (sectors - 7);
-            let write = !sequential && chosen >> 32 > u64::from(u32::MAX) * 2 / 3;
-            let operation = if write { Operation::Write } else { Operation::Read };
-            Dispatch::alone(&Request { operation, flags: Flags::NONE, stream: StreamId(0), sector, sectors: 8 })
+            let (place, is_write) = (pattern.place)(number, &mut random, places);
+            let operation = if is_write { Operation::Write } else { Operation::Read };
+            let (sector, sectors) = (place * u64::from(pattern.sectors), pattern.sectors);
+            Dispatch::alone(&Request { operation, flags: Flags::NONE, stream: StreamId(0), sector, sectors })
         })
         .collect()
 }
@@ -63,12 +89,13 @@ fn main() {
                 .collect(),
         );
         println!("{name:17} construction {build:8.3} ms");
-        for (pattern, sequential) in [("random 4 KiB", false), ("sequential 4 KiB", true)] {
+        for pattern in &PATTERNS {
             let Ok(mut device) = spec.build(1) else { continue };
-            let dispatches = requests(device.sectors(), sequential);
+            let dispatches = requests(device.sectors(), pattern);
             let mut checksum = 0_u64;
-            // A solid-state drive serves side by side: a request every 20 us, near what the slowest of them can take.
-            let (mut now, pause) = (Nanos::ZERO, Nanos(if name.starts_with("ssd") { 20_000 } else { 0 }));
+            // A solid-state drive serves side by side: 4 KiB every 20 us, near what the slowest of them can take.
+            let pause_nanos = 20_000 * u64::from(pattern.sectors / 8);
+            let (mut now, pause) = (Nanos::ZERO, Nanos(if name.starts_with("ssd") { pause_nanos } else { 0 }));
             let rates = (0..RUNS).map(|_| {
                 let start = Instant::now();
                 for _ in 0..ROUNDS {
@@ -81,7 +108,7 @@ fn main() {
                 (REQUESTS * ROUNDS) as f64 / start.elapsed().as_secs_f64() / 1e6
             });
             let rate = median(rates.collect());
-            println!("{name:17} {pattern:18} {rate:7.1} M requests/s   checksum {checksum:016x}");
+            println!("{name:17} {:18} {rate:7.1} M requests/s   checksum {checksum:016x}", pattern.name);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! million requests a second. A device is one of the [`PRESETS`] or a TOML file in the same format ([`DeviceSpec`]); both
 //! are loaded by [`DeviceSpec::load`].
 
+pub mod calibration;
 mod check;
 mod disk;
 mod divider;
@@ -12,6 +13,7 @@ pub mod error;
 mod geometry;
 mod mechanics;
 mod null;
+pub mod parameter;
 mod presets;
 mod quantity;
 mod queue;
@@ -23,14 +25,13 @@ mod tests;
 mod tiered;
 pub mod validate;
 
-use std::io::Read;
-
 use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
 
 use ioweir_config::Ratio;
 use ioweir_config::{Complaint, SpecError};
 use serde::{Deserialize, Serialize};
 
+pub use calibration::{Calibration, DeviceFile};
 pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
 pub use disk::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec};
 pub use null::{NullDevice, NullSpec};
@@ -40,9 +41,6 @@ pub use quantity::{ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
-
-/// The largest device file that is read.
-const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// How one dispatch was served. The parts add up to the time from its start to its finish.
 ///
@@ -240,35 +238,21 @@ models! {
 }
 
 impl DeviceSpec {
-    /// Loads the preset of this name, or the device file at this path.
+    /// Loads the preset of this name, or the device of the file at this path. [`DeviceFile::load`] also returns its
+    /// calibration.
     ///
     /// # Errors
-    /// If neither exists, or the file does not describe a device. The error has the position in the file and a hint.
+    /// As [`DeviceFile::load`].
     pub fn load(name_or_path: &str) -> Result<Self, SpecError> {
-        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name_or_path) {
-            return Self::parse(preset.name, preset.parameters);
-        }
-        let hint = || format!("give a preset ({}) or a TOML file", PRESETS.map_names());
-        let failed = |problem: String| SpecError::of_file(name_or_path, problem, hint());
-        let file =
-            std::fs::File::open(name_or_path).map_err(|error| failed(format!("no preset, and as a file: {error}")))?;
-        let mut text = String::new();
-        let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-        let bytes = read.map_err(|error| failed(format!("cannot be read: {error}")))?;
-        if bytes as u64 > FILE_BYTES_MAX {
-            return Err(failed(format!("longer than {FILE_BYTES_MAX} bytes: not a device file")));
-        }
-        Self::parse(name_or_path, &text)
+        DeviceFile::load(name_or_path).map(|file| file.spec)
     }
 
     /// Reads a device from TOML; `file` is only for the errors.
     ///
     /// # Errors
-    /// As [`DeviceSpec::load`].
+    /// As [`DeviceFile::load`].
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let spec: Self = toml::from_str(text).map_err(|error| error::from_toml(&error).in_file(file, Some(text)))?;
-        spec.complaint().map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(spec)
+        DeviceFile::parse(file, text).map(|file| file.spec)
     }
 
     /// Checks the parameters. Those of a device that was read from a file are correct.

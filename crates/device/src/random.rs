@@ -32,6 +32,11 @@ impl Random {
         (product >> 64) as u64
     }
 
+    /// A number from 0 to 1, without 1, in steps of 2^-53.
+    pub fn uniform(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
     /// True with this probability. An outcome that is certain draws nothing.
     pub fn chance(&mut self, ratio: Ratio) -> bool {
         match ratio.millionths() {

@@ -8,6 +8,8 @@
 //! when it is dispatched. [`capture`] writes the requests that the scheduler accepts to a trace, [`watch`] shows what is
 //! served and what waits, [`control`] changes a running server, [`log`] reports what goes wrong, and [`manager`] tells
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
+//!
+//! [`real`] opens devices of this machine to measure them.
 
 pub mod backend;
 pub mod buffer;
@@ -19,6 +21,7 @@ pub mod front;
 pub mod log;
 pub mod manager;
 pub mod nbd;
+pub mod real;
 pub mod server;
 mod slots;
 pub mod spec;

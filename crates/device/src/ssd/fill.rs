@@ -71,6 +71,16 @@ impl Fill {
         }
     }
 
+    /// How many units, from this one on, were written to locations that follow one another, or to none: at least one, and
+    /// not always all of them.
+    pub(super) fn run(&self, unit: u32) -> u32 {
+        match self {
+            Self::Fresh => u32::MAX,
+            Self::Filled(shape) => shape.program_units - unit % shape.program_units,
+            Self::Steady { .. } => 1,
+        }
+    }
+
     /// The unit that was written to a location.
     pub(super) fn unit(&self, block: u32, slot: u32) -> Option<u32> {
         match self {

@@ -155,6 +155,42 @@ impl Map {
         }
     }
 
+    /// The location of a unit, and how many units from this one on, at most `most`, have locations that follow one another, or
+    /// none.
+    #[inline]
+    pub(super) fn run(&self, unit: u32, most: u32) -> (Option<u32>, u32) {
+        if most == 1 {
+            return (self.place(unit), 1);
+        }
+        let (place, mut units) = self.run_in_leaf(unit, most);
+        while units < most {
+            let (next, more) = self.run_in_leaf(unit + units, most - units);
+            if next != place.map(|place| place + units) {
+                break;
+            }
+            units += more;
+        }
+        (place, units)
+    }
+
+    /// As [`Map::run`], but not always to the end of the run.
+    #[inline]
+    fn run_in_leaf(&self, unit: u32, most: u32) -> (Option<u32>, u32) {
+        let numbers = match self.places.leaf(unit) {
+            Ok(numbers) => numbers,
+            Err(left) => return (self.fill.place(unit), left.min(self.fill.run(unit)).min(most)),
+        };
+        let first = numbers[0];
+        let step = u32::from(first > NOWHERE);
+        let alike = (0..most).zip(numbers).take_while(|&(distance, &number)| number == first + distance * step);
+        let units = u32::try_from(alike.count()).unwrap_or(1);
+        match first {
+            UNTOUCHED => (self.fill.place(unit), units.min(self.fill.run(unit))),
+            NOWHERE => (None, units),
+            _ => (Some(first - 2), units),
+        }
+    }
+
     /// The die of a location, and the slot in its block.
     #[inline]
     pub(super) fn die_and_slot(&self, place: u32) -> (u32, u32) {
@@ -184,14 +220,15 @@ impl Map {
         self.pools[die as usize].host = Frontier { block, slot: 0 };
     }
 
-    /// Writes a unit to the host's block; its old location becomes invalid. Returns the new one.
-    pub(super) fn write(&mut self, die: u32, unit: u32) -> u32 {
-        self.lose(unit);
+    /// Writes units to the host's block, which has room for them; their old locations, which follow one another from `old` on
+    /// in one block, become invalid. Returns the first new one.
+    pub(super) fn write(&mut self, die: u32, unit: u32, units: u32, old: Option<u32>) -> u32 {
+        self.lose(old, units);
         let frontier = self.pools[die as usize].host;
-        let place = self.put(frontier, unit);
+        let place = self.put(frontier, unit, units);
         let pool = &mut self.pools[die as usize];
-        pool.held += 1;
-        pool.host.slot += 1;
+        pool.held += units;
+        pool.host.slot += units;
         if pool.host.slot == self.shape.block_units {
             self.close(frontier.block);
         }
@@ -211,14 +248,23 @@ impl Map {
         }
     }
 
-    /// Removes a unit. Returns whether it had a location.
-    pub(super) fn discard(&mut self, unit: u32) -> bool {
-        if self.place(unit).is_none() {
-            return false;
+    /// Removes the units from `first` to before `end`.
+    pub(super) fn discard(&mut self, first: u32, end: u32) {
+        let mut unit = first;
+        while unit < end {
+            let (old, units) = self.run(unit, end - unit);
+            let units = old.map_or(units, |place| units.min(self.left_in_block(place)));
+            if old.is_some() {
+                self.lose(old, units);
+                self.places.set_run(unit, units, |_| NOWHERE);
+            }
+            unit += units;
         }
-        self.lose(unit);
-        self.places.set(unit, NOWHERE);
-        true
+    }
+
+    /// The number of locations from this one to the end of its block.
+    fn left_in_block(&self, place: u32) -> u32 {
+        self.shape.block_units - split(&self.by_block, place).1
     }
 
     /// Whether no unit has ever had a location.
@@ -226,28 +272,31 @@ impl Map {
         matches!(self.fill, Fill::Fresh) && self.places.is_blank()
     }
 
-    fn put(&mut self, frontier: Frontier, unit: u32) -> u32 {
+    fn put(&mut self, frontier: Frontier, unit: u32, units: u32) -> u32 {
         let leaf = self.blocks[frontier.block as usize].leaf;
-        self.block_leaves[leaf as usize][frontier.slot as usize] = unit;
+        let slots = frontier.slot as usize..(frontier.slot + units) as usize;
+        for (unit, slot) in (unit..).zip(&mut self.block_leaves[leaf as usize][slots]) {
+            *slot = unit;
+        }
         let place = frontier.block * self.shape.block_units + frontier.slot;
-        self.places.set(unit, place + 2);
+        self.places.set_run(unit, units, |distance| place + 2 + distance);
         place
     }
 
-    /// Invalidates the location of a unit; the caller updates the map.
-    fn lose(&mut self, unit: u32) {
-        let Some(place) = self.place(unit) else { return };
+    /// Invalidates locations that follow one another in a block; the caller updates the map.
+    fn lose(&mut self, place: Option<u32>, units: u32) {
+        let Some(place) = place else { return };
         let (number, slot) = split(&self.by_block, place);
         let die = split(&self.by_die, number).1;
-        self.pools[die as usize].held -= 1;
+        self.pools[die as usize].held -= units;
         let block = self.blocks[number as usize];
         if block.leaf != NONE {
-            self.block_leaves[block.leaf as usize][slot as usize] = NONE;
+            self.block_leaves[block.leaf as usize][slot as usize..(slot + units) as usize].fill(NONE);
         }
         if block.role == Role::Closed {
             self.unlist(die, number);
         }
-        self.blocks[number as usize].lost += 1;
+        self.blocks[number as usize].lost += units;
         if block.role == Role::Closed {
             self.list(die, number);
         }
@@ -335,7 +384,10 @@ impl Map {
             return Step::Nothing;
         }
         let Some(Victim { block, slot, kept, lost }) = self.pools[die as usize].victim else { return Step::Nothing };
-        let found = (slot..self.shape.block_units).find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
+        // Without valid units there is nothing to look for.
+        let is_empty = self.blocks[block as usize].lost == self.shape.block_units;
+        let mut slots = if is_empty { 0..0 } else { slot..self.shape.block_units };
+        let found = slots.find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
         let Some((slot, unit)) = found else {
             self.erase(die, block);
             return Step::Erased;
@@ -351,7 +403,7 @@ impl Map {
             self.block_leaves[leaf as usize][slot as usize] = NONE;
         }
         let frontier = self.pools[die as usize].copies;
-        let to = self.put(frontier, unit);
+        let to = self.put(frontier, unit, 1);
         self.pools[die as usize].copies.slot += 1;
         if frontier.slot + 1 == self.shape.block_units {
             self.close(frontier.block);

@@ -337,20 +337,18 @@ impl Ssd {
         let mut at_hand = 0_u32;
         let mut unit = first;
         while unit < end {
-            let Some(place) = self.map.place(unit) else {
-                (at_hand, unit) = (at_hand + 1, unit + 1);
+            let (place, units) = self.map.run(unit, (end - unit).min(self.shape.page_units));
+            let Some(place) = place else {
+                (at_hand, unit) = (at_hand + units, unit + units);
                 continue;
             };
             let (die, slot) = self.map.die_and_slot(place);
+            // Units of one page, which are of one program.
+            let units = units.min(self.shape.page_units - slot % self.shape.page_units);
             let pending = self.pending(now_nanos, die, place);
             if pending.is_some() && self.buffer_units > 0 {
-                (at_hand, unit) = (at_hand + 1, unit + 1);
+                (at_hand, unit) = (at_hand + units, unit + units);
                 continue;
-            }
-            let most = (self.shape.page_units - slot % self.shape.page_units).min(end - unit);
-            let mut units = 1;
-            while units < most && self.map.place(unit + units) == Some(place + units) {
-                units += 1;
             }
             let ready_nanos = ready_nanos.max(pending.unwrap_or(0));
             let page = self.read_page(now_nanos, ready_nanos, (die, slot), units);

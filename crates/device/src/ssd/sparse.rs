@@ -47,12 +47,40 @@ impl Sparse {
         }
     }
 
+    /// The numbers of a unit and of those after it in its leaf; how many these are, if none of them was ever set.
     #[inline]
-    pub(super) fn set(&mut self, unit: u32, number: u32) {
+    pub(super) fn leaf(&self, unit: u32) -> Result<&[u32], u32> {
+        let within = unit % LEAF;
+        if self.slots.is_empty() {
+            return Err(LEAF - within);
+        }
+        match self.slots[self.slot(unit / LEAF)] {
+            0 => Err(LEAF - within),
+            slot => Ok(&self.leaves[(slot & u64::from(u32::MAX)) as usize][within as usize..]),
+        }
+    }
+
+    /// Sets the numbers of `units` units, each by `number`, which is called with its distance from the first.
+    #[inline]
+    pub(super) fn set_run(&mut self, unit: u32, units: u32, number: impl Fn(u32) -> u32) {
+        let mut done = 0;
+        while done < units {
+            let within = (unit + done) % LEAF;
+            let here = (LEAF - within).min(units - done);
+            let leaf = self.leaf_mut((unit + done) / LEAF);
+            for (distance, entry) in (done..).zip(&mut leaf[within as usize..(within + here) as usize]) {
+                *entry = number(distance);
+            }
+            done += here;
+        }
+    }
+
+    /// The leaf of a group, made if there is none.
+    #[inline]
+    fn leaf_mut(&mut self, group: u32) -> &mut [u32; LEAF as usize] {
         if self.leaves.len() * 3 >= self.slots.len() * FULL_THIRDS {
             self.grow();
         }
-        let (group, within) = (unit / LEAF, (unit % LEAF) as usize);
         let slot = self.slot(group);
         if self.slots[slot] == 0 {
             self.slots[slot] = (u64::from(group) + 1) << 32 | self.leaves.len() as u64;
@@ -61,8 +89,7 @@ impl Sparse {
             }
             self.leaves.push([0; LEAF as usize]);
         }
-        let leaf = (self.slots[slot] & u64::from(u32::MAX)) as usize;
-        self.leaves[leaf][within] = number;
+        &mut self.leaves[(self.slots[slot] & u64::from(u32::MAX)) as usize]
     }
 
     fn grow(&mut self) {
@@ -89,16 +116,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_set_last(steps in prop::collection::vec((0_u32..5_000, any::<u32>(), any::<bool>()), 0..2_000)) {
+        fn it_holds_what_was_set_last(
+            steps in prop::collection::vec((0_u32..5_000, 1_u32..60, any::<u32>(), any::<bool>()), 0..2_000),
+        ) {
             let (mut sparse, mut plain) = (Sparse::default(), std::collections::BTreeMap::new());
-            for (unit, number, far) in steps {
-                let unit = if far { u32::MAX - unit * 800_000 } else { unit };
+            for (unit, units, number, far) in steps {
+                let unit = if far { u32::MAX - 60 - unit * 800_000 } else { unit };
                 prop_assert_eq!(sparse.get(unit), plain.get(&unit).copied().unwrap_or(0));
-                sparse.set(unit, number);
-                plain.insert(unit, number);
+                sparse.set_run(unit, units, |distance| number.wrapping_add(distance));
+                plain.extend((0..units).map(|distance| (unit + distance, number.wrapping_add(distance))));
             }
             for (&unit, &number) in &plain {
                 prop_assert_eq!(sparse.get(unit), number);
+                prop_assert_eq!(sparse.leaf(unit).map(|numbers| (numbers[0], numbers.len() as u32)), Ok((number, LEAF - unit % LEAF)));
             }
         }
     }
@@ -108,7 +138,7 @@ mod tests {
         for (step, most) in [(1, 8), (16, 112), (1 << 10, 112)] {
             let mut sparse = Sparse::default();
             for unit in 0..100_000 {
-                sparse.set(unit * step, 1);
+                sparse.set_run(unit * step, 1, |_| 1);
             }
             let bytes = sparse.state_bytes() / 100_000;
             assert!(bytes <= most, "{bytes} a unit, {step} apart");

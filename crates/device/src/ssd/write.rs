@@ -67,9 +67,7 @@ impl Ssd {
         if first == 0 && end == self.shape.units {
             self.forget();
         } else if !self.map.is_blank() {
-            for unit in first..end {
-                self.map.discard(unit);
-            }
+            self.map.discard(first, end);
         }
         let finish_nanos = now_nanos.saturating_add(self.times.command);
         service(now_nanos, self.times.command, Course { finish_nanos, own_nanos: 0 })
@@ -125,15 +123,17 @@ impl Ssd {
         }
     }
 
-    /// When there is room for one more unit; takes that room.
-    fn claim_room(&mut self) -> u64 {
-        if self.buffered_units >= self.buffer_units
-            && let Some(Reverse((end_nanos, units))) = self.releases.pop()
-        {
-            self.buffered_units -= units;
-            self.room_nanos = self.room_nanos.max(end_nanos);
+    /// When there is room for `units` more; takes that room.
+    fn claim_room(&mut self, units: u32) -> u64 {
+        for _ in 0..units {
+            if self.buffered_units >= self.buffer_units
+                && let Some(Reverse((end_nanos, freed))) = self.releases.pop()
+            {
+                self.buffered_units -= freed;
+                self.room_nanos = self.room_nanos.max(end_nanos);
+            }
+            self.buffered_units += 1;
         }
-        self.buffered_units += 1;
         self.room_nanos
     }
 
@@ -147,18 +147,24 @@ impl Ssd {
         let mut room_nanos = ready_nanos;
         let mut unit = first;
         while unit < end && self.filling.units < program_units {
-            self.counts.written_units += 1;
+            let (old, units) = self.map.run(unit, (end - unit).min(program_units));
+            // Locations of one program, so that they are of one block, and all or none of them are being filled.
+            let units = old.map_or(units, |place| units.min(program_units - place % program_units));
             let is_filling = |place: u32| place / program_units == self.filling.number;
-            if self.filling.units > 0 && self.map.place(unit).is_some_and(is_filling) {
-                self.counts.coalesced_units += 1;
+            let taken = if self.filling.units > 0 && old.is_some_and(is_filling) {
+                self.counts.coalesced_units += u64::from(units);
+                units
             } else {
+                let units = units.min(program_units - self.filling.units);
                 if self.buffer_units > 0 {
-                    room_nanos = room_nanos.max(self.claim_room());
+                    room_nanos = room_nanos.max(self.claim_room(units));
                 }
-                self.filling.number = self.map.write(self.filling.die, unit) / program_units;
-                self.filling.units += 1;
-            }
-            unit += 1;
+                self.filling.number = self.map.write(self.filling.die, unit, units, old) / program_units;
+                self.filling.units += units;
+                units
+            };
+            self.counts.written_units += u64::from(taken);
+            unit += taken;
         }
         let pass_nanos = self.times.interface.nanos(u64::from(unit - first) * self.times.unit_bytes);
         let passing = self.from_host.reserve(now_nanos, room_nanos, pass_nanos);

@@ -19,6 +19,7 @@ use crate::buffer::{ALIGNMENT_BYTES, Buffer};
 use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
+use crate::real::Target;
 
 /// The most slices of one system call.
 const SLICES_MAX: usize = 1024;
@@ -37,6 +38,8 @@ pub(super) struct Files {
     /// client must not take the report that another client's flush should get.
     pub(super) sync: File,
     pub(super) size_bytes: u64,
+    /// What offsets and lengths of direct I/O are multiples of.
+    alignment_bytes: u64,
     /// Why there is no direct I/O although the spec asks for it, and whether the file is new.
     remark: String,
 }
@@ -134,7 +137,28 @@ impl Files {
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::DontNeed);
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::Random);
         }
-        Ok(Self { path: path.into(), cached, direct: past, sync, size_bytes: length, remark })
+        Ok(Self {
+            path: path.into(),
+            cached,
+            direct: past,
+            sync,
+            size_bytes: length,
+            alignment_bytes: ALIGNMENT_BYTES as u64,
+            remark,
+        })
+    }
+
+    /// A target that is measured: nothing is locked, flushed or dropped from the page cache.
+    pub(super) fn of(target: &Target) -> io::Result<Self> {
+        Ok(Self {
+            path: target.path().into(),
+            cached: target.file.try_clone()?,
+            direct: if target.is_direct() { Some(target.file.try_clone()?) } else { None },
+            sync: target.file.try_clone()?,
+            size_bytes: target.size_bytes(),
+            alignment_bytes: target.alignment_bytes(),
+            remark: String::new(),
+        })
     }
 
     pub(super) fn describe(&self) -> String {
@@ -144,7 +168,7 @@ impl Files {
 
     /// The file with direct I/O, if the operation is aligned.
     pub(super) fn direct_for(&self, io: &Io) -> Option<&File> {
-        let aligned = |number: u64| number.is_multiple_of(ALIGNMENT_BYTES as u64);
+        let aligned = |number: u64| number.is_multiple_of(self.alignment_bytes);
         let fits = aligned(io.offset) && io.buffers.as_slice().iter().all(|buffer| aligned(buffer.len() as u64));
         self.direct.as_ref().filter(|_| fits)
     }

@@ -20,10 +20,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use ioweir_core::{Dispatch, Nanos, Operation};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
+use crate::real::Target;
 use crate::spec;
 use checked::sidecar::{Begun, Sidecar};
 use checked::table::BLOCK_BYTES;
@@ -36,6 +39,9 @@ pub use memory::Memory;
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
+
+/// The most threads for a target that is measured without `io_uring`.
+const THREADS_MAX: u32 = 64;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +186,14 @@ pub trait Backend {
     /// If the device has failed as a whole.
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()>;
 
+    /// Waits until an operation completes, or for `span`; for a caller that has nothing else to wait for. It may return early.
+    ///
+    /// # Errors
+    /// If the device has failed as a whole.
+    fn wait(&mut self, span: Nanos) -> io::Result<()> {
+        poll_for(&self.descriptors(), span)
+    }
+
     /// When to collect although no descriptor is ready; [`Nanos::NEVER`] for backends with descriptors.
     fn due(&self) -> Nanos {
         Nanos::NEVER
@@ -213,6 +227,21 @@ pub trait Backend {
     fn checksums(&self) -> Option<Checksums> {
         None
     }
+}
+
+/// Waits until one of them is readable, or for `span`.
+fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
+    let mut watched: Vec<_> = descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
+    match rustix::event::poll(&mut watched, Some(&timespec(span))) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// At most some years.
+fn timespec(span: Nanos) -> Timespec {
+    let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
+    Timespec { tv_sec: seconds.cast_signed().min(1 << 30), tv_nsec: nanos.cast_signed() }
 }
 
 /// Whether what was durable is there again after the backend is reopened.
@@ -304,6 +333,15 @@ fn open_backend(
             }
         }
     })
+}
+
+/// Opens the backend of a target that is measured.
+///
+/// # Errors
+/// The problem, in words.
+pub(crate) fn open_target(target: &Target, depth: u32) -> Result<Box<dyn Backend>, String> {
+    let files = file::Files::of(target).map_err(|error| format!("{}: {error}", target.path().display()))?;
+    open_file(Arc::new(files), spec::FileIo::Auto, depth, depth.min(THREADS_MAX), &mut [])
 }
 
 fn open_file(

@@ -12,7 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::file::{Files, error_of};
 use super::threads::Threads;
-use super::{Action, Backend, Done, Io, Outcome};
+use super::{Action, Backend, Done, Io, Outcome, poll_for};
 use crate::buffer::Buffer;
 use crate::slots::Slots;
 
@@ -33,6 +33,9 @@ const PATIENCE: Patience = Patience { part: 4, nanos: 100_000 };
 const PATIENCE_ALONE: Patience = Patience { part: 1, nanos: 200_000 };
 /// The most operations that are waited for at once.
 const AWAITED_MAX: usize = 16;
+
+/// How long to wait for the ring while threads are at work, too.
+const PATIENCE_FOR_THREADS: Nanos = Nanos(200_000);
 
 /// An operation in the kernel.
 #[derive(Debug)]
@@ -236,6 +239,20 @@ impl Backend for Uring {
             Ok(_) => Ok(true),
             Err(error) if passes(&error) || Errno::from_io_error(&error) == Some(Errno::TIME) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    fn wait(&mut self, span: Nanos) -> io::Result<()> {
+        if self.flights.len() == 0 {
+            return poll_for(&self.threads.descriptors(), span);
+        }
+        // The ring does not see what the threads complete.
+        let span = if self.threads.in_flight > 0 { span.min(PATIENCE_FOR_THREADS) } else { span };
+        let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
+        let span = types::Timespec::new().sec(seconds).nsec(nanos as u32);
+        match self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&span)) {
+            Err(error) if !passes(&error) && Errno::from_io_error(&error) != Some(Errno::TIME) => Err(error),
+            _ => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ use ioweir_core::Operation;
 
 use crate::reader::fields::Unit;
 use crate::table::Role::{
-    Command, Completion, Gap, Ignored, Latency, Length, Moved, Offset, Operation as Kind, Pid, Stream, Time, Volume,
+    Command, Completion, Ignored, Latency, Length, Moved, Offset, Operation as Kind, Pid, Stream, Think, Time, Volume,
 };
 use crate::table::Value::{self, Hexadecimal, Letters, Number, ReadBit, Seconds, Size, Text, Ticks, Words};
 use crate::table::{BYTES, Column, Heading, MICROSECONDS, SECONDS, SECTORS, Separator, Table, Zero, column};
@@ -209,16 +209,25 @@ pub(super) const TABLES: &[Table] = &[
         title: "DiskSim validation text: requests measured on a disk",
         columns: &[
             column("operation", Kind, READ_WRITE),
-            column("cache", Ignored, Words(&[("Hit", Operation::Read), ("Miss", Operation::Read)]))
-                .note("whether the disk's cache was expected to serve it"),
+            column(
+                "cache",
+                Ignored,
+                Words(&[
+                    ("Hit", Operation::Read),
+                    ("Miss", Operation::Read),
+                    ("Doub", Operation::Read),
+                    ("Trip", Operation::Read),
+                ]),
+            )
+            .note("whether the disk's cache was expected to serve it, wholly or in two or three parts"),
             column("sector", Offset, Size(SECTORS)),
             column("sectors", Length, Size(SECTORS)),
             column("service", Latency, Value::Time(Unit::Microseconds)),
-            column("gap", Gap, Value::Time(Unit::Microseconds)).note("that of the last is to nothing"),
+            column("think", Think, Value::Time(Unit::Microseconds)).note("that of the last is to nothing"),
         ],
         window_records: 0,
-        notes: "The first request is at time zero. In some files each request was sent when the one before was done, so that gaps \
-            follow the disk.",
+        notes: "The first request is at time zero. Each request was sent a think time after the one before was done: arrivals \
+            follow the disk, so replay them in a closed loop, or as `ioweir validate` does.",
         ..Table::BLANKS
     },
     Table {

@@ -82,6 +82,7 @@ fn meaning(column: &Column) -> String {
         Role::Time => "arrival".to_owned(),
         Role::Completion => "completion".to_owned(),
         Role::Gap => "from this arrival to the next".to_owned(),
+        Role::Think => "think time, from this completion to the next arrival".to_owned(),
         Role::Latency => "latency".to_owned(),
         Role::Offset => "offset".to_owned(),
         Role::Length => "length".to_owned(),

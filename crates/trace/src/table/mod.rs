@@ -107,6 +107,8 @@ pub(crate) enum Role {
     Completion,
     /// The time from this arrival to the next.
     Gap,
+    /// The time from this completion to the next arrival; it needs a latency.
+    Think,
     /// The time from arrival to completion; several columns are added.
     Latency,
     Offset,

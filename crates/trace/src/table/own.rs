@@ -40,10 +40,11 @@ fn unnamed() -> TraceError {
 }
 
 /// The roles of columns: the name in a list or file, the role, and the kind of unit.
-const ROLES: [(&str, Role, Kind); 17] = [
+const ROLES: [(&str, Role, Kind); 18] = [
     ("time", Role::Time, Kind::Time),
     ("completion", Role::Completion, Kind::Time),
     ("gap", Role::Gap, Kind::Time),
+    ("think", Role::Think, Kind::Time),
     ("latency", Role::Latency, Kind::Time),
     ("offset", Role::Offset, Kind::Size),
     ("sector", Role::Offset, Kind::Sectors),
@@ -353,9 +354,10 @@ fn columns(raws: &[Raw<'_>]) -> Result<Vec<Column>, Wrong> {
             return Err(wrong(end, format!("no column is the {name}"), "columns for time, op, offset and size"));
         }
     }
-    let timed = count(Role::Time) + count(Role::Gap) == 1 || count(Role::Completion) * count(Role::Latency) == 1;
-    if !timed {
-        let expected = "a column `time` or `gap`, or both `completion` and `latency`";
+    let clocks = count(Role::Time) + count(Role::Gap) + count(Role::Think);
+    let timed = clocks == 1 && (count(Role::Think) == 0 || count(Role::Latency) > 0);
+    if !timed && (clocks > 0 || count(Role::Completion) * count(Role::Latency) != 1) {
+        let expected = "a column `time` or `gap`, or `think` and `latency`, or `completion` and `latency`";
         return Err(wrong(end, "no column says when a request arrived", expected));
     }
     if count(Role::Command) > 0 && count(Role::Pid) == 0 || count(Role::Pid) > 0 && count(Role::Stream) > 0 {

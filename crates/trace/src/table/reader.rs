@@ -85,6 +85,7 @@ pub(super) struct Shape {
     stream: bool,
     process: bool,
     gap: bool,
+    think: bool,
     moved: bool,
     completion: bool,
     pub(super) latency: bool,
@@ -127,7 +128,8 @@ impl TableReader {
             volume: self.has(Role::Volume),
             stream,
             process,
-            gap: self.has(Role::Gap),
+            gap: self.has(Role::Gap) || self.has(Role::Think),
+            think: self.has(Role::Think),
             moved: self.has(Role::Moved),
             completion: self.has(Role::Completion),
             latency: self.has(Role::Latency),
@@ -379,7 +381,12 @@ impl TableReader {
         let (offset_bytes, length_bytes) = values.extent;
         if self.shape.gap {
             time = self.next_arrival;
-            let next = time.checked_add(number(Role::Gap));
+            // A table has one of the two columns. After a think time, the next request waits for this one's completion.
+            let (gap, think) = (number(Role::Gap), number(Role::Think));
+            let next = match self.shape.think {
+                true => time.checked_add(number(Role::Latency)).and_then(|done| done.checked_add(think)),
+                false => time.checked_add(gap),
+            };
             self.next_arrival = next.ok_or_else(|| Fault::new(0, "the gaps do not fit 64 bits of nanoseconds"))?;
         }
         let priority = Priority::NONE;

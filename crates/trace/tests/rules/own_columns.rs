@@ -23,7 +23,7 @@ fn a_list_reads_what_the_formats_of_the_table_read() {
         ("systor-csv", "time:s,latency:s,op,-,offset:bytes,size:bytes", SYSTOR),
         ("tencent-csv", "time:s,sector,sectors,op:read=0:write=1,volume", TENCENT),
         ("tencent-csv-bytes", "time:s,offset:bytes,sectors,op:read=0:write=1,device", TENCENT),
-        ("disksim-measured", "op,-,sector,sectors,latency:us,gap:us", MEASURED),
+        ("disksim-measured", "op,-,sector,sectors,latency:us,think:us", MEASURED),
         ("flashnet-csv", "-,latency:us,op:read=1:write=0,size:bytes,offset:bytes,time:ms", FLASHNET),
         ("mqsim", "time:ns,volume,offset:512b,size:sectors,op:write=0:read=1", MQSIM),
         ("msr-csv", "time:100ns,volume,volume,op,offset:bytes,size:bytes,latency:100ns", MSR),
@@ -130,7 +130,7 @@ const LISTS: &[(&str, &str)] = &[
     ),
     (
         "completion:s,op,offset:bytes,size:bytes",
-        "--columns:1:30: no column says when a request arrived\n  expected: a column `time` or `gap`, or both `completion` and `latency`",
+        "--columns:1:30: no column says when a request arrived\n  expected: a column `time` or `gap`, or `think` and `latency`, or `completion` and `latency`",
     ),
     ("time:s,time:s,op", "--columns:1:8: role `time` comes more than once\n  expected: each role once"),
     (

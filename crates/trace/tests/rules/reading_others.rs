@@ -207,11 +207,11 @@ fn flashnet_is_put_in_the_order_of_submission() {
 }
 
 #[test]
-fn gaps_of_a_measured_disk_add_up() {
+fn think_times_of_a_measured_disk_begin_at_completions() {
     let rows = [
         (0, Reads, 1_975_456 * 512, 2048, Some(15_362_000)),
-        (56_074_000, Writes, 265_552 * 512, 1024, Some(14_901_000)),
-        (60_831_708, Reads, 4096, 512, Some(1_500)),
+        (71_436_000, Writes, 265_552 * 512, 1024, Some(14_901_000)),
+        (91_094_708, Reads, 4096, 512, Some(1_500)),
     ];
     check(&text(MEASURED), &rows, &["trace"], &["trace"]);
 }

@@ -252,6 +252,10 @@ proptest! {
         }
         for (unit, &is_there) in (0..).zip(&there) {
             prop_assert_eq!(ssd.map.place(unit).is_some(), is_there, "unit {}", unit);
+            let first = ssd.map.place(unit);
+            let follows = |&distance: &u32| ssd.map.place(unit + distance) == first.map(|place| place + distance);
+            let run = u32::try_from((0..300 - unit).take_while(follows).count()).expect("small");
+            prop_assert_eq!(ssd.map.run(unit, 300 - unit), (first, run), "from unit {}", unit);
         }
         ssd.map.check();
     }
@@ -278,7 +282,7 @@ proptest! {
                 }
                 map.open_host(die);
             }
-            let place = map.write(die, unit);
+            let place = map.write(die, unit, 1, map.place(unit));
             flash[place as usize] = Some((unit, number));
             version[unit as usize] = Some(number);
             for (unit, version) in (0..).zip(version) {

@@ -1,0 +1,216 @@
+//! The calibration record of a device file: where its parameters come from, how far the model is from the device, and in
+//! which range of requests that was seen.
+//!
+//! It stands beside the device as `[calibration]`. A device without one says nothing about its error.
+
+mod file;
+mod range;
+#[cfg(test)]
+mod tests;
+
+use ioweir_config::{Complaint, Duration, from_table, to_table};
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use super::parameter::{self, Amount};
+use super::random::Random;
+use super::{DeviceSpec, check};
+
+pub use file::DeviceFile;
+pub use range::{Observed, Range, Span};
+
+/// How often a draw is repeated until its parameters fit together.
+const DRAWS_MAX: usize = 64;
+
+/// How a device's parameters were found, and how good they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// What was measured: a trace, or the device itself by probes.
+    pub source: Source,
+    /// The trace's file, or the device.
+    pub name: String,
+    /// The SHA-256 of what was measured, in hexadecimal.
+    pub sha256: String,
+    /// The requests of which it was made.
+    pub requests: u64,
+    /// The version of ioweir that made it.
+    pub version: String,
+    /// The requests that the parameters were fitted to.
+    pub fitted: Part,
+    /// The requests that the errors below were computed on.
+    pub judged: Part,
+    /// How the intervals of the parameters were found, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub intervals: String,
+    /// The requests in which the device was seen.
+    pub range: Range,
+    /// The error by class of requests.
+    #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassError>,
+    /// The parameters that were fitted.
+    #[serde(default, rename = "parameter", skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<Parameter>,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A trace with response times.
+    Trace,
+    /// Probes of the device.
+    Probe,
+}
+
+/// A part of what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The earlier half of the requests.
+    FirstHalf,
+    /// The later half of the requests.
+    SecondHalf,
+    /// All probes but the last.
+    Probes,
+    /// The last probe, a mix of requests that nothing was fitted to.
+    HeldOut,
+}
+
+impl Part {
+    /// The part in words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FirstHalf => "the first half",
+            Self::SecondHalf => "the second half",
+            Self::Probes => "the probes",
+            Self::HeldOut => "the held-out mix",
+        }
+    }
+}
+
+/// The error of the model for one class of requests, on the part that it was not fitted to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassError {
+    /// The class: `all`, or operation and place, such as `read near`.
+    pub name: String,
+    /// Its requests.
+    pub requests: u64,
+    /// The mean response time of the device.
+    pub measured_mean: Duration,
+    /// The mean response time of the model.
+    pub modelled_mean: Duration,
+    /// The demerit: the root mean square distance between the two distributions of response times.
+    pub demerit: Duration,
+    /// The same distance between the device's own two halves: less than this says little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halves: Option<Duration>,
+}
+
+/// A parameter that was fitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// Its key in the device file, such as `hdd.overhead.read_after_read`.
+    pub key: String,
+    /// Its value, which is that of the device.
+    pub value: Amount,
+    /// The least value that the measurement allows; absent for words and switches, which have no interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<Amount>,
+    /// The greatest value that the measurement allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<Amount>,
+}
+
+impl Parameter {
+    /// The interval as numbers (see [`Amount::number`]), if it has one.
+    #[must_use]
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        Some((self.low.as_ref()?.number()?, self.high.as_ref()?.number()?))
+    }
+
+    fn check(&self, number: usize, device: &Table) -> Result<(), Complaint> {
+        let key = |name: &str| format!("calibration.parameter[{number}].{name}");
+        let own = parameter::get(device, &self.key);
+        let Some(own) = own else {
+            let hint = "`ioweir show` prints a device with every parameter it has";
+            return check::fail(key("key"), format!("the device has no parameter `{}`", self.key), hint);
+        };
+        if own != self.value {
+            let problem = format!("{} is {own} in the device and {} here", self.key, self.value);
+            let hint =
+                "a parameter that was changed by hand is not calibrated: remove it from [[calibration.parameter]]";
+            return check::fail(key("value"), problem, hint);
+        }
+        match (&self.low, &self.high) {
+            (None, None) => return Ok(()),
+            (Some(low), Some(high)) if low.is_like(&own) && high.is_like(&own) => {}
+            (Some(_), Some(_)) => {
+                let hint = "write the interval in the unit of the value";
+                return check::fail(key("low"), format!("is not of the kind of {}", self.value), hint);
+            }
+            _ => return check::fail(key("low"), "one end of the interval is missing", "give both, or none"),
+        }
+        let within = self.interval().zip(own.number()).is_some_and(|((low, high), own)| low <= own && own <= high);
+        if within {
+            return Ok(());
+        }
+        check::fail(key("low"), format!("{} does not lie in its interval", self.value), "low <= value <= high")
+    }
+}
+
+impl Calibration {
+    /// Checks the record against its device.
+    fn check(&self, spec: &DeviceSpec) -> Result<(), Complaint> {
+        let device = to_table(&spec.resolved()).map_err(Complaint::of_all)?;
+        for (number, parameter) in self.parameters.iter().enumerate() {
+            parameter.check(number, &device)?;
+            let earlier = self.parameters.iter().take(number);
+            if earlier.into_iter().any(|other| other.key == parameter.key) {
+                let problem = format!("`{}` is there twice", parameter.key);
+                return check::fail(format!("calibration.parameter[{number}].key"), problem, "remove one of them");
+            }
+        }
+        let spans = [("read_size", self.range.read_size), ("write_size", self.range.write_size)];
+        for (name, span) in spans {
+            if span.is_some_and(|span| span.low > span.high) {
+                let key = format!("calibration.range.{name}");
+                return check::fail(key, "ends before it begins", "write [least, most]");
+            }
+        }
+        Ok(())
+    }
+
+    /// A device that the measurement allows as well: every parameter with an interval is drawn uniformly from it, each by
+    /// itself. The same seed gives the same device. If no draw of many gives parameters that fit together, it is `spec`.
+    #[must_use]
+    pub fn draw(&self, spec: &DeviceSpec, seed: u64) -> DeviceSpec {
+        let Ok(device) = to_table(&spec.resolved()) else { return spec.clone() };
+        let mut random = Random::new(seed);
+        let mut drawn = || {
+            let mut table = device.clone();
+            for parameter in &self.parameters {
+                if let Some((low, high)) = parameter.interval() {
+                    let number = low + (high - low) * random.uniform();
+                    parameter::set(&mut table, &parameter.key, &parameter.value.with_number(number));
+                }
+            }
+            from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
+        };
+        (0..DRAWS_MAX).find_map(|_| drawn()).unwrap_or_else(|| spec.clone())
+    }
+
+    /// The error over all requests, if it is known.
+    #[must_use]
+    pub fn overall(&self) -> Option<&ClassError> {
+        self.classes.iter().find(|class| class.name == ClassError::ALL)
+    }
+}
+
+impl ClassError {
+    /// The name of the class of all requests.
+    pub const ALL: &'static str = "all";
+}

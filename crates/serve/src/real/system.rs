@@ -1,0 +1,135 @@
+//! Where the kernel tells about devices: sysfs and procfs, whose roots tests replace.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The number of a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Number {
+    /// Its driver.
+    pub major: u32,
+    /// Which of the driver's.
+    pub minor: u32,
+}
+
+impl Number {
+    /// The number that `stat` reports.
+    #[must_use]
+    pub fn of(device: u64) -> Self {
+        Self { major: rustix::fs::major(device), minor: rustix::fs::minor(device) }
+    }
+
+    /// The number in `text`, as `8:16`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// The roots of sysfs and procfs.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Usually `/sys`.
+    pub sys: PathBuf,
+    /// Usually `/proc`.
+    pub proc: PathBuf,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self { sys: "/sys".into(), proc: "/proc".into() }
+    }
+}
+
+/// The first line of a file, without blanks around it; `None` if there is no such file or it is empty.
+pub(super) fn line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// The names in a folder, sorted; none if it is not there.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+impl System {
+    /// The folder of a block device, which may be a partition.
+    pub(super) fn folder(&self, number: Number) -> Option<PathBuf> {
+        fs::canonicalize(self.sys.join("dev/block").join(number.to_string())).ok()
+    }
+
+    /// The folder of the whole disk that a folder is a partition of; the folder itself for a disk.
+    pub(super) fn disk(folder: &Path) -> &Path {
+        if folder.join("partition").exists() { folder.parent().unwrap_or(folder) } else { folder }
+    }
+
+    /// The number of the device of a folder.
+    pub(super) fn number(folder: &Path) -> Option<Number> {
+        Number::parse(&line(&folder.join("dev"))?)
+    }
+
+    /// The folders of the partitions of a disk.
+    pub(super) fn partitions(disk: &Path) -> Vec<PathBuf> {
+        let folders = names(disk).into_iter().map(|name| disk.join(name));
+        folders.filter(|folder| folder.join("partition").exists()).collect()
+    }
+
+    /// Who uses the device of a folder: mounts, swap, and devices that are built on it. Of a disk, those of its partitions too.
+    pub(super) fn users(&self, folder: &Path) -> Vec<String> {
+        let mut folders = Self::partitions(folder);
+        folders.push(folder.to_owned());
+        let mounts = fs::read_to_string(self.proc.join("self/mountinfo")).unwrap_or_default();
+        let swaps = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
+        let mut users = Vec::new();
+        for folder in folders {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let number = Self::number(&folder).map(|number| number.to_string());
+            for mount in mounts.lines().filter_map(Mount::of) {
+                let is_named = mount
+                    .source
+                    .rsplit_once('/')
+                    .is_some_and(|(folder, last)| last == name && folder.ends_with("/dev"));
+                if number.as_deref() == Some(mount.number) || is_named {
+                    users.push(format!("{name} is mounted at {}", mount.place));
+                }
+            }
+            let is_swap =
+                |line: &str| line.split_whitespace().next().is_some_and(|path| path.ends_with(&format!("/{name}")));
+            if swaps.lines().skip(1).any(is_swap) {
+                users.push(format!("{name} is swap"));
+            }
+            let holders = names(&folder.join("holders"));
+            users.extend(holders.into_iter().map(|holder| format!("{name} is a part of {holder}")));
+        }
+        users.dedup();
+        users
+    }
+}
+
+/// The fields of a line of `mountinfo` that are used.
+struct Mount<'a> {
+    number: &'a str,
+    place: &'a str,
+    source: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut fields = left.split(' ').skip(2);
+        let (number, place) = (fields.next()?, fields.nth(1)?);
+        Some(Self { number, place, source: right.split(' ').nth(1)? })
+    }
+}

@@ -1,0 +1,278 @@
+//! A block device or file that is opened to be measured.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use ioweir_config::format_bytes;
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::{Identity, Number, RealError, System};
+
+/// What a target may be used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Open it for writing. A device that is in use is never opened for writing.
+    pub write: bool,
+    /// Read a device although it is in use.
+    pub in_use: bool,
+}
+
+/// What a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A block device.
+    Device,
+    /// A file on a file system of a block device.
+    File,
+    /// A file in memory.
+    Memory,
+    /// A file on a network or in user space.
+    Network,
+}
+
+/// An open block device or file.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    pub(crate) file: File,
+    kind: Kind,
+    size_bytes: u64,
+    alignment_bytes: u64,
+    is_writable: bool,
+    /// Why the page cache is not passed by, if it is not.
+    cached: Option<String>,
+    identity: Option<Identity>,
+}
+
+/// Types of file systems whose files lie in memory.
+const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+/// Those whose files lie elsewhere: NFS, CIFS, SMB, 9P, Ceph, FUSE.
+const NETWORK: [i64; 6] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x6573_5546];
+
+/// The alignment that a file needs if sysfs does not say.
+const ALIGNMENT_BYTES: u64 = 4096;
+
+impl Target {
+    /// Opens a block device or a file. Nothing is created, and nothing is written by opening.
+    ///
+    /// # Errors
+    /// If it is neither, is in use and may not be, or cannot be opened.
+    pub fn open(system: &System, path: &Path, access: Access) -> Result<Self, RealError> {
+        let about = std::fs::metadata(path).map_err(|error| RealError::refused(path, "cannot be found", &error))?;
+        let number = if about.file_type().is_block_device() {
+            Number::of(about.rdev())
+        } else if about.is_file() {
+            Number::of(about.dev())
+        } else {
+            let what = if about.is_dir() { "a folder" } else { "neither a block device nor a file" };
+            return Err(RealError::of(path, format_args!("is {what}")).expected("a block device or a regular file"));
+        };
+        let is_device = about.file_type().is_block_device();
+        let identity = Identity::of(system, number).ok();
+        if is_device {
+            check_users(system, path, number, access)?;
+        }
+        let (file, cached) = open_file(path, access.write, is_device)?;
+        let size_bytes = match is_device {
+            true => rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|error| refused_size(path, error.into()))?,
+            false => about.len(),
+        };
+        if size_bytes == 0 {
+            return Err(RealError::of(path, "is empty").expected("a device or file with data to read"));
+        }
+        let kind = if is_device { Kind::Device } else { kind_of_file(&file) };
+        let logical = identity.as_ref().and_then(|identity| identity.logical_block_bytes);
+        let alignment_bytes = logical.filter(|bytes| bytes.is_power_of_two()).unwrap_or(ALIGNMENT_BYTES);
+        let path = path.to_owned();
+        Ok(Self { path, file, kind, size_bytes, alignment_bytes, is_writable: access.write, cached, identity })
+    }
+
+    /// Its path, as it was named.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its size.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// What offsets and lengths must be multiples of.
+    #[must_use]
+    pub const fn alignment_bytes(&self) -> u64 {
+        self.alignment_bytes
+    }
+
+    /// Whether it was opened for writing.
+    #[must_use]
+    pub const fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    /// Whether the page cache is passed by.
+    #[must_use]
+    pub const fn is_direct(&self) -> bool {
+        self.cached.is_none()
+    }
+
+    /// The device, or the one under the file, if sysfs knows it.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Describes it, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let what = match self.kind {
+            Kind::Device => "device",
+            Kind::File | Kind::Memory | Kind::Network => "file",
+        };
+        let way = if self.is_direct() { "direct" } else { "through the page cache" };
+        let access = if self.is_writable { "read and written" } else { "read only" };
+        format!("{what} {}, {}, {way}, {access}", self.path.display(), format_bytes(self.size_bytes))
+    }
+
+    /// What to know before a measurement of it is trusted, in words.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let path = self.path.display();
+        if let Some(why) = &self.cached {
+            remarks.push(format!("{path}: direct I/O is refused ({why}), so the page cache answers too"));
+        }
+        match self.kind {
+            Kind::Memory => remarks.push(format!("{path} lies in memory, not on a device")),
+            Kind::Network => remarks.push(format!("{path} lies on a network or user-space file system")),
+            Kind::File => remarks.push(format!("{path} is a file: its file system is measured with it")),
+            Kind::Device => {}
+        }
+        if matches!(self.kind, Kind::Device | Kind::File) {
+            remarks.extend(self.identity.iter().flat_map(Identity::remarks));
+        }
+        remarks
+    }
+}
+
+fn refused_size(path: &Path, error: io::Error) -> RealError {
+    RealError::refused(path, "its size cannot be found", &error)
+}
+
+fn check_users(system: &System, path: &Path, number: Number, access: Access) -> Result<(), RealError> {
+    let users = system.folder(number).map_or_else(Vec::new, |folder| system.users(&folder));
+    if users.is_empty() || access.in_use && !access.write {
+        return Ok(());
+    }
+    let error = RealError::of(path, format_args!("is in use: {}", users.join(", ")));
+    Err(if access.write {
+        error.expected("a device that nothing uses: its data will be lost")
+    } else {
+        error
+            .expected("a device that nothing uses")
+            .hint("--in-use reads it all the same; what uses it disturbs the result")
+    })
+}
+
+/// Opens it for direct I/O, or through the page cache with the reason.
+fn open_file(path: &Path, write: bool, is_device: bool) -> Result<(File, Option<String>), RealError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(write);
+    // An exclusive open of a device fails if something else has claimed it.
+    let exclusive = if write && is_device { OFlags::EXCL } else { OFlags::empty() };
+    let with = |flags: OFlags| options.clone().custom_flags((flags | exclusive).bits().cast_signed()).open(path);
+    let refused = |error: io::Error| {
+        let hint = match Errno::from_io_error(&error) {
+            Some(Errno::ACCESS | Errno::PERM) => "devices are read by root and by members of the group `disk`",
+            Some(Errno::BUSY) => "something has claimed it: a mount, an array, another ioweir",
+            _ => "",
+        };
+        RealError::refused(path, "cannot be opened", &error).hint(hint)
+    };
+    match with(OFlags::DIRECT) {
+        Ok(file) => Ok((file, None)),
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::OPNOTSUPP)) => {
+            Ok((with(OFlags::empty()).map_err(refused)?, Some(ioweir_config::plain(&error))))
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn kind_of_file(file: &File) -> Kind {
+    let Ok(about) = rustix::fs::fstatfs(file) else { return Kind::File };
+    let magic = i64::try_from(about.f_type).unwrap_or_default();
+    if MEMORY.contains(&magic) {
+        Kind::Memory
+    } else if NETWORK.contains(&magic) {
+        Kind::Network
+    } else {
+        Kind::File
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::backend::Action;
+    use crate::real::{Ring, Stop};
+
+    fn system() -> System {
+        System::default()
+    }
+
+    #[test]
+    fn what_is_no_device_and_no_file_is_refused_in_words() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (path, words) in [
+            (Path::new("/dev/null"), "neither a block device nor a file"),
+            (folder.path(), "is a folder"),
+            (&folder.path().join("none"), "cannot be found"),
+        ] {
+            let error = Target::open(&system(), path, Access::default()).expect_err("it is refused").to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let empty = folder.path().join("empty");
+        File::create(&empty).expect("a file");
+        let error = Target::open(&system(), &empty, Access::default()).expect_err("it is refused").to_string();
+        assert!(error.contains("is empty"), "{error}");
+    }
+
+    #[test]
+    fn a_target_is_read_only_unless_writing_is_asked_for() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(&[7; 16384]).expect("it can be written");
+        for (write, expected) in [(false, [7; 4096]), (true, [0; 4096])] {
+            let target = Target::open(&system(), file.path(), Access { write, in_use: false }).expect("it opens");
+            assert_eq!(target.is_writable(), write);
+            let mut ring = Ring::open(&target, 4, Stop::default()).expect("a ring");
+            let read = ring.perform(Action::Read, 4096, 8192).expect("it reads");
+            assert_eq!((read.result, read.length), (Ok(()), 8192));
+            let wrote = ring.perform(Action::Write, 4096, 4096).expect("the ring goes on");
+            assert_eq!(wrote.result.is_ok(), write, "{wrote:?}");
+            let now = std::fs::read(file.path()).expect("it reads");
+            assert_eq!(now[4096..8192] == expected, !write);
+        }
+    }
+
+    #[test]
+    fn a_read_past_the_end_is_an_error_and_not_a_wait() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(&[7; 8192]).expect("it can be written");
+        let target = Target::open(&system(), file.path(), Access::default()).expect("it opens");
+        let mut ring = Ring::open(&target, 4, Stop::default()).expect("a ring");
+        let done = ring.perform(Action::Read, 4096, 8192).expect("the ring goes on");
+        assert!(done.result.is_err(), "a short read is no success");
+    }
+}
