@@ -14,8 +14,8 @@ pub(super) const LOADS: usize = 2;
 pub(super) const RECORDED: usize = 0;
 /// The place of the closed loop.
 pub(super) const CLOSED: usize = 1;
-/// What counts as the ratio to a value of zero.
-const RATIO_MAX: f64 = 1e6;
+/// The highest ratio that counts; also that to a value of zero.
+const RATIO_MAX: f64 = 1e3;
 
 /// What is kept of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,8 +17,9 @@ use crate::compare::Goal;
 use crate::run::{Job, RunError, TraceFiles};
 
 /// Standard deviations of an interval of 95 % for one comparison and for up to twelve together.
-const DEVIATIONS: [f64; 12] =
-    [1.960, 2.241, 2.394, 2.498, 2.576, 2.638, 2.690, 2.734, 2.773, 2.807, 2.838, 2.865];
+const DEVIATIONS: [f64; 12] = [1.960, 2.241, 2.394, 2.498, 2.576, 2.638, 2.690, 2.734, 2.773, 2.807, 2.838, 2.865];
+/// Names of candidates that are not shortened.
+const LABEL_MAX: usize = 24;
 /// A change that saves less than this share is none.
 const WORTH_SHARE: f64 = crate::document::SAME_SHARE;
 
@@ -78,6 +79,17 @@ impl Verdict {
             Self::OverBound => "over the bound",
         }
     }
+
+    /// The end of a sentence about how many have it.
+    pub(super) const fn counted(self) -> &'static str {
+        match self {
+            Self::LeaveIt => "leave it",
+            Self::Better => "are better",
+            Self::NotShown => "show no difference that matters",
+            Self::Worse => "are worse under a load",
+            Self::OverBound => "are over the bound",
+        }
+    }
 }
 
 /// All rounds.
@@ -113,6 +125,18 @@ impl Rounds {
 
     pub(super) fn count(&self) -> usize {
         self.measures.len()
+    }
+
+    /// What a candidate is called in tables: its name, or that of its scheduler where the name is long and no other of that
+    /// scheduler is judged.
+    pub(super) fn label(&self, at: usize) -> String {
+        let name = self.candidates[at].to_string();
+        let family = self.candidates[at].family();
+        let is_long = |candidate: &Candidate| candidate.family() == family && candidate.to_string().len() > LABEL_MAX;
+        match self.candidates.iter().filter(|candidate| is_long(candidate)).count() {
+            1 if name.len() > LABEL_MAX => format!("{family}, tuned"),
+            _ => name,
+        }
     }
 
     fn compared(&self) -> usize {

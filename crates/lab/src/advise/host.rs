@@ -1,7 +1,6 @@
 //! What to type on a host: to note what is set, to apply the advice, to keep it, to verify it and to undo it.
 
 use ioweir_config::format_value;
-use ioweir_core::policy::Unit;
 use serde::Serialize;
 
 use super::space::{Candidate, KNOBS, Setting, Setup};
@@ -119,15 +118,18 @@ fn group_lines(candidate: &Candidate, spec: &AdviseSpec) -> Vec<String> {
 
 /// The real replay that compares both.
 fn replay(candidate: &Candidate, leave: &Candidate, spec: &AdviseSpec) -> String {
-    let traces = if spec.traces.is_empty() { "TRACE".into() } else { spec.traces.iter().map(|trace| quoted(trace)).collect::<Vec<_>>().join(" ") };
+    let traces = if spec.traces.is_empty() {
+        "TRACE".into()
+    } else {
+        spec.traces.iter().map(|trace| quoted(trace)).collect::<Vec<_>>().join(" ")
+    };
     let name = |one: &Candidate| one.linux().map_or_else(|| one.family(), str::to_owned);
     let mut names = vec![name(leave)];
     if name(candidate) != names[0] {
         names.push(name(candidate));
     }
     let mut line = format!("ioweir replay {traces} /dev/{} --scheduler {}", spec.host_device, names.join(","));
-    for (file, parameter, value) in candidate.linux_files().filter(|(_, parameter, value)| *value != parameter.default) {
-        let _ = parameter.unit == Unit::Duration;
+    for (file, _, value) in candidate.linux_files().filter(|(_, parameter, value)| *value != parameter.default) {
         line += &format!(" --set {}={}", file.name, value / file.unit);
     }
     line

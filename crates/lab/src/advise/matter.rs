@@ -41,8 +41,9 @@ fn epsilon_squared(groups: &[Vec<f64>]) -> Option<f64> {
 
 /// The shares of the choice among schedulers, and of every setting of each.
 pub(super) fn shares(samples: &[Sample], plain: &[Candidate], base: &Setup) -> Vec<Share> {
-    let of_family =
-        |plain: &Candidate| samples.iter().filter(|sample| sample.candidate.family() == plain.family()).collect::<Vec<_>>();
+    let of_family = |plain: &Candidate| {
+        samples.iter().filter(|sample| sample.candidate.family() == plain.family()).collect::<Vec<_>>()
+    };
     let families: Vec<Vec<&Sample>> = plain.iter().map(of_family).collect();
     let scores = |samples: &[&Sample]| samples.iter().map(|sample| sample.score).collect::<Vec<f64>>();
     let groups: Vec<Vec<f64>> = families.iter().map(|samples| scores(samples)).collect();

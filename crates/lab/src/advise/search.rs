@@ -95,7 +95,12 @@ impl Search<'_> {
             best.sort_by(order);
             let places = best.len().div_ceil(KEPT);
             let stays = |at: usize, sample: &Sample| at < places || self.is_plain(&sample.candidate);
-            field = best.iter().enumerate().filter(|(at, one)| stays(*at, one)).map(|(_, one)| one.candidate.clone()).collect();
+            field = best
+                .iter()
+                .enumerate()
+                .filter(|(at, one)| stays(*at, one))
+                .map(|(_, one)| one.candidate.clone())
+                .collect();
         }
         self.polish(&mut best, &mut runs)?;
         best.sort_by(order);
@@ -169,9 +174,8 @@ impl Search<'_> {
             let simpler = dimension.without(&centre.candidate);
             let found = self.measured(&[simpler], Pieces::SEEN, runs)?;
             best.extend(found.iter().cloned());
-            let is_as_good = |found: &Sample| {
-                found.excess <= centre.excess && found.score <= centre.score * (1.0 + SIMPLER_SHARE)
-            };
+            let is_as_good =
+                |found: &Sample| found.excess <= centre.excess && found.score <= centre.score * (1.0 + SIMPLER_SHARE);
             if let Some(mut found) = found.into_iter().find(is_as_good) {
                 // It takes the place of what it is as good as.
                 found.score = found.score.min(centre.score);

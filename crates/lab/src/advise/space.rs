@@ -34,6 +34,19 @@ pub struct Knob {
     set: fn(&mut Setup, u64),
 }
 
+impl Knob {
+    /// The unit of its value.
+    #[must_use]
+    pub const fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Its value where it is not set.
+    pub(super) fn default(&self, base: &Setup) -> u64 {
+        (self.default)(base)
+    }
+}
+
 /// A queue and a device, as a candidate has set them.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
@@ -49,7 +62,9 @@ pub static KNOBS: &[Knob] = &[
         unit: Unit::Count,
         setting: Setting::File("device/queue_depth", 1),
         // Other kinds of drives have no such file.
-        values: |setup, _| if setup.device.rotates() { powers_of_two(1, u64::from(setup.limits.depth)) } else { Vec::new() },
+        values: |setup, _| {
+            if setup.device.rotates() { powers_of_two(1, u64::from(setup.limits.depth)) } else { Vec::new() }
+        },
         default: |setup| u64::from(setup.limits.depth),
         set: |setup, value| setup.limits.depth = u32::try_from(value).unwrap_or(u32::MAX),
     },
@@ -310,9 +325,13 @@ pub(super) fn dimensions(candidate: &Candidate, base: &Setup) -> Vec<Dimension> 
     let of = |parameters: &'static [Parameter], target: fn(&'static Parameter) -> Target| {
         // What the host cannot set is no advice.
         let settable = move |parameter: &&Parameter| !on_linux || parameter.linux.is_some();
-        parameters.iter().filter(settable).filter(|parameter| parameter.search != Search::Nothing).map(move |parameter| {
-            Dimension { target: target(parameter), levels: levels(parameter), default: parameter.default }
-        })
+        parameters.iter().filter(settable).filter(|parameter| parameter.search != Search::Nothing).map(
+            move |parameter| Dimension {
+                target: target(parameter),
+                levels: levels(parameter),
+                default: parameter.default,
+            },
+        )
     };
     let mut all: Vec<Dimension> = of(choice.row.parameters, Target::Upper).collect();
     if let Some(below) = choice.below {

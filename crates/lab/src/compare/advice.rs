@@ -8,6 +8,7 @@ use super::headline::{and_list, percent};
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
+use crate::sim::Outcome;
 
 /// The schedulers of current Linux.
 const TODAY: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
@@ -103,6 +104,11 @@ fn other_goal(goal: Goal, host: &[&Row<'_>]) -> String {
     };
     let other = Goal::ALL.into_iter().find(differs);
     other.map_or_else(String::new, |other| format!("; --goal {} tells them apart", other.name()))
+}
+
+/// Why the scheduler of one run is better than that of another by the goal.
+pub(crate) fn reason_between(goal: Goal, best: &Outcome, other: &Outcome) -> String {
+    reason(goal, &Row::of(best), &Row::of(other))
 }
 
 /// Why `best` is better than `other` by the goal.

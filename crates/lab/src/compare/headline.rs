@@ -148,7 +148,7 @@ fn latency_sentence(rows: &[&Row<'_>]) -> String {
     )
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value >= 10.0 {
         format!("{value:.0} %")
@@ -160,7 +160,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-pub(super) fn and_list(items: &[&str]) -> String {
+pub(crate) fn and_list(items: &[&str]) -> String {
     match items {
         [] => String::new(),
         [only] => (*only).to_string(),

@@ -6,13 +6,14 @@ mod data;
 mod document;
 mod figures;
 mod goal;
-mod headline;
+pub(crate) mod headline;
 pub(crate) mod numbers;
 mod plan;
 mod section;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use advice::reason_between;
 pub use data::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;

@@ -20,7 +20,7 @@ pub(crate) fn busy_share(outcome: &Outcome) -> Option<f64> {
 }
 
 /// Bytes a second from first arrival to last completion.
-pub(super) fn throughput(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn throughput(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.all.bytes as f64, outcome.completion.as_seconds())
 }
 

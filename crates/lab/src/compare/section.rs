@@ -92,6 +92,11 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// A single run.
+    pub(super) fn of(run: &'a Outcome) -> Self {
+        Self { scheduler: &run.scheduler, runs: vec![run] }
+    }
+
     /// The run with the first seed.
     pub(super) fn run(&self) -> &'a Outcome {
         self.runs[0]

@@ -86,7 +86,11 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "0.000,120,1,4096,0,0.1,512\n",
         "trace:1:24: the drive returned 512 bytes of 4096\n  expected: a request that was served in full\n\nhint: read leniently to leave failed requests out",
     ),
-    ("disksim-measured", "R Hut 8 1 1.5 0\n", "trace:1:3: cache `Hut` is not known\n  expected: Hit or Miss or Doub or Trip"),
+    (
+        "disksim-measured",
+        "R Hut 8 1 1.5 0\n",
+        "trace:1:3: cache `Hut` is not known\n  expected: Hit or Miss or Doub or Trip",
+    ),
     (
         "biotracer-ns",
         "8 8 4096 2 1 1 1 1\n",
