@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
+use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
@@ -95,6 +96,22 @@ pub(crate) fn compare(
         recorded(py, requests, progress.as_ref(), move |progress, sink| plan.run(&origin, progress, sink))?;
     let document = py.detach(|| comparison_document(&report, reference)).map_err(Raised::from)?;
     Ok(Result::new(document, kept, notices))
+}
+
+/// Searches what to set for a device and a load.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
+pub(crate) fn advise(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = AdviseSpec::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&spec.command());
+    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
+    Ok(Result::new(document, None, Vec::new()))
 }
 
 /// Runs an experiment.

@@ -214,10 +214,11 @@ impl AdviseSpec {
     }
 }
 
-/// Every elevator of one device, and `sfq` above those of Linux. Other orders differ from it by shares, which no trace has; sptf
-/// asks the simulator's device, and no host can.
+/// Every elevator of one device, and `sfq` above those of Linux. Other orders differ from it by shares, which no trace has; `sptf`
+/// asks the simulator's device, which no host can; `noop` is `none` by its old name.
 fn every_scheduler() -> Vec<SchedulerChoice> {
-    let alone = POLICIES.iter().filter(|row| !row.knows_shares && !row.places && row.name != "sptf");
+    let is_usable = |name: &str| !["sptf", "noop"].contains(&name);
+    let alone = POLICIES.iter().filter(|row| !row.knows_shares && !row.places && is_usable(row.name));
     let pairs = LINUX.into_iter().filter_map(|name| format!("sfq+{name}").parse().ok());
     alone.map(SchedulerChoice::of).chain(pairs).collect()
 }

@@ -37,7 +37,7 @@ fn trace(requests: u64, reads_per_cent: u64, gap_micros: u64) -> tempfile::Named
             micros / 1_000_000,
             micros % 1_000_000,
             number % 8,
-            place % 400_000_000 / 8 * 8
+            place % 200_000_000 / 8 * 8
         );
     }
     let file = tempfile::Builder::new().suffix(".csv").tempfile().expect("a temporary file");
@@ -172,18 +172,18 @@ judged = "second_half"
 [calibration.range]
 depth_max = 1
 [[calibration.parameter]]
-key = "hdd.interface_rate"
-value = "RATE"
-low = "1MB/s"
-high = "10GB/s"
+key = "hdd.revolutions_per_minute"
+value = RATE
+low = 3600
+high = 15000
 "#;
-    let rate = hdd.lines().find_map(|line| line.strip_prefix("interface_rate = ")).expect("a rate").trim_matches('"');
+    let rate = hdd.lines().find_map(|line| line.strip_prefix("revolutions_per_minute = ")).expect("a rate");
     std::fs::write(device.path(), format!("{hdd}{}", record.replace("RATE", rate))).expect("written");
     let advised = |device: &str| checked(&AdviseSpec { goal: Goal::Busy, ..spec(&trace, device) });
     let (drawn, fixed) = (advised(&device.path().display().to_string()), advised("hdd"));
     assert_eq!((&drawn["is_calibrated"], &fixed["is_calibrated"]), (&Value::from(true), &Value::from(false)));
     let busy = |json: &Value| json["candidates"][0]["recorded_seconds"].as_f64();
-    assert_ne!(busy(&drawn), busy(&fixed), "another interface takes another time");
+    assert_ne!(busy(&drawn), busy(&fixed), "another spindle takes another time");
 }
 
 #[test]
