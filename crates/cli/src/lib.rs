@@ -24,6 +24,7 @@ mod sweep;
 mod trace;
 #[cfg(all(test, feature = "serve"))]
 mod units;
+mod validate;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -72,7 +73,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
-        Verb::Validate(arguments) => reproduce::validate(&arguments),
+        Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),
         Verb::Top(arguments) => server::top(&arguments),
         Verb::Ctl(arguments) => server::control(&arguments),

@@ -43,7 +43,7 @@ impl<'a> Outputs<'a> {
 }
 
 /// The form that an export's suffix names.
-fn form(name: &str) -> Result<&'static Form, Failure> {
+pub(crate) fn form(name: &str) -> Result<&'static Form, Failure> {
     Form::from_file_name(name).ok_or_else(|| {
         let suffixes: Vec<_> = FORMS.iter().map(|form| format!(".{}", form.suffix)).collect();
         Failure::input(

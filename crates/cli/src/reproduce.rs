@@ -1,15 +1,12 @@
-//! The verbs `reproduce` and `validate`.
+//! The verb `reproduce`: runs the experiments of papers and computes their claims.
 
 use std::path::Path;
 
-use ioweir_device::drives::validate_drives;
 use ioweir_lab::document::{Document, Form, json_list};
 use ioweir_lab::reproduce::{self, Options, PAPERS, TRACE_FLAG, TRACES_FLAG};
-use ioweir_lab::validation;
 
-use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
+use crate::arguments::{Paper, ReproduceArguments};
 use crate::failure::Failure;
-use crate::output::Outputs;
 use crate::{engine, output};
 
 /// Runs the experiments of papers, prints their claims beside what came out, and writes the pages.
@@ -88,31 +85,4 @@ fn options(paper: &reproduce::Paper, arguments: &ReproduceArguments) -> Result<O
         }
     }
     Ok(options)
-}
-
-/// Replays what was measured on real disks, and says how far the models are from them.
-pub(crate) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
-    let folder = Path::new(&arguments.folder);
-    if !folder.is_dir() {
-        return Err(Failure::input(
-            format!("{}: no such folder", arguments.folder),
-            "a folder with measured traces: cheetah9LP.trace.gz and the like",
-            "they are DiskSim's validation traces, which this project does not distribute",
-        ));
-    }
-    let outputs = Outputs::new(&arguments.output, &[], &[])?;
-    let report = validate_drives(folder)?;
-    outputs.write(&validation::document(&report)?)?;
-    if report.rows.is_empty() {
-        return Err(Failure::input(
-            format!("{}: nothing was validated", arguments.folder),
-            "at least one file of measured requests, such as cheetah9LP.trace.gz",
-            "they are DiskSim's validation traces, which this project does not distribute",
-        ));
-    }
-    if report.passes() {
-        Ok(())
-    } else {
-        Err(Failure::Expectation("a disk model is further from its disk than its gate".into()))
-    }
 }

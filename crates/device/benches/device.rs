@@ -14,9 +14,9 @@ use ioweir_device::{DeviceSpec, SsdState};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-const RUNS: usize = 3;
+const RUNS: usize = 7;
 const REQUESTS: usize = 1 << 20;
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 8;
 
 /// Requests of one size: where the one of a number lies, of as many places as there are, and whether it is a write.
 struct Pattern {

@@ -31,7 +31,7 @@ const HINTS: &[(&str, &str)] = &[
 /// Converts an error of the TOML reader.
 pub(super) fn from_toml(error: &toml::de::Error) -> Complaint {
     let message = error.message();
-    let kinds: Vec<String> = KINDS.iter().map(|kind| kind.to_lowercase()).collect();
+    let kinds: Vec<String> = KINDS.iter().map(|kind| table_name(kind)).collect();
     let listed = |before: &str, after: &str, between: &str| {
         kinds.iter().map(|kind| format!("{before}{kind}{after}")).collect::<Vec<_>>().join(between)
     };
@@ -46,8 +46,21 @@ pub(super) fn from_toml(error: &toml::de::Error) -> Complaint {
     Complaint::at(error.span().unwrap_or_default(), problem).hint(begin)
 }
 
+/// The table of a model in a file: its name in the code, with `_` between words.
+pub(super) fn table_name(kind: &str) -> String {
+    let mut name = String::new();
+    for letter in kind.chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
+    use super::table_name;
     use crate::{DeviceSpec, KINDS};
 
     #[test]
@@ -55,7 +68,7 @@ mod tests {
         for text in ["[disk]\n", "", "[null]\n[hdd]\n"] {
             let error = DeviceSpec::parse("own.toml", text).unwrap_err().to_string();
             let hint = error.split("hint: ").nth(1).unwrap_or_default();
-            assert!(KINDS.iter().all(|kind| hint.contains(&format!("[{}]", kind.to_lowercase()))), "{error}");
+            assert!(KINDS.iter().all(|kind| hint.contains(&format!("[{}]", table_name(kind)))), "{error}");
         }
     }
 }

@@ -4,14 +4,16 @@
 //! million requests a second. A device is one of the [`PRESETS`] or a TOML file in the same format ([`DeviceSpec`]); both
 //! are loaded by [`DeviceSpec::load`].
 
+mod array;
 pub mod calibration;
 mod check;
 mod disk;
 mod divider;
-pub mod drives;
 pub mod error;
+pub mod fit;
 mod geometry;
 mod mechanics;
+mod model_choice;
 mod null;
 pub mod parameter;
 mod presets;
@@ -31,15 +33,18 @@ use ioweir_config::Ratio;
 use ioweir_config::{Complaint, SpecError};
 use serde::{Deserialize, Serialize};
 
+pub use array::{ArrayLayout, ArraySpec};
 pub use calibration::{Calibration, DeviceFile};
 pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
-pub use disk::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec};
+pub use disk::datasheet::DiskDatasheet;
+pub use disk::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec, Zoning};
+pub use model_choice::ModelChoice;
 pub use null::{NullDevice, NullSpec};
 pub use presets::{PRESETS, Preset, Status};
 
-pub use quantity::{ServiceTime, Skew};
+pub use quantity::{Difference, ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
-pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
+pub use ssd::{FlashCounts, FlashDatasheet, Ssd, SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
 
 /// How one dispatch was served. The parts add up to the time from its start to its finish.
@@ -227,6 +232,12 @@ macro_rules! models {
 }
 
 models! {
+    /// Equal drives behind one address space.
+    Array(ArraySpec),
+    /// A disk drive by its datasheet.
+    DiskDatasheet(DiskDatasheet),
+    /// A flash drive by its datasheet.
+    FlashDatasheet(FlashDatasheet),
     /// A disk drive.
     Hdd(HddSpec),
     /// A device that takes no time, which measures everything else.

@@ -24,8 +24,8 @@ pub(super) struct Mechanics {
     phase_nanos: u64,
     head_switch_nanos: u64,
     reposition_nanos: u64,
-    /// Settling times by direction.
-    settle_nanos: [u64; 2],
+    /// Settling times by direction, beyond those in the seek curve.
+    settle_nanos: [i64; 2],
     /// Whether there was a transfer before: the seek to the first one is not a movement between two.
     moved: bool,
     /// The last sector transferred, which is where the head is.
@@ -57,18 +57,20 @@ pub(super) fn overhead_nanos(overhead: &Overhead) -> [[u64; 2]; 2] {
 /// The speed of the interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
-    sector_nanos_fixed: u64,
+    /// By direction.
+    sector_nanos_fixed: [u64; 2],
 }
 
 impl Interface {
     pub(super) fn new(spec: &HddSpec) -> Self {
-        let rate = spec.interface_rate.0.max(1);
-        Self { sector_nanos_fixed: ((SECTOR_BYTES * 1_000_000_000) << FRACTION_BITS) / rate }
+        let fixed = |rate: u64| ((SECTOR_BYTES * 1_000_000_000) << FRACTION_BITS) / rate.max(1);
+        let write_rate = spec.interface_write_rate.unwrap_or(spec.interface_rate);
+        Self { sector_nanos_fixed: [fixed(spec.interface_rate.0), fixed(write_rate.0)] }
     }
 
     /// The time in which `sectors` cross the interface.
-    pub(super) fn nanos(&self, sectors: u64) -> u64 {
-        sectors.saturating_mul(self.sector_nanos_fixed) >> FRACTION_BITS
+    pub(super) fn nanos(&self, direction: Direction, sectors: u64) -> u64 {
+        sectors.saturating_mul(self.sector_nanos_fixed[direction as usize]) >> FRACTION_BITS
     }
 }
 
@@ -85,7 +87,7 @@ impl Mechanics {
             phase_nanos,
             head_switch_nanos: spec.head_switch.nanos().0,
             reposition_nanos: spec.reposition.nanos().0,
-            settle_nanos: [0, spec.write_settle.nanos().0],
+            settle_nanos: [0, spec.write_settle.nanos],
             moved: false,
             last,
             geometry,
@@ -119,7 +121,7 @@ impl Mechanics {
         let moves = distance > 0 || other_head;
         let settle_nanos = if moves { self.settle_nanos[direction as usize] } else { 0 };
         let switch_nanos = if other_head { self.head_switch_nanos } else { 0 };
-        (self.seek.nanos(distance) + settle_nanos).max(switch_nanos).max(self.reposition_nanos)
+        self.seek.nanos(distance).saturating_add_signed(settle_nanos).max(switch_nanos).max(self.reposition_nanos)
     }
 
     /// Seek and rotation together, from `time_nanos`.

@@ -7,7 +7,7 @@ use ioweir_config::{ByteRate, Duration, Ratio, Size};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::quantity::Skew;
+use super::quantity::{Difference, Skew};
 
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub enum Amount {
     Size(Size),
     /// Bytes a second.
     Rate(ByteRate),
+    /// A difference of times, which may be negative.
+    Difference(Difference),
     /// A skew between tracks.
     Skew(Skew),
     /// Whether something is on.
@@ -47,7 +49,9 @@ impl Amount {
         let size = || text.parse().ok().map(Self::Size);
         let rate = || text.parse().ok().map(Self::Rate);
         let skew = || text.parse().ok().map(Self::Skew);
-        time().or_else(size).or_else(rate).or_else(skew).unwrap_or_else(|| Self::Word(text.into()))
+        let difference = || text.starts_with('-').then(|| text.parse().ok().map(Self::Difference)).flatten();
+        let skew = || skew().filter(|skew| *skew != Self::Skew(Skew::Least));
+        time().or_else(size).or_else(rate).or_else(difference).or_else(skew).unwrap_or_else(|| Self::Word(text.into()))
     }
 
     fn to_value(&self) -> Value {
@@ -57,6 +61,7 @@ impl Amount {
             Self::Time(time) => Value::String(time.to_string()),
             Self::Size(size) => Value::String(size.to_string()),
             Self::Rate(rate) => Value::String(rate.to_string()),
+            Self::Difference(difference) => Value::String(difference.to_string()),
             Self::Skew(skew) => Value::String(skew.to_string()),
             Self::Switch(is_on) => Value::Boolean(*is_on),
             Self::Word(word) => Value::String(word.clone()),
@@ -70,26 +75,29 @@ impl Amount {
             Self::Count(number) => Some(*number as f64),
             Self::Share(share) => Some(share.value()),
             Self::Time(time) | Self::Skew(Skew::Time(time)) => Some(time.as_nanos_f64()),
+            Self::Difference(difference) => Some(difference.nanos as f64),
             Self::Size(Size(bytes)) | Self::Rate(ByteRate(bytes)) => Some(*bytes as f64),
             Self::Skew(Skew::Sectors(sectors)) => Some(f64::from(*sectors)),
             Self::Skew(Skew::Revolution(millionths)) => Some(f64::from(*millionths) / 1e6),
-            Self::Switch(_) | Self::Word(_) => None,
+            Self::Skew(Skew::Least) | Self::Switch(_) | Self::Word(_) => None,
         }
     }
 
-    /// The nearest amount of the same unit to `number`, which counts as zero if it is negative. A switch or a word stays.
+    /// The nearest amount of the same unit to `number`. A negative number counts as zero, except that a time becomes a
+    /// difference, which some keys take. A switch or a word stays.
     #[must_use]
     pub fn with_number(&self, number: f64) -> Self {
         match self {
             Self::Count(_) => Self::Count(whole(number)),
             Self::Share(_) => Self::Share(Ratio::new(number.clamp(0.0, 1.0)).unwrap_or(Ratio::ZERO)),
-            Self::Time(_) => Self::Time(time(number)),
+            Self::Time(_) | Self::Difference(_) if number < 0.0 => Self::Difference(difference(number)),
+            Self::Time(_) | Self::Difference(_) => Self::Time(time(number)),
             Self::Size(_) => Self::Size(Size(whole(number))),
             Self::Rate(_) => Self::Rate(ByteRate(whole(number))),
             Self::Skew(Skew::Time(_)) => Self::Skew(Skew::Time(time(number))),
             Self::Skew(Skew::Sectors(_)) => Self::Skew(Skew::Sectors(narrow(whole(number)))),
             Self::Skew(Skew::Revolution(_)) => Self::Skew(Skew::Revolution(narrow(whole(number * 1e6)))),
-            Self::Switch(_) | Self::Word(_) => self.clone(),
+            Self::Skew(Skew::Least) | Self::Switch(_) | Self::Word(_) => self.clone(),
         }
     }
 
@@ -97,6 +105,7 @@ impl Amount {
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::Time(_) | Self::Difference(_), Self::Time(_) | Self::Difference(_)) => true,
             (Self::Skew(one), Self::Skew(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
@@ -140,6 +149,12 @@ fn narrow(number: u64) -> u32 {
 fn time(nanos: f64) -> Duration {
     // Far above any time of a device, and far below what a duration holds.
     format!("{:.3}ns", nanos.clamp(0.0, 1e18)).parse().unwrap_or_default()
+}
+
+/// A negative difference of `nanos`.
+#[expect(clippy::cast_possible_truncation, reason = "bounded")]
+fn difference(nanos: f64) -> Difference {
+    Difference { nanos: nanos.clamp(-1e18, 0.0).round() as i64 }
 }
 
 /// The parts of a key: names, each with the number of an item if it is a list.

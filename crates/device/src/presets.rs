@@ -41,13 +41,6 @@ pub struct Preset {
     pub parameters: &'static str,
 }
 
-impl Preset {
-    /// Whether it is a tiered array, which cannot be a tier itself.
-    pub(super) fn is_tiered(&self) -> bool {
-        self.parameters.starts_with("[tiered]")
-    }
-}
-
 const DISKSIM: &str = "zones, skews, seek points, overheads, buffer segments and read-ahead: the drive's parameter set published with DiskSim 4, extracted from the drive by DIXtrac";
 const SPARES: &str =
     "spares lie at the end of each zone instead of where the drive has them; slipped and remapped sectors are left out";

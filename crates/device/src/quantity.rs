@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ioweir_core::Nanos;
+
 use ioweir_config::{Duration, as_text, parse_decimal, shown};
 
 /// The time that a service takes: constant, or drawn at random.
@@ -48,6 +50,38 @@ impl fmt::Display for ServiceTime {
     }
 }
 
+/// A time that may be negative: how much longer, or with a minus sign shorter, one step takes than another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// In nanoseconds.
+    pub nanos: i64,
+}
+
+impl Difference {
+    /// The longest that is read, in either direction.
+    const NANOS_MAX: u64 = 1 << 62;
+}
+
+impl FromStr for Difference {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
+        let wrong = || format!("`{}` is not a time with a unit such as \"0.5ms\" or \"-0.2ms\"", shown(text));
+        let span: Duration = size.parse().map_err(|_| wrong())?;
+        let nanos = i64::try_from(span.nanos().0.min(Self::NANOS_MAX)).unwrap_or(i64::MAX);
+        Ok(Self { nanos: sign * nanos })
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.nanos < 0 { "-" } else { "" };
+        write!(out, "{sign}{}", Duration::new(Nanos(self.nanos.unsigned_abs())))
+    }
+}
+
 /// How far the first sector of a track lies behind the last sector of the previous track, around the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skew {
@@ -57,6 +91,8 @@ pub enum Skew {
     Sectors(u32),
     /// As millionths of a revolution; written as a decimal fraction, `"0.1417rev"`.
     Revolution(u32),
+    /// Just as far as the head needs to get there, rounded up to a sector.
+    Least,
 }
 
 impl Default for Skew {
@@ -66,12 +102,16 @@ impl Default for Skew {
 }
 
 impl Skew {
-    /// The skew in nanoseconds of rotation.
-    pub(super) fn nanos(self, revolution_nanos: u64, sectors_per_track: u32) -> u64 {
+    /// The skew in nanoseconds of rotation, of a head that needs `move_nanos`.
+    pub(super) fn nanos(self, revolution_nanos: u64, sectors_per_track: u32, move_nanos: u64) -> u64 {
         match self {
             Self::Time(span) => span.nanos().0,
             Self::Sectors(count) => (u64::from(count) * revolution_nanos).div_ceil(u64::from(sectors_per_track.max(1))),
             Self::Revolution(millionths) => u64::from(millionths) * revolution_nanos / 1_000_000,
+            Self::Least => {
+                let sector_nanos = revolution_nanos.div_ceil(u64::from(sectors_per_track.max(1))).max(1);
+                move_nanos.next_multiple_of(sector_nanos).min(revolution_nanos.saturating_sub(1))
+            }
         }
     }
 }
@@ -80,13 +120,14 @@ impl FromStr for Skew {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = "a skew such as \"0.84ms\", \"97sectors\" or \"0.1417rev\"";
+        let expected = "a skew such as \"0.84ms\", \"97sectors\", \"0.1417rev\" or \"least\"";
         let wrong = || format!("`{}` is not {expected}", shown(text));
         let number = |unit, scale| {
             let number = parse_decimal(text, unit, scale).ok_or_else(wrong)?;
             u32::try_from(number).map_err(|_| format!("`{}` is too large for a skew", shown(text)))
         };
         match text.trim() {
+            "least" => Ok(Self::Least),
             sectors if sectors.ends_with("sectors") => number("sectors", 1).map(Self::Sectors),
             fraction if fraction.ends_with("rev") => number("rev", 1_000_000).map(Self::Revolution),
             time => time.parse().map(Self::Time).map_err(|_| wrong()),
@@ -99,6 +140,7 @@ impl fmt::Display for Skew {
         match self {
             Self::Time(span) => span.fmt(out),
             Self::Sectors(count) => write!(out, "{count}sectors"),
+            Self::Least => out.write_str("least"),
             Self::Revolution(millionths) => {
                 let fraction = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
                 write!(out, "{}rev", fraction.trim_end_matches('0').trim_end_matches('.'))
@@ -107,7 +149,7 @@ impl fmt::Display for Skew {
     }
 }
 
-as_text!(Skew => "text with a unit, such as \"97sectors\"", ServiceTime => "text with a unit, such as \"exponential 10ms\"");
+as_text!(Difference => "text with a unit, such as \"-0.2ms\"", Skew => "text with a unit, such as \"97sectors\"", ServiceTime => "text with a unit, such as \"exponential 10ms\"");
 
 #[cfg(test)]
 mod tests {

@@ -1,66 +1,172 @@
-//! Validation of a device model: replays measured requests and compares the distributions of response times.
+//! Validation of a device model: replays measured requests and compares response times.
 //!
 //! The measure is the *demerit* of Ruemmler and Wilkes (1994): the root mean square of the horizontal distance between the
 //! two cumulative distributions, which is a time. It does not compare single requests, which no model of this kind can
-//! predict.
+//! predict, and errors of different requests can cancel in it: so it is also computed for each class of requests
+//! ([`Classes`]).
 //!
-//! A measured trace is the text format that DiskSim calls `validate`, one request on each line, `.gz` or plain:
-//!
-//! ```text
-//! R Hit   31853640   8   4067.00000      9.00000
-//! ```
-//!
-//! The fields are direction, hit or miss (in the drive's buffer; not used), first sector, sectors, response time, and think
-//! time until the next request, in microseconds. One request is outstanding at a time.
+//! There are two kinds of load. In a *closed* one each request follows a think time after the completion of the one before,
+//! in the model's time: the kind in which disks are measured. In the other the requests *arrive* when they did, and wait for
+//! one another in the model's own queue.
 
-use std::io::{BufRead, BufReader, Read};
-
-use flate2::bufread::GzDecoder;
-use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
+use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, SECTOR_BYTES, StreamId};
 use serde::Serialize;
 
+use super::calibration::ClassError;
+use super::queue::{CommandOrder, CommandQueue};
 use super::{Device, Service};
-use ioweir_config::SpecError;
+use ioweir_config::Duration;
 
-/// The most requests that are read.
-const REQUESTS_MAX: usize = 10_000_000;
-/// The longest line: a request is about fifty characters.
-const LINE_BYTES_MAX: u64 = 1 << 12;
+/// Requests that begin within this part of the disk from the end of the one before are near.
+const NEAR_PART: u64 = 64;
+/// The longest request that is small.
+const SMALL_SECTORS: u32 = 16;
 
-/// A request with the response time that the drive had.
+/// A request with the response time that the device had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Read or write.
+    /// What it did.
     pub operation: Operation,
     /// First sector.
     pub sector: u64,
     /// Length in sectors.
     pub sectors: u32,
-    /// Response time of the drive.
+    /// When it was submitted.
+    pub arrival_nanos: u64,
+    /// Response time of the device.
     pub response_nanos: u64,
-    /// The time from its completion to the next request.
-    pub think_nanos: u64,
 }
 
-/// A model compared with a measured trace.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Validation {
-    /// The number of requests compared.
-    pub requests: usize,
-    /// The demerit: the distance between the two distributions.
-    pub demerit_nanos: f64,
-    /// Response times of the drive.
-    pub measured: Distribution,
-    /// Response times of the model.
-    pub modelled: Distribution,
-    /// The mean overhead in the model.
-    pub overhead_mean_nanos: f64,
-    /// The mean seek in the model.
-    pub seek_mean_nanos: f64,
-    /// The mean wait for the sector in the model.
-    pub rotation_mean_nanos: f64,
-    /// The mean transfer in the model.
-    pub transfer_mean_nanos: f64,
+impl Measured {
+    fn completion_nanos(&self) -> u64 {
+        self.arrival_nanos.saturating_add(self.response_nanos)
+    }
+
+    fn dispatch(&self) -> Dispatch {
+        let Self { operation, sector, sectors, .. } = *self;
+        Dispatch::alone(&Request { operation, flags: Flags::NONE, stream: StreamId(0), sector, sectors })
+    }
+}
+
+/// How measured requests are sent to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// One after another, each a think time after the completion of the one before.
+    Closed,
+    /// When they arrived.
+    Arrivals,
+}
+
+impl Load {
+    /// The load under which the requests were measured: closed if each arrived after the completion of the one before.
+    #[must_use]
+    pub fn of(requests: &[Measured]) -> Self {
+        let mut pairs = requests.iter().zip(requests.iter().skip(1));
+        let is_closed = pairs.all(|(one, next)| one.completion_nanos() <= next.arrival_nanos);
+        if is_closed { Self::Closed } else { Self::Arrivals }
+    }
+}
+
+/// The most requests that the device had at once.
+#[must_use]
+pub fn depth_max(requests: &[Measured]) -> u32 {
+    let mut ends: Vec<u64> = requests.iter().map(Measured::completion_nanos).collect();
+    ends.sort_unstable();
+    let (mut ended, mut most) = (0, 0);
+    for (begun, request) in requests.iter().enumerate() {
+        ended += ends.iter().skip(ended).take_while(|end| **end <= request.arrival_nanos).count();
+        most = most.max(begun + 1 - ended);
+    }
+    u32::try_from(most).unwrap_or(u32::MAX)
+}
+
+/// Why requests cannot be replayed on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("request {number} ends {} past the end of the device", ioweir_config::Size(sectors_past.saturating_mul(SECTOR_BYTES)))]
+pub struct PastEnd {
+    /// The request, counted from 1.
+    pub number: usize,
+    /// How far it reaches beyond the device.
+    pub sectors_past: u64,
+}
+
+/// Sends the requests to the model; returns what it did for each, in their order. The service's finish is in the model's
+/// time; the response time is [`response_nanos`].
+///
+/// # Errors
+/// The first request that does not lie on the device.
+pub fn replay(device: &mut dyn Device, requests: &[Measured], load: Load) -> Result<Vec<Replayed>, PastEnd> {
+    for (number, measured) in requests.iter().enumerate() {
+        let end = measured.sector.saturating_add(u64::from(measured.sectors));
+        if end > device.sectors() {
+            return Err(PastEnd { number: number + 1, sectors_past: end - device.sectors() });
+        }
+    }
+    Ok(match (load, device.command_order()) {
+        (Load::Closed, _) => replay_closed(device, requests),
+        (Load::Arrivals, CommandOrder::Fifo) => requests.iter().map(|request| Replayed::at(device, request)).collect(),
+        (Load::Arrivals, order) => replay_queued(device, requests, order),
+    })
+}
+
+/// A request as the model served it.
+#[derive(Clone, Copy, Debug)]
+pub struct Replayed {
+    /// When it was sent.
+    pub arrival_nanos: u64,
+    /// What the model did.
+    pub service: Service,
+}
+
+impl Replayed {
+    fn at(device: &mut dyn Device, request: &Measured) -> Self {
+        let arrival_nanos = request.arrival_nanos;
+        Self { arrival_nanos, service: device.serve(Nanos(arrival_nanos), &request.dispatch()) }
+    }
+
+    /// From arrival to completion.
+    #[must_use]
+    pub fn response_nanos(&self) -> u64 {
+        self.service.finish.0.saturating_sub(self.arrival_nanos)
+    }
+}
+
+fn replay_closed(device: &mut dyn Device, requests: &[Measured]) -> Vec<Replayed> {
+    let mut replayed = Vec::with_capacity(requests.len());
+    let mut now_nanos: u64 = 0;
+    for (number, measured) in requests.iter().enumerate() {
+        let service = device.serve(Nanos(now_nanos), &measured.dispatch());
+        replayed.push(Replayed { arrival_nanos: now_nanos, service });
+        let next = requests.get(number + 1).map_or(0, |next| next.arrival_nanos);
+        now_nanos = service.finish.0.saturating_add(next.saturating_sub(measured.completion_nanos()));
+    }
+    replayed
+}
+
+/// Sends the requests to a device that chooses among those it holds, one at a time.
+fn replay_queued(device: &mut dyn Device, requests: &[Measured], order: CommandOrder) -> Vec<Replayed> {
+    let mut queue = CommandQueue::new(order);
+    let mut replayed = vec![Replayed { arrival_nanos: 0, service: Service::default() }; requests.len()];
+    let mut waiting = requests.iter().enumerate().peekable();
+    let mut free_nanos = 0;
+    loop {
+        let first = waiting.peek().map(|(_, request)| request.arrival_nanos);
+        let now_nanos = match (first, queue.is_empty()) {
+            (None, true) => return replayed,
+            (Some(first), true) => first.max(free_nanos),
+            (_, false) => free_nanos,
+        };
+        while let Some((number, request)) = waiting.next_if(|(_, request)| request.arrival_nanos <= now_nanos) {
+            queue.push(request.dispatch(), number);
+        }
+        let Some((dispatch, number)) = queue.pop(Nanos(now_nanos), device) else { continue };
+        let service = device.serve(Nanos(now_nanos), &dispatch);
+        free_nanos = service.finish.0;
+        if let (Some(place), Some(request)) = (replayed.get_mut(number), requests.get(number)) {
+            *place = Replayed { arrival_nanos: request.arrival_nanos, service };
+        }
+    }
 }
 
 /// A summary of response times.
@@ -78,25 +184,12 @@ pub struct Distribution {
     pub p99_nanos: u64,
 }
 
-impl Validation {
-    /// The demerit divided by the measured mean.
-    #[must_use]
-    pub fn demerit_ratio(&self) -> f64 {
-        self.demerit_nanos / self.measured.mean_nanos
-    }
-
-    /// The error of the model's mean, divided by the measured mean.
-    #[must_use]
-    pub fn mean_error_ratio(&self) -> f64 {
-        self.modelled.mean_nanos / self.measured.mean_nanos - 1.0
-    }
-}
-
 impl Distribution {
     /// Summarizes sorted times.
-    fn of(sorted: &[u64]) -> Self {
+    #[must_use]
+    pub fn of(sorted: &[u64]) -> Self {
         let count = sorted.len().max(1) as f64;
-        let mean_nanos = sorted.iter().map(|&time| time as f64).sum::<f64>() / count;
+        let mean_nanos = mean(sorted);
         let squares: f64 = sorted.iter().map(|&time| (time as f64 - mean_nanos).powi(2)).sum();
         let quantile = |percent: usize| {
             let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
@@ -112,6 +205,11 @@ impl Distribution {
     }
 }
 
+/// The mean; zero of nothing.
+pub(crate) fn mean(times: &[u64]) -> f64 {
+    times.iter().map(|&time| time as f64).sum::<f64>() / times.len().max(1) as f64
+}
+
 /// The root mean square of the horizontal distance between the distributions of two sets of times, in their unit. The sets
 /// need neither be sorted nor of the same size; the result is zero if one is empty.
 #[must_use]
@@ -121,151 +219,161 @@ pub fn demerit(one: &[u64], other: &[u64]) -> f64 {
         times.sort_unstable();
         times
     };
-    let (one, other) = (sorted(one), sorted(other));
+    sorted_demerit(&sorted(one), &sorted(other))
+}
+
+/// As [`demerit`], of sorted times.
+pub(crate) fn sorted_demerit(one: &[u64], other: &[u64]) -> f64 {
     let count = one.len().max(other.len());
     if one.is_empty() || other.is_empty() {
         return 0.0;
     }
     // The value in the middle of each of `count` equal steps up the distribution.
     let at = |times: &[u64], step: usize| times[(2 * step + 1) * times.len() / (2 * count)] as f64;
-    let squares: f64 = (0..count).map(|step| (at(&one, step) - at(&other, step)).powi(2)).sum();
+    let squares: f64 = (0..count).map(|step| (at(one, step) - at(other, step)).powi(2)).sum();
     (squares / count as f64).sqrt()
 }
 
-/// Serves the requests one after another, each a think time after the previous completion.
+/// The class of each request: what it does, where it begins, and how long it is.
 ///
-/// # Errors
-/// The number, counted from 1, of the first request that does not lie on the device.
-pub fn replay(device: &mut dyn Device, requests: &[Measured]) -> Result<Vec<Service>, usize> {
-    let mut now = Nanos::ZERO;
-    let mut services = Vec::with_capacity(requests.len());
-    for (number, measured) in requests.iter().enumerate() {
-        let request = Request {
-            operation: measured.operation,
-            flags: Flags::NONE,
-            stream: StreamId(0),
-            sector: measured.sector,
-            sectors: measured.sectors,
-        };
-        if request.sector_end() > device.sectors() {
-            return Err(number + 1);
-        }
-        let service = device.serve(now, &Dispatch::alone(&request));
-        now = service.finish.after(Nanos(measured.think_nanos));
-        services.push(service);
-    }
-    Ok(services)
+/// A request is *sequential* if it begins where the one before ended, *near* if within a sixty-fourth of the device from
+/// there, and else *far*; it is *small* up to 8 KiB.
+#[derive(Clone, Debug)]
+pub struct Classes {
+    /// The index of each request's class in [`Classes::NAMES`].
+    numbers: Vec<u8>,
 }
 
-/// Replays a measured trace and compares the response times.
-///
-/// # Errors
-/// As [`replay`].
-pub fn validate(device: &mut dyn Device, requests: &[Measured]) -> Result<Validation, usize> {
-    let services = replay(device, requests)?;
-    let mut measured: Vec<u64> = requests.iter().map(|request| request.response_nanos).collect();
-    let mut modelled: Vec<u64> = services
-        .iter()
-        .map(|service| {
-            let moving = service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
-            service.overhead_nanos + moving + service.queue_nanos
+impl Classes {
+    /// The names of the classes.
+    pub const NAMES: [&'static str; 14] = [
+        "read sequential, small",
+        "read sequential, large",
+        "read near, small",
+        "read near, large",
+        "read far, small",
+        "read far, large",
+        "write sequential, small",
+        "write sequential, large",
+        "write near, small",
+        "write near, large",
+        "write far, small",
+        "write far, large",
+        "discard",
+        "flush",
+    ];
+
+    /// Sorts requests to a device of so many sectors.
+    #[must_use]
+    pub fn new(requests: &[Measured], device_sectors: u64) -> Self {
+        let near_sectors = device_sectors / NEAR_PART;
+        let mut end = u64::MAX;
+        let numbers = requests.iter().map(|request| {
+            let place = match request.sector.abs_diff(end) {
+                0 => 0,
+                distance if distance <= near_sectors => 2,
+                _ => 4,
+            };
+            let size = u8::from(request.sectors > SMALL_SECTORS);
+            let number = match request.operation {
+                Operation::Read => place + size,
+                Operation::Write => 6 + place + size,
+                Operation::Discard => 12,
+                Operation::Flush => return 13,
+            };
+            end = request.sector.saturating_add(u64::from(request.sectors));
+            number
+        });
+        Self { numbers: numbers.collect() }
+    }
+
+    /// The values of each class, of values in the order of the requests.
+    #[must_use]
+    pub fn split(&self, values: &[u64]) -> Vec<Vec<u64>> {
+        let mut split = vec![Vec::new(); Self::NAMES.len()];
+        for (number, value) in self.numbers.iter().zip(values) {
+            if let Some(class) = split.get_mut(usize::from(*number)) {
+                class.push(*value);
+            }
+        }
+        split
+    }
+}
+
+/// Measured and modelled response times of the same requests.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// Measured response times, in the order of the requests.
+    pub measured_nanos: Vec<u64>,
+    /// Modelled response times, likewise.
+    pub modelled_nanos: Vec<u64>,
+    classes: Classes,
+}
+
+impl Validation {
+    /// Replays measured requests.
+    ///
+    /// # Errors
+    /// As [`replay`].
+    pub fn new(device: &mut dyn Device, requests: &[Measured], load: Load) -> Result<Self, PastEnd> {
+        let sectors = device.sectors();
+        let replayed = replay(device, requests, load)?;
+        Ok(Self {
+            measured_nanos: requests.iter().map(|request| request.response_nanos).collect(),
+            modelled_nanos: replayed.iter().map(Replayed::response_nanos).collect(),
+            classes: Classes::new(requests, sectors),
         })
-        .collect();
-    measured.sort_unstable();
-    modelled.sort_unstable();
-    let count = services.len().max(1) as f64;
-    let mean = |part: fn(&Service) -> u64| services.iter().map(|service| part(service) as f64).sum::<f64>() / count;
-    Ok(Validation {
-        requests: services.len(),
-        demerit_nanos: demerit(&measured, &modelled),
-        measured: Distribution::of(&measured),
-        modelled: Distribution::of(&modelled),
-        overhead_mean_nanos: mean(|service| service.overhead_nanos),
-        seek_mean_nanos: mean(|service| service.seek_nanos),
-        rotation_mean_nanos: mean(|service| service.rotation_nanos),
-        transfer_mean_nanos: mean(|service| service.transfer_nanos),
-    })
+    }
+
+    /// The demerit over all requests.
+    #[must_use]
+    pub fn demerit_nanos(&self) -> f64 {
+        demerit(&self.measured_nanos, &self.modelled_nanos)
+    }
+
+    /// The name of a request's class.
+    #[must_use]
+    pub fn class_name(&self, number: usize) -> &'static str {
+        let class = self.classes.numbers.get(number).copied().unwrap_or(0);
+        Classes::NAMES.get(usize::from(class)).copied().unwrap_or_default()
+    }
+
+    /// The measured and the modelled times of all requests and of every class that has some, sorted, with its name.
+    #[must_use]
+    pub fn by_class(&self) -> Vec<(&'static str, [Vec<u64>; 2])> {
+        let split = self.classes.split(&self.measured_nanos).into_iter().zip(self.classes.split(&self.modelled_nanos));
+        let all = [self.measured_nanos.clone(), self.modelled_nanos.clone()];
+        let classes = Classes::NAMES.into_iter().zip(split.map(|(measured, modelled)| [measured, modelled]));
+        let some = std::iter::once((ClassError::ALL, all)).chain(classes).filter(|(_, times)| !times[0].is_empty());
+        let sorted = some.map(|(name, mut times)| {
+            times.iter_mut().for_each(|times| times.sort_unstable());
+            (name, times)
+        });
+        sorted.collect()
+    }
+
+    /// The error over all requests, and of every class that has some. `halves` are other measured requests of the same
+    /// device with their classes, whose distance from these says how far the device is from itself.
+    #[must_use]
+    pub fn errors(&self, halves: Option<&Self>) -> Vec<ClassError> {
+        let others = halves.map(Self::by_class).unwrap_or_default();
+        let error = |(name, [measured, modelled]): (&'static str, [Vec<u64>; 2])| {
+            let other = others.iter().find(|(other, _)| *other == name);
+            ClassError {
+                name: name.into(),
+                requests: measured.len() as u64,
+                measured_mean: span(mean(&measured)),
+                modelled_mean: span(mean(&modelled)),
+                demerit: span(sorted_demerit(&measured, &modelled)),
+                halves: other.map(|(_, [other, _])| span(sorted_demerit(&measured, other))),
+            }
+        };
+        self.by_class().into_iter().map(error).collect()
+    }
 }
 
-/// Reads a measured trace; `file` is only for the errors.
-///
-/// # Errors
-/// The first line that is not a request, with line and column.
-pub fn read_measured(file: &str, input: impl Read) -> Result<Vec<Measured>, SpecError> {
-    let mut input = BufReader::new(input);
-    let failed = |line: usize, column: usize, problem: String| SpecError {
-        file: file.into(),
-        position: (line > 0).then_some((line, column)),
-        problem,
-        hint: "a line is `R|W Hit|Miss SECTOR SECTORS RESPONSE_US THINK_US`".into(),
-    };
-    let head = input.fill_buf().map_err(|error| failed(0, 0, format!("cannot be read: {error}")))?;
-    let mut lines: Box<dyn BufRead + '_> =
-        if head.starts_with(&[0x1f, 0x8b]) { Box::new(BufReader::new(GzDecoder::new(input))) } else { Box::new(input) };
-    let mut requests = Vec::new();
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let read = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        if read.map_err(|error| failed(number, 1, format!("cannot be read: {error}")))? == 0 {
-            break;
-        }
-        let text = std::str::from_utf8(&line).map_err(|_| failed(number, 1, "not text".into()))?;
-        if text.trim().is_empty() {
-            continue;
-        }
-        if requests.len() == REQUESTS_MAX {
-            return Err(failed(number, 1, format!("more than {REQUESTS_MAX} requests")));
-        }
-        requests.push(parse_line(text).map_err(|(column, problem)| failed(number, column, problem))?);
-    }
-    Ok(requests)
-}
-
-/// Parses one request; the error is the column and the problem there.
-fn parse_line(text: &str) -> Result<Measured, (usize, String)> {
-    let mut rest = text;
-    let mut word = |what: &str| {
-        rest = rest.trim_start();
-        let column = text.len() - rest.len() + 1;
-        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        rest = after;
-        if word.is_empty() { Err((column, format!("the line ends before {what}"))) } else { Ok((column, word)) }
-    };
-    let (column, direction) = word("R or W")?;
-    let operation = match direction {
-        "R" => Operation::Read,
-        "W" => Operation::Write,
-        _ => return Err((column, format!("\"{direction}\" is neither R nor W"))),
-    };
-    let (column, hit) = word("Hit or Miss")?;
-    if hit != "Hit" && hit != "Miss" {
-        return Err((column, format!("\"{hit}\" is neither Hit nor Miss")));
-    }
-    let (column, sector) = word("the first sector")?;
-    let sector = sector.parse().map_err(|_| (column, format!("\"{sector}\" is no sector number")))?;
-    let (column, sectors) = word("the length")?;
-    let sectors = sectors.parse().map_err(|_| (column, format!("\"{sectors}\" is no number of sectors")))?;
-    let (column, response) = word("the response time")?;
-    let response_nanos = nanos_of_micros(response).ok_or((column, format!("\"{response}\" is no time in us")))?;
-    let (column, think) = word("the think time")?;
-    let think_nanos = nanos_of_micros(think).ok_or((column, format!("\"{think}\" is no time in us")))?;
-    if let Ok((column, more)) = word("") {
-        return Err((column, format!("\"{more}\" after the last column")));
-    }
-    Ok(Measured { operation, sector, sectors, response_nanos, think_nanos })
-}
-
-/// Parses a decimal number of microseconds below an hour.
-fn nanos_of_micros(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) {
-        return None;
-    }
-    let micros: u64 = whole.parse().ok().filter(|&micros| micros < 3_600_000_000)?;
-    // Three decimal places are nanoseconds; further ones are dropped.
-    let nanos = fraction.bytes().chain(*b"000").take(3).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-    Some(micros * 1_000 + nanos)
+/// Whole nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of requests are not negative")]
+fn span(nanos: f64) -> Duration {
+    Duration::new(Nanos(nanos.round() as u64))
 }

@@ -7,6 +7,7 @@ mod ctl;
 mod experiment;
 mod sweep;
 mod trace;
+mod validate;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub(crate) use sweep::SweepMergeArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepVerb;
 pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
+pub(crate) use validate::ValidateArguments;
 
 /// Version and commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("IOWEIR_COMMIT"), ")");
@@ -60,8 +62,8 @@ pub(crate) enum Verb {
     Reproduce(ReproduceArguments),
     /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
-    /// Replay traces measured on real disks and report the error of the device models
-    Validate(ValidateArguments),
+    /// Compare device models with measured response times: any device and trace, or the presets and their drives
+    Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
     /// Show the state and the clients of a running server, change it, or end it
@@ -146,20 +148,6 @@ impl Paper {
     pub(crate) fn name(self) -> String {
         clap::ValueEnum::to_possible_value(&self).map_or_else(String::new, |value| value.get_name().to_string())
     }
-}
-
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  ioweir validate disksim-measured\n\nExits with 3 if a model misses its gate, with 2 if \
-nothing was validated."
-)]
-pub(crate) struct ValidateArguments {
-    /// Folder of traces measured on disks, in DiskSim's validation format
-    #[arg(value_name = "FOLDER")]
-    pub(crate) folder: String,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]

@@ -22,6 +22,9 @@ pub struct CacheSpec {
     /// How far the head reads ahead after a read, until another command needs it.
     #[serde(default)]
     pub read_ahead: ReadAhead,
+    /// After how many reads that each continue the one before the drive begins to read ahead. Zero: after every read.
+    #[serde(default)]
+    pub read_ahead_begins_after: u32,
     /// The most read ahead after a request. If absent, the size of a segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_most: Option<Size>,

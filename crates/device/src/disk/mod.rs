@@ -15,6 +15,7 @@
 
 mod ahead;
 pub(super) mod cache;
+pub(super) mod datasheet;
 mod segmented;
 mod segments;
 pub(super) mod spec;
@@ -32,7 +33,7 @@ use stream::Stream;
 
 impl Model for HddSpec {
     fn check(&self) -> Result<(), Complaint> {
-        self.lay_out().map(drop)
+        self.with_zones()?.lay_out().map(drop)
     }
 
     fn resolved(&self) -> Self {
@@ -56,9 +57,10 @@ impl Model for HddSpec {
     }
 
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
-        Ok(match &self.cache {
-            Some(cache) => Box::new(Disk::new(self, seed, Segmented::new(cache))?),
-            None => Box::new(Disk::new(self, seed, Stream::new(self))?),
+        let spec = &self.with_zones()?;
+        Ok(match &spec.cache {
+            Some(cache) => Box::new(Disk::new(spec, seed, Segmented::new(cache))?),
+            None => Box::new(Disk::new(spec, seed, Stream::new(spec))?),
         })
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Segmented {
     pub(super) ahead: Option<Ahead>,
     /// When the head has finished all requested reads and writes. It may still read ahead.
     pub(super) media_free_nanos: u64,
+    /// How many reads in a row have continued the one before.
+    sequential_reads: u32,
     /// The sector after the last request, in the direction of the disk's `before`.
     request_end: u64,
     /// The sector after the last one that the head transferred.
@@ -45,6 +47,7 @@ impl Segmented {
             segments: Segments::new(spec.segments, spec.segment_sectors()),
             ahead: None,
             media_free_nanos: 0,
+            sequential_reads: 0,
             request_end: u64::MAX,
             media_end: u64::MAX,
             spec: spec.clone(),
@@ -94,12 +97,18 @@ impl Disk<Segmented> {
     }
 
     /// When `sectors` have crossed the interface, given when the first and the last of them are in the buffer.
-    fn passed_nanos(&self, first_nanos: u64, last_nanos: u64, sectors: u64) -> u64 {
+    fn read_passed_nanos(&self, first_nanos: u64, last_nanos: u64, sectors: u64) -> u64 {
         if self.buffer.spec.store_and_forward {
-            return first_nanos.max(last_nanos).saturating_add(self.interface.nanos(sectors));
+            return first_nanos.max(last_nanos).saturating_add(self.interface.nanos(Direction::Read, sectors));
         }
-        let all_nanos = first_nanos.saturating_add(self.interface.nanos(sectors));
-        all_nanos.max(last_nanos.saturating_add(self.interface.nanos(1)))
+        let all_nanos = first_nanos.saturating_add(self.interface.nanos(Direction::Read, sectors));
+        all_nanos.max(last_nanos.saturating_add(self.interface.nanos(Direction::Read, 1)))
+    }
+
+    /// When the data of a write is in the buffer, or near enough for a head that takes it `early_nanos` later.
+    fn interface_write_nanos(&self, sectors: u64, early_nanos: u64) -> u64 {
+        let nanos = |sectors: u64| self.interface.nanos(Direction::Write, sectors);
+        nanos(sectors).saturating_sub(early_nanos).max(nanos(1))
     }
 
     /// Whether a request at `sector` continues the previous one.
@@ -109,6 +118,8 @@ impl Disk<Segmented> {
 
     fn read(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         self.settle(start_nanos);
+        let continues = self.continues(Direction::Read, extent.sector);
+        self.buffer.sequential_reads = if continues { self.buffer.sequential_reads.saturating_add(1) } else { 0 };
         let hit_nanos = self.buffer.hit_overhead_nanos[0][self.before as usize];
         if let Some(ahead) = self.buffer.ahead
             && let held = *self.buffer.segments.get(ahead.segment)
@@ -139,7 +150,7 @@ impl Disk<Segmented> {
     /// Serves a read that is entirely in the buffer.
     fn read_hit(&mut self, start_nanos: u64, overhead_nanos: u64, number: usize, extent: &Extent) -> Service {
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
-        let finish_nanos = self.passed_nanos(command_nanos, command_nanos, extent.sectors());
+        let finish_nanos = self.read_passed_nanos(command_nanos, command_nanos, extent.sectors());
         self.use_for_read(number, extent.sector);
         match self.buffer.ahead {
             Some(ahead) if ahead.segment == number => self.extend_ahead(&ahead, extent),
@@ -155,7 +166,7 @@ impl Disk<Segmented> {
     fn read_along(&mut self, start_nanos: u64, overhead_nanos: u64, ahead: &Ahead, extent: &Extent) -> Service {
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         let media_nanos = ahead.time_nanos(extent.last.stream_end_nanos());
-        let finish_nanos = self.passed_nanos(command_nanos, media_nanos, extent.sectors());
+        let finish_nanos = self.read_passed_nanos(command_nanos, media_nanos, extent.sectors());
         self.use_for_read(ahead.segment, extent.sector);
         self.buffer.segments.extend(ahead.segment, extent.end);
         self.mechanics.last = extent.last;
@@ -173,7 +184,7 @@ impl Disk<Segmented> {
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         if let Some(number) = found.filter(|&number| self.buffer.segments.get(number).end >= extent.end) {
             // The head must read up to here before it stops.
-            let finish_nanos = self.passed_nanos(command_nanos, self.buffer.media_free_nanos, extent.sectors());
+            let finish_nanos = self.read_passed_nanos(command_nanos, self.buffer.media_free_nanos, extent.sectors());
             self.use_for_read(number, extent.sector);
             return hit(start_nanos, overhead_nanos, finish_nanos, self.mechanics.last.cylinder);
         }
@@ -189,7 +200,7 @@ impl Disk<Segmented> {
         let free_nanos = ready_nanos.max(self.buffer.media_free_nanos);
         let access = self.access_media(free_nanos, 0, Direction::Read, &rest);
         let first_nanos = if found.is_some() { command_nanos } else { access.begin_nanos };
-        let finish_nanos = self.passed_nanos(first_nanos, access.end_nanos, extent.sectors());
+        let finish_nanos = self.read_passed_nanos(first_nanos, access.end_nanos, extent.sectors());
         if found.is_some() {
             self.use_for_read(number, extent.sector);
             self.buffer.segments.extend(number, extent.end);
@@ -208,7 +219,9 @@ impl Disk<Segmented> {
             ..Service::default()
         };
         self.mechanics.account(&rest, &mut service);
-        self.read_ahead(number, extent, access.at_nanos);
+        if self.buffer.sequential_reads >= self.buffer.spec.read_ahead_begins_after {
+            self.read_ahead(number, extent, access.at_nanos);
+        }
         service
     }
 
@@ -270,7 +283,7 @@ impl Disk<Segmented> {
         let overhead_nanos = self.buffer.hit_overhead_nanos[1][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         let (number, ready_nanos) = self.write_segment(command_nanos, contiguous, extent);
-        let finish_nanos = ready_nanos.saturating_add(self.interface.nanos(extent.sectors()));
+        let finish_nanos = ready_nanos.saturating_add(self.interface.nanos(Direction::Write, extent.sectors()));
         let streams = self.buffer.media_end == extent.sector && self.buffer.media_free_nanos >= ready_nanos;
         let media_nanos = if streams {
             let along_nanos = extent.last.stream_end_nanos() - self.mechanics.last.stream_end_nanos();
@@ -302,7 +315,7 @@ impl Disk<Segmented> {
         // The head may begin when the data is in the buffer, or will be there in time.
         let transfer_nanos = extent.last.stream_end_nanos() - extent.first.stream_nanos();
         let early_nanos = if self.buffer.spec.store_and_forward { 0 } else { transfer_nanos };
-        let passed_nanos = self.interface.nanos(sectors).saturating_sub(early_nanos).max(self.interface.nanos(1));
+        let passed_nanos = self.interface_write_nanos(sectors, early_nanos);
         let access =
             self.access_media(free_nanos, command_nanos.saturating_add(passed_nanos), Direction::Write, extent);
         if self.buffer.spec.read_written && self.buffer.spec.write_segments > 0 {

@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::super::check::{fail, numbers, times};
 use super::super::geometry::{Geometry, Motion, Skews, Zone};
-use super::super::quantity::Skew;
+use super::super::quantity::{Difference, Skew};
 use super::super::queue::CommandOrder;
 use super::super::seek::{CYLINDERS_MAX, SeekTable};
 use super::cache::CacheSpec;
+use ioweir_core::Nanos;
+
 use ioweir_config::Complaint;
 use ioweir_config::{ByteRate, Duration, Size};
 
@@ -28,7 +30,8 @@ pub struct HddSpec {
     pub revolutions_per_minute: u32,
     /// The number of recording surfaces, each with its head.
     pub surfaces: u32,
-    /// The number of cylinders, that is, positions of the arm.
+    /// The number of cylinders, that is, positions of the arm. With `zoning` they follow from the capacity.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cylinders: u32,
     /// The order of the tracks of a zone.
     #[serde(default)]
@@ -46,15 +49,19 @@ pub struct HddSpec {
     /// The time to change heads without moving the arm.
     #[serde(default)]
     pub head_switch: Duration,
-    /// The settling time of a write after a seek or a head switch. Within a transfer the skews cover it.
+    /// How much longer a write settles than a read after a seek or a head switch; on some drives less long. Within a transfer
+    /// the skews cover it.
     #[serde(default)]
-    pub write_settle: Duration,
+    pub write_settle: Difference,
     /// The shortest time of a new access before the rotation, even if the arm does not move: the head must find its track
     /// again. A transfer that continues without a pause does not need it.
     #[serde(default)]
     pub reposition: Duration,
     /// The speed of the interface; it matters only for transfers from and to the drive's buffer.
     pub interface_rate: ByteRate,
+    /// The same for written data. If absent, that of reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_write_rate: Option<ByteRate>,
     /// How far the drive reads ahead of a sequential reader into its buffer; a following read is served from there. Zero
     /// means no read-ahead: a sequential reader that pauses loses a revolution.
     #[serde(default)]
@@ -75,8 +82,33 @@ pub struct HddSpec {
     /// The seek time.
     pub seek: SeekSpec,
     /// The zones, outermost first.
-    #[serde(rename = "zone")]
+    #[serde(default, rename = "zone", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneSpec>,
+    /// The zones by two numbers, for a disk whose zones are not known. It replaces them and the cylinders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zoning: Option<Zoning>,
+}
+
+/// Zones of equally many cylinders, whose tracks become shorter by equal steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zoning {
+    /// Sectors of the outermost tracks.
+    pub outer_sectors_per_track: u32,
+    /// Sectors of the innermost tracks.
+    pub inner_sectors_per_track: u32,
+    /// The number of zones.
+    #[serde(default = "zones")]
+    pub zones: u32,
+}
+
+fn zones() -> u32 {
+    16
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Command overhead by this operation and the one before. Flushes and discards count as writes, and cost nothing else.
@@ -182,6 +214,9 @@ impl HddSpec {
         let mut resolved = self.clone();
         resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
         resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));
+        if self.zoning.is_some() {
+            return resolved;
+        }
         for (number, zone) in resolved.zones.iter_mut().enumerate() {
             let held = self.zone_sectors(number);
             zone.sectors.get_or_insert(held);
@@ -205,6 +240,44 @@ impl HddSpec {
         (60_000_000_000 + speed / 2) / speed
     }
 
+    /// The same disk with the zones that its zoning stands for.
+    pub(crate) fn with_zones(&self) -> Result<Self, Complaint> {
+        let Some(zoning) = &self.zoning else { return Ok(self.clone()) };
+        if !self.zones.is_empty() || self.cylinders > 0 {
+            return fail("hdd.zoning", "is given beside cylinders or zones", "give one of the two");
+        }
+        let Some(capacity) = self.capacity else {
+            return fail("hdd.zoning", "has no capacity to fill", "give hdd.capacity, too");
+        };
+        let &Zoning { outer_sectors_per_track: outer, inner_sectors_per_track: inner, zones } = zoning;
+        numbers(
+            "hdd.zoning",
+            &[
+                ("outer_sectors_per_track", outer, 1, SECTORS_PER_TRACK_MAX),
+                ("inner_sectors_per_track", inner, 1, SECTORS_PER_TRACK_MAX),
+                ("zones", zones, 1, ZONES_MAX as u32),
+            ],
+        )?;
+        numbers("hdd", &[("surfaces", self.surfaces, 1, SURFACES_MAX)])?;
+        let steps = i64::from(zones.max(2) - 1);
+        let track = |zone: u32| {
+            let change = (i64::from(inner) - i64::from(outer)) * i64::from(zone) / steps;
+            u32::try_from(i64::from(outer) + change).unwrap_or(1)
+        };
+        let column: u64 = (0..zones).map(|zone| u64::from(track(zone)) * u64::from(self.surfaces)).sum();
+        let each = (capacity.0 / SECTOR_BYTES).div_ceil(column.max(1)).max(1);
+        let cylinders = u32::try_from(each.saturating_mul(u64::from(zones))).unwrap_or(u32::MAX);
+        numbers("hdd", &[("cylinders", cylinders, 1, CYLINDERS_MAX)])?;
+        let zone = |zone: u32| ZoneSpec {
+            first_cylinder: cylinders / zones * zone,
+            sectors_per_track: track(zone),
+            sectors: None,
+            surface_skew: None,
+            cylinder_skew: None,
+        };
+        Ok(Self { cylinders, zones: (0..zones).map(zone).collect(), zoning: None, ..self.clone() })
+    }
+
     /// Checks every parameter, and returns the geometry and the seek curve.
     pub(crate) fn lay_out(&self) -> Result<(Geometry, SeekTable), Complaint> {
         self.check_numbers()?;
@@ -212,7 +285,7 @@ impl HddSpec {
             let key = if error.key.is_empty() { "hdd.seek".into() } else { format!("hdd.seek.{}", error.key) };
             Complaint::new(key, error.problem, error.hint)
         })?;
-        let zones = self.zones()?;
+        let zones = self.zones(&seek)?;
         let held: u64 = zones.iter().map(|zone| zone.sectors).sum();
         let sectors = match self.capacity {
             None => held,
@@ -254,10 +327,14 @@ impl HddSpec {
             numbers("hdd.layout.serpentine", &[("bundle_cylinders", bundle_cylinders, 1, CYLINDERS_MAX / 2)])?;
         }
         let Self { head_switch, write_settle, reposition, .. } = *self;
-        times("hdd", &[("head_switch", head_switch), ("write_settle", write_settle), ("reposition", reposition)])?;
+        let settle = Duration::new(Nanos(write_settle.nanos.unsigned_abs()));
+        times("hdd", &[("head_switch", head_switch), ("write_settle", settle), ("reposition", reposition)])?;
         times("hdd.overhead", &self.overhead.times())?;
-        if !(1_000_000..=1_000_000_000_000).contains(&self.interface_rate.0) {
-            return fail("hdd.interface_rate", format!("is {}", self.interface_rate), "give 1MB/s to 1TB/s");
+        let write_rate = self.interface_write_rate.unwrap_or(self.interface_rate);
+        for (key, rate) in [("interface_rate", self.interface_rate), ("interface_write_rate", write_rate)] {
+            if !(1_000_000..=1_000_000_000_000).contains(&rate.0) {
+                return fail(format!("hdd.{key}"), format!("is {rate}"), "give 1MB/s to 1TB/s");
+            }
         }
         if let Some(cache) = &self.cache {
             cache.check()?;
@@ -274,7 +351,7 @@ impl HddSpec {
         Ok(())
     }
 
-    fn zones(&self) -> Result<Vec<Zone>, Complaint> {
+    fn zones(&self, seek: &SeekTable) -> Result<Vec<Zone>, Complaint> {
         if self.zones.is_empty() || self.zones.len() > ZONES_MAX {
             return fail(
                 "hdd.zone",
@@ -330,16 +407,22 @@ impl HddSpec {
                 cylinders,
                 sectors_per_track: spec.sectors_per_track,
                 sectors,
-                skew: self.skews(spec, number)?,
+                skew: self.skews(spec, number, seek)?,
             });
         }
         Ok(zones)
     }
 
-    fn skews(&self, zone: &ZoneSpec, number: usize) -> Result<Skews, Complaint> {
+    fn skews(&self, zone: &ZoneSpec, number: usize, seek: &SeekTable) -> Result<Skews, Complaint> {
         let revolution = self.revolution_nanos();
-        let resolve = |name: &str, own: Option<Skew>, disk: Skew| {
-            let nanos = own.unwrap_or(disk).nanos(revolution, zone.sectors_per_track);
+        let switch = self.head_switch.nanos().0;
+        let turn_cylinders = match self.layout {
+            Layout::Conventional => 1,
+            Layout::Serpentine { bundle_cylinders } => bundle_cylinders,
+        };
+        let resolve = |name: &str, own: Option<Skew>, disk: Skew, cylinders: u32| {
+            let move_nanos = seek.nanos(cylinders).max(switch);
+            let nanos = own.unwrap_or(disk).nanos(revolution, zone.sectors_per_track, move_nanos);
             if nanos < revolution {
                 return Ok(nanos);
             }
@@ -353,9 +436,9 @@ impl HddSpec {
         };
         let turn = self.turn_skew.unwrap_or(self.cylinder_skew);
         Ok(Skews {
-            surface_nanos: resolve("surface_skew", zone.surface_skew, self.surface_skew)?,
-            cylinder_nanos: resolve("cylinder_skew", zone.cylinder_skew, self.cylinder_skew)?,
-            turn_nanos: resolve("turn_skew", None, turn)?,
+            surface_nanos: resolve("surface_skew", zone.surface_skew, self.surface_skew, 0)?,
+            cylinder_nanos: resolve("cylinder_skew", zone.cylinder_skew, self.cylinder_skew, 1)?,
+            turn_nanos: resolve("turn_skew", None, turn, turn_cylinders)?,
         })
     }
 }

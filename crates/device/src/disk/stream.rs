@@ -86,7 +86,7 @@ impl Disk<Stream> {
     fn read_on(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[0][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
-        let ready_nanos = command_nanos.saturating_add(self.interface.nanos(extent.sectors()));
+        let ready_nanos = command_nanos.saturating_add(self.interface.nanos(Direction::Read, extent.sectors()));
         let mut rotation_nanos = 0;
         let limit =
             self.buffer.next.saturating_add(self.buffer.read_ahead_sectors).min(self.mechanics.geometry.sectors());
@@ -132,7 +132,8 @@ impl Disk<Stream> {
     #[inline(always)]
     fn write_on(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[1][self.before as usize];
-        let ready_nanos = start_nanos.saturating_add(overhead_nanos + self.interface.nanos(extent.sectors()));
+        let ready_nanos =
+            start_nanos.saturating_add(overhead_nanos + self.interface.nanos(Direction::Write, extent.sectors()));
         let stream_end_nanos = extent.last.stream_end_nanos();
         let along_nanos = stream_end_nanos.saturating_sub(self.buffer.media_stream_nanos);
         let media_nanos = self.buffer.media_nanos.max(start_nanos).saturating_add(along_nanos);

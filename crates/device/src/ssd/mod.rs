@@ -11,7 +11,7 @@
 //! The pages of a request lie on different dies and are served in parallel, as are requests. Reads are served from the write
 //! buffer while their data is still there, and cost no flash operation if the unit was never written. A write without a
 //! buffer, a forced write and a flush wait for their programs, which are padded, except in a drive whose buffer survives a
-//! loss of power. A unit that is written in part is read first. A read waits for the operation of its die, or suspends it.
+//! loss of power. Before all that, a command waits until a sleeping drive is awake, and passes the serial stage. A unit that is written in part is read first. A read waits for the operation of its die, or suspends it.
 //!
 //! Units go to flash in the order of their arrival, one program to each die in turn, and to all channels first. When a die
 //! has few free blocks, it copies units out of the block with the most invalid ones, in step with the host's writes to the
@@ -22,6 +22,7 @@
 //! map cache, heat. Nor does a suspended program free its part of the buffer later.
 
 mod clock;
+mod datasheet;
 mod fill;
 mod map;
 mod sparse;
@@ -37,11 +38,12 @@ use ioweir_core::{Dispatch, Nanos, Operation};
 
 use super::{Device, Model, Service};
 use clock::{Calendar, Pace};
+pub use datasheet::FlashDatasheet;
 use fill::Fill;
 use ioweir_config::Complaint;
 use map::Map;
 use spec::Shape;
-pub use spec::{SsdOverhead, SsdSpec, SsdState};
+pub use spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
 
 /// Gaps remembered for a die or channel, and for the interface.
 const GAPS_MAX: usize = 16;
@@ -65,6 +67,18 @@ pub struct FlashCounts {
 }
 
 impl FlashCounts {
+    /// The sum of the counts of two drives.
+    #[must_use]
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            written_units: self.written_units + other.written_units,
+            coalesced_units: self.coalesced_units + other.coalesced_units,
+            padded_units: self.padded_units + other.padded_units,
+            copied_units: self.copied_units + other.copied_units,
+            erased_blocks: self.erased_blocks + other.erased_blocks,
+        }
+    }
+
     /// Write amplification: units programmed for each unit that left the buffer; `None` before the first one.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
@@ -123,6 +137,8 @@ struct Times {
     write: u64,
     write_unit: u64,
     command: u64,
+    serial_read: u64,
+    serial_write: u64,
     chunk_bytes: u64,
     unit_bytes: u64,
     channel: Pace,
@@ -144,6 +160,31 @@ impl Course {
     }
 }
 
+/// When commands may begin.
+#[derive(Clone, Debug, Default)]
+struct Gate {
+    /// The idle time after which the drive sleeps, and the time that it needs to wake up.
+    sleep: Option<(u64, u64)>,
+    /// When the last command so far has finished.
+    idle_nanos: u64,
+    /// From when on the drive is awake.
+    awake_nanos: u64,
+    /// When the serial stage is free.
+    free_nanos: u64,
+}
+
+impl Gate {
+    /// When a command that arrives at `now_nanos` enters the serial stage.
+    fn enter(&mut self, now_nanos: u64) -> u64 {
+        if let Some((idle_nanos, wake_nanos)) = self.sleep
+            && now_nanos >= self.idle_nanos.saturating_add(idle_nanos)
+        {
+            self.awake_nanos = now_nanos.saturating_add(wake_nanos);
+        }
+        now_nanos.max(self.awake_nanos).max(self.free_nanos)
+    }
+}
+
 /// A solid-state drive.
 #[derive(Clone, Debug)]
 pub struct Ssd {
@@ -154,6 +195,7 @@ pub struct Ssd {
     channels: Vec<Calendar>,
     to_host: Calendar,
     from_host: Calendar,
+    gate: Gate,
     /// The die of the host's next program, if it has room.
     next_die: u32,
     filling: Filling,
@@ -202,6 +244,8 @@ impl Ssd {
             write: overhead.write.nanos().0,
             write_unit: overhead.write_per_unit.nanos().0,
             command: overhead.command.nanos().0,
+            serial_read: spec.serial.map_or(0, |serial| serial.read.nanos().0),
+            serial_write: spec.serial.map_or(0, |serial| serial.write.nanos().0),
             chunk_bytes: spec.transfer_chunk.0,
             unit_bytes: spec.mapping_unit.0,
             channel: Pace::new(spec.channel_rate.map(|rate| rate.0)),
@@ -225,6 +269,7 @@ impl Ssd {
             channels: vec![channel; shape.channels as usize],
             to_host: interface.clone(),
             from_host: interface,
+            gate: Gate { sleep: spec.wake.map(|wake| (wake.idle.nanos().0, wake.takes.nanos().0)), ..Gate::default() },
             next_die: 0,
             filling: Filling::default(),
             buffer_units: u32::try_from(spec.write_buffer.0 / times.unit_bytes).unwrap_or(u32::MAX),
@@ -375,15 +420,25 @@ fn service(now_nanos: u64, overhead_nanos: u64, course: Course) -> Service {
 
 impl Device for Ssd {
     fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service {
-        let now_nanos = now.0;
-        match dispatch.operation {
+        let entered_nanos = self.gate.enter(now.0);
+        let is_read = dispatch.operation == Operation::Read;
+        let serial_nanos = if is_read { self.times.serial_read } else { self.times.serial_write };
+        let begin_nanos = entered_nanos.saturating_add(serial_nanos);
+        self.gate.free_nanos = begin_nanos;
+        let service = match dispatch.operation {
             Operation::Read => {
                 let (first, end) = self.units(dispatch);
-                self.read(now_nanos, first, end)
+                self.read(begin_nanos, first, end)
             }
-            Operation::Write => self.write(now_nanos, dispatch),
-            Operation::Discard => self.discard(now_nanos, dispatch),
-            Operation::Flush => self.flush(now_nanos),
+            Operation::Write => self.write(begin_nanos, dispatch),
+            Operation::Discard => self.discard(begin_nanos, dispatch),
+            Operation::Flush => self.flush(begin_nanos),
+        };
+        self.gate.idle_nanos = self.gate.idle_nanos.max(service.finish.0);
+        Service {
+            overhead_nanos: service.overhead_nanos + serial_nanos,
+            queue_nanos: service.queue_nanos + (entered_nanos - now.0),
+            ..service
         }
     }
 

@@ -5,6 +5,8 @@
 
 /// The number of units in a leaf.
 const LEAF: u32 = 16;
+/// Entries of the table in a cache line.
+const LINE: u32 = 8;
 /// The table is at most this full, in thirds.
 const FULL_THIRDS: usize = 2;
 
@@ -23,8 +25,9 @@ impl Sparse {
     fn slot(&self, group: u32) -> usize {
         let mask = self.slots.len() - 1;
         let key = u64::from(group) + 1;
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut slot = (hash >> 32) as usize & mask;
+        // Neighbouring groups share a cache line of the table.
+        let hash = (u64::from(group / LINE) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mut slot = (hash ^ u64::from(group % LINE)) as usize & mask;
         while self.slots[slot] != 0 && self.slots[slot] >> 32 != key {
             slot = (slot + 1) & mask;
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::check::{fail, numbers, times};
-use ioweir_config::{ByteRate, Complaint, Duration, Size};
+use ioweir_config::{ByteRate, Complaint, Duration, Size, keys};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const BLOCK_UNITS_MAX: u64 = 1 << 20;
@@ -14,76 +14,108 @@ const DIES_MAX: u32 = 4096;
 /// Locations are numbered in 32 bits, and two of the values mean none.
 const PLACES_MAX: u64 = u32::MAX as u64 - 2;
 
-/// A solid-state drive: flash with a page map.
-///
-/// A *unit* is mapped as a whole, a *page* is sensed as a whole, and a *block* is erased as a whole. Planes work together: a
-/// die programs `planes_per_die` x `pages_per_program` pages at once, and erases `planes_per_die` blocks at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SsdSpec {
-    /// The size that the host sees.
-    pub capacity: Size,
-    /// The content of the drive at time zero.
-    #[serde(default)]
-    pub state: SsdState,
-    /// Flash beyond the capacity, in thousandths of it. It is rounded up to whole blocks on every die, and to the least that
-    /// garbage collection needs: `free_blocks_min` plus four blocks for each die.
-    pub over_provisioning_per_mille: u32,
-    /// The number of channels: buses between controller and dies, which work in parallel.
-    pub channels: u32,
-    /// The number of dies on a channel; each does one thing at a time.
-    pub dies_per_channel: u32,
-    /// The number of planes of a die, which program and erase together.
-    #[serde(default = "one")]
-    pub planes_per_die: u32,
-    /// The size of a page of one plane.
-    pub page: Size,
-    /// The number of pages in a block of one plane.
-    pub pages_per_block: u32,
-    /// The number of pages of a plane programmed in one shot: 3 for TLC that is programmed a word line at a time.
-    #[serde(default = "one")]
-    pub pages_per_program: u32,
-    /// The unit of the map, and of transfers.
-    #[serde(default = "four_kibibytes")]
-    pub mapping_unit: Size,
-    /// The time to sense a page (tR).
-    pub read: Duration,
-    /// The time to sense one unit of a page. If absent, that of a page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_one_unit: Option<Duration>,
-    /// How much faster the even pages of a block are to sense, and how much slower the odd ones.
-    #[serde(default)]
-    pub read_spread: Duration,
-    /// The time to program in one shot (tPROG).
-    pub program: Duration,
-    /// The time to erase a block (tBERS).
-    pub erase: Duration,
-    /// The time that a read needs to interrupt a program, an erase or garbage collection, which resume after it. If absent,
-    /// reads wait until the die is free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspend: Option<Duration>,
-    /// The speed of a channel. If absent, moving data is part of reading and programming, and takes no time of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channel_rate: Option<ByteRate>,
-    /// The speed of the interface to the host, in each direction. If absent, it takes no time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interface_rate: Option<ByteRate>,
-    /// The part of a page after which the interface begins to transfer it; at least a unit.
-    #[serde(default)]
-    pub transfer_chunk: Size,
-    /// The memory in which writes are acknowledged before they are programmed. Zero: a write waits for its programs, and the
-    /// last one is padded.
-    #[serde(default)]
-    pub write_buffer: Size,
-    /// Whether the buffer survives a loss of power, so that flushes and forced writes need not wait for flash.
-    #[serde(default)]
-    pub power_loss_protection: bool,
-    /// The number of free blocks of a die at or below which garbage collection runs.
-    #[serde(default = "two")]
-    pub free_blocks_min: u32,
-    /// The firmware time of commands. Commands do not delay one another.
-    #[serde(default)]
-    pub overhead: SsdOverhead,
+keys! {
+    /// A solid-state drive: flash with a page map.
+    ///
+    /// A *unit* is mapped as a whole, a *page* is sensed as a whole, and a *block* is erased as a whole. Planes work together:
+    /// a die programs `planes_per_die` x `pages_per_program` pages at once, and erases `planes_per_die` blocks at once.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SsdSpec {
+        /// the size that the host sees
+        capacity: Size = required,
+        /// the content of the drive at time zero: fresh (none), filled (written once, in order), steady (overwritten at random
+        /// until garbage collection has settled)
+        state: SsdState = (SsdState::Filled),
+        /// flash beyond the capacity, in thousandths of it; rounded up to whole blocks on every die, and to the least that
+        /// garbage collection needs: free_blocks_min and four blocks for each die
+        over_provisioning_per_mille: u32 = required,
+        /// buses between controller and dies, which work in parallel
+        channels: u32 = required,
+        /// dies on a channel; each does one thing at a time
+        dies_per_channel: u32 = required,
+        /// planes of a die, which program and erase together
+        planes_per_die: u32 = (1),
+        /// the size of a page of one plane
+        page: Size = required,
+        /// pages in a block of one plane
+        pages_per_block: u32 = required,
+        /// pages of a plane programmed in one shot: 3 for TLC that is programmed a word line at a time
+        pages_per_program: u32 = (1),
+        /// the unit of the map, and of transfers
+        mapping_unit: Size = (Size(4096)),
+        /// the time to sense a page (tR)
+        read: Duration = required,
+        /// the time to sense one unit of a page; that of a page if absent
+        read_one_unit: Option<Duration> = absent,
+        /// how much faster the even pages of a block are to sense, and how much slower the odd ones
+        read_spread: Duration = (Duration::default()),
+        /// the time to program in one shot (tPROG)
+        program: Duration = required,
+        /// the time to erase a block (tBERS)
+        erase: Duration = required,
+        /// the time in which a read interrupts a program, an erase or garbage collection, which resume after it; if absent,
+        /// reads wait until the die is free
+        suspend: Option<Duration> = absent,
+        /// the speed of a channel; if absent, moving data is part of reading and programming, and takes no time of its own
+        channel_rate: Option<ByteRate> = absent,
+        /// the speed of the interface to the host, in each direction; if absent, it takes no time
+        interface_rate: Option<ByteRate> = absent,
+        /// the part of a page after which the interface begins to transfer it; at least a unit
+        transfer_chunk: Size = (Size(0)),
+        /// the memory in which writes are acknowledged before they are programmed; zero: a write waits for its programs, and
+        /// the last one is padded
+        write_buffer: Size = (Size(0)),
+        /// whether the buffer survives a loss of power, so that flushes and forced writes need not wait for flash
+        power_loss_protection: bool = (false),
+        /// free blocks of a die at or below which garbage collection runs
+        free_blocks_min: u32 = (2),
+        /// a stage that serves one command after another, before everything else; if absent, there is none
+        serial: Option<SsdSerial> = absent,
+        /// the firmware time of commands, which do not delay one another
+        overhead: SsdOverhead = (SsdOverhead::default()),
+        /// the time to wake up; if absent, the drive never sleeps
+        wake: Option<SsdWake> = absent,
+    }
+}
+
+keys! {
+    /// A stage that serves one command after another: the host's side of the interface, or firmware that does not work in
+    /// parallel.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct SsdSerial {
+        /// the time of a read
+        read: Duration = (Duration::default()),
+        /// the time of any other command
+        write: Duration = (Duration::default()),
+    }
+}
+
+keys! {
+    /// A drive that sleeps when it is idle.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct SsdWake {
+        /// the time without commands after which the drive sleeps
+        idle: Duration = required,
+        /// the time from the next command until the drive serves it, and all that arrive meanwhile
+        takes: Duration = required,
+    }
+}
+
+keys! {
+    /// The time that the firmware takes for a command.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct SsdOverhead {
+        /// a read
+        read: Duration = (Duration::default()),
+        /// a read of one unit; as any read if absent
+        read_one_unit: Option<Duration> = absent,
+        /// a write, whatever its length
+        write: Duration = (Duration::default()),
+        /// in addition, for each unit of a write
+        write_per_unit: Duration = (Duration::default()),
+        /// a flush or a discard
+        command: Duration = (Duration::default()),
+    }
 }
 
 /// The content of a drive before the first request.
@@ -97,35 +129,6 @@ pub enum SsdState {
     Filled,
     /// Data everywhere, overwritten in random order for so long that garbage collection has settled.
     Steady,
-}
-
-/// The time that the firmware takes for a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SsdOverhead {
-    /// A read.
-    pub read: Duration,
-    /// A read of one unit. If absent, as any read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_one_unit: Option<Duration>,
-    /// A write, whatever its length.
-    pub write: Duration,
-    /// In addition, for each unit of a write.
-    pub write_per_unit: Duration,
-    /// A flush or a discard.
-    pub command: Duration,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn two() -> u32 {
-    2
-}
-
-fn four_kibibytes() -> Size {
-    Size(4096)
 }
 
 /// How the flash is divided, in units.
@@ -281,6 +284,10 @@ impl SsdSpec {
                 ("overhead.write", overhead.write),
                 ("overhead.write_per_unit", overhead.write_per_unit),
                 ("overhead.command", overhead.command),
+                ("serial.read", self.serial.map(|serial| serial.read).unwrap_or_default()),
+                ("serial.write", self.serial.map(|serial| serial.write).unwrap_or_default()),
+                ("wake.idle", self.wake.map(|wake| wake.idle).unwrap_or_default()),
+                ("wake.takes", self.wake.map(|wake| wake.takes).unwrap_or_default()),
             ],
         )?;
         if self.read_spread > self.read.min(self.read_one_unit.unwrap_or(self.read)) {

@@ -320,6 +320,7 @@ prop_compose! {
             segments,
             segment_size: Size(sectors * 512),
             read_ahead: [ReadAhead::None, ReadAhead::Track, ReadAhead::NextTrack, ReadAhead::Segment][ahead],
+            read_ahead_begins_after: u32::from(most % 5 == 0),
             read_ahead_most: (most > 0).then_some(Size(most.min(sectors) * 512)),
             read_ahead_least: Size(least.min(sectors) * 512),
             keep_requested: flags[0],

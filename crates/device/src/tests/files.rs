@@ -80,7 +80,8 @@ fn a_bad_file_is_refused_with_place_problem_and_hint() {
 fn what_is_no_device_or_two_or_half_of_one_is_refused_with_a_hint() {
     let points = "points = [[1, \"1ms\"], [99, \"10ms\"]]";
     let datasheet = "[hdd.seek.datasheet]\nsingle = \"1ms\"\naverage = \"9ms\"\nfull = \"10ms\"";
-    let models = &*KINDS.iter().map(|kind| format!("[{}]", kind.to_lowercase())).collect::<Vec<_>>().join(", ");
+    let models =
+        &*KINDS.iter().map(|kind| format!("[{}]", crate::error::table_name(kind))).collect::<Vec<_>>().join(", ");
     for (text, problem, hint) in [
         (String::new(), "my.toml:1:1: a device file holds one device, this one holds none", models),
         (
@@ -160,4 +161,33 @@ proptest! {
         let _ = DeviceSpec::parse("any", &format!("{}{put}{}", &preset[..at], &preset[at..]));
         let _ = DeviceSpec::parse("any", &preset[..at]);
     }
+}
+
+#[test]
+fn a_datasheet_of_ten_lines_gives_a_disk_with_its_numbers() {
+    let text = "[disk_datasheet]\ncapacity = \"20TB\"\nrevolutions_per_minute = 7200\nseek_average = \"8.5ms\"\n\
+                seek_average_write = \"9.5ms\"\nseek_full = \"17ms\"\nrate_outside = \"285MB/s\"\nrate_inside = \"130MB/s\"\n\
+                cache = \"256MiB\"\nsurfaces = 20\n";
+    let spec = DeviceSpec::parse("mine.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    assert!(spec.rotates());
+    let mut disk = spec.build(0).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(disk.sectors(), 20_000_000_000_000 / 512);
+    let read = |disk: &mut dyn Device, now: Nanos, sector| {
+        let flags = Flags::NONE;
+        let request = Request { operation: Operation::Read, flags, stream: StreamId(0), sector, sectors: 2048 };
+        disk.serve(now, &Dispatch::alone(&request)).finish
+    };
+    for (first, rate) in [(0, 285.0), (disk.sectors() - 400 * 2048, 130.0)] {
+        let mut now = read(&mut *disk, Nanos(3_600_000_000_000), first);
+        let begin = now;
+        for number in 1..400 {
+            now = read(&mut *disk, now, first + number * 2048);
+        }
+        let measured = 399.0 * 1_048_576.0 / (now.0 - begin.0) as f64 * 1e3;
+        assert!((measured / rate - 1.0).abs() < 0.03, "{measured} MB/s, of {rate}");
+    }
+    let wrong = complaint(&text.replace("\"130MB/s\"", "\"300MB/s\""));
+    assert!(wrong.starts_with("my.toml:8:15: disk_datasheet.rate_inside: is 300MB/s"), "{wrong}");
+    let bent = complaint(&text.replace("\"17ms\"", "\"90ms\""));
+    assert!(bent.contains("gives a disk that cannot be: hdd.seek.datasheet.full"), "{bent}");
 }

@@ -1,62 +1,7 @@
-//! The models compared with measured traces of the drives, which belong to their authors and are not in the repository.
+//! The models compared with published figures, and the measure of such comparisons.
 
-use std::io::Write;
-
-use proptest::prelude::*;
-
-use super::super::drives::{DRIVES, compare as compare_drive, validate_drives};
-use super::super::validate::{Measured, Validation, demerit, read_measured, validate};
+use super::super::validate::{Classes, Load, Measured, Replayed, Validation, demerit, depth_max, replay};
 use super::*;
-
-/// The folder of the measured traces, beside the checkout.
-fn folder() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/block/disksim-measured")
-}
-
-/// Reports a test that checked nothing. It writes to the stream itself, because the harness captures `eprintln!` in tests
-/// that pass.
-fn skipped(name: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: no measured {name}.gz in {}", folder().display());
-}
-
-/// The measured trace of a drive, or `None` with a message if it is not there.
-fn trace(name: &str) -> Option<Vec<Measured>> {
-    let Ok(file) = std::fs::File::open(folder().join(format!("{name}.gz"))) else {
-        skipped(name);
-        return None;
-    };
-    Some(read_measured(name, file).unwrap_or_else(|error| panic!("{error}")))
-}
-
-fn compare(preset: &str, seed: u64, requests: &[Measured]) -> Validation {
-    let mut device = DeviceSpec::load(preset).expect(preset).build(seed).expect(preset);
-    validate(&mut *device, requests).unwrap_or_else(|number| panic!("{preset}: request {number} lies past the end"))
-}
-
-#[test]
-fn the_cheetah_15k5_is_within_0_31_ms_and_2_percent_of_the_drive() {
-    let Some(requests) = trace("cheetah15k5.trace") else { return };
-    let plain = compare("hdd-15k", 0, &requests);
-    assert_eq!(plain.requests, 10_000);
-    assert!(plain.demerit_nanos <= 310_000.0, "{plain:?}");
-    assert!(plain.mean_error_ratio().abs() <= 0.02, "{plain:?}");
-    assert!(plain.modelled.p95_nanos.abs_diff(plain.measured.p95_nanos) < 400_000, "{plain:?}");
-    // The wait for a sector depends on every nanosecond before it, so one replay is one sample. Think times that are up to
-    // one revolution longer give other samples.
-    let others: Vec<Validation> = (1..=16)
-        .map(|sample| {
-            let mut random = Random(sample);
-            let mut requests = requests.clone();
-            requests.iter_mut().for_each(|request| request.think_nanos += random.below(3_994_674));
-            compare("hdd-15k", 0, &requests)
-        })
-        .collect();
-    let mean = |value: fn(&Validation) -> f64| others.iter().map(value).sum::<f64>() / others.len() as f64;
-    let demerit = mean(|sample| sample.demerit_nanos);
-    let error = mean(Validation::mean_error_ratio);
-    assert!(demerit <= 310_000.0, "{demerit}");
-    assert!(error.abs() <= 0.02, "{error}");
-}
 
 #[test]
 fn saturated_random_requests_seek_and_wait_as_in_the_published_simulation() {
@@ -78,61 +23,6 @@ fn saturated_random_requests_seek_and_wait_as_in_the_published_simulation() {
 }
 
 #[test]
-fn every_drive_is_as_close_as_in_disksim() {
-    let folder = folder();
-    let report = validate_drives(&folder).unwrap_or_else(|error| panic!("{error}"));
-    for file in &report.absent {
-        skipped(file);
-    }
-    assert!(report.passes(), "{report:#?}");
-    for row in &report.rows {
-        assert!(row.disksim_ratio <= 1.1, "{row:?}");
-        let mean_error = row.modelled.mean_nanos / row.measured.mean_nanos - 1.0;
-        assert!(mean_error.abs() <= 0.025, "{row:?}");
-    }
-    let closest = |preset: &str| report.rows.iter().find(|row| row.preset == preset).map(|row| row.demerit_nanos);
-    // The values that were reached: a change that loses them should be noticed.
-    for (preset, reached_nanos) in
-        [("cheetah-9lp", 107_000.0), ("atlas-10k", 110_000.0), ("barracuda", 250_000.0), ("hp-c3323a", 270_000.0)]
-    {
-        assert!(closest(preset).is_none_or(|demerit| demerit <= reached_nanos), "{preset}: {:?}", closest(preset));
-    }
-}
-
-#[test]
-fn the_second_half_of_the_requests_is_met_as_well_as_the_whole() {
-    // The few fitted parameters could have been found from the first half alone.
-    for drive in &DRIVES {
-        let Some(requests) = trace(drive.file) else { continue };
-        let row = compare_drive(drive, &requests[requests.len() / 2..]).expect(drive.preset);
-        // Half as many requests scatter more, by a factor of 1.4.
-        assert!(row.disksim_ratio <= 1.1 * 1.42, "{row:?}");
-    }
-}
-
-#[test]
-fn a_folder_without_traces_is_said_and_a_wrong_trace_is_an_error() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let report = validate_drives(folder.path()).expect("nothing to compare");
-    assert_eq!((report.rows.len(), report.absent.len(), report.passes()), (0, 5, true));
-    assert!(report.absent.contains(&"barracuda.trace"), "{report:?}");
-    let file = folder.path().join("barracuda.trace");
-    for (text, problem) in [
-        ("R Hit 1 8 1.0", "the line ends"),
-        ("", "holds no requests"),
-        ("R Hit 99999999999 8 1.0 1.0", "request 1 lies past the end of barracuda"),
-    ] {
-        std::fs::write(&file, text).expect("written");
-        let error = validate_drives(folder.path()).expect_err(problem).to_string();
-        assert!(error.contains(problem), "{error}");
-    }
-    std::fs::write(&file, "R Hit 100 8 9000.0 1000.0\nR Hit 108 8 900.0 1000.0\n").expect("written");
-    let report = validate_drives(folder.path()).expect("compared");
-    assert_eq!(report.rows[0].requests, 2);
-    assert_eq!(report.rows[0].preset, "barracuda");
-}
-
-#[test]
 fn the_demerit_is_the_distance_by_which_two_distributions_differ() {
     let times: Vec<u64> = (0..1000).map(|number| number * 7 % 1000).collect();
     let later: Vec<u64> = times.iter().rev().map(|time| time + 30).collect();
@@ -143,35 +33,79 @@ fn the_demerit_is_the_distance_by_which_two_distributions_differ() {
     assert_eq!(demerit(&[], &[1]), 0.0);
 }
 
-#[test]
-fn a_measured_line_is_read_to_the_nanosecond_and_a_bad_one_is_named() {
-    let read = read_measured("t", &b"W Miss 31853640 8 4067.00000 9.5\n\n"[..]).expect("one request");
-    let expected = Measured {
-        operation: Operation::Write,
-        sector: 31_853_640,
-        sectors: 8,
-        response_nanos: 4_067_000,
-        think_nanos: 9_500,
-    };
-    assert_eq!(read, [expected]);
-    let complaint = |text: &str| read_measured("t", text.as_bytes()).expect_err(text).to_string();
-    for (text, place) in [
-        ("R Hit 1 8 1.0 1.0\nX Hit 1 8 1.0 1.0\n", "t:2:1: \"X\" is neither R nor W"),
-        ("R Hit -1 8 1.0 1.0", "t:1:7: \"-1\" is no sector number"),
-        ("R Hit 1 8 1.0", "t:1:14: the line ends before the think time"),
-        ("R Hit 1 8 1.0 1.0 7", "t:1:19: \"7\" after the last column"),
-        ("R Hit 1 8 nan 1.0", "t:1:11: \"nan\" is no time in us"),
-        ("R Maybe 1 8 1 1", "t:1:3: \"Maybe\" is neither Hit nor Miss"),
-    ] {
-        assert!(complaint(text).starts_with(place), "{}", complaint(text));
-    }
-    assert!(read_measured("t", &[0x1f, 0x8b, 8, 0, 1][..]).is_err(), "a truncated archive");
+fn measured(operation: Operation, sector: u64, sectors: u32, arrival_nanos: u64, response_nanos: u64) -> Measured {
+    Measured { operation, sector, sectors, arrival_nanos, response_nanos }
 }
 
-proptest! {
-    #[test]
-    fn no_bytes_make_the_reader_panic(bytes: Vec<u8>, text in "[RW] (Hit|Miss) [0-9. ]{0,40}") {
-        let _ = read_measured("any", &bytes[..]);
-        let _ = read_measured("any", text.as_bytes());
-    }
+#[test]
+fn a_closed_load_keeps_think_times_and_an_open_one_arrival_times() {
+    // The drive was much slower than the model is: under a closed load the model's next request comes earlier.
+    let requests: Vec<Measured> = (0..20)
+        .map(|number| measured(Operation::Read, number * 331 % 10_000, 8, number * 50_000_000, 40_000_000))
+        .collect();
+    assert_eq!((Load::of(&requests), depth_max(&requests)), (Load::Closed, 1));
+    let closed = replay(&mut *device("tiny"), &requests, Load::Closed).unwrap();
+    let think = |pair: &[Replayed]| pair[1].arrival_nanos - pair[0].service.finish.0;
+    assert!(closed.windows(2).all(|pair| think(pair) == 10_000_000));
+    let open = replay(&mut *device("tiny"), &requests, Load::Arrivals).unwrap();
+    assert!(open.iter().zip(&requests).all(|(one, request)| one.arrival_nanos == request.arrival_nanos));
+}
+
+#[test]
+fn requests_that_arrive_together_wait_for_one_another_in_the_model() {
+    let requests: Vec<Measured> = (0..16)
+        .map(|number| measured(Operation::Read, (number * 2_971) % 10_000, 1, 0, 1_000 * (number + 1)))
+        .collect();
+    assert_eq!((Load::of(&requests), depth_max(&requests)), (Load::Arrivals, 16));
+    let total = |order: CommandOrder| {
+        let spec = DeviceSpec::load("tiny").unwrap().with_command_order(order);
+        let replayed = replay(&mut *spec.build(1).unwrap(), &requests, Load::Arrivals).unwrap();
+        let mut finishes: Vec<u64> = replayed.iter().map(|replayed| replayed.service.finish.0).collect();
+        finishes.sort_unstable();
+        assert!(finishes.windows(2).all(|pair| pair[0] < pair[1]), "one at a time");
+        finishes[15]
+    };
+    assert!(total(CommandOrder::Sptf) < total(CommandOrder::Fifo) * 3 / 4, "the drive chooses among what it holds");
+    let past = [measured(Operation::Read, 9_999, 3, 0, 1)];
+    let error = replay(&mut *device("tiny"), &past, Load::Closed).unwrap_err();
+    assert_eq!(error.to_string(), "request 1 ends 1KiB past the end of the device");
+}
+
+#[test]
+fn every_request_is_in_one_class_by_operation_place_and_size() {
+    let requests = [
+        measured(Operation::Read, 0, 8, 0, 1),
+        measured(Operation::Read, 8, 32, 0, 2),
+        measured(Operation::Flush, 0, 0, 0, 3),
+        measured(Operation::Write, 100, 8, 0, 4),
+        measured(Operation::Write, 9_000, 17, 0, 5),
+        measured(Operation::Discard, 0, 8, 0, 6),
+    ];
+    let split = Classes::new(&requests, 10_000).split(&[1, 2, 3, 4, 5, 6]);
+    let names = Classes::NAMES.iter().zip(split).filter(|(_, times)| !times.is_empty());
+    let names: Vec<(&str, Vec<u64>)> = names.map(|(name, times)| (*name, times)).collect();
+    let expected = [
+        ("read sequential, large", 2),
+        ("read far, small", 1),
+        ("write near, small", 4),
+        ("write far, large", 5),
+        ("discard", 6),
+        ("flush", 3),
+    ];
+    assert_eq!(names, expected.map(|(name, time)| (name, vec![time])));
+}
+
+#[test]
+fn a_model_beside_itself_has_no_error_in_any_class() {
+    let mut random = Random(3);
+    let mut requests: Vec<Measured> =
+        (0..500).map(|number| measured(Operation::Read, random.below(9_000), 8, number * 100_000_000, 0)).collect();
+    let own = replay(&mut *device("tiny"), &requests, Load::Arrivals).unwrap();
+    requests.iter_mut().zip(own).for_each(|(request, own)| request.response_nanos = own.response_nanos());
+    let same = Validation::new(&mut *device("tiny"), &requests, Load::of(&requests)).unwrap();
+    assert!(same.errors(Some(&same)).iter().all(|error| error.demerit.nanos().0 == 0), "{:?}", same.errors(None));
+    assert_eq!(same.errors(None)[0].requests, 500);
+    let other = DeviceSpec::parse("t", &DeviceSpec::load("tiny").unwrap().to_toml().replace("6000", "5400")).unwrap();
+    let other = Validation::new(&mut *other.build(1).unwrap(), &requests, Load::Closed).unwrap();
+    assert!(other.demerit_nanos() > 200_000.0, "{}", other.demerit_nanos());
 }

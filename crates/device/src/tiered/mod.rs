@@ -17,7 +17,7 @@ pub use spec::{CacheSize, Extent, Placement, TierSpec, TieredSpec};
 
 use self::cache::BlockCache;
 use super::quantity::ServiceTime;
-use super::{Device, DeviceSpec, Model, Service};
+use super::{Device, Model, Service};
 use crate::random::Random;
 use ioweir_config::Complaint;
 use ioweir_config::Ratio;
@@ -130,7 +130,7 @@ impl Model for TieredSpec {
     }
 
     fn rotates(&self) -> bool {
-        let model = self.slow.model.as_ref().and_then(|model| DeviceSpec::load(model).ok());
+        let model = self.slow.model.as_ref().and_then(|model| model.spec("").ok());
         model.is_none_or(|model| model.rotates())
     }
 
@@ -143,10 +143,7 @@ impl TieredArray {
     pub(super) fn new(spec: &TieredSpec, seed: u64) -> Result<Self, Complaint> {
         spec.check()?;
         let tier = |tier: &TierSpec, number: usize| match (&tier.model, tier.read) {
-            (Some(model), _) => {
-                let built = DeviceSpec::load(model).and_then(|spec| spec.build(seed));
-                built.map(ServedTier::Model).map_err(|error| Complaint::new("tiered", error.to_string(), ""))
-            }
+            (Some(model), _) => model.spec("tiered")?.build_model(seed).map(ServedTier::Model),
             (None, Some(read)) => Ok(ServedTier::Timed(Timed {
                 read,
                 write: tier.write.unwrap_or(read),

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::check::fail;
-use super::super::presets::PRESETS;
 use super::super::quantity::ServiceTime;
+use super::super::{DeviceSpec, ModelChoice};
 use ioweir_config::Complaint;
 use ioweir_config::Ratio;
-use ioweir_config::{Duration, Size};
+use ioweir_config::{Duration, Size, keys};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 /// The most requests in service at once in one tier.
@@ -18,23 +18,22 @@ const SERVICE_MAX: Duration = Duration::from_seconds(3600);
 const BLOCKS_MAX: u64 = 1 << 24;
 const EXTENTS_MAX: usize = 1 << 16;
 
-/// A fast and a slow tier in one address space, each with its own queue, served in parallel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TieredSpec {
-    /// The size that the host sees.
-    pub capacity: Size,
-    /// Whether only one request is in service at a time over both tiers, as in the worked examples of papers. If not, the
-    /// tiers work in parallel.
-    #[serde(default)]
-    pub serial: bool,
-    /// Which requests the fast tier serves.
-    #[serde(default)]
-    pub placement: Placement,
-    /// The fast tier.
-    pub fast: TierSpec,
-    /// The slow tier.
-    pub slow: TierSpec,
+keys! {
+    /// A fast and a slow tier in one address space, each with its own queue, served in parallel.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TieredSpec {
+        /// the size that the host sees
+        capacity: Size = required,
+        /// whether only one request is in service at a time over both tiers, as in the worked examples of papers
+        serial: bool = (false),
+        /// which requests the fast tier serves: { hit_ratio = 0.5 } draws them, and a class may have a ratio of its own; { map =
+        /// [...] } takes those within parts of the address space; { lru = ... } and { arc = ... } those whose blocks are cached
+        placement: Placement = (Placement::default()),
+        /// the fast tier
+        fast: TierSpec = required,
+        /// the slow tier
+        slow: TierSpec = required,
+    }
 }
 
 /// Which requests the fast tier serves.
@@ -58,46 +57,42 @@ impl Default for Placement {
     }
 }
 
-/// A part of the address space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Extent {
-    /// First byte.
-    pub from: Size,
-    /// The byte after the last.
-    pub to: Size,
+keys! {
+    /// A part of the address space.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Extent {
+        /// the first byte
+        from: Size = required,
+        /// the byte after the last
+        to: Size = required,
+    }
 }
 
-/// The size of a cache. A miss is served by the slow tier and then cached, which takes no time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheSize {
-    /// Its capacity.
-    pub capacity: Size,
-    /// The unit of replacement.
-    pub block: Size,
+keys! {
+    /// The size of a cache. A miss is served by the slow tier and then cached, which takes no time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CacheSize {
+        /// its capacity
+        capacity: Size = required,
+        /// the unit of replacement
+        block: Size = required,
+    }
 }
 
-/// A tier: service times of its own, or the model of a drive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TierSpec {
-    /// The number of requests in service at once; a model has its own.
-    #[serde(default = "one")]
-    pub depth: u32,
-    /// Service time of a read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read: Option<ServiceTime>,
-    /// Service time of other requests; as a read if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write: Option<ServiceTime>,
-    /// The preset of a drive that serves this tier, instead of service times. Addresses beyond its end wrap around.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-}
-
-fn one() -> u32 {
-    1
+keys! {
+    /// A tier: service times of its own, or the model of a drive.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TierSpec {
+        /// requests in service at once; a model has its own number
+        depth: u32 = (1),
+        /// the service time of a read: "exponential 10ms" or "constant 50us"
+        read: Option<ServiceTime> = absent,
+        /// the service time of other requests; as a read if absent
+        write: Option<ServiceTime> = absent,
+        /// the drive that serves this tier, instead of service times: the name of a preset, or a device as in such a file;
+        /// addresses beyond its end wrap around
+        model: Option<ModelChoice> = absent,
+    }
 }
 
 impl TieredSpec {
@@ -180,9 +175,9 @@ impl TierSpec {
             _ => {}
         }
         if let Some(model) = &self.model {
-            let known = PRESETS.iter().any(|preset| preset.name == *model && !preset.is_tiered());
-            if !known {
-                return complain("model", "is no preset of a single drive", "`ioweir doc device` lists the presets");
+            let drive = model.spec(&format!("{key}.model"))?;
+            if matches!(*drive, DeviceSpec::Tiered(_)) {
+                return complain("model", "is a tiered array itself", "give a drive, or an [array] of drives");
             }
         }
         if !(1..=DEPTH_MAX).contains(&self.depth) {

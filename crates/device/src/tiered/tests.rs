@@ -2,6 +2,7 @@
 
 use ioweir_core::{Flags, Request};
 
+use super::super::DeviceSpec;
 use super::*;
 
 fn array(text: &str) -> Box<dyn Device> {

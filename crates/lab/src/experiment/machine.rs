@@ -3,9 +3,9 @@
 use ioweir_core::SECTOR_BYTES;
 
 use super::parse::DEPTH_MAX;
-use super::spec::{BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, ModelChoice, Pace};
+use super::spec::{BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, Pace};
 use ioweir_config::{Complaint, SchedulerChoice, unknown};
-use ioweir_device::DeviceSpec;
+use ioweir_device::{DeviceSpec, ModelChoice};
 
 /// Devices of a machine, and workers.
 const DEVICES_MAX: u64 = 256;
@@ -26,44 +26,18 @@ pub(crate) struct DeviceGroup<'a> {
 
 impl<'a> DeviceGroup<'a> {
     fn alone(model: &'a ModelChoice, depth: u32) -> Option<Self> {
-        Some(Self { name: "", model: model.spec()?, count: 1, stripe_bytes: u64::MAX, depth, scheduler: None })
+        Some(Self { name: "", model: model.inline()?, count: 1, stripe_bytes: u64::MAX, depth, scheduler: None })
     }
 
     fn new(group: &'a DeviceGroupSpec, depth: u32) -> Option<Self> {
         Some(Self {
             name: &group.name,
-            model: group.model.spec()?,
+            model: group.model.inline()?,
             count: group.count,
             stripe_bytes: group.stripe.0,
             depth: group.depth.unwrap_or(depth),
             scheduler: group.scheduler,
         })
-    }
-}
-
-impl ModelChoice {
-    /// Looks the device up, checks it and writes it out.
-    fn resolve(&mut self, key: &str) -> Result<(), Complaint> {
-        let device = match self {
-            Self::Inline(spec) => spec.clone(),
-            Self::Named(name) => {
-                DeviceSpec::load(name).map_err(|error| Complaint::expecting(key, error.problem, "").hint(error.hint))?
-            }
-        };
-        device.check().map_err(|error| {
-            // The device says which of its keys is meant.
-            let (part, problem) = error.problem.split_once(": ").unwrap_or(("", &error.problem));
-            Complaint::expecting(format!("{key}.{part}"), problem, "").hint(error.hint)
-        })?;
-        *self = Self::Inline(device.resolved());
-        Ok(())
-    }
-
-    fn spec(&self) -> Option<&DeviceSpec> {
-        match self {
-            Self::Inline(spec) => Some(spec),
-            Self::Named(_) => None,
-        }
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) use run::jobs;
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub(crate) use run::{limits, with_places};
 pub use spec::{
-    BackgroundSpec, ClassSpec, CoresSpec, DeviceChoice, DeviceGroupSpec, Experiment, GroupSpec, ModelChoice, Pace,
-    PhaseSpec, Spacing, key_tables,
+    BackgroundSpec, ClassSpec, CoresSpec, DeviceChoice, DeviceGroupSpec, Experiment, GroupSpec, Pace, PhaseSpec,
+    Spacing, key_tables,
 };
 pub use summary::{Figure, Summary};
 pub(crate) use sweep::assign;

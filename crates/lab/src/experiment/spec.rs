@@ -8,7 +8,7 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
-use ioweir_device::{DeviceSpec, Extent};
+use ioweir_device::{Extent, ModelChoice};
 
 keys! {
     /// An experiment: a device, classes of clients that send it requests, schedulers that share it out among them. The same
@@ -216,17 +216,6 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     ]
 }
 
-/// A device by name, or written out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-#[allow(clippy::large_enum_variant)] // A few in an experiment.
-pub enum ModelChoice {
-    /// A preset or a file.
-    Named(String),
-    /// The device itself.
-    Inline(DeviceSpec),
-}
-
 /// The device of an experiment, or its devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -238,29 +227,14 @@ pub enum DeviceChoice {
     Several(Vec<DeviceGroupSpec>),
 }
 
-impl<'de> Deserialize<'de> for ModelChoice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match DeviceChoice::read(deserializer, "the name of a device, or a table such as [device.model.tiered]")? {
-            DeviceChoice::One(model) => Ok(model),
-            DeviceChoice::Several(_) => Err(de::Error::custom("a model is one device")),
-        }
-    }
-}
-
 impl<'de> Deserialize<'de> for DeviceChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::read(deserializer, "the name of a device, a table such as [device.tiered], or tables [[device]]")
-    }
-}
-
-impl DeviceChoice {
-    fn read<'de, D: Deserializer<'de>>(deserializer: D, expected: &'static str) -> Result<Self, D::Error> {
-        struct Visitor(&'static str);
+        struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
             type Value = DeviceChoice;
 
             fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                out.write_str(self.0)
+                out.write_str("the name of a device, a table such as [device.tiered], or tables [[device]]")
             }
 
             fn visit_str<E: de::Error>(self, name: &str) -> Result<DeviceChoice, E> {
@@ -268,30 +242,14 @@ impl DeviceChoice {
             }
 
             fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<DeviceChoice, M::Error> {
-                DeviceSpec::deserialize(MapEnum(map)).map(|spec| DeviceChoice::One(ModelChoice::Inline(spec)))
+                ModelChoice::deserialize(de::value::MapAccessDeserializer::new(map)).map(DeviceChoice::One)
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<DeviceChoice, A::Error> {
                 Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(DeviceChoice::Several)
             }
         }
-        deserializer.deserialize_any(Visitor(expected))
-    }
-}
-
-/// A table of one key, read as an enum: the key is the variant.
-struct MapEnum<M>(M);
-
-impl<'de, M: de::MapAccess<'de>> Deserializer<'de> for MapEnum<M> {
-    type Error = M::Error;
-
-    fn deserialize_any<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, M::Error> {
-        visitor.visit_enum(de::value::MapAccessDeserializer::new(self.0))
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+        deserializer.deserialize_any(Visitor)
     }
 }
 

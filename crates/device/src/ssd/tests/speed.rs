@@ -92,6 +92,71 @@ fn random_writes_run_at_the_programs_rate_until_collection_begins() {
     assert_eq!(ssd.counts.copied_units, 0);
 }
 
+fn duration(text: &str) -> ioweir_config::Duration {
+    text.parse().expect("a duration")
+}
+
+#[test]
+fn a_serial_stage_bounds_the_commands_a_second_whatever_the_depth() {
+    let mut spec = preset("ssd-970pro");
+    spec.serial = Some(super::super::SsdSerial { read: duration("24us"), write: duration("8us") });
+    for depth in [32, 58] {
+        let mut ssd = build(&spec);
+        let (units, mut random) = (ssd.sectors() / 8, Random(1));
+        let (rate, latency) = closed(&mut ssd, depth, 20_000, || (Operation::Read, random.below(units), 1));
+        assert!(near(rate, 1.0 / 24e-6, 0.01), "{rate}");
+        assert!(near(latency, depth as f64 * 24_000.0, 0.01), "{latency}");
+    }
+}
+
+#[test]
+fn a_sleeping_drive_wakes_up_once_for_all_that_arrive_meanwhile() {
+    let mut spec = preset("ssd-970pro");
+    let alone = |spec: &SsdSpec, unit| serve(&mut build(spec), 0, Operation::Read, unit, 1).finish.0;
+    let (near, far) = (alone(&spec, 0), alone(&spec, 8));
+    spec.wake = Some(super::super::SsdWake { idle: duration("10ms"), takes: duration("900us") });
+    let mut ssd = build(&spec);
+    let first = serve(&mut ssd, 50_000_000, Operation::Read, 0, 1);
+    assert_eq!((first.finish.0, first.queue_nanos), (50_900_000 + near, 900_000));
+    let second = serve(&mut ssd, 50_300_000, Operation::Read, 8, 1);
+    assert!(
+        second.finish.0 - far - 50_900_000 < 2_000,
+        "it waits for the same waking, and for the interface: {second:?}"
+    );
+    let soon = first.finish.0.max(second.finish.0) + 9_999_999;
+    assert_eq!(serve(&mut ssd, soon, Operation::Read, 0, 1).finish.0, soon + near, "still awake");
+    let late = soon + near + 10_000_000;
+    assert_eq!(serve(&mut ssd, late, Operation::Read, 0, 1).finish.0, late + 900_000 + near, "asleep again");
+}
+
+#[test]
+fn a_datasheet_gives_a_drive_with_its_numbers() {
+    let text = "[flash_datasheet]\ncapacity = \"3840GB\"\nread_latency = \"75us\"\nwrite_latency = \"15us\"\nread_iops = \
+                \"1M/s\"\nwrite_iops = \"200k/s\"\nread_rate = \"6800MB/s\"\nwrite_rate = \"4000MB/s\"\n";
+    let sheet = match DeviceSpec::parse("mine.toml", text) {
+        Ok(DeviceSpec::FlashDatasheet(sheet)) => sheet,
+        other => panic!("{other:?}"),
+    };
+    let spec = sheet.expand().expect("a drive");
+    let run = |depth, operation, units: u32, random: bool| {
+        let mut ssd = build(&spec);
+        let (places, mut chosen, mut next) = (ssd.sectors() / 8 / u64::from(units), Random(5), 0);
+        closed(&mut ssd, depth, 30_000, || {
+            next += 1;
+            (operation, (if random { chosen.below(places) } else { next }) * u64::from(units), units)
+        })
+    };
+    assert!(near(run(1, Operation::Read, 1, true).1, 75_000.0, 0.01));
+    assert!(near(run(1, Operation::Write, 1, true).1, 15_000.0, 0.01));
+    assert!(near(run(512, Operation::Read, 1, true).0, 1e6, 0.02));
+    assert!(near(run(64, Operation::Write, 1, true).0, 2e5, 0.02));
+    assert!(near(run(32, Operation::Read, 64, false).0 * 262_144.0, 6.8e9, 0.03));
+    assert!(near(run(32, Operation::Write, 64, false).0 * 262_144.0, 4e9, 0.05));
+    let slow = text.replace("\"75us\"", "\"1us\"");
+    let refused = DeviceSpec::parse("mine.toml", &slow).expect_err("refused").to_string();
+    assert!(refused.starts_with("mine.toml:3:16: flash_datasheet.read_latency: 1us is less"), "{refused}");
+}
+
 #[test]
 fn planes_and_shots_program_together() {
     for (more, units) in [("", 4), ("planes_per_die = 2", 8), ("pages_per_program = 4", 16)] {

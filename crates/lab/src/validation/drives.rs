@@ -4,15 +4,16 @@
 //! the file of its drive, and its demerit is compared with the demerit that DiskSim reaches on the same file. Missing files
 //! are listed: they belong to their authors and are not part of this repository.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use ioweir_device::DeviceSpec;
+use ioweir_device::random::Random;
+use ioweir_device::validate::{Distribution, Load, Measured, Validation};
+use ioweir_trace::ReadOptions;
 use serde::Serialize;
 
-use super::DeviceSpec;
-use super::validate::{Distribution, Measured, read_measured, validate};
+use super::MeasuredTrace;
+use crate::run::RunError;
 use ioweir_config::SpecError;
 
 /// A preset passes if its demerit is at most this many times DiskSim's.
@@ -89,29 +90,17 @@ impl DriveReport {
 ///
 /// # Errors
 /// If a file exists and cannot be read, or does not fit the preset.
-pub fn validate_drives(folder: &Path) -> Result<DriveReport, SpecError> {
+pub fn validate_drives(folder: &Path) -> Result<DriveReport, RunError> {
+    let options = ReadOptions { format: ioweir_trace::format("disksim-measured"), ..ReadOptions::default() };
     let mut report = DriveReport::default();
     for drive in &DRIVES {
-        match read_drive(folder, drive)? {
-            Some(requests) => report.rows.push(compare(drive, &requests)?),
+        let names = [format!("{}.gz", drive.file), drive.file.to_owned()];
+        match names.iter().map(|name| folder.join(name)).find(|path| path.exists()) {
+            Some(path) => report.rows.push(compare(drive, &MeasuredTrace::read(&[path], &options)?.requests)?),
             None => report.absent.push(drive.file),
         }
     }
     Ok(report)
-}
-
-/// The measured requests of `drive`; `None` if its file is absent.
-fn read_drive(folder: &Path, drive: &Drive) -> Result<Option<Vec<Measured>>, SpecError> {
-    for name in [format!("{}.gz", drive.file), drive.file.to_owned()] {
-        let path = folder.join(&name);
-        let shown = path.display().to_string();
-        match std::fs::File::open(&path) {
-            Ok(file) => return read_measured(&shown, file).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failure(&shown, format!("cannot be read: {error}"), "")),
-        }
-    }
-    Ok(None)
 }
 
 fn failure(file: &str, problem: String, hint: &str) -> SpecError {
@@ -121,38 +110,42 @@ fn failure(file: &str, problem: String, hint: &str) -> SpecError {
 /// Compares one preset with the requests of its drive.
 ///
 /// # Errors
-/// If a request lies past the end of the preset's disk, or there is none.
+/// If a request lies past the end of the preset's disk.
 pub fn compare(drive: &Drive, requests: &[Measured]) -> Result<DriveRow, SpecError> {
-    if requests.is_empty() {
-        return Err(failure(drive.file, "holds no requests".into(), ""));
-    }
     let spec = DeviceSpec::load(drive.preset)?;
     let replay = |requests: &[Measured]| {
         let mut device = spec.build(0)?;
-        validate(&mut *device, requests).map_err(|number| {
-            let problem = format!("request {number} lies past the end of {}", drive.preset);
-            failure(drive.file, problem, "is it a trace of this drive?")
-        })
+        Validation::new(&mut *device, requests, Load::Closed)
+            .map_err(|error| failure(drive.file, format!("{}: {error}", drive.preset), "is it a trace of this drive?"))
     };
     let plain = replay(requests)?;
     let mut sum_nanos = 0.0;
-    let mut random = Pcg64Mcg::seed_from_u64(0);
+    let mut random = Random::new(0);
     for _ in 0..RESAMPLES {
         let mut others = requests.to_vec();
+        let mut later_nanos = 0;
         for request in &mut others {
-            request.think_nanos += random.next_u64() % RESAMPLE_NANOS;
+            request.arrival_nanos += later_nanos;
+            later_nanos += random.below(RESAMPLE_NANOS);
         }
-        sum_nanos += replay(&others)?.demerit_nanos;
+        sum_nanos += replay(&others)?.demerit_nanos();
     }
     let demerit_resampled_nanos = sum_nanos / RESAMPLES as f64;
-    let disksim_ratio = plain.demerit_nanos.max(demerit_resampled_nanos) / drive.disksim_demerit_nanos;
+    let demerit_nanos = plain.demerit_nanos();
+    let disksim_ratio = demerit_nanos.max(demerit_resampled_nanos) / drive.disksim_demerit_nanos;
+    let distribution = |times: &[u64]| {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        Distribution::of(&times)
+    };
+    let measured = distribution(&plain.measured_nanos);
     Ok(DriveRow {
         preset: drive.preset,
-        requests: plain.requests,
-        measured: plain.measured,
-        modelled: plain.modelled,
-        demerit_nanos: plain.demerit_nanos,
-        demerit_share: plain.demerit_ratio(),
+        requests: requests.len(),
+        measured,
+        modelled: distribution(&plain.modelled_nanos),
+        demerit_nanos,
+        demerit_share: demerit_nanos / measured.mean_nanos,
         demerit_resampled_nanos,
         disksim_demerit_nanos: drive.disksim_demerit_nanos,
         disksim_ratio,

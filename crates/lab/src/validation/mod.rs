@@ -1,7 +1,14 @@
-//! The validation of device presets as a document: how far each is from its drive.
+//! Validation: how far device models are from devices whose response times were measured.
 
-use ioweir_device::drives::{DEMERIT_GATE_RATIO, DriveReport, DriveRow};
+mod device;
+mod drives;
+mod measured;
+
 use ioweir_device::validate::Distribution;
+
+pub use device::{DeviceValidation, cdf_charts, class_table, range_of};
+pub use drives::{DEMERIT_GATE_RATIO, DRIVES, Drive, DriveReport, DriveRow, compare, validate_drives};
+pub use measured::MeasuredTrace;
 
 use crate::document::{Cell, Column, Document, DocumentError, Format, Table, records_of};
 
@@ -17,7 +24,7 @@ pub fn document(report: &DriveReport) -> Result<Document, DocumentError> {
         all => format!("{passing} of {all} presets pass: {DEMERIT_GATE_RATIO} times the demerit of DiskSim at most."),
     };
     document.records = records_of(&report.rows, &["preset", "requests"]);
-    document.push(drives(&report.rows));
+    document.push(drive_table(&report.rows));
     if !report.rows.is_empty() {
         document.text(
             "The demerit is the root mean square distance between the two distributions of response times; resampled is the mean \
@@ -31,7 +38,7 @@ pub fn document(report: &DriveReport) -> Result<Document, DocumentError> {
 }
 
 /// Two rows a drive: what was measured, and what the model says.
-fn drives(rows: &[DriveRow]) -> Table {
+fn drive_table(rows: &[DriveRow]) -> Table {
     let time = |name: &str| Column::digits(name, 3).unit("ms");
     let columns = [
         Column::text("preset"),

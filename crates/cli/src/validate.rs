@@ -1,0 +1,83 @@
+//! The verb `validate`: compares device models with measured response times.
+
+use std::path::{Path, PathBuf};
+
+use ioweir_config::shown;
+use ioweir_device::validate::Load;
+use ioweir_lab::document::{Document, quoted};
+use ioweir_lab::validation::{DeviceValidation, document, validate_drives};
+
+use crate::arguments::ValidateArguments;
+use crate::engine;
+use crate::failure::Failure;
+use crate::output::{self, Outputs};
+
+const FOLDER: &str = "a folder with measured traces: cheetah9LP.trace.gz and the like";
+const SOURCE: &str = "they are DiskSim's validation traces, which this project does not distribute; your own trace and device: \
+                      `ioweir validate --device FILE TRACE`";
+const MISSED: &str = "a device model is further from its device than its gate";
+
+/// Compares, and writes the result where the user asked.
+pub(crate) fn act(arguments: &ValidateArguments) -> Result<(), Failure> {
+    match (&arguments.device, &arguments.inputs[..]) {
+        (Some(device), _) => one_device(device, arguments),
+        (None, [folder]) => presets(folder, arguments),
+        (None, _) => Err(Failure::input("several traces and no --device", FOLDER, SOURCE)),
+    }
+}
+
+/// Compares the presets with the drives that they are named after.
+fn presets(folder: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
+    if !Path::new(folder).is_dir() {
+        return Err(Failure::input(format!("{}: no such folder", shown(folder)), FOLDER, SOURCE));
+    }
+    let outputs = Outputs::new(&arguments.output, &[], &[])?;
+    let report = validate_drives(Path::new(folder))?;
+    outputs.write(&document(&report)?)?;
+    if report.rows.is_empty() {
+        let problem = format!("{}: nothing was compared\n  expected: {FOLDER}\n\nhint: {SOURCE}", shown(folder));
+        return Err(Failure::Running(problem));
+    }
+    if report.passes() { Ok(()) } else { Err(Failure::Expectation(MISSED.into())) }
+}
+
+/// Compares one device with one trace.
+fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
+    engine::check_device(device)?;
+    let [group] = &engine::groups(&arguments.inputs)?[..] else {
+        return Err(Failure::input("the files form several traces", "the files of one trace", ""));
+    };
+    let files: Vec<PathBuf> = group.files.clone();
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).chain([Path::new(device)]).collect();
+    let requests: Vec<&str> = arguments.requests.iter().map(String::as_str).collect();
+    let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
+    let form = arguments.requests.as_deref().map(|name| output::form(name).map(|form| (name, form))).transpose()?;
+    let load = arguments.load.as_deref().map(|load| if load == "closed" { Load::Closed } else { Load::Arrivals });
+    let options = engine::read_options(&arguments.reading)?;
+    let origin = engine::origin(&command(device, arguments));
+    let result = DeviceValidation::run(device, &files, &options, load, arguments.reference, &origin)?;
+    if let Some((name, form)) = form {
+        let mut document = Document::new("ioweir validate", "Requests", &())?;
+        document.records = result.requests();
+        output::put_file(name, &form.render(&document)?)?;
+    }
+    outputs.write(&result.document()?)?;
+    if result.passes() == Some(false) { Err(Failure::Expectation(MISSED.into())) } else { Ok(()) }
+}
+
+/// The command that compares again.
+fn command(device: &str, arguments: &ValidateArguments) -> String {
+    let mut command = format!("ioweir validate --device {}", quoted(device));
+    for (flag, value) in [("load", arguments.load.clone()), ("format", engine::format_name(&arguments.reading))] {
+        if let Some(value) = value {
+            command += &format!(" --{flag} {}", quoted(&value));
+        }
+    }
+    if let Some(reference) = arguments.reference {
+        command += &format!(" --reference {reference}");
+    }
+    for input in &arguments.inputs {
+        command += &format!(" {}", quoted(input));
+    }
+    command
+}

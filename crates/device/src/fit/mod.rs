@@ -1,0 +1,177 @@
+//! Fits a device model to measured response times.
+//!
+//! A candidate is a device file with other values of some parameters ([`table`]). Its cost on measured requests is half their
+//! demerit and half the root mean square of the demerits by class, so that errors of different classes do not cancel. A
+//! seeded search ([`evolve()`]) looks for the cheapest. Nothing here has threads: whoever calls says how candidates are
+//! weighed.
+
+mod evolve;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use ioweir_config::{ByteRate, Complaint, Duration, Size, from_table, to_table};
+use ioweir_core::Nanos;
+use toml::Table;
+
+use super::DeviceSpec;
+use super::parameter::{self, Amount};
+use super::random::natural_logarithm;
+use super::validate::{Classes, Load, Measured, Validation, mean, sorted_demerit};
+
+pub use evolve::{Effort, Point, evolve};
+use table::{Row, Unit, Values};
+
+/// The fewest requests of a class that counts: fewer say little about a distribution.
+const CLASS_REQUESTS_MIN: usize = 25;
+/// How much a cost may rise for a value to lie in the interval of a parameter.
+const PROFILE_RISE: f64 = 0.05;
+/// Halvings of a step towards the end of an interval.
+const PROFILE_STEPS: u32 = 6;
+
+/// Parameters of a device to be fitted, and the requests to fit them to.
+#[derive(Clone, Debug)]
+pub struct Fit<'a> {
+    start: Table,
+    rows: Vec<Row>,
+    requests: &'a [Measured],
+    load: Load,
+    seed: u64,
+}
+
+impl<'a> Fit<'a> {
+    /// A fit of `rows` that begins from `start`: every other parameter stays as it is there.
+    ///
+    /// # Errors
+    /// If the device cannot be written as TOML, which is a defect.
+    pub fn new(start: &DeviceSpec, rows: &[Row], requests: &'a [Measured], load: Load) -> Result<Self, Complaint> {
+        let start = to_table(start).map_err(Complaint::of_all)?;
+        Ok(Self { start, rows: rows.to_vec(), requests, load, seed: 0 })
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The device with these values; `None` if they do not fit together.
+    #[must_use]
+    pub fn device(&self, genes: &[f64]) -> Option<DeviceSpec> {
+        let mut table = self.start.clone();
+        for (row, gene) in self.rows.iter().zip(genes) {
+            parameter::set(&mut table, row.key, &row.amount(*gene));
+        }
+        from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
+    }
+
+    /// The cost of these values in nanoseconds; infinite if they do not fit together.
+    #[must_use]
+    pub fn cost(&self, genes: &[f64]) -> f64 {
+        self.device(genes).map_or(f64::INFINITY, |spec| cost(&spec, self.requests, self.load, self.seed))
+    }
+
+    /// The interval of each parameter by its *profile*: how far it can move in either direction, all others as they are,
+    /// before the cost rises by a twentieth. Words and switches have none. `costs` is as in [`evolve()`].
+    pub fn intervals(&self, best: &Point, costs: &dyn Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Option<(f64, f64)>> {
+        let limit = best.cost * (1.0 + PROFILE_RISE);
+        let genes = &best.genes;
+        let ends = |direction: f64| {
+            // All parameters at once, each by itself: halve the step until the farthest cheap value is enclosed.
+            let mut near: Vec<f64> = genes.clone();
+            let mut far: Vec<f64> = genes.iter().map(|_| if direction < 0.0 { 0.0 } else { 1.0 }).collect();
+            for step in 0..=PROFILE_STEPS {
+                let tried: Vec<f64> = match step {
+                    0 => far.clone(),
+                    _ => near.iter().zip(&far).map(|(near, far)| f64::midpoint(*near, *far)).collect(),
+                };
+                let moved = |at: usize| {
+                    let with =
+                        |(other, gene): (usize, &f64)| if other == at { tried.get(at) } else { Some(gene) }.copied();
+                    genes.iter().enumerate().filter_map(with).collect::<Vec<f64>>()
+                };
+                let weighed = costs(&(0..genes.len()).map(moved).collect::<Vec<_>>());
+                for (at, (cost, tried)) in weighed.into_iter().zip(tried).enumerate() {
+                    let end = if cost <= limit { near.get_mut(at) } else { far.get_mut(at) };
+                    if let Some(end) = end {
+                        *end = tried;
+                    }
+                }
+            }
+            near
+        };
+        let spans = ends(-1.0).into_iter().zip(ends(1.0)).zip(&self.rows);
+        let amount =
+            |((low, high), row): ((f64, f64), &Row)| Some((row.amount(low).number()?, row.amount(high).number()?));
+        spans.map(amount).collect()
+    }
+}
+
+/// The cost of a device on measured requests: half the demerit, half the root mean square of the demerits by class, in
+/// nanoseconds.
+#[must_use]
+pub fn cost(spec: &DeviceSpec, requests: &[Measured], load: Load, seed: u64) -> f64 {
+    let Ok(mut device) = spec.build(seed) else { return f64::INFINITY };
+    let Ok(result) = Validation::new(&mut *device, requests, load) else { return f64::INFINITY };
+    let by_class = result.by_class();
+    let demerits: Vec<f64> = by_class
+        .iter()
+        .skip(1)
+        .filter(|(_, [measured, _])| measured.len() >= CLASS_REQUESTS_MIN)
+        .map(|(_, [measured, modelled])| sorted_demerit(measured, modelled))
+        .collect();
+    let squares: f64 = demerits.iter().map(|demerit| demerit * demerit).sum();
+    f64::midpoint(result.demerit_nanos(), (squares / demerits.len().max(1) as f64).sqrt())
+}
+
+impl Row {
+    /// The value for a gene from 0 to 1.
+    #[must_use]
+    pub fn amount(&self, gene: f64) -> Amount {
+        let gene = gene.clamp(0.0, 1.0);
+        match self.values {
+            Values::Between(low, high, unit) => unit.amount(low + (high - low) * gene),
+            Values::Ratios(low, high, unit) => unit.amount(ratio(low, high, gene)),
+            Values::Words(words) => Amount::Word(choice(words, gene).copied().unwrap_or_default().into()),
+            Values::Switch => Amount::Switch(gene >= 0.5),
+        }
+    }
+}
+
+/// The number at a part of the way from `low` to `high` by octaves, linear within each: the same on every machine.
+fn ratio(low: f64, high: f64, part: f64) -> f64 {
+    let octaves = natural_logarithm(high / low) / std::f64::consts::LN_2 * part;
+    #[expect(clippy::cast_possible_truncation, reason = "a few dozen")]
+    let whole = octaves.floor() as i32;
+    low * 2_f64.powi(whole) * (1.0 + octaves - octaves.floor())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1 times a length")]
+fn choice<T>(items: &[T], gene: f64) -> Option<&T> {
+    items.get((gene * items.len() as f64) as usize).or(items.last())
+}
+
+impl Unit {
+    fn amount(self, number: f64) -> Amount {
+        let like = match self {
+            Self::Count => Amount::Count(0),
+            Self::Nanos => Amount::Time(Duration::new(Nanos(0))),
+            Self::Bytes => Amount::Size(Size(0)),
+            Self::BytesPerSecond => Amount::Rate(ByteRate(0)),
+        };
+        // Nothing is known to a part of a sector, a nanosecond or a kilobyte a second.
+        let step = match self {
+            Self::Count => 1.0,
+            Self::Nanos => 100.0,
+            Self::Bytes => 512.0,
+            Self::BytesPerSecond => 1_000.0,
+        };
+        like.with_number((number / step).round() * step)
+    }
+}
+
+/// The mean response time that was measured, which costs are compared with.
+#[must_use]
+pub fn measured_mean_nanos(requests: &[Measured]) -> f64 {
+    mean(&requests.iter().map(|request| request.response_nanos).collect::<Vec<_>>())
+}

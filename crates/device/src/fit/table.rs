@@ -1,0 +1,112 @@
+//! The parameters that a fit may change, one row for each key of a device file.
+
+/// A parameter with the values that are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The key in a device file.
+    pub key: &'static str,
+    /// The values.
+    pub values: Values,
+}
+
+/// The values of a parameter. Amounts are in nanoseconds, bytes, bytes a second, or whole numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// From one amount to another, all equally likely.
+    Between(f64, f64, Unit),
+    /// From one amount to another, equal ratios equally likely.
+    Ratios(f64, f64, Unit),
+    /// One of several words.
+    Words(&'static [&'static str]),
+    /// On or off.
+    Switch,
+}
+
+/// How the amounts of a row are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A whole number.
+    Count,
+    /// A time.
+    Nanos,
+    /// A size.
+    Bytes,
+    /// A rate.
+    BytesPerSecond,
+}
+
+const US: f64 = 1e3;
+const MS: f64 = 1e6;
+const KIB: f64 = 1024.0;
+const MB: f64 = 1e6;
+
+const fn row(key: &'static str, values: Values) -> Row {
+    Row { key, values }
+}
+
+const fn time(key: &'static str, low: f64, high: f64) -> Row {
+    row(key, Values::Between(low, high, Unit::Nanos))
+}
+
+const fn word(key: &'static str, words: &'static [&'static str]) -> Row {
+    row(key, Values::Words(words))
+}
+
+const fn switch(key: &'static str) -> Row {
+    row(key, Values::Switch)
+}
+
+/// The parameters of a disk that response times say something about, for a disk with `[hdd.zoning]`, `[hdd.seek.datasheet]` and
+/// `[hdd.cache]`.
+pub const DISK: &[Row] = &[
+    time("hdd.seek.datasheet.single", 0.1 * MS, 5.0 * MS),
+    time("hdd.seek.datasheet.average", 2.0 * MS, 16.0 * MS),
+    time("hdd.seek.datasheet.full", 5.0 * MS, 30.0 * MS),
+    time("hdd.head_switch", 0.05 * MS, 3.0 * MS),
+    time("hdd.write_settle", -1.5 * MS, 2.0 * MS),
+    time("hdd.reposition", 0.0, 3.0 * MS),
+    row("hdd.zoning.outer_sectors_per_track", Values::Ratios(30.0, 3000.0, Unit::Count)),
+    row("hdd.zoning.inner_sectors_per_track", Values::Ratios(20.0, 2000.0, Unit::Count)),
+    row("hdd.surfaces", Values::Between(1.0, 16.0, Unit::Count)),
+    row("hdd.interface_rate", Values::Ratios(1.0 * MB, 600.0 * MB, Unit::BytesPerSecond)),
+    row("hdd.interface_write_rate", Values::Ratios(1.0 * MB, 600.0 * MB, Unit::BytesPerSecond)),
+    time("hdd.overhead.read_after_read", 0.0, 4.0 * MS),
+    time("hdd.overhead.read_after_write", 0.0, 4.0 * MS),
+    time("hdd.overhead.write_after_read", 0.0, 4.0 * MS),
+    time("hdd.overhead.write_after_write", 0.0, 4.0 * MS),
+    time("hdd.cache.hit_overhead.read_after_read", 0.0, 4.0 * MS),
+    time("hdd.cache.hit_overhead.read_after_write", 0.0, 4.0 * MS),
+    time("hdd.cache.hit_overhead.write_after_read", 0.0, 4.0 * MS),
+    time("hdd.cache.hit_overhead.write_after_write", 0.0, 4.0 * MS),
+    row("hdd.cache.segments", Values::Ratios(1.0, 64.0, Unit::Count)),
+    row("hdd.cache.segment_size", Values::Ratios(16.0 * KIB, 2048.0 * KIB, Unit::Bytes)),
+    word("hdd.cache.read_ahead", &["none", "track", "next_track", "segment"]),
+    row("hdd.cache.read_ahead_begins_after", Values::Between(0.0, 3.0, Unit::Count)),
+    switch("hdd.cache.read_ahead_after_hit"),
+    switch("hdd.cache.keep_requested"),
+    switch("hdd.cache.read_before"),
+    switch("hdd.cache.read_written"),
+    word("hdd.cache.write", &["none", "contiguous", "all"]),
+    switch("hdd.cache.zero_latency_reads"),
+    switch("hdd.cache.zero_latency_writes"),
+    switch("hdd.cache.store_and_forward"),
+];
+
+/// The parameters of a solid-state drive that response times say something about.
+pub const FLASH: &[Row] = &[
+    row("ssd.channels", Values::Ratios(1.0, 32.0, Unit::Count)),
+    row("ssd.dies_per_channel", Values::Ratios(1.0, 16.0, Unit::Count)),
+    time("ssd.read", 5.0 * US, 300.0 * US),
+    time("ssd.program", 50.0 * US, 3.0 * MS),
+    row("ssd.channel_rate", Values::Ratios(50.0 * MB, 4000.0 * MB, Unit::BytesPerSecond)),
+    row("ssd.interface_rate", Values::Ratios(50.0 * MB, 16_000.0 * MB, Unit::BytesPerSecond)),
+    row("ssd.write_buffer", Values::Ratios(1024.0 * KIB, 65_536.0 * KIB, Unit::Bytes)),
+    time("ssd.overhead.read", 0.0, 300.0 * US),
+    time("ssd.overhead.write", 0.0, 300.0 * US),
+    time("ssd.overhead.write_per_unit", 0.0, 30.0 * US),
+    time("ssd.overhead.command", 0.0, 300.0 * US),
+    time("ssd.serial.read", 0.0, 100.0 * US),
+    time("ssd.serial.write", 0.0, 100.0 * US),
+    row("ssd.wake.idle", Values::Ratios(1.0 * MS, 4_000.0 * MS, Unit::Nanos)),
+    time("ssd.wake.takes", 0.0, 3.0 * MS),
+];
