@@ -81,13 +81,15 @@ impl Verdict {
     }
 
     /// The end of a sentence about how many have it.
-    pub(super) const fn counted(self) -> &'static str {
-        match self {
-            Self::LeaveIt => "leave it",
-            Self::Better => "are better",
-            Self::NotShown => "show no difference that matters",
-            Self::Worse => "are worse under a load",
-            Self::OverBound => "are over the bound",
+    pub(super) const fn counted(self, is_one: bool) -> &'static str {
+        match (self, is_one) {
+            (Self::NotShown, true) => "shows no difference that matters",
+            (Self::NotShown, false) => "show no difference that matters",
+            (Self::Worse, true) => "is worse under a load",
+            (Self::Worse, false) => "are worse under a load",
+            (Self::OverBound, true) => "is over the bound",
+            (Self::OverBound, false) => "are over the bound",
+            (Self::LeaveIt | Self::Better, _) => self.words(),
         }
     }
 }

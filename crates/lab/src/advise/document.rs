@@ -84,12 +84,12 @@ fn headline(report: &Report<'_>, rows: &[Row]) -> String {
     let mut parts = Vec::new();
     for verdict in [Verdict::NotShown, Verdict::Worse, Verdict::OverBound] {
         if differs(verdict) > 0 {
-            parts.push(format!("{} {}", differs(verdict), verdict.counted()));
+            parts.push(format!("{} {}", differs(verdict), verdict.counted(differs(verdict) == 1)));
         }
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     format!(
-        "Leave it ({leave}): by {} none of {others} other settings is shown to be better on requests that the search did not see; {}.",
+        "Leave it ({leave}): nothing else is shown to be better by {} on requests that the search did not see. Of {others} judged, {}.",
         goal.noun(),
         and_list(&parts)
     )
@@ -192,7 +192,7 @@ fn judged(report: &Report<'_>, rows: &[Row]) -> Table {
         seconds(&recorded),
         percent("change".into()),
         seconds(&closed),
-        percent("change ".into()),
+        percent("change".into()),
         percent("both".into()),
         Column::count("best in"),
         Column::text("verdict").format(Format::Fitted),

@@ -61,7 +61,7 @@ pub(super) struct FrontPoint {
     pub(super) candidate: Candidate,
     pub(super) throughput: f64,
     pub(super) read_p99_seconds: f64,
-    /// Whether no other has more throughput at no longer a p99.
+    /// Whether no other has more throughput at no longer a p99, and none that changes less has the same.
     pub(super) is_front: bool,
 }
 
@@ -236,17 +236,22 @@ fn front(
     let numbers = |own: &Measures| Some((own[CLOSED].throughput, own[CLOSED].value(Goal::ReadP99)?));
     let points: Vec<(&Candidate, (f64, f64))> =
         candidates.into_iter().zip(&measures).filter_map(|(candidate, own)| Some((candidate, numbers(own)?))).collect();
-    let point = |(candidate, (throughput, p99)): &(&Candidate, (f64, f64))| {
-        let beats =
-            |other: &(f64, f64)| other.0 >= *throughput && other.1 <= *p99 && (other.0 > *throughput || other.1 < *p99);
+    let point = |(at, (candidate, own)): (usize, &(&Candidate, (f64, f64)))| {
+        let beats = |other: &(f64, f64)| other.0 >= own.0 && other.1 <= own.1 && other != own;
+        // Of equals the one that changes less is shown, and leaving it comes first.
+        let is_before = |(place, (other, _)): (usize, &(&Candidate, (f64, f64)))| {
+            (other.changes(), place) < (candidate.changes(), at)
+        };
+        let hides =
+            |other: (usize, &(&Candidate, (f64, f64)))| beats(&other.1.1) || (other.1.1 == *own && is_before(other));
         FrontPoint {
             candidate: (*candidate).clone(),
-            throughput: *throughput,
-            read_p99_seconds: *p99,
-            is_front: !points.iter().any(|(_, other)| beats(other)),
+            throughput: own.0,
+            read_p99_seconds: own.1,
+            is_front: !points.iter().enumerate().any(hides),
         }
     };
-    let mut front: Vec<FrontPoint> = points.iter().map(point).collect();
+    let mut front: Vec<FrontPoint> = points.iter().enumerate().map(point).collect();
     front.sort_by(|one, other| {
         let lower = one.read_p99_seconds.total_cmp(&other.read_p99_seconds);
         lower

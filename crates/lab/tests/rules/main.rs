@@ -22,4 +22,5 @@ mod plan_series;
 mod reproduce;
 mod series;
 mod specs;
+mod tiers;
 mod validation;
