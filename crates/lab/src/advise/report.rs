@@ -76,7 +76,7 @@ impl AdviseSpec {
 
     fn queue(&self, device: &DeviceSpec) -> Result<QueueLimits, RunError> {
         let bytes = self.request_bytes_max.0;
-        let sectors = u32::try_from(bytes / SECTOR_BYTES).ok().filter(|&sectors| sectors >= 8 && sectors <= 1 << 21);
+        let sectors = u32::try_from(bytes / SECTOR_BYTES).ok().filter(|sectors| (8..=1 << 21).contains(sectors));
         let Some(request_sectors_max) = sectors.filter(|_| bytes.is_multiple_of(SECTOR_BYTES)) else {
             let text = self.request_bytes_max;
             return Err(RunError::Value(format!("largest request {text}\n  expected: whole sectors, 4KiB to 1GiB")));

@@ -126,7 +126,7 @@ impl Search<'_> {
         let all: usize = spaces.iter().map(Vec::len).sum();
         for (candidate, space) in self.plain.iter().zip(&spaces) {
             let mut random = Random::stream(self.seed, number(&candidate.family()));
-            let share = if all == 0 { 0 } else { points * space.len() / all };
+            let share = (points * space.len()).checked_div(all).unwrap_or(0);
             for point in hypercube(space, share, &mut random) {
                 let set = |candidate, (dimension, value): (&Dimension, u64)| dimension.with(&candidate, value);
                 add(space.iter().zip(point).fold(candidate.clone(), set));
