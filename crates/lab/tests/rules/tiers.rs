@@ -29,7 +29,7 @@ fn compared(device: &str) -> (Value, String) {
 fn cached(blocks: &str) -> String {
     format!(
         "[tiered]\ncapacity = \"500GB\"\nplacement = {{ lru = {{ capacity = \"{blocks}\", block = \"64KiB\" }} }}\n\
-         fast = {{ read = \"100us\" }}\nslow = {{ read = \"8ms\" }}\n"
+         fast = {{ read = \"constant 100us\" }}\nslow = {{ read = \"constant 8ms\" }}\n"
     )
 }
 
@@ -39,9 +39,9 @@ fn hits_of_a_cache_are_in_every_comparison_on_it() {
     let (one, many) = (share(&cached("64KiB")).expect("tiered"), share(&cached("64GiB")).expect("tiered"));
     assert!((0.0..=1.0).contains(&one) && one < many && many <= 1.0, "{one} {many}");
     assert!(compared(&cached("64GiB")).1.contains("fast tier"), "a column");
-    let never = "[tiered]\ncapacity = \"500GB\"\nfast = { read = \"100us\" }\nslow = { read = \"8ms\" }\n";
+    let never = "[tiered]\ncapacity = \"500GB\"\nfast = { read = \"constant 100us\" }\nslow = { read = \"constant 8ms\" }\n";
     assert_eq!(share(never), Some(0.0), "a tier that served nothing");
-    assert_eq!(share("[null]\n").or(share(include_str!("../../../device/src/presets/hdd.toml"))), None);
+    assert_eq!(share("[null]\ncapacity = \"1TB\"\n").or(share(include_str!("../../../device/src/presets/hdd.toml"))), None);
 }
 
 #[test]
