@@ -8,7 +8,7 @@ use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow, find};
-use ioweir_device::{PRESETS, Preset};
+use ioweir_device::{DeviceSpec, PRESETS, Preset};
 use ioweir_lab::advise::KNOBS;
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
@@ -72,8 +72,17 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
         name: "device",
         summary: "device presets, and how well they are validated",
         entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
+        about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from; \
+`ioweir doc device-file` lists the keys of such files.",
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
+    },
+    Topic {
+        name: "device-file",
+        summary: "keys of a device file, which --device takes",
+        entries: || DEVICE_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A device file is TOML and holds one device: [disk_datasheet] or [flash_datasheet] with the numbers of a \
+datasheet, an [array] of equal drives, [tiered], or a model with all its parameters, [hdd] or [ssd].",
+        entry: Some(|name| key_text(&DEVICE_KEYS, name)),
     },
     Topic {
         name: "platform",
@@ -381,6 +390,7 @@ fn forecaster(row: &ForecasterRow) -> String {
 /// Keys of a file with their paths in it.
 type Keys = LazyLock<Vec<(String, Key)>>;
 
+static DEVICE_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_device::key_tables()));
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
@@ -404,12 +414,19 @@ fn key_text(keys: &Keys, wanted: &str) -> Option<String> {
     Some(format!("{path}: {}\n\nDefault: {default}\n{old}", wrap(key.help, path.len() + 2)))
 }
 
+/// What a preset does beyond reading and writing where it is told.
+pub(crate) fn switched_on(preset: &Preset) -> String {
+    let words = DeviceSpec::load(preset.name).map(|spec| spec.switched_on()).unwrap_or_default();
+    if words.is_empty() { "nothing".into() } else { words.join(", ") }
+}
+
 fn device(preset: &Preset) -> String {
     let mut out = format!(
-        "{}: {}\n\nStatus: {}\n\nWhere the numbers come from:\n",
+        "{}: {}\n\nStatus: {}\nSwitched on: {}\n\nWhere the numbers come from:\n",
         preset.name,
         preset.title,
-        preset.status.name()
+        preset.status.name(),
+        switched_on(preset)
     );
     for source in preset.sources {
         // Writing to a string does not fail.

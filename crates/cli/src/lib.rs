@@ -6,6 +6,7 @@
 
 mod advise;
 mod arguments;
+mod calibrate;
 mod compare;
 mod doc;
 mod engine;
@@ -70,9 +71,12 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Sweep(arguments) => sweep::act(&arguments),
         Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
+        Verb::Record(arguments) => server::record(&arguments),
+        Verb::Replay(arguments) => server::replay(&arguments),
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
+        Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),
         Verb::Top(arguments) => server::top(&arguments),

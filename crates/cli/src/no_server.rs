@@ -2,7 +2,7 @@
 
 use ioweir_config::Key;
 
-use crate::arguments::{CtlArguments, ServeArguments, TopArguments};
+use crate::arguments::{CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments};
 use crate::failure::Failure;
 
 fn refused<T>() -> Result<T, Failure> {
@@ -14,6 +14,14 @@ fn refused<T>() -> Result<T, Failure> {
 }
 
 pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn record(_: &RecordArguments) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn replay(_: &ReplayArguments) -> Result<(), Failure> {
     refused()
 }
 

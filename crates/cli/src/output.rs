@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ioweir_config::shown;
 use ioweir_lab::document::{Document, FORMS, Form, json_list};
 use ioweir_lab::run::Requests;
-use ioweir_trace::{Target, request_file};
+use ioweir_trace::{Target, TraceSink, request_file};
 
 use crate::arguments::OutputArguments;
 use crate::failure::Failure;
@@ -88,14 +88,26 @@ pub(crate) fn recorded<T>(
     name: Option<&str>,
     run: impl FnOnce(Option<&mut Requests>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    request_sink(name, |file| {
+        let mut requests = file.map(Requests::new);
+        let done = run(requests.as_mut())?;
+        requests.map_or(Ok(()), Requests::finish).map_err(|error| Failure::Running(error.to_string()))?;
+        Ok(done)
+    })
+}
+
+/// Runs something with the file that requests are written to, where one is named. It is there whole or not at all.
+pub(crate) fn request_sink<T>(
+    name: Option<&str>,
+    run: impl FnOnce(Option<Box<dyn TraceSink>>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let Some(name) = name else { return run(None) };
     let mut done = None;
     write_file(name, |file| {
         let failed = |error: io::Error| Failure::unwritable(name, &error);
         let stream = io::BufWriter::new(file.try_clone().map_err(failed)?);
-        let mut requests = Requests::new(request_file(Target::new(name, Box::new(stream)))?);
-        done = Some(run(Some(&mut requests))?);
-        requests.finish().map_err(|error| Failure::Running(error.to_string()))
+        done = Some(run(Some(request_file(Target::new(name, Box::new(stream)))?))?);
+        Ok(())
     })?;
     done.ok_or_else(|| Failure::Running(format!("{}: was not written", shown(name))))
 }

@@ -108,7 +108,7 @@ fn ends<'a>(files: &'a [String], named: Option<&str>, reading: &ReadingArguments
 }
 
 /// Writes a trace, and says on standard error how much it was and what of it the format does not hold.
-fn write(source: &mut dyn TraceSource, target: &str, format: &Format) -> Result<(), Failure> {
+pub(crate) fn write(source: &mut dyn TraceSource, target: &str, format: &Format) -> Result<(), Failure> {
     let mut converted = None;
     output::write_file(target, |file| {
         let stream: Box<dyn Write + Send> = match file.try_clone() {
@@ -181,7 +181,10 @@ fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     for group in &groups {
         let format = trace::recognise(&group.files, &options)?.name;
         let mut source = trace::open(&group.files, &options)?;
-        infos.push(NamedInfo { trace: group.name.clone(), format, info: trace::info(source.as_mut())? });
+        let info = trace::info(source.as_mut())?;
+        // Whoever wrote the file may have put anything there.
+        let about = source.description().and_then(|about| serde_json::from_str(about).ok());
+        infos.push(NamedInfo { trace: group.name.clone(), format, about, info });
     }
     outputs.write(&trace_info::document(&infos)?)
 }

@@ -30,7 +30,7 @@ pub mod validate;
 use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
 
 use ioweir_config::Ratio;
-use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError};
 use serde::{Deserialize, Serialize};
 
 pub use array::{ArrayLayout, ArraySpec};
@@ -148,6 +148,11 @@ trait Model: Clone {
         32
     }
 
+    /// What the drive does beyond reading and writing where it is told: buffers, read-ahead, a queue of its own.
+    fn switched_on(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes the device; `seed` sets its random state at time zero.
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint>;
 }
@@ -213,6 +218,15 @@ macro_rules! models {
             pub fn queue_depth(&self) -> u32 {
                 match self {
                     $(Self::$name(spec) => Model::queue_depth(spec),)*
+                }
+            }
+
+            /// What the drive does beyond reading and writing where it is told, in words: read-ahead, a write cache, an order
+            /// of its own.
+            #[must_use]
+            pub fn switched_on(&self) -> Vec<String> {
+                match self {
+                    $(Self::$name(spec) => Model::switched_on(spec),)*
                 }
             }
 
@@ -288,6 +302,23 @@ impl DeviceSpec {
     pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, SpecError> {
         self.build_model(seed).map_err(|complaint| complaint.in_file("device", None))
     }
+}
+
+/// The keys of device files, by table.
+#[must_use]
+pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    vec![
+        ("[disk_datasheet]", DiskDatasheet::keys()),
+        ("[flash_datasheet]", FlashDatasheet::keys()),
+        ("[array]", ArraySpec::keys()),
+        ("[tiered]", TieredSpec::keys()),
+        ("[tiered.fast]", TierSpec::keys()),
+        ("[tiered.slow]", TierSpec::keys()),
+        ("[ssd]", SsdSpec::keys()),
+        ("[ssd.serial]", SsdSerial::keys()),
+        ("[ssd.overhead]", SsdOverhead::keys()),
+        ("[ssd.wake]", SsdWake::keys()),
+    ]
 }
 
 /// The names in the table, for hints.

@@ -90,7 +90,7 @@ impl Amount {
         match self {
             Self::Count(_) => Self::Count(whole(number)),
             Self::Share(_) => Self::Share(Ratio::new(number.clamp(0.0, 1.0)).unwrap_or(Ratio::ZERO)),
-            Self::Time(_) | Self::Difference(_) if number < 0.0 => Self::Difference(difference(number)),
+            Self::Time(_) | Self::Difference(_) if number <= -0.5 => Self::Difference(difference(number)),
             Self::Time(_) | Self::Difference(_) => Self::Time(time(number)),
             Self::Size(_) => Self::Size(Size(whole(number))),
             Self::Rate(_) => Self::Rate(ByteRate(whole(number))),

@@ -175,6 +175,52 @@ pub const PRESETS: &[Preset] = &[
         parameters: include_str!("presets/ssd-zn540.toml"),
     },
     Preset {
+        name: "hdd-20tb",
+        title: "7200 rpm nearline disk of 20 TB, ten platters",
+        status: Status::Datasheet,
+        sources: &[
+            "size, speed, 285 MB/s at the outer edge, buffer of 256 MB: datasheet of the Exos X20",
+            "seeks, which that leaves out: specification of the Ultrastar DC HC310, a disk of the same speed and size of platter; \
+             14 ms from edge to edge assumed",
+            "130 MB/s at the inner edge, 20 surfaces: assumed; conventional recording, as the drive has",
+            "kept to compare with: random reads of 4 KiB at depth 16, 168 a second on the datasheet, 188 here",
+        ],
+        parameters: include_str!("presets/hdd-20tb.toml"),
+    },
+    Preset {
+        name: "hdd-2x7tb",
+        title: "7200 rpm nearline disk of 14 TB with two actuators, half of the addresses each",
+        status: Status::Datasheet,
+        sources: &[
+            "size, speed, 524 MB/s at the outer edge over both actuators, buffer: published numbers of the Exos 2X14",
+            "seeks: as for hdd-20tb; 120 MB/s at the inner edge and the surfaces: assumed",
+            "the halves share a spindle; here they turn independently, and each serves its commands in the order of arrival",
+            "kept to compare with: 304 random reads a second; 167 here at depth 16, because the halves do not choose among commands",
+        ],
+        parameters: include_str!("presets/hdd-2x7tb.toml"),
+    },
+    Preset {
+        name: "ssd-qlc",
+        title: "QLC data-centre drive of 61 TB that maps 16 KiB at once",
+        status: Status::Datasheet,
+        sources: &[
+            "size, map, rates and commands a second: published numbers of the Solidigm D5-P5336",
+            "110 us for a read and 40 us for a write alone: assumed; 7 % of spare flash: assumed",
+            "writes of less than 16 KiB read the rest first; the rated writes are of 16 KiB",
+        ],
+        parameters: include_str!("presets/ssd-qlc.toml"),
+    },
+    Preset {
+        name: "ssd-990pro",
+        title: "Samsung 990 PRO, 2 TB, TLC, PCIe 4.0 x4",
+        status: Status::Datasheet,
+        sources: &[
+            "rates and commands a second, at high depth and alone: datasheet of the drive",
+            "all of them hold for its SLC buffer; the slower writes after it are not modelled, nor is heat",
+        ],
+        parameters: include_str!("presets/ssd-990pro.toml"),
+    },
+    Preset {
         name: "tiered",
         title: "array of an SSD and an HDD tier, served side by side, as in the paper on reward scheduling",
         status: Status::Artificial,

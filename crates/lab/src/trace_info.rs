@@ -12,6 +12,9 @@ pub struct NamedInfo {
     pub trace: String,
     /// The format that it was read as.
     pub format: &'static str,
+    /// Where and how it was recorded, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<serde_json::Value>,
     /// The figures.
     #[serde(flatten)]
     pub info: Info,
@@ -34,6 +37,10 @@ pub fn document(infos: &[NamedInfo]) -> Result<Document, DocumentError> {
             document.heading(name(named));
         }
         document.push(Block::Facts(facts(&named.info)));
+        let said = named.about.as_ref().map(|about| said(about, "")).unwrap_or_default();
+        if !said.is_empty() {
+            document.push(Block::Facts(said));
+        }
         for table in [operations(&named.info), times(&named.info), streams(&named.info)] {
             document.push(table);
         }
@@ -67,6 +74,28 @@ fn facts(info: &Info) -> Vec<(String, String)> {
         facts.push(("skipped", format!("{} that could not be read", info.skipped_records)));
     }
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What an object says, a fact for each value; names within others are joined.
+fn said(about: &serde_json::Value, within: &str) -> Vec<(String, String)> {
+    use serde_json::Value;
+    let Value::Object(object) = about else { return Vec::new() };
+    let mut facts = Vec::new();
+    for (key, value) in object {
+        let name = format!("{within}{}", key.replace('_', " "));
+        match value {
+            Value::Null => {}
+            Value::Object(_) => facts.extend(said(value, &format!("{name}: "))),
+            Value::String(text) => facts.push((name, text.clone())),
+            Value::Array(list) => {
+                let words: Vec<String> =
+                    list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
+                facts.push((name, words.join(", ")));
+            }
+            other => facts.push((name, other.to_string())),
+        }
+    }
+    facts
 }
 
 fn volumes(info: &Info) -> String {
@@ -185,7 +214,7 @@ time_s,pid,comm,op,lba,sectors
         let input = Input::from_bytes("trace", TRACE.into());
         let mut source = open_inputs(vec![input], &ReadOptions::default()).expect("a trace");
         let info = info(&mut *source).expect("a trace");
-        let named = NamedInfo { trace: "trace".into(), format: "hadoop-csv", info };
+        let named = NamedInfo { trace: "trace".into(), format: "hadoop-csv", about: None, info };
         insta::assert_snapshot!(document(&[named]).expect("it is JSON").to_terminal(false));
     }
 }

@@ -9,7 +9,8 @@
 //! served and what waits, [`control`] changes a running server, [`log`] reports what goes wrong, and [`manager`] tells
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
 //!
-//! [`real`] opens devices of this machine to measure them.
+//! [`real`] opens devices of this machine to measure them, [`record`] records the requests that they get, and [`replay`] puts
+//! the requests of a trace on one.
 
 pub mod backend;
 pub mod buffer;
@@ -22,6 +23,8 @@ pub mod log;
 pub mod manager;
 pub mod nbd;
 pub mod real;
+pub mod record;
+pub mod replay;
 pub mod server;
 mod slots;
 pub mod spec;

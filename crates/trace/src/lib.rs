@@ -10,6 +10,7 @@ mod info;
 mod input;
 mod reader;
 mod table;
+pub mod tracefs;
 mod waits;
 mod writer;
 
@@ -97,6 +98,11 @@ pub trait TraceSource: Send {
     /// The wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, if the format has it and a record has
     /// been read.
     fn epoch_unix_nanos(&self) -> Option<i128> {
+        None
+    }
+
+    /// What is known of the trace as a whole, as a JSON object: where and how it was recorded.
+    fn description(&self) -> Option<&str> {
         None
     }
 

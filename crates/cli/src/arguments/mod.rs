@@ -2,9 +2,12 @@
 
 mod advise;
 mod background;
+mod calibrate;
 mod compare;
 mod ctl;
 mod experiment;
+mod record;
+mod replay;
 mod sweep;
 mod trace;
 mod validate;
@@ -15,11 +18,14 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use advise::AdviseArguments;
 pub(crate) use background::{ForecastArguments, PlanArguments};
+pub(crate) use calibrate::{CalibrateArguments, Kind};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::CtlVerb;
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
+pub(crate) use record::RecordArguments;
+pub(crate) use replay::ReplayArguments;
 pub(crate) use sweep::SweepArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepMergeArguments;
@@ -56,12 +62,18 @@ pub(crate) enum Verb {
     Explain(ExplainArguments),
     /// Summarise, convert, cut and generate traces
     Trace(TraceArguments),
+    /// Record the block requests of a device of this machine, by the kernel's events
+    Record(RecordArguments),
+    /// Replay a trace on a real device, under its schedulers in turn, with the prediction beside the measurement
+    Replay(Box<ReplayArguments>),
     /// Forecast load for the coming days, or score forecasts against the past
     Forecast(Box<ForecastArguments>),
     /// Run a paper's experiments and compare its claims with the results
     Reproduce(ReproduceArguments),
     /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
+    /// Fit a device model to a trace with latencies; says how far it is from the device
+    Calibrate(Box<CalibrateArguments>),
     /// Compare device models with measured response times: any device and trace, or the presets and their drives
     Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled

@@ -4,13 +4,18 @@
 mod clients;
 mod control;
 mod log;
+mod record;
+mod replay;
+mod scratch;
 mod serve;
 mod top;
 
 use ioweir_config::Key;
 use ioweir_serve::spec::{self, Spec};
 
-pub(crate) use self::{control::act as control, serve::act as serve, top::act as top};
+pub(crate) use self::{
+    control::act as control, record::act as record, replay::act as replay, serve::act as serve, top::act as top,
+};
 use crate::failure::Failure;
 
 /// Keys of a server's spec, by table.

@@ -68,6 +68,13 @@ impl Model for ArraySpec {
         own.saturating_mul(self.members)
     }
 
+    fn switched_on(&self) -> Vec<String> {
+        self.member
+            .spec("")
+            .map(|member| member.with_command_order(CommandOrder::Fifo).switched_on())
+            .unwrap_or_default()
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         let spec = self.checked_member()?.with_command_order(CommandOrder::Fifo);
         let build = |number: u64| {

@@ -1,6 +1,6 @@
 //! A disk as a datasheet describes it, from which the parameters of the model follow.
 
-use ioweir_config::{ByteRate, Complaint, Duration, Size, keys};
+use ioweir_config::{ByteRate, Complaint, Duration, Ratio, Size, keys};
 use ioweir_core::Nanos;
 
 use super::super::check::{fail, numbers};
@@ -99,7 +99,7 @@ impl DiskDatasheet {
             zones: Vec::new(),
             zoning: Some(Zoning {
                 outer_sectors_per_track: whole(outside),
-                inner_sectors_per_track: whole(inside),
+                inner: Ratio::new(inside / outside).unwrap_or(Ratio::ONE),
                 zones: self.zones,
             }),
         })

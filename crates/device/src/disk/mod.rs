@@ -56,6 +56,16 @@ impl Model for HddSpec {
         }
     }
 
+    fn switched_on(&self) -> Vec<String> {
+        let (reads_ahead, caches_writes) = match &self.cache {
+            None => (self.read_ahead.0 > 0, self.write_cache),
+            Some(cache) => (cache.read_ahead != cache::ReadAhead::None, cache.write != cache::WriteCache::None),
+        };
+        let reorders = self.command_order != CommandOrder::Fifo;
+        let words = [(reads_ahead, "read-ahead"), (caches_writes, "write cache"), (reorders, "command queue")];
+        words.into_iter().filter(|(is_on, _)| *is_on).map(|(_, word)| word.to_owned()).collect()
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         let spec = &self.with_zones()?;
         Ok(match &spec.cache {

@@ -11,7 +11,7 @@ use super::cache::CacheSpec;
 use ioweir_core::Nanos;
 
 use ioweir_config::Complaint;
-use ioweir_config::{ByteRate, Duration, Size};
+use ioweir_config::{ByteRate, Duration, Ratio, Size};
 
 /// The most zones of a disk: real disks have up to a few dozen.
 const ZONES_MAX: usize = 512;
@@ -95,8 +95,8 @@ pub struct HddSpec {
 pub struct Zoning {
     /// Sectors of the outermost tracks.
     pub outer_sectors_per_track: u32,
-    /// Sectors of the innermost tracks.
-    pub inner_sectors_per_track: u32,
+    /// The sectors of the innermost tracks, as a share of those of the outermost.
+    pub inner: Ratio,
     /// The number of zones.
     #[serde(default = "zones")]
     pub zones: u32,
@@ -249,20 +249,18 @@ impl HddSpec {
         let Some(capacity) = self.capacity else {
             return fail("hdd.zoning", "has no capacity to fill", "give hdd.capacity, too");
         };
-        let &Zoning { outer_sectors_per_track: outer, inner_sectors_per_track: inner, zones } = zoning;
+        let &Zoning { outer_sectors_per_track: outer, inner, zones } = zoning;
         numbers(
             "hdd.zoning",
-            &[
-                ("outer_sectors_per_track", outer, 1, SECTORS_PER_TRACK_MAX),
-                ("inner_sectors_per_track", inner, 1, SECTORS_PER_TRACK_MAX),
-                ("zones", zones, 1, ZONES_MAX as u32),
-            ],
+            &[("outer_sectors_per_track", outer, 1, SECTORS_PER_TRACK_MAX), ("zones", zones, 1, ZONES_MAX as u32)],
         )?;
         numbers("hdd", &[("surfaces", self.surfaces, 1, SURFACES_MAX)])?;
-        let steps = i64::from(zones.max(2) - 1);
+        let steps = u64::from(zones.max(2) - 1);
+        let lost_millionths = u64::from(Ratio::ONE_MILLIONTHS - inner.millionths());
         let track = |zone: u32| {
-            let change = (i64::from(inner) - i64::from(outer)) * i64::from(zone) / steps;
-            u32::try_from(i64::from(outer) + change).unwrap_or(1)
+            let lost =
+                u64::from(outer) * lost_millionths * u64::from(zone) / (steps * u64::from(Ratio::ONE_MILLIONTHS));
+            outer.saturating_sub(u32::try_from(lost).unwrap_or(u32::MAX)).max(1)
         };
         let column: u64 = (0..zones).map(|zone| u64::from(track(zone)) * u64::from(self.surfaces)).sum();
         let each = (capacity.0 / SECTOR_BYTES).div_ceil(column.max(1)).max(1);

@@ -10,14 +10,14 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use ioweir_config::{ByteRate, Complaint, Duration, Size, from_table, to_table};
+use ioweir_config::{ByteRate, Complaint, Duration, Ratio, Size, from_table, to_table};
 use ioweir_core::Nanos;
 use toml::Table;
 
 use super::DeviceSpec;
 use super::parameter::{self, Amount};
 use super::random::natural_logarithm;
-use super::validate::{Classes, Load, Measured, Validation, mean, sorted_demerit};
+use super::validate::{Load, Measured, Validation, mean, sorted_demerit};
 
 pub use evolve::{Effort, Point, evolve};
 use table::{Row, Unit, Values};
@@ -26,6 +26,8 @@ use table::{Row, Unit, Values};
 const CLASS_REQUESTS_MIN: usize = 25;
 /// How much a cost may rise for a value to lie in the interval of a parameter.
 const PROFILE_RISE: f64 = 0.05;
+/// The values of a parameter that are tried to see whether a device has it.
+const TRIED_VALUES: u32 = 10;
 /// Halvings of a step towards the end of an interval.
 const PROFILE_STEPS: u32 = 6;
 
@@ -40,13 +42,23 @@ pub struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    /// A fit of `rows` that begins from `start`: every other parameter stays as it is there.
+    /// A fit that begins from `start`, of those of `rows` that such a device has. Every other parameter stays as it is there.
     ///
     /// # Errors
     /// If the device cannot be written as TOML, which is a defect.
     pub fn new(start: &DeviceSpec, rows: &[Row], requests: &'a [Measured], load: Load) -> Result<Self, Complaint> {
         let start = to_table(start).map_err(Complaint::of_all)?;
-        Ok(Self { start, rows: rows.to_vec(), requests, load, seed: 0 })
+        let fit = Self { start, rows: Vec::new(), requests, load, seed: 0 };
+        // A disk whose zones are listed has no zoning, and one without a buffer none of its parameters.
+        let applies = |row: &&Row| {
+            if row.beside.is_some_and(|key| parameter::get(&fit.start, key).is_none()) {
+                return false;
+            }
+            let alone = Self { rows: vec![**row], ..fit.clone() };
+            (0..=TRIED_VALUES).any(|step| alone.device(&[f64::from(step) / f64::from(TRIED_VALUES)]).is_some())
+        };
+        let rows = rows.iter().filter(applies).copied().collect();
+        Ok(Self { rows, ..fit })
     }
 
     /// The parameters.
@@ -107,6 +119,9 @@ impl<'a> Fit<'a> {
     }
 }
 
+/// The device where the fit of a disk begins if none is given: only its size and speed matter.
+pub const UNKNOWN_DISK: &str = include_str!("disk.toml");
+
 /// The cost of a device on measured requests: half the demerit, half the root mean square of the demerits by class, in
 /// nanoseconds.
 #[must_use]
@@ -143,7 +158,7 @@ fn ratio(low: f64, high: f64, part: f64) -> f64 {
     let octaves = natural_logarithm(high / low) / std::f64::consts::LN_2 * part;
     #[expect(clippy::cast_possible_truncation, reason = "a few dozen")]
     let whole = octaves.floor() as i32;
-    low * 2_f64.powi(whole) * (1.0 + octaves - octaves.floor())
+    (low * 2_f64.powi(whole) * (1.0 + octaves - octaves.floor())).min(high)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1 times a length")]
@@ -155,6 +170,7 @@ impl Unit {
     fn amount(self, number: f64) -> Amount {
         let like = match self {
             Self::Count => Amount::Count(0),
+            Self::Share => Amount::Share(Ratio::ZERO),
             Self::Nanos => Amount::Time(Duration::new(Nanos(0))),
             Self::Bytes => Amount::Size(Size(0)),
             Self::BytesPerSecond => Amount::Rate(ByteRate(0)),
@@ -162,6 +178,7 @@ impl Unit {
         // Nothing is known to a part of a sector, a nanosecond or a kilobyte a second.
         let step = match self {
             Self::Count => 1.0,
+            Self::Share => 0.001,
             Self::Nanos => 100.0,
             Self::Bytes => 512.0,
             Self::BytesPerSecond => 1_000.0,

@@ -7,6 +7,8 @@ pub struct Row {
     pub key: &'static str,
     /// The values.
     pub values: Values,
+    /// Another key: only a device that has it has this parameter to fit.
+    pub beside: Option<&'static str>,
 }
 
 /// The values of a parameter. Amounts are in nanoseconds, bytes, bytes a second, or whole numbers.
@@ -27,6 +29,8 @@ pub enum Values {
 pub enum Unit {
     /// A whole number.
     Count,
+    /// A share of the whole.
+    Share,
     /// A time.
     Nanos,
     /// A size.
@@ -41,7 +45,7 @@ const KIB: f64 = 1024.0;
 const MB: f64 = 1e6;
 
 const fn row(key: &'static str, values: Values) -> Row {
-    Row { key, values }
+    Row { key, values, beside: None }
 }
 
 const fn time(key: &'static str, low: f64, high: f64) -> Row {
@@ -66,8 +70,9 @@ pub const DISK: &[Row] = &[
     time("hdd.write_settle", -1.5 * MS, 2.0 * MS),
     time("hdd.reposition", 0.0, 3.0 * MS),
     row("hdd.zoning.outer_sectors_per_track", Values::Ratios(30.0, 3000.0, Unit::Count)),
-    row("hdd.zoning.inner_sectors_per_track", Values::Ratios(20.0, 2000.0, Unit::Count)),
-    row("hdd.surfaces", Values::Between(1.0, 16.0, Unit::Count)),
+    row("hdd.zoning.inner", Values::Between(0.4, 1.0, Unit::Share)),
+    // With listed zones, the surfaces are known.
+    Row { beside: Some("hdd.zoning.inner"), ..row("hdd.surfaces", Values::Between(1.0, 16.0, Unit::Count)) },
     row("hdd.interface_rate", Values::Ratios(1.0 * MB, 600.0 * MB, Unit::BytesPerSecond)),
     row("hdd.interface_write_rate", Values::Ratios(1.0 * MB, 600.0 * MB, Unit::BytesPerSecond)),
     time("hdd.overhead.read_after_read", 0.0, 4.0 * MS),
@@ -86,6 +91,8 @@ pub const DISK: &[Row] = &[
     switch("hdd.cache.keep_requested"),
     switch("hdd.cache.read_before"),
     switch("hdd.cache.read_written"),
+    row("hdd.cache.write_segments", Values::Between(1.0, 16.0, Unit::Count)),
+    time("hdd.cache.read_completion", 0.0, 2.0 * MS),
     word("hdd.cache.write", &["none", "contiguous", "all"]),
     switch("hdd.cache.zero_latency_reads"),
     switch("hdd.cache.zero_latency_writes"),

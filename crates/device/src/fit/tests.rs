@@ -6,26 +6,88 @@ use super::*;
 use crate::random::Random;
 use crate::validate::replay;
 
-/// A disk of which nothing is known.
-const DISK: &str = include_str!("disk.toml");
-
 fn start() -> DeviceSpec {
-    DeviceSpec::parse("disk.toml", DISK).unwrap()
+    DeviceSpec::parse("disk.toml", UNKNOWN_DISK).unwrap()
 }
 
 #[test]
 fn every_row_names_a_parameter_that_a_device_of_its_kind_has() {
-    let flash = DeviceSpec::load("ssd-970pro").unwrap();
+    let flash = DeviceSpec::load("ssd-970pro").unwrap().to_toml() + "[ssd.wake]\nidle = \"1s\"\ntakes = \"0s\"\n";
+    let flash = DeviceSpec::parse("flash", &flash).unwrap();
     for (rows, start) in [(table::DISK, start()), (table::FLASH, flash)] {
         let fit = Fit::new(&start, rows, &[], Load::Closed).unwrap();
+        let keys = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
+        assert_eq!(keys(fit.rows()), keys(rows), "a key that does not exist would be refused whatever its value");
         for row in rows {
-            let fit = Fit { rows: vec![*row], ..fit.clone() };
-            // A key that does not exist would be refused whatever its value.
-            assert!((0..=10).any(|tenth| fit.device(&[f64::from(tenth) / 10.0]).is_some()), "{}", row.key);
             if let Values::Between(low, high, _) | Values::Ratios(low, high, _) = row.values {
                 let [first, last] = [row.amount(0.0), row.amount(1.0)].map(|amount| amount.number().unwrap());
                 assert!((first - low).abs() <= 600.0 && (last - high).abs() <= 600.0 && low < high, "{}", row.key);
             }
         }
+    }
+}
+
+#[test]
+fn a_disk_with_listed_zones_and_a_measured_seek_curve_keeps_them() {
+    let fit = Fit::new(&DeviceSpec::load("cheetah-9lp").unwrap(), table::DISK, &[], Load::Closed).unwrap();
+    let has = |part: &str| fit.rows().iter().any(|row| row.key.contains(part));
+    assert!(!has("zoning") && !has("seek") && !has("surfaces") && has("overhead") && has("cache"));
+    let plain = Fit::new(&DeviceSpec::load("hdd").unwrap(), table::DISK, &[], Load::Closed).unwrap();
+    assert!(plain.rows().iter().all(|row| !row.key.contains("cache")), "it has no buffer in detail");
+}
+
+/// Requests with the response times of a hidden disk: random, near and sequential ones, reads and writes.
+fn seen(hidden: &DeviceSpec, count: u64) -> Vec<Measured> {
+    let mut disk = hidden.build(5).unwrap();
+    let mut random = Random::new(9);
+    let mut next = 0;
+    let mut requests = Vec::new();
+    for _ in 0..count {
+        let sectors = [8, 8, 16, 64][usize::try_from(random.below(4)).unwrap()];
+        let sector = match random.below(4) {
+            0 => next,
+            1 => next + random.below(20_000),
+            _ => random.below(disk.sectors()),
+        };
+        let sector = sector.min(disk.sectors() - 64);
+        next = sector + u64::from(sectors);
+        let operation = if random.below(3) == 0 { Operation::Write } else { Operation::Read };
+        // Think times differ by more than a revolution, so that every angle is seen.
+        let think_nanos = 5_000_000 + random.below(30_000_000);
+        requests.push((Measured { operation, sector, sectors, arrival_nanos: 0, response_nanos: 0 }, think_nanos));
+    }
+    let mut now = 0;
+    let mut measured = Vec::new();
+    for (request, think_nanos) in requests {
+        let request = Measured { arrival_nanos: now, ..request };
+        let one = replay(&mut *disk, &[request], Load::Arrivals).unwrap();
+        measured.push(Measured { response_nanos: one[0].response_nanos(), ..request });
+        now = one[0].service.finish.0 + think_nanos;
+    }
+    measured
+}
+
+#[test]
+fn a_fit_comes_much_closer_to_a_hidden_disk_on_requests_that_it_did_not_see() {
+    let hidden = UNKNOWN_DISK
+        .replace("\"1ms\"\naverage = \"8ms\"\nfull = \"18ms\"", "\"0.7ms\"\naverage = \"6ms\"\nfull = \"14ms\"");
+    let hidden = hidden.replace("segments = 8", "segments = 8\nread_ahead = \"segment\"\nwrite = \"all\"");
+    let hidden = DeviceSpec::parse("hidden", &hidden).unwrap();
+    let requests = seen(&hidden, 1_600);
+    let (known, unseen) = requests.split_at(800);
+    let fit = Fit::new(&start(), table::DISK, known, Load::Closed).unwrap();
+    let costs = |points: &[Vec<f64>]| points.iter().map(|genes| fit.cost(genes)).collect();
+    let effort = Effort { population: 32, generations: 60, seed: 1 };
+    let best = evolve(fit.rows().len(), effort, &costs, &mut |_, _| true).swap_remove(0);
+    let spec = fit.device(&best.genes).unwrap();
+    let mean = measured_mean_nanos(unseen);
+    let [fitted, before] = [&spec, &start()].map(|spec| cost(spec, unseen, Load::Closed, 0));
+    assert!(fitted < before / 3.0 && fitted < mean / 4.0, "{fitted} of {mean}, {before} before");
+    let intervals = fit.intervals(&best, &costs);
+    for ((row, gene), interval) in fit.rows().iter().zip(&best.genes).zip(intervals) {
+        let value = row.amount(*gene).number();
+        assert_eq!(value.is_some(), interval.is_some(), "{}", row.key);
+        let within = value.zip(interval).is_none_or(|(value, (low, high))| low <= value && value <= high);
+        assert!(within, "{}: {value:?} {interval:?}", row.key);
     }
 }

@@ -152,6 +152,10 @@ impl Model for FlashDatasheet {
         })
     }
 
+    fn switched_on(&self) -> Vec<String> {
+        self.expand().map(|drive| drive.switched_on()).unwrap_or_default()
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         Model::build(&self.expand()?, seed)
     }

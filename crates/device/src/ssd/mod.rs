@@ -221,6 +221,14 @@ impl Model for SsdSpec {
         self.resolved()
     }
 
+    fn switched_on(&self) -> Vec<String> {
+        match (self.write_buffer.0, self.power_loss_protection) {
+            (0, _) => Vec::new(),
+            (_, false) => vec![format!("write buffer of {}", self.write_buffer)],
+            (_, true) => vec![format!("protected write buffer of {}", self.write_buffer)],
+        }
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         Ok(Box::new(Ssd::new(self, seed)?))
     }

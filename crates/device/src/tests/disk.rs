@@ -196,16 +196,17 @@ proptest! {
         seed: u64,
         requests in prop::collection::vec((0_u8..4, any::<u64>(), 0_u32..5000, 0_u64..20_000_000, any::<bool>()), 1..200),
     ) {
-        let mut device = DeviceSpec::load(PRESETS[preset].name).expect("preset").build(seed).expect("a device");
+        let spec = DeviceSpec::load(PRESETS[preset].name).expect("preset");
+        let mut device = spec.build(seed).expect("a device");
         let (mut now, mut before, mut next) = (Nanos::ZERO, Nanos::ZERO, 0);
         for (operation, sector, sectors, pause, follow) in requests {
             let sector = if follow { next } else { sector % device.sectors() };
             let sectors = u32::try_from((device.sectors() - sector).min(u64::from(sectors))).expect("small");
             next = (sector + u64::from(sectors)) % device.sectors();
             now = now.after(Nanos(pause));
-            // A solid-state drive begins at once, a disk when it is free.
-            let begins_at_once = PRESETS[preset].name.starts_with("ssd") || PRESETS[preset].name == "tiered";
-            let start = if begins_at_once { now } else { now.max(before) };
+            // A disk begins when it is free, what works in parallel at once.
+            let waits = matches!(spec, DeviceSpec::Hdd(_) | DeviceSpec::DiskDatasheet(_) | DeviceSpec::Null(_));
+            let start = if waits { now.max(before) } else { now };
             let service = device.serve(now, &dispatch(Operation::ALL[operation as usize], sector, sectors));
             let moving = service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
             let parts = service.overhead_nanos + moving + service.queue_nanos;

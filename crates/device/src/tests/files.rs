@@ -32,6 +32,10 @@ fn the_presets_have_the_sizes_of_the_drives() {
         ("hdd-15k", 286_749_487, 72_170),
         ("cheetah-9lp", 17_783_240, 6_962),
         ("barracuda", 4_110_000, 5_172),
+        ("hdd-20tb", 39_063_650_304, 562_688),
+        ("hdd-2x7tb", 2 * 13_672_382_464, 0),
+        ("ssd-990pro", 3_907_029_168, 0),
+        ("ssd-qlc", 120_000_000_000, 0),
         ("ssd-slc", 488_397_168, 0),
         ("ssd-970pro", 1_000_215_216, 0),
         ("ssd-zn540", 1_953_525_168, 0),
@@ -40,6 +44,17 @@ fn the_presets_have_the_sizes_of_the_drives() {
         let device = device(name);
         assert_eq!((device.sectors(), device.tracks()), (sectors, tracks), "{name}");
     }
+}
+
+#[test]
+fn what_a_preset_has_switched_on_is_said() {
+    let words = |name: &str| DeviceSpec::load(name).map(|spec| spec.switched_on().join(", ")).unwrap_or_default();
+    assert_eq!(words("hdd"), "read-ahead, write cache");
+    assert_eq!(words("hdd-15k"), "read-ahead");
+    assert_eq!(words("hdd-20tb"), "read-ahead, write cache, command queue");
+    assert_eq!(words("hdd-2x7tb"), "read-ahead, write cache");
+    assert_eq!(words("ssd-970pro"), "write buffer of 1MiB");
+    assert_eq!(words("ssd-qlc"), "protected write buffer of 16MiB");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ioweir_config::Duration;
 use proptest::prelude::*;
 
+use super::super::fit::UNKNOWN_DISK;
 use super::super::geometry::{Motion, Skews, Travel, Zone};
 use super::super::seek::SeekTable;
 use super::*;
@@ -106,4 +107,47 @@ fn a_switch_that_outlasts_the_skew_loses_a_revolution() {
     assert_eq!(motion.gap(0, true, &skew), 6300);
     assert_eq!(motion.gap(1, true, &skew), 1200);
     assert_eq!(motion.gap(0, false, &skew), 300);
+}
+
+#[test]
+fn two_numbers_stand_for_the_zones_of_a_disk() {
+    let text = "[hdd]\ncapacity = \"1GB\"\nrevolutions_per_minute = 7200\nsurfaces = 2\ninterface_rate = \"100MB/s\"\n\
+                head_switch = \"0.5ms\"\nsurface_skew = \"least\"\ncylinder_skew = \"least\"\n[hdd.zoning]\n\
+                outer_sectors_per_track = 200\ninner = 0.5\nzones = 3\n\
+                [hdd.seek.datasheet]\nsingle = \"1ms\"\naverage = \"8ms\"\nfull = \"18ms\"\n";
+    let spec = DeviceSpec::parse("d", text).unwrap();
+    let disk = spec.build(1).unwrap();
+    // 1,953,125 sectors in three zones of 200, 150 and 100 sectors a track, two tracks a cylinder: 2,171 cylinders each.
+    assert_eq!((disk.sectors(), disk.tracks()), (1_953_125, 6_513));
+    assert_eq!(DeviceSpec::parse("d", &spec.to_toml()).unwrap().to_toml(), spec.to_toml());
+    let DeviceSpec::Hdd(hdd) = &spec else { panic!("a disk") };
+    let zones = hdd.with_zones().unwrap().zones;
+    assert_eq!(zones.iter().map(|zone| zone.sectors_per_track).collect::<Vec<_>>(), [200, 150, 100]);
+    for (old, new, problem) in [
+        ("capacity = \"1GB\"\n", "", "hdd.zoning: has no capacity to fill"),
+        ("surfaces = 2", "surfaces = 2\ncylinders = 5", "hdd.zoning: is given beside cylinders or zones"),
+        ("zones = 3", "zones = 0", "hdd.zoning.zones: is 0"),
+        ("sectors_per_track = 200", "sectors_per_track = 0", "hdd.zoning.outer_sectors_per_track: is 0"),
+        ("1GB", "15EiB", "hdd.cylinders"),
+    ] {
+        let error = DeviceSpec::parse("d", &text.replace(old, new)).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn the_least_skew_loses_no_revolution_and_little_time() {
+    let text = |skew: &str| {
+        UNKNOWN_DISK.replace(
+            "surface_skew = \"least\"\ncylinder_skew = \"least\"",
+            &format!("surface_skew = \"{skew}\"\ncylinder_skew = \"{skew}\""),
+        )
+    };
+    let long = |skew: &str| {
+        let mut disk = DeviceSpec::parse("d", &text(skew)).unwrap().build(1).unwrap();
+        disk.serve(Nanos::ZERO, &dispatch(Operation::Read, 0, 20_000)).transfer_nanos
+    };
+    // A hundred tracks of 8.3 ms; between two of them a head switch or a seek of 1 ms.
+    assert!((930_000_000..960_000_000).contains(&long("least")), "{}", long("least"));
+    assert!(long("0sectors") > 1_600_000_000, "without skew every track costs another revolution");
 }

@@ -157,7 +157,10 @@ fn a_command_says_what_differs_and_a_shell_takes_it_back() {
     );
     let overrides =
         Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true, fold: true };
-    assert_eq!(overrides.command("a b.toml"), "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream --fold");
+    assert_eq!(
+        overrides.command("a b.toml"),
+        "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream --fold"
+    );
 }
 
 #[test]

@@ -39,9 +39,13 @@ fn hits_of_a_cache_are_in_every_comparison_on_it() {
     let (one, many) = (share(&cached("64KiB")).expect("tiered"), share(&cached("64GiB")).expect("tiered"));
     assert!((0.0..=1.0).contains(&one) && one < many && many <= 1.0, "{one} {many}");
     assert!(compared(&cached("64GiB")).1.contains("fast tier"), "a column");
-    let never = "[tiered]\ncapacity = \"500GB\"\nfast = { read = \"constant 100us\" }\nslow = { read = \"constant 8ms\" }\n";
+    let never =
+        "[tiered]\ncapacity = \"500GB\"\nfast = { read = \"constant 100us\" }\nslow = { read = \"constant 8ms\" }\n";
     assert_eq!(share(never), Some(0.0), "a tier that served nothing");
-    assert_eq!(share("[null]\ncapacity = \"1TB\"\n").or(share(include_str!("../../../device/src/presets/hdd.toml"))), None);
+    assert_eq!(
+        share("[null]\ncapacity = \"1TB\"\n").or(share(include_str!("../../../device/src/presets/hdd.toml"))),
+        None
+    );
 }
 
 #[test]

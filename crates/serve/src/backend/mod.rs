@@ -230,7 +230,7 @@ pub trait Backend {
 }
 
 /// Waits until one of them is readable, or for `span`.
-fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
+pub(crate) fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
     let mut watched: Vec<_> = descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
     match rustix::event::poll(&mut watched, Some(&timespec(span))) {
         Ok(_) | Err(Errno::INTR) => Ok(()),

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+
+use super::RealError;
 
 /// The number of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +68,33 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
 }
 
 impl System {
+    /// The number of the block device at a path, or of the one under the file at it.
+    ///
+    /// # Errors
+    /// If there is nothing at the path, or no block device under it.
+    pub fn device_of(&self, path: &Path) -> Result<Number, RealError> {
+        let about = fs::metadata(path).map_err(|error| RealError::refused(path, "cannot be found", &error))?;
+        if about.file_type().is_block_device() {
+            return Ok(Number::of(about.rdev()));
+        }
+        let number = Number::of(about.dev());
+        if self.folder(number).is_some() {
+            return Ok(number);
+        }
+        // Some file systems have numbers of their own; the table of mounts names their devices.
+        let mounts = fs::read_to_string(self.proc.join("self/mountinfo")).unwrap_or_default();
+        let text = number.to_string();
+        let source = mounts.lines().filter_map(Mount::of).find(|mount| mount.number == text).map(|mount| mount.source);
+        let device = source.filter(|source| source.starts_with("/dev/")).and_then(|source| fs::metadata(source).ok());
+        device.filter(|about| about.file_type().is_block_device()).map(|about| Number::of(about.rdev())).ok_or_else(
+            || {
+                RealError::of(path, "lies on no block device")
+                    .expected("a block device, or a path on a file system of one")
+                    .hint("what is on a network or in memory has no device here: name a device")
+            },
+        )
+    }
+
     /// The folder of a block device, which may be a partition.
     pub(super) fn folder(&self, number: Number) -> Option<PathBuf> {
         fs::canonicalize(self.sys.join("dev/block").join(number.to_string())).ok()

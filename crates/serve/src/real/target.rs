@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ioweir_config::format_bytes;
@@ -62,17 +62,14 @@ impl Target {
     /// If it is neither, is in use and may not be, or cannot be opened.
     pub fn open(system: &System, path: &Path, access: Access) -> Result<Self, RealError> {
         let about = std::fs::metadata(path).map_err(|error| RealError::refused(path, "cannot be found", &error))?;
-        let number = if about.file_type().is_block_device() {
-            Number::of(about.rdev())
-        } else if about.is_file() {
-            Number::of(about.dev())
-        } else {
+        if !about.file_type().is_block_device() && !about.is_file() {
             let what = if about.is_dir() { "a folder" } else { "neither a block device nor a file" };
             return Err(RealError::of(path, format_args!("is {what}")).expected("a block device or a regular file"));
-        };
+        }
         let is_device = about.file_type().is_block_device();
-        let identity = Identity::of(system, number).ok();
-        if is_device {
+        let number = system.device_of(path).ok();
+        let identity = number.and_then(|number| Identity::of(system, number).ok());
+        if let Some(number) = number.filter(|_| is_device) {
             check_users(system, path, number, access)?;
         }
         let (file, cached) = open_file(path, access.write, is_device)?;

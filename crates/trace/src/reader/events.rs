@@ -38,6 +38,35 @@ pub(crate) struct Described {
     pub(crate) extent: (u64, u64),
 }
 
+/// What a trace tells of a request or its completion, before it is understood. Places are for errors.
+pub(crate) struct Told<'a> {
+    pub(crate) time_nanos: u64,
+    /// The letters, and their place.
+    pub(crate) letters: (&'a [u8], usize),
+    /// Sector, sectors, and their place.
+    pub(crate) extent: (u64, u64, usize),
+    pub(crate) priority: Priority,
+    /// The key and the name of its device.
+    pub(crate) device: &'a [u8],
+}
+
+impl Told<'_> {
+    /// `None` if it neither moves data nor is a flush.
+    #[inline]
+    fn described(&self) -> Faulty<Option<Described>> {
+        let (letters, letters_at) = self.letters;
+        let (sector, sectors, extent_at) = self.extent;
+        let meaning = rwbs::parse(letters, sectors).map_err(|fault| fault.shifted(letters_at))?;
+        let Some(operation) = meaning.operation else { return Ok(None) };
+        let extent = match operation {
+            Operation::Flush => (0, 0),
+            _ => sector_extent(sector, sectors, extent_at)?,
+        };
+        let (time_nanos, flags, priority) = (self.time_nanos, meaning.flags, self.priority);
+        Ok(Some(Described { time_nanos, operation, flags, priority, extent }))
+    }
+}
+
 /// The events of one trace.
 #[derive(Debug)]
 pub(crate) struct Events {
@@ -93,13 +122,31 @@ impl Events {
 
     /// Notes a completion of data on a device that had a request; flushes complete no data.
     pub(crate) fn complete(&mut self, described: &Described, device: &[u8]) {
+        self.done = self.completion_of(described, device);
+    }
+
+    /// The record that is told of, without its stream; a completion is noted instead.
+    #[inline]
+    pub(crate) fn told(&mut self, wanted: Use, told: &Told<'_>, names: &mut Names) -> Faulty<Option<Record>> {
+        let Some(described) = told.described()? else { return Ok(None) };
+        if wanted == Use::Completion {
+            self.complete(&described, told.device);
+            return Ok(None);
+        }
+        let name = || String::from_utf8_lossy(told.device).into_owned();
+        self.record(&described, told.device, names, name).map(Some)
+    }
+
+    /// The part of earlier requests that is told of, if it is data of a device that had one.
+    pub(crate) fn part(&self, told: &Told<'_>) -> Faulty<Option<Completion>> {
+        let Some(described) = told.described()? else { return Ok(None) };
+        Ok(self.completion_of(&described, told.device))
+    }
+
+    fn completion_of(&self, described: &Described, device: &[u8]) -> Option<Completion> {
         let (offset_bytes, length_bytes) = described.extent;
-        self.done = match self.volumes.known(device) {
-            Some(volume) if described.operation != Operation::Flush => {
-                Some(Completion { volume, offset_bytes, length_bytes, time_nanos: described.time_nanos })
-            }
-            _ => None,
-        };
+        let volume = self.volumes.known(device).filter(|_| described.operation != Operation::Flush)?;
+        Some(Completion { volume, offset_bytes, length_bytes, time_nanos: described.time_nanos })
     }
 
     /// The last completion that was noted.
@@ -176,23 +223,15 @@ impl<T: EventText> Decoder for EventLines<T> {
             return Ok(None);
         }
         let Some(request) = self.text.request(line, &event)? else { return Ok(None) };
-        let letters = text(line, request.letters);
-        let meaning = rwbs::parse(letters, request.sectors).map_err(|fault| fault.shifted(request.letters.0))?;
-        let Some(operation) = meaning.operation else { return Ok(None) };
-        let extent = match operation {
-            Operation::Flush => (0, 0),
-            _ => sector_extent(request.sector, request.sectors, request.at)?,
+        let told = Told {
+            time_nanos: seconds(line, event.time.0, event.time.1, "time")?,
+            letters: (text(line, request.letters), request.letters.0),
+            extent: (request.sector, request.sectors, request.at),
+            priority: request.priority,
+            device: text(line, request.device),
         };
-        let time_nanos = seconds(line, event.time.0, event.time.1, "time")?;
-        let (flags, priority) = (meaning.flags, request.priority);
-        let described = Described { time_nanos, operation, flags, priority, extent };
-        let device = text(line, request.device);
-        if wanted == Use::Completion {
-            self.events.complete(&described, device);
-            return Ok(None);
-        }
+        let Some(record) = self.events.told(wanted, &told, names)? else { return Ok(None) };
         let pid = field32(line, event.pid.0, event.pid.1, "pid")?;
-        let record = self.events.record(&described, device, names, || String::from_utf8_lossy(device).into_owned())?;
         let stream = self.events.processes.stream(pid, text(line, request.command), names)?;
         Ok(Some(Record { stream, ..record }))
     }

@@ -23,6 +23,10 @@ pub(crate) trait RawSource: Send {
     fn names(&self) -> &Names;
     /// The wall-clock time at the format's time zero.
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128>;
+    /// What is known of the trace as a whole, as a JSON object.
+    fn description(&self) -> Option<&str> {
+        None
+    }
     fn skipped(&self) -> u64;
     /// The error if there was no record at all.
     fn nothing_found(&self) -> TraceError;
@@ -105,6 +109,10 @@ impl TraceSource for Rebased {
     fn epoch_unix_nanos(&self) -> Option<i128> {
         let first = self.first?;
         self.raw.epoch_of_zero_unix_nanos().map(|zero| zero + i128::from(first.0))
+    }
+
+    fn description(&self) -> Option<&str> {
+        self.raw.description()
     }
 
     fn skipped(&self) -> u64 {

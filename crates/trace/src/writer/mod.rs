@@ -86,6 +86,10 @@ pub trait TraceSink: Send {
     /// Begins a run, which the requests that follow belong to. Formats without columns for it drop this.
     fn begin_run(&mut self, _run: RunNames) {}
 
+    /// Sets what is known of the trace as a whole, a JSON object, at any time before the end. Formats without a place for it
+    /// drop this.
+    fn describe(&mut self, _about: &str) {}
+
     /// Writes a request of the run that [`TraceSink::begin_run`] began, and how it was served, if it was. Formats without
     /// columns for that write the request alone.
     ///
@@ -148,6 +152,9 @@ pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) ->
         records += batch.len() as u64;
         counted.count(&batch, source.names());
         sink.write_batch(&batch, source.names())?;
+    }
+    if let Some(about) = source.description() {
+        sink.describe(about);
     }
     sink.finish(source.names(), source.epoch_unix_nanos())?;
     Ok(Converted { records, losses: counted.finish(source.epoch_unix_nanos()) })

@@ -12,7 +12,9 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
-use crate::format::parquet::rows::{EPOCH_KEY, RUNS_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
+use crate::format::parquet::rows::{
+    ABOUT_KEY, EPOCH_KEY, RUNS_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema,
+};
 use crate::writer::requests::{RunNames, Served};
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
@@ -49,6 +51,7 @@ struct Writer {
     writer: SerializedFileWriter<Box<dyn Write + Send>>,
     waiting: Vec<Row>,
     first_nanos: Option<u64>,
+    about: Option<String>,
     runs: Vec<RunNames>,
 }
 
@@ -61,7 +64,7 @@ impl Writer {
         let stream = target.into_stream();
         let writer = SerializedFileWriter::new(stream, schema, Arc::new(properties())).map_err(broken)?;
         let waiting = Vec::with_capacity(GROUP_RECORDS);
-        Ok(Self { name, writer, waiting, first_nanos: None, runs: Vec::new() })
+        Ok(Self { name, writer, waiting, first_nanos: None, about: None, runs: Vec::new() })
     }
 
     fn push(&mut self, row: Row) -> Result<(), TraceError> {
@@ -158,6 +161,10 @@ impl TraceSink for Writer {
         self.runs.push(run);
     }
 
+    fn describe(&mut self, about: &str) {
+        self.about = Some(about.into());
+    }
+
     fn write_served(&mut self, record: &Record, served: Option<Served>, _: &Names) -> Result<(), TraceError> {
         let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
         self.first_nanos.get_or_insert(record.time.0);
@@ -184,6 +191,9 @@ impl TraceSink for Writer {
         if !self.runs.is_empty() {
             let runs: Vec<&str> = self.runs.iter().map(|run| run.about.as_str()).collect();
             pairs.push((RUNS_KEY, format!("[{}]", runs.join(","))));
+        }
+        if let Some(about) = self.about.take() {
+            pairs.push((ABOUT_KEY, about));
         }
         if let Some(epoch) = epoch_unix_nanos {
             let zero = epoch - i128::from(self.first_nanos.unwrap_or(0));

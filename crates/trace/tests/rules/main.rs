@@ -19,3 +19,4 @@ mod reading;
 mod reading_others;
 mod round_trip;
 mod support;
+mod tracefs;

@@ -26,6 +26,7 @@ const VERSIONS: [(&str, usize); 4] = [("1", 8), ("2", PRIORITY_AT), ("3", PRIORI
 const PRIORITY_AT: usize = 22;
 pub(crate) const VERSION_KEY: &str = "ioweir.trace.version";
 pub(crate) const RUNS_KEY: &str = "ioweir.trace.runs";
+pub(crate) const ABOUT_KEY: &str = "ioweir.trace.about";
 pub(crate) const STREAMS_KEY: &str = "ioweir.trace.streams";
 pub(crate) const VOLUMES_KEY: &str = "ioweir.trace.volumes";
 pub(crate) const EPOCH_KEY: &str = "ioweir.trace.epoch_unix_nanos";
@@ -132,9 +133,22 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
         },
         None => None,
     };
+    let about = value(ABOUT_KEY).map(str::to_owned);
     let order = options.order(FORMAT.window_records);
     let lenient = options.lenient;
-    Ok(Box::new(Rows { file, reader, names, epoch, group: 0, columns: None, row: 0, order, lenient, skipped: 0 }))
+    Ok(Box::new(Rows {
+        file,
+        reader,
+        names,
+        about,
+        epoch,
+        group: 0,
+        columns: None,
+        row: 0,
+        order,
+        lenient,
+        skipped: 0,
+    }))
 }
 
 /// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with some room.
@@ -167,6 +181,7 @@ struct Rows {
     file: String,
     reader: Box<dyn FileReader>,
     names: Names,
+    about: Option<String>,
     epoch: Option<i128>,
     group: usize,
     columns: Option<Columns>,
@@ -355,6 +370,10 @@ impl RawSource for Rows {
 
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
         self.epoch
+    }
+
+    fn description(&self) -> Option<&str> {
+        self.about.as_deref()
     }
 
     fn skipped(&self) -> u64 {

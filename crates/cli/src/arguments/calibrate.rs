@@ -1,0 +1,66 @@
+//! The arguments of `calibrate`.
+
+use clap::Args;
+use ioweir_config::Size;
+
+use super::{OutputArguments, ReadingArguments};
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir calibrate seen.parquet --kind flash --capacity 512GB -o own.toml\n  ioweir calibrate \
+barracuda.trace.gz --kind disk --rpm 7200 -o own.toml --export own.html\n  ioweir validate --device own.toml other.parquet\n\n\
+The first half of the requests is fitted to, the second half judges. docs/calibrate.md says how to read the result."
+)]
+pub(crate) struct CalibrateArguments {
+    /// Trace with latencies, of the device alone: one request at a time, or as they were submitted
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) trace: Vec<String>,
+
+    /// What the device is
+    #[arg(long, value_enum)]
+    pub(crate) kind: Kind,
+
+    /// Write the device with its calibration record to this file
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(crate) output_device: Option<String>,
+
+    /// Preset or device file where the fit begins; what response times do not tell stays as it is there [default: a disk
+    /// that is not known, or ssd-970pro]
+    #[arg(long, value_name = "PRESET|FILE")]
+    pub(crate) preset: Option<String>,
+
+    /// Size of the device [default: that of the preset; a disk without one ends with the trace]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<Size>,
+
+    /// Speed of a disk's spindle [default: that of the preset, or 7200]
+    #[arg(long, value_name = "RPM")]
+    pub(crate) rpm: Option<u32>,
+
+    /// Generations of the search, each of 64 candidates
+    #[arg(long, value_name = "N", default_value_t = 390, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) generations: u32,
+
+    /// Seed of the search
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// No progress bar
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// A disk drive
+    Disk,
+    /// A solid-state drive
+    Flash,
+}

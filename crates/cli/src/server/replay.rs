@@ -1,0 +1,395 @@
+//! The verb `replay`: a trace on a real device, under its schedulers in turn, and the prediction beside it.
+
+use std::path::{Path, PathBuf};
+
+use ioweir_config::{SchedulerChoice, Size, format_bytes, shown};
+use ioweir_core::Nanos;
+use ioweir_core::policy::Policy;
+use ioweir_device::{DeviceSpec, PRESETS};
+use ioweir_lab::document::{Provenance, TraceMeta, quoted};
+use ioweir_lab::replay::{Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
+use ioweir_lab::run::{Progress, sha256};
+use ioweir_lab::sim::{self, Feed, Load, Streams};
+use ioweir_serve::real::{Access, Identity, Ring, Settings, Stop, System, Target, restore_left, state_folder};
+use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
+use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
+
+use super::scratch::Scratch;
+use crate::arguments::ReplayArguments;
+use crate::failure::Failure;
+use crate::output::{self, Outputs};
+use crate::{engine, trace as verb};
+
+/// Replays, and writes the page.
+pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
+    let system = System::default();
+    let state = arguments.state.as_ref().map_or_else(state_folder, PathBuf::from);
+    restore_left(&system, &state).iter().for_each(|line| output::notice(line));
+    let asked = Asked::of(arguments)?;
+    let inputs: Vec<&Path> = asked.group.files.iter().map(PathBuf::as_path).collect();
+    let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
+    let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
+    let model = model(arguments)?;
+    let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
+    let scratch =
+        arguments.scratch.as_deref().map(|name| scratch(arguments, &asked, &system, name, &stop)).transpose()?;
+    let path = scratch.as_ref().map_or(Path::new(&asked.device), Scratch::path);
+    let access = Access { write: arguments.write.is_some() || scratch.is_some(), in_use: arguments.in_use };
+    let target = Target::open(&system, path, access)?;
+    let fit = Fit {
+        size_bytes: target.size_bytes(),
+        alignment_bytes: target.alignment_bytes(),
+        may_write: access.write,
+        ..asked.fit()?
+    };
+    let left = Fitted::new(asked.source()?, &asked.group.name, fit.clone()).check()?;
+    let mut run = Run { asked: &asked, fit, target: &target, stop, page: page(arguments, &asked, &target, left) };
+    run.all(arguments, &system, &state)?;
+    let mut page = run.page;
+    let fit = run.fit;
+    if let Some(model) = model {
+        predict(&mut page, &asked, &fit, model, target.identity())?;
+    }
+    let failed: u64 = page.measured.iter().map(|run| run.failed).sum();
+    outputs.write(&document(&page, provenance(arguments, &asked, &target)?)?)?;
+    match failed {
+        0 => Ok(()),
+        failed => Err(Failure::Running(format!("{}: the device failed {failed} requests", path.display()))),
+    }
+}
+
+/// What the arguments ask for, with every value read.
+struct Asked<'a> {
+    arguments: &'a ReplayArguments,
+    group: TraceGroup,
+    options: ReadOptions,
+    device: String,
+    load: Load,
+    timeout: Nanos,
+    /// Settings: the scheduler that they belong to, if one, key and value.
+    set: Vec<(Option<&'a str>, String, &'a str)>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(arguments: &'a ReplayArguments) -> Result<Self, Failure> {
+        let (device, files) = match (&arguments.scratch, arguments.files.split_last()) {
+            (None, Some((device, files))) if !files.is_empty() => (device.clone(), files),
+            (Some(_), _) => (String::new(), &arguments.files[..]),
+            _ => {
+                let expected = "the files of one trace, and then the device";
+                return Err(Failure::input(
+                    "no device is named",
+                    expected,
+                    "--scratch FILE replays on a file made for it",
+                ));
+            }
+        };
+        if arguments.write.as_ref().is_some_and(|write| *write != device) {
+            let problem = format!(
+                "--write {} is not the device {}",
+                shown(arguments.write.as_deref().unwrap_or("")),
+                shown(&device)
+            );
+            return Err(Failure::input(problem, "the same name twice, since what the device holds is destroyed", ""));
+        }
+        let options = ReadOptions { latency: false, ..engine::read_options(&arguments.reading)? };
+        let mut groups = engine::groups(files)?;
+        if groups.len() != 1 {
+            let names: Vec<_> = groups.iter().map(|group| shown(&group.name)).collect();
+            let problem = format!("{} traces are named: {}", groups.len(), names.join(", "));
+            return Err(Failure::input(problem, "the files of one trace, and then the device", ""));
+        }
+        let load = arguments.load.parse::<Load>();
+        let load = load.map_err(|error| Failure::input(error, "", "`ioweir doc load` explains them"))?;
+        let timeout = verb::time(&arguments.timeout)?;
+        let set = arguments.set.iter().map(|text| setting(text, arguments)).collect::<Result<_, _>>()?;
+        Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, set })
+    }
+
+    fn source(&self) -> Result<Box<dyn TraceSource>, Failure> {
+        Ok(trace::open(&self.group.files, &self.options)?)
+    }
+
+    /// What suits the device, but for the device.
+    fn fit(&self) -> Result<Fit, Failure> {
+        let ReplayArguments { reads_only, fold, limit, span, .. } = self.arguments;
+        let until = span.as_deref().map(verb::time).transpose()?;
+        Ok(Fit { reads_only: *reads_only, fold: *fold, requests: *limit, until, ..Fit::default() })
+    }
+
+    fn fitted<'t>(&self, fit: &Fit) -> Result<Fitted<'t>, Failure> {
+        Ok(Fitted::new(self.source()?, &self.group.name, fit.clone()))
+    }
+}
+
+/// `nr_requests=64`, or `bfq/low_latency=0` for one scheduler.
+fn setting<'a>(text: &'a str, arguments: &ReplayArguments) -> Result<(Option<&'a str>, String, &'a str), Failure> {
+    let wrong = || {
+        let expected = "KEY=VALUE, or SCHEDULER/KEY=VALUE with a scheduler of --scheduler";
+        Failure::input(format!("setting `{}` cannot be read", shown(text)), expected, "")
+    };
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    match key.split_once('/') {
+        None if key == "scheduler" => Err(Failure::input("the scheduler is no setting", "--scheduler NAME", "")),
+        None => Ok((None, key.into(), value)),
+        Some((scheduler, key)) if arguments.scheduler.iter().any(|name| name == scheduler) => {
+            Ok((Some(scheduler), format!("iosched/{key}"), value))
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// The largest scratch file that is made without its size being named.
+const SCRATCH_BYTES_MAX: u64 = 16 << 30;
+
+fn scratch(
+    arguments: &ReplayArguments,
+    asked: &Asked<'_>,
+    system: &System,
+    name: &str,
+    stop: &Stop,
+) -> Result<Scratch, Failure> {
+    let size = match &arguments.size {
+        Some(size) => size.parse::<Size>()?.0,
+        None => {
+            let whole = Fit { size_bytes: u64::MAX / 2, alignment_bytes: 1, may_write: true, ..asked.fit()? };
+            let end = asked.fitted(&whole)?.check()?.end_bytes;
+            if end > SCRATCH_BYTES_MAX {
+                let problem = format!("the trace needs a scratch file of {}", format_bytes(end));
+                return Err(Failure::input(
+                    problem,
+                    "a size that you name",
+                    "--size 4GiB --fold moves requests into a smaller one",
+                ));
+            }
+            end
+        }
+    };
+    let size = size.next_multiple_of(1 << 20);
+    output::notice(&format!("ioweir: {}: a scratch file of {} is made and filled", name, format_bytes(size)));
+    Ok(Scratch::make(system, Path::new(name), size, stop)?)
+}
+
+fn model(arguments: &ReplayArguments) -> Result<Option<Model>, Failure> {
+    let Some(name) = &arguments.device else { return Ok(None) };
+    engine::check_device(name)?;
+    let spec = DeviceSpec::load(name).map_err(|error| Failure::Input(error.to_string()))?;
+    spec.check().map_err(|error| Failure::Input(error.to_string()))?;
+    Ok(Some(Model { name: name.clone(), spec, depth: arguments.depth, queue_requests: None, request_bytes_max: None }))
+}
+
+fn page(arguments: &ReplayArguments, asked: &Asked<'_>, target: &Target, left: Left) -> Page {
+    let mut remarks = target.remarks();
+    remarks.extend((!arguments.set.is_empty()).then(|| format!("Set for the replay: {}.", arguments.set.join(", "))));
+    Page {
+        trace: asked.group.name.clone(),
+        device: target.describe(),
+        load: asked.load.to_string(),
+        left,
+        depth: target.identity().and_then(|identity| identity.depth),
+        is_open: matches!(asked.load, Load::Open { .. }),
+        remarks,
+        ..Page::default()
+    }
+}
+
+/// The replays of one command.
+struct Run<'a> {
+    asked: &'a Asked<'a>,
+    fit: Fit,
+    target: &'a Target,
+    stop: Stop,
+    page: Page,
+}
+
+impl Run<'_> {
+    /// Every scheduler once, and then again.
+    fn all(&mut self, arguments: &ReplayArguments, system: &System, state: &Path) -> Result<(), Failure> {
+        let changes = !arguments.scheduler.is_empty() || !self.asked.set.is_empty();
+        let mut settings = match self.target.identity() {
+            _ if !changes => None,
+            Some(identity) => Some(self.settings(system, state, identity)?),
+            None => return Err(Failure::input("no block device is under it", "one, where settings are asked for", "")),
+        };
+        let now = self.target.identity().and_then(|identity| identity.scheduler.clone()).unwrap_or_else(|| "-".into());
+        let schedulers = if arguments.scheduler.is_empty() { vec![now] } else { arguments.scheduler.clone() };
+        let done = output::request_sink(arguments.requests.as_deref(), |file| {
+            let names = file.is_some().then(|| self.names()).transpose()?;
+            let mut rows = file.zip(names).map(|(file, names)| Rows::new(file, names));
+            engine::watched(arguments.quiet, |progress| {
+                progress.started(schedulers.len() * arguments.repeat as usize);
+                for repetition in 1..=arguments.repeat {
+                    for scheduler in &schedulers {
+                        self.set(settings.as_mut(), scheduler)?;
+                        self.once(scheduler, repetition, rows.as_mut(), progress)?;
+                        progress.finished(scheduler);
+                    }
+                }
+                Ok::<(), Failure>(())
+            })?;
+            rows.map_or(Ok(()), |rows| rows.finish().map_err(|error| Failure::Running(error.to_string())))
+        });
+        // Restored before an error is told, so that the message of what could not be restored is not lost.
+        let restored = settings.map_or(Ok(()), Settings::restore);
+        done.and(restored.map_err(|error| Failure::Running(error.to_string())))
+    }
+
+    fn settings(&self, system: &System, state: &Path, identity: &Identity) -> Result<Settings, Failure> {
+        let asked = &self.asked.arguments.scheduler;
+        if let Some(unknown) = asked.iter().find(|name| !identity.schedulers.contains(name)) {
+            let problem = format!("{} cannot have scheduler `{}`", identity.name, shown(unknown));
+            let expected = format!("one of {}", identity.schedulers.join(", "));
+            return Err(Failure::input(problem, &expected, "others may need a module: modprobe bfq"));
+        }
+        let keys = self.asked.set.iter().map(|(_, key, _)| key.as_str());
+        let keys: Vec<&str> = keys.chain((!asked.is_empty()).then_some("scheduler")).collect();
+        Ok(Settings::begin(system, state, identity, &keys)?)
+    }
+
+    /// Gives the device what a run asks for: what the scheduler depends on before it, what it resets after it.
+    fn set(&self, settings: Option<&mut Settings>, scheduler: &str) -> Result<(), Failure> {
+        let Some(settings) = settings else { return Ok(()) };
+        let is_after = |key: &str| key == "nr_requests" || key.starts_with("iosched/");
+        let ours = self.asked.set.iter().filter(|(owner, ..)| owner.is_none_or(|owner| owner == scheduler));
+        let (after, before): (Vec<_>, Vec<_>) = ours.partition(|(_, key, _)| is_after(key));
+        before.into_iter().try_for_each(|(_, key, value)| settings.set(key, value))?;
+        if !self.asked.arguments.scheduler.is_empty() {
+            settings.set("scheduler", scheduler)?;
+        }
+        after.into_iter().try_for_each(|(_, key, value)| settings.set(key, value))?;
+        Ok(())
+    }
+
+    fn names(&self) -> Result<trace::Names, Failure> {
+        let mut source = self.asked.fitted(&self.fit)?;
+        let mut batch = Vec::new();
+        loop {
+            source.read_batch(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(source.names().clone());
+            }
+        }
+    }
+
+    /// One replay.
+    fn once(
+        &mut self,
+        scheduler: &str,
+        repetition: u32,
+        mut rows: Option<&mut Rows>,
+        progress: &dyn Progress,
+    ) -> Result<(), Failure> {
+        let bounds = Bounds::default();
+        let depth = u32::try_from(bounds.requests).unwrap_or(u32::MAX);
+        let mut ring = Ring::open(self.target, depth, self.stop.clone())?.with_stall(self.asked.timeout);
+        let mut fed = Fed(Feed::new(Box::new(self.asked.fitted(&self.fit)?), self.asked.load, Streams::KEPT));
+        if let Some(rows) = rows.as_deref_mut() {
+            rows.begin((&self.page.trace, &self.page.device, &self.page.load), scheduler, repetition);
+        }
+        let mut measured = Measured { scheduler: scheduler.into(), repetition, ..Measured::default() };
+        let mut observe = |answered: &Answered| {
+            let Answered { number, ref record, submitted, completed, result } = *answered;
+            measured.count(record, submitted, completed, result.is_ok());
+            if let Some(rows) = rows.as_deref_mut() {
+                rows.add(number, record, submitted, completed, result.is_ok());
+            }
+            progress.read(1);
+        };
+        let outcome = replay(&mut ring, &mut fed, bounds, &mut observe)?;
+        measured.completion = outcome.completion;
+        measured.in_flight_max = outcome.in_flight_max as u64;
+        if outcome.held_max > 0 {
+            let held =
+                format!("Up to {} requests waited because {} were in flight.", outcome.held_max, bounds.requests);
+            if !self.page.remarks.contains(&held) {
+                self.page.remarks.push(held);
+            }
+        }
+        self.page.measured.push(measured);
+        Ok(())
+    }
+}
+
+/// The arrivals of the simulator, for a real device.
+struct Fed<'a>(Feed<'a>);
+
+fn of_source(failure: sim::Failure) -> ReplayError {
+    ReplayError::Source(failure.to_string())
+}
+
+impl Arrivals for Fed<'_> {
+    fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, ReplayError> {
+        sim::Arrivals::<Policy>::next_time(&mut self.0, now, held).map_err(of_source)
+    }
+
+    fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, ReplayError> {
+        sim::Arrivals::<Policy>::next(&mut self.0, now, held).map_err(of_source)
+    }
+
+    fn completed(&mut self, stream: u32, now: Nanos) {
+        sim::Arrivals::<Policy>::completed(&mut self.0, stream, now);
+    }
+}
+
+/// Adds what the model says of every scheduler that was measured.
+fn predict(
+    page: &mut Page,
+    asked: &Asked<'_>,
+    fit: &Fit,
+    model: Model,
+    identity: Option<&Identity>,
+) -> Result<(), Failure> {
+    let small = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
+    let set = asked.set.iter().find(|(_, key, _)| key == "nr_requests").and_then(|(_, _, value)| value.parse().ok());
+    let model = Model {
+        depth: model.depth.or(small(identity.and_then(|identity| identity.depth)).map(|depth| depth.min(4096))),
+        queue_requests: set.or(small(identity.and_then(|identity| identity.nr_requests))),
+        request_bytes_max: identity.and_then(|identity| identity.max_sectors_kb).map(|kilobytes| kilobytes << 10),
+        ..model
+    };
+    if asked.set.iter().any(|(owner, ..)| owner.is_some()) {
+        page.remarks.push("The predictions are of schedulers as the kernel sets them, without --set.".into());
+    }
+    let mut names: Vec<String> = Vec::new();
+    for measured in &page.measured {
+        if !names.contains(&measured.scheduler) {
+            names.push(measured.scheduler.clone());
+        }
+    }
+    for name in names {
+        let Ok(scheduler) = name.parse::<SchedulerChoice>() else {
+            page.remarks.push(format!("Scheduler {name} has no model here, so nothing is predicted of it."));
+            continue;
+        };
+        let outcome = model.predict(&scheduler, asked.load, Box::new(asked.fitted(fit)?))?;
+        page.predicted.push(Predicted { scheduler: name, outcome });
+    }
+    page.model = Some((model.name.clone(), model.depth()));
+    Ok(())
+}
+
+fn provenance(arguments: &ReplayArguments, asked: &Asked<'_>, target: &Target) -> Result<Provenance, Failure> {
+    let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
+    let format = trace::recognise(&asked.group.files, &asked.options)?.name.to_owned();
+    let hashed = asked.group.files.iter().map(|file| Ok((file.display().to_string(), sha256(file)?)));
+    let files = hashed.collect::<std::io::Result<Vec<_>>>();
+    let files = files.map_err(|error| Failure::Input(format!("the trace cannot be read again: {error}")))?;
+    let identity = serde_json::to_string_pretty(&target.identity()).unwrap_or_default();
+    let mut specs = vec![("device as sysfs describes it".to_owned(), identity)];
+    if let Some(name) = &arguments.device
+        && !PRESETS.iter().any(|preset| preset.name == *name)
+    {
+        specs.push((format!("model {name}"), std::fs::read_to_string(name).unwrap_or_default()));
+    }
+    let inputs = vec![TraceMeta { name: asked.group.name.clone(), format, files }];
+    Ok(Provenance::new(&engine::origin(&format!("ioweir {}", words.join(" "))), inputs, specs))
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Source(problem) => Self::Input(problem),
+            ReplayError::Halted(halt) => Self::Running(halt.to_string()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A calibration as a document: the error on the half that the fit did not see, and an interval for every parameter.
+
+use ioweir_config::format_count;
+use ioweir_device::Calibration;
+
+use super::{Calibrated, Settings, settings};
+use crate::document::{Cell, Column, Document, DocumentError, Emphasis, Table, records_of};
+use crate::run::RunError;
+use crate::validation::{cdf_charts, class_table};
+
+/// A parameter whose interval is a larger part of what was looked at than this is not identified.
+const IDENTIFIED_PART: f64 = 0.5;
+
+impl Calibrated {
+    /// The result as a document.
+    ///
+    /// # Errors
+    /// If the model cannot be run, or [`DocumentError`], which is a defect of the program.
+    pub fn document(&self) -> Result<Document, RunError> {
+        let settings = settings(&self.file.spec)?;
+        Ok(self.written(&settings)?)
+    }
+
+    fn written(&self, settings: &Settings) -> Result<Document, DocumentError> {
+        let Some(calibration) = &self.file.calibration else { return Document::new("ioweir calibrate", "", &()) };
+        let data = serde_json::json!({
+            "calibration": calibration, "device_toml": self.file.spec.to_toml(), "settings": settings,
+            "candidates": self.evaluations, "without_latency": self.without_latency,
+        });
+        let title = format!("A device fitted to {}", calibration.name);
+        let mut document = Document::new("ioweir calibrate", title, &data)?;
+        document.headline = headline(calibration);
+        document.records = records_of(&calibration.classes, &["name", "requests"]);
+        document.text(format!(
+            "{} requests; fitted to {}, judged on {}; {} candidates.",
+            format_count(calibration.requests),
+            calibration.fitted.name(),
+            calibration.judged.name(),
+            format_count(self.evaluations as u64)
+        ));
+        if self.without_latency > 0 {
+            document
+                .text(format!("{} requests have no latency, and are left out.", format_count(self.without_latency)));
+        }
+        document.push(class_table(&calibration.classes));
+        document.push(cdf_charts(&self.unseen.by_class()));
+        document.push(self.parameter_table(calibration));
+        document.push(range_table(calibration));
+        document.text(
+            "The model is known in this range only: `compare` and `validate` say where a trace lies outside. Parameters marked \
+             with a question mark are not identified: the response times leave more than half of what was looked at.",
+        );
+        settings.push(&mut document);
+        document.provenance = Some(self.provenance.clone());
+        Ok(document)
+    }
+
+    fn parameter_table(&self, calibration: &Calibration) -> Table {
+        let columns = ["parameter", "value", "from", "to"].map(Column::text);
+        let mut table = Table::new("Parameters", columns).caption(format!("Intervals by {}.", calibration.intervals));
+        for (parameter, searched) in calibration.parameters.iter().zip(&self.searched) {
+            let is_wide = parameter
+                .interval()
+                .zip(*searched)
+                .is_some_and(|((low, high), (least, most))| high - low > IDENTIFIED_PART * (most - least));
+            let text = |amount: &Option<_>| amount.as_ref().map_or_else(String::new, ToString::to_string);
+            let value = Cell::from(parameter.value.to_string());
+            let value = if is_wide { value.emphasis(Emphasis::Doubtful) } else { value };
+            table.row([
+                parameter.key.as_str().into(),
+                value,
+                text(&parameter.low).into(),
+                text(&parameter.high).into(),
+            ]);
+        }
+        table
+    }
+}
+
+fn headline(calibration: &Calibration) -> String {
+    let Some(all) = calibration.overall() else { return String::new() };
+    let [demerit, mean] = [all.demerit, all.measured_mean].map(ioweir_config::Duration::as_nanos_f64);
+    let halves = all.halves.map_or_else(String::new, |halves| {
+        format!("; the device's own halves are {:.3} ms apart", halves.as_nanos_f64() / 1e6)
+    });
+    format!(
+        "On {}, which the fit did not see, the model is {:.3} ms from the device, {:.1} % of its mean{halves}.",
+        calibration.judged.name(),
+        demerit / 1e6,
+        demerit / mean.max(1.0) * 100.0
+    )
+}
+
+/// The range in which the device was seen.
+fn range_table(calibration: &Calibration) -> Table {
+    let range = &calibration.range;
+    let mut table = Table::new("Seen", ["what", "from", "to"].map(Column::text));
+    let mut row = |what: &str, low: String, high: String| table.row([what.into(), low.into(), high.into()]);
+    for (what, span) in [("length of reads", range.read_size), ("length of writes", range.write_size)] {
+        if let Some(span) = span {
+            row(what, span.low.to_string(), span.high.to_string());
+        }
+    }
+    if let Some(depth) = range.depth_max {
+        row("requests at once", "1".into(), depth.to_string());
+    }
+    if let Some(span) = range.sequential {
+        let percent = |share: ioweir_config::Ratio| format!("{:.0} %", share.value() * 100.0);
+        row("sequential requests", percent(span.low), percent(span.high));
+    }
+    if let Some(span) = range.rate {
+        row("requests a second", span.low.to_string(), span.high.to_string());
+    }
+    table
+}

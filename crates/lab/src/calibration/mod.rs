@@ -1,0 +1,219 @@
+//! Calibration: a device model fitted to a trace with latencies, with its error on the half that the fit did not see.
+
+mod document;
+mod settings;
+
+use std::path::PathBuf;
+
+use ioweir_config::{SpecError, to_table};
+use ioweir_core::SECTOR_BYTES;
+use ioweir_device::calibration::{ClassError, Parameter, Part, Source};
+use ioweir_device::fit::table::{DISK, FLASH};
+use ioweir_device::fit::{Effort, Fit, Point, UNKNOWN_DISK, evolve};
+use ioweir_device::parameter::{self, Amount};
+use ioweir_device::validate::{Load, Measured, Validation};
+use ioweir_device::{Calibration, DeviceFile, DeviceSpec};
+use ioweir_trace::ReadOptions;
+use rayon::prelude::*;
+
+use crate::document::Provenance;
+use crate::run::{Origin, Progress, RunError, TraceMeta, sha256};
+use crate::validation::{MeasuredTrace, range_of};
+use ioweir_config::{Duration, Size};
+
+pub use settings::{Settings, settings};
+
+/// The fewest requests: the two halves of fewer say nothing about each other.
+const REQUESTS_MIN: usize = 200;
+/// How the intervals of parameters are found, for the record.
+const INTERVALS: &str = "profile: how far each parameter moves, the others fixed, until the cost rises by 5 %";
+
+/// The kind of device that is fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A disk drive.
+    Disk,
+    /// A solid-state drive.
+    Flash,
+}
+
+/// What is calibrated, and how.
+#[derive(Clone, Debug)]
+pub struct CalibrationSpec {
+    /// The files of the trace.
+    pub files: Vec<PathBuf>,
+    /// How they are read.
+    pub options: ReadOptions,
+    /// The kind of device.
+    pub kind: Kind,
+    /// The preset or device file where the fit begins; what it does not fit stays.
+    pub start: Option<String>,
+    /// The size of the device, where that of the start is not meant.
+    pub capacity: Option<Size>,
+    /// The speed of the spindle, likewise.
+    pub revolutions_per_minute: Option<u32>,
+    /// How long is searched.
+    pub effort: Effort,
+}
+
+/// A calibrated device.
+#[derive(Clone, Debug)]
+pub struct Calibrated {
+    /// The device and its record.
+    pub file: DeviceFile,
+    /// Response times of the half that the fit did not see.
+    unseen: Validation,
+    /// The least and the greatest value that was looked at, of each parameter of the record.
+    searched: Vec<Option<(f64, f64)>>,
+    evaluations: usize,
+    without_latency: u64,
+    provenance: Provenance,
+}
+
+impl CalibrationSpec {
+    /// Fits the device.
+    ///
+    /// # Errors
+    /// If the trace or the start cannot be read, or do not fit together.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
+        let trace = MeasuredTrace::read(&self.files, &self.options)?;
+        let name = self.files.first().map_or_else(String::new, |file| file.display().to_string());
+        let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(&name, problem, hint));
+        if trace.requests.len() < REQUESTS_MIN {
+            let problem = format!("{} requests are too few to fit a device to", trace.requests.len());
+            return Err(failed(problem, "give at least 200"));
+        }
+        let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
+        let start = self.start(end)?;
+        let sectors = start.build(0)?.sectors();
+        if end > sectors {
+            let past = Size(end.saturating_mul(SECTOR_BYTES));
+            let problem = format!("requests reach {past}, the device ends at {}", Size(sectors * SECTOR_BYTES));
+            return Err(failed(problem, "give the size of the device with --capacity"));
+        }
+        let load = Load::of(&trace.requests);
+        let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
+        let rows = match self.kind {
+            Kind::Disk => DISK,
+            Kind::Flash => FLASH,
+        };
+        let fit = Fit::new(&start, rows, known, load).map_err(|complaint| complaint.in_file("device", None))?;
+        let (best, intervals) = self.search(&fit, progress)?;
+        let spec =
+            fit.device(&best.genes).ok_or_else(|| failed("no device fits".into(), "give a --preset to begin from"))?;
+        let judge = |requests: &[Measured]| {
+            let result = Validation::new(&mut *spec.build(0)?, requests, load);
+            result.map_err(|error| failed(error.to_string(), ""))
+        };
+        let (seen_result, unseen_result) = (judge(known)?, judge(unseen)?);
+        let file = DeviceFile {
+            calibration: Some(Calibration {
+                source: Source::Trace,
+                name: name.clone(),
+                sha256: self.hash(&name)?,
+                requests: trace.requests.len() as u64,
+                version: origin.version.clone(),
+                fitted: Part::FirstHalf,
+                judged: Part::SecondHalf,
+                intervals: INTERVALS.into(),
+                range: range_of(&trace.requests),
+                classes: unseen_result.errors(Some(&seen_result)),
+                parameters: parameters(&fit, &spec, &intervals)?,
+            }),
+            spec,
+        };
+        let searched = fit.rows().iter().map(|row| Some((row.amount(0.0).number()?, row.amount(1.0).number()?)));
+        Ok(Calibrated {
+            searched: searched.collect(),
+            evaluations: self.effort.population * (self.effort.generations + 4),
+            without_latency: trace.without_latency,
+            provenance: self.provenance(&name, origin, &file)?,
+            unseen: unseen_result,
+            file,
+        })
+    }
+
+    /// The device where the fit begins. A disk of unknown size ends with the trace, whose last sector is `end`.
+    fn start(&self, end: u64) -> Result<DeviceSpec, RunError> {
+        let named = self.start.as_deref();
+        let spec = match (self.kind, named) {
+            (_, Some(name)) => DeviceSpec::load(name)?,
+            (Kind::Disk, None) => DeviceSpec::parse("device", UNKNOWN_DISK)?,
+            (Kind::Flash, None) => DeviceSpec::load("ssd-970pro")?,
+        };
+        let table = match (self.kind, &spec) {
+            (Kind::Disk, DeviceSpec::Hdd(_)) => "hdd",
+            (Kind::Flash, DeviceSpec::Ssd(_)) => "ssd",
+            _ => {
+                let hint = "--kind disk takes a device with [hdd], --kind flash one with [ssd]";
+                return Err(SpecError::of_file(named.unwrap_or_default(), "is another kind of device", hint).into());
+            }
+        };
+        let mut device = to_table(&spec).map_err(|problem| SpecError::of_file("device", problem, ""))?;
+        let size = self.capacity.or_else(|| named.is_none().then_some(Size(end.saturating_mul(SECTOR_BYTES))));
+        if let Some(size) = size.filter(|_| self.kind == Kind::Disk || self.capacity.is_some()) {
+            parameter::set(&mut device, &format!("{table}.capacity"), &Amount::Size(size));
+        }
+        if self.kind == Kind::Flash && parameter::get(&device, "ssd.wake.idle").is_none() {
+            // A drive that may turn out to sleep.
+            parameter::set(&mut device, "ssd.wake.idle", &Amount::Time(Duration::from_seconds(1)));
+            parameter::set(&mut device, "ssd.wake.takes", &Amount::Time(Duration::default()));
+        }
+        if let Some(speed) = self.revolutions_per_minute {
+            parameter::set(&mut device, "hdd.revolutions_per_minute", &Amount::Count(speed.into()));
+        }
+        Ok(DeviceSpec::parse("device", &device.to_string())?)
+    }
+
+    /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side.
+    fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Option<(f64, f64)>>), RunError> {
+        let costs = |points: &[Vec<f64>]| points.par_iter().map(|genes| fit.cost(genes)).collect();
+        progress.started(self.effort.generations);
+        let mut watch = |_, _| {
+            progress.finished("");
+            !progress.is_stopped()
+        };
+        let best = evolve(fit.rows().len(), self.effort, &costs, &mut watch).swap_remove(0);
+        if progress.is_stopped() {
+            return Err(RunError::Stopped);
+        }
+        let intervals = fit.intervals(&best, &costs);
+        Ok((best, intervals))
+    }
+
+    fn hash(&self, name: &str) -> Result<String, RunError> {
+        let first = self.files.first().map(|file| sha256(file)).transpose();
+        let hash = first.map_err(|error| SpecError::of_file(name, format!("cannot be read: {error}"), ""))?;
+        Ok(hash.unwrap_or_default())
+    }
+
+    fn provenance(&self, name: &str, origin: &Origin, file: &DeviceFile) -> Result<Provenance, RunError> {
+        let format = ioweir_trace::recognise(&self.files, &self.options)?.name.to_owned();
+        let files = vec![(name.to_owned(), self.hash(name)?)];
+        let inputs = vec![TraceMeta { name: name.to_owned(), format, files }];
+        Ok(Provenance::new(origin, inputs, vec![("The device".into(), file.to_toml())]))
+    }
+}
+
+/// The fitted parameters as the record has them.
+fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Option<(f64, f64)>]) -> Result<Vec<Parameter>, RunError> {
+    let device = to_table(&spec.resolved()).map_err(|problem| SpecError::of_file("device", problem, ""))?;
+    let rows = fit.rows().iter().zip(intervals);
+    let parameter = |(row, interval): (&ioweir_device::fit::table::Row, &Option<(f64, f64)>)| {
+        let value = parameter::get(&device, row.key)?;
+        let [low, high] = match interval {
+            Some((low, high)) => [low, high].map(|end| Some(value.with_number(*end))),
+            None => [None, None],
+        };
+        Some(Parameter { key: row.key.into(), value, low, high })
+    };
+    Ok(rows.filter_map(parameter).collect())
+}
+
+impl Calibrated {
+    /// Its record.
+    #[must_use]
+    pub fn record(&self) -> &[ClassError] {
+        self.file.calibration.as_ref().map_or(&[], |calibration| &calibration.classes)
+    }
+}
