@@ -9,6 +9,7 @@ use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow, find};
 use ioweir_device::{DeviceSpec, PRESETS, Preset};
+use ioweir_lab::advise::KNOBS;
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
@@ -129,6 +130,13 @@ change in time, a [[group]] for clients with a common share, an [[expect]] for e
 A whole server has [cores], a [[device]] for every kind of device, and classes of background work, [class.background]. \
 Examples are in examples/. `ioweir show FILE` prints a file with every default.",
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
+    },
+    Topic {
+        name: "knob",
+        summary: "what `ioweir advise` may set beside schedulers and their parameters",
+        entries: || KNOBS.iter().map(|knob| (knob.name, knob.help)).collect(),
+        about: "Knobs of `ioweir advise`. Each is tried where the device has it, and named in an advice where it matters.",
+        entry: None,
     },
     Topic {
         name: "sweep",

@@ -173,7 +173,13 @@ fn devices() -> String {
     );
     for preset in PRESETS {
         let on = cell(&switched_on(preset));
-        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} | {on} | {2} |", preset.name, cell(preset.title), preset.status.name());
+        let _ = writeln!(
+            out,
+            "| [`{0}`](#{0}) | {1} | {on} | {2} |",
+            preset.name,
+            cell(preset.title),
+            preset.status.name()
+        );
     }
     for preset in PRESETS {
         let _ = write!(

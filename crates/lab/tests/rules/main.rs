@@ -25,4 +25,5 @@ mod plan_timers;
 mod reproduce;
 mod series;
 mod specs;
+mod tiers;
 mod validation;

@@ -162,8 +162,12 @@ fn a_command_says_what_differs_and_a_shell_takes_it_back() {
         PlanSpec::parse("p", plan).unwrap().command(),
         "ioweir plan 'it'\\''s.csv' --policy p.toml --replay b.csv --format msr-csv --event issue"
     );
-    let overrides = Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true };
-    assert_eq!(overrides.command("a b.toml"), "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream");
+    let overrides =
+        Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true, fold: true };
+    assert_eq!(
+        overrides.command("a b.toml"),
+        "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream --fold"
+    );
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn values_in_the_place_of_an_experiments_own_are_checked_like_them() {
     let experiment = Experiment::parse("e", text).unwrap();
     let with = |schedulers: &[&str], seeds: &[u64]| {
         let schedulers = schedulers.iter().map(ToString::to_string).collect();
-        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true }.apply(experiment.clone())
+        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true, fold: false }.apply(experiment.clone())
     };
     let changed = with(&["noop"], &[3, 4]).unwrap();
     assert_eq!(
