@@ -314,10 +314,16 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[tiered]", TieredSpec::keys()),
         ("[tiered.fast]", TierSpec::keys()),
         ("[tiered.slow]", TierSpec::keys()),
+        ("[hdd]", HddSpec::keys()),
+        ("[[hdd.zone]]", ZoneSpec::keys()),
+        ("[hdd.zoning]", Zoning::keys()),
+        ("[hdd.overhead]", Overhead::keys()),
+        ("[hdd.cache]", CacheSpec::keys()),
         ("[ssd]", SsdSpec::keys()),
         ("[ssd.serial]", SsdSerial::keys()),
         ("[ssd.overhead]", SsdOverhead::keys()),
         ("[ssd.wake]", SsdWake::keys()),
+        ("[null]", NullSpec::keys()),
     ]
 }
 

@@ -148,6 +148,10 @@ impl Model for DiskDatasheet {
         true
     }
 
+    fn switched_on(&self) -> Vec<String> {
+        self.expand().map(|disk| disk.switched_on()).unwrap_or_default()
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         Model::build(&self.expand()?, seed)
     }
