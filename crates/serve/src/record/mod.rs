@@ -190,10 +190,12 @@ impl Run {
     fn finish(mut self, sink: &mut Sink<'_>) -> Result<Summary, RecordError> {
         self.recording.finish(&mut self.records);
         self.hand_over(sink)?;
-        let &RecordingCounts { bytes, events, lost, gaps, unusable, damaged, issued, .. } = self.recording.counts();
+        let &RecordingCounts { bytes, events, lost, gaps, unusable, damaged, issued, completed, .. } =
+            self.recording.counts();
         Ok(Summary {
             events,
-            issued,
+            // A device without a queue of requests has no issues; what it has completed it was sent.
+            issued: if issued > 0 { issued } else { completed },
             events_lost: lost + gaps,
             events_unusable: unusable + damaged,
             read_bytes_per_second: bytes as f64,
