@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ioweir_device::DeviceFile;
 use ioweir_device::calibration::{ClassError, Observed, Range};
 use ioweir_device::validate::{Distribution, Load, Measured, Validation, depth_max};
+use ioweir_device::{Calibration, DeviceFile};
 use ioweir_trace::ReadOptions;
 use serde::Serialize;
 
@@ -32,7 +32,8 @@ pub struct DeviceValidation {
     requests: Vec<Measured>,
     result: Validation,
     without_latency: u64,
-    outside: Vec<String>,
+    /// What the device's calibration says about such a trace.
+    remarks: Vec<String>,
     provenance: Provenance,
 }
 
@@ -50,7 +51,7 @@ struct Data<'a> {
     reference_nanos: Option<f64>,
     passes: Option<bool>,
     classes: &'a [ClassError],
-    outside_of_calibration: &'a [String],
+    remarks: &'a [String],
 }
 
 /// What measured requests were like.
@@ -91,13 +92,13 @@ impl DeviceValidation {
             )
         })?;
         let range = range_of(&trace.requests);
-        let outside = calibration.map_or_else(Vec::new, |calibration| calibration.range.outside(&range));
         let hashes = files.iter().map(|file| {
             let name = file.display().to_string();
             let unreadable = |error: std::io::Error| SpecError::of_file(&name, error.to_string(), "");
             Ok((name.clone(), sha256(file).map_err(unreadable)?))
         });
-        let hashes: Vec<_> = hashes.collect::<Result<_, RunError>>()?;
+        let hashes: Vec<(String, String)> = hashes.collect::<Result<_, RunError>>()?;
+        let remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hashes));
         let format = ioweir_trace::recognise(files, options)?.name.to_owned();
         let toml = spec.to_toml();
         let inputs = vec![TraceMeta { name: name.clone(), format, files: hashes }];
@@ -110,7 +111,7 @@ impl DeviceValidation {
             requests: trace.requests,
             result,
             without_latency: trace.without_latency,
-            outside,
+            remarks,
             provenance,
         })
     }
@@ -146,7 +147,7 @@ impl DeviceValidation {
             reference_nanos: self.reference.map(Duration::as_nanos_f64),
             passes: self.passes(),
             classes: &classes,
-            outside_of_calibration: &self.outside,
+            remarks: &self.remarks,
         };
         let title = format!("{} beside {}", self.device, self.trace);
         let mut document = Document::new("ioweir validate", title, &data)?;
@@ -161,8 +162,8 @@ impl DeviceValidation {
             let left_out = format_count(self.without_latency);
             document.text(format!("{left_out} requests of the trace have no latency, and are left out."));
         }
-        for outside in &self.outside {
-            document.text(format!("Outside of the range of the calibration: the trace has {outside}."));
+        for remark in &self.remarks {
+            document.text(remark.as_str());
         }
         document.push(quantile_table(&by_class));
         document.push(class_table(&classes));
@@ -203,6 +204,21 @@ impl DeviceValidation {
         }
         table
     }
+}
+
+/// What a calibration says about a trace: whether it was made of this one, and what lies outside of its range.
+fn remarks(calibration: &Calibration, range: &Range, hashes: &[(String, String)]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if hashes.iter().any(|(_, hash)| *hash == calibration.sha256) {
+        let (fitted, judged) = (calibration.fitted.name(), calibration.judged.name());
+        let error = calibration.overall().map_or_else(String::new, |all| format!(": {} from the device", all.demerit));
+        remarks.push(format!(
+            "The device was fitted to {fitted} of this trace; evidence is its error on {judged}{error}."
+        ));
+    }
+    let outside = calibration.range.outside(range).into_iter();
+    remarks.extend(outside.map(|part| format!("Outside of the range of the calibration: the trace has {part}.")));
+    remarks
 }
 
 fn format_ratio(ratio: f64) -> String {

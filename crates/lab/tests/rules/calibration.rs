@@ -9,6 +9,7 @@ use ioweir_device::{DeviceFile, DeviceSpec};
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind};
 use ioweir_lab::compare::{Comparison, document, run};
 use ioweir_lab::run::{Origin, RunError, Silent};
+use ioweir_lab::validation::DeviceValidation;
 use ioweir_trace::ReadOptions;
 
 fn origin() -> Origin {
@@ -63,6 +64,12 @@ fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
     assert_eq!(all.requests, 300, "the second half");
     assert!(all.demerit.as_nanos_f64() < all.measured_mean.as_nanos_f64() / 4.0, "{all:?}");
     assert!(all.halves.is_some() && !record.parameters.is_empty());
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, &text).unwrap();
+    let own = own.to_str().unwrap();
+    let same = DeviceValidation::run(own, &[path], &ReadOptions::default(), None, None, &origin()).unwrap();
+    let said = same.document().unwrap().to_terminal(false);
+    assert!(said.contains("The device was fitted to the first half of this trace"), "{said}");
     // What is drawn from the record is a device.
     let draws: Vec<DeviceSpec> = (0..4).map(|seed| record.draw(&read.spec, seed)).collect();
     assert!(draws.iter().all(|draw| draw.build(0).is_ok()) && draws[0] != draws[1]);
