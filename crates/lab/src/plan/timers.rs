@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 use super::made::{Plan, Window};
 use crate::series::format_moment;
 
-/// What happens to a target, and when in a window.
-const CHANGES: [(&str, &str, fn(&Window) -> i64); 2] =
+/// What happens to a target, what systemd does then, and when in a window that is.
+type Change = (&'static str, &'static str, fn(&Window) -> i64);
+const CHANGES: [Change; 2] =
     [("open", "start", |window| window.start_unix_seconds), ("close", "stop", |window| window.end_unix_seconds)];
 
 impl Plan {
