@@ -33,7 +33,8 @@ pub(crate) fn drive(data: &[u8]) {
         notes: Vec::new(),
     };
     let Ok(choice) = policy.forecaster() else { return };
-    let Ok(mut forecaster) = LoadForecaster::new(&load, &choice, policy.forecast.quantile, &Calendar::default()) else {
+    let calendar = Calendar::default();
+    let Ok(mut forecaster) = LoadForecaster::new(&load, &choice, policy.forecast.quantile, &calendar) else {
         return;
     };
     forecaster.update(&load, 0..load.requests.len());
@@ -44,7 +45,7 @@ pub(crate) fn drive(data: &[u8]) {
         start_unix_seconds: load.end_unix_seconds(),
         block_bytes: policy.pool.block.0,
         quantile: policy.forecast.quantile,
-        utc_offset_seconds: 0,
+        calendar: &calendar,
     };
     let made = plan(&system, &ledger, &forecaster.outlook(policy.bins()), setting);
     assert_eq!(made.bins.len(), policy.bins());

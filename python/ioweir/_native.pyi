@@ -164,6 +164,13 @@ class SweepCells:
         self, cells: list[_Cell], /, *, threads: int | None = None, progress: _Progress | None = None
     ) -> list[tuple[str, bytes | str]]: ...
 
+def advise(
+    spec: _Spec | None = None,
+    /,
+    *,
+    progress: _Progress | None = None,
+    keys: dict[str, Any] | None = None,
+) -> Result: ...
 def compare(
     spec: _Spec | None = None,
     /,

@@ -9,7 +9,7 @@ from . import _inputs, _native
 from ._inputs import write
 from ._progress import Progress, shown
 
-__all__ = ["compare", "explain", "forecast", "plan", "read", "simulate", "write"]
+__all__ = ["advise", "compare", "explain", "forecast", "plan", "read", "simulate", "write"]
 
 Spec = str | os.PathLike[str] | dict[str, Any]
 
@@ -33,6 +33,19 @@ def compare(
         return _native.compare(
             _inputs.spec(spec), requests=requests, progress=told, reference=reference, keys=_inputs.keys(keys)
         )
+
+
+def advise(
+    spec: Spec | None = None, /, *, progress: Progress | bool | None = None, **keys: Any
+) -> _native.Result:
+    """Searches what to set for a device and a load: schedulers, their parameters, queues; and says how sure that is.
+
+    ``spec`` is a spec of advice (a file, TOML text or a dict), and ``keys`` take the place of its keys: ``traces``, ``device``,
+    ``recorded_under``, ``goal``, ``bound``, ``schedulers``, ``budget``, ``rounds``, ``seed`` and others (``ioweir show``). A row of
+    the result is a candidate that was judged; the first is to leave everything as it is.
+    """
+    with shown(progress) as told:
+        return _native.advise(_inputs.spec(spec), progress=told, keys=_inputs.keys(keys))
 
 
 def simulate(

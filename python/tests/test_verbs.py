@@ -23,6 +23,16 @@ def test_a_trace_in_the_repository_gives_the_command_lines_bytes(command_line):
     assert result.json() == command_line("compare", *flags, "--json", "-")
 
 
+def test_advise_gives_the_command_lines_bytes(command_line):
+    trace = "traces/fio/mix.iolog.gz"
+    result = ioweir.advise(traces=[trace], device="hdd", goal="mean", budget=30, rounds=5, recorded_under="none")
+    flags = [trace, "--device", "hdd", "--goal", "mean", "--budget", "30", "--rounds", "5", "--recorded-under", "none"]
+    assert result.json() == command_line("advise", *flags, "--json", "-")
+    assert result.text() == command_line("advise", *flags)
+    rows = result.to_arrow().to_pylist()
+    assert rows[0]["verdict"] == "leave-it"
+
+
 def test_simulate_gives_the_command_lines_bytes(command_line):
     result = ioweir.simulate("examples/reservations.toml")
     assert result.json() == command_line("simulate", "examples/reservations.toml", "--json", "-")

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{ChoiceError, SchedulerChoice, Size, read_spec, shown, unknown};
 use ioweir_device::PRESETS;
-use ioweir_lab::compare::{Comparison, Goal, Plan, document};
+use ioweir_lab::compare::{Comparison, Plan, document};
 use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
@@ -44,13 +44,13 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set(&mut comparison.fast_device, arguments.fast_device.as_ref());
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
     comparison.merge &= !arguments.no_merge;
+    comparison.fold |= arguments.fold;
     comparison.by_stream |= arguments.by.is_some();
     set_list(&mut comparison.traces, &arguments.traces);
     set_list(&mut comparison.devices.0, &arguments.device);
     set_list(&mut comparison.depths.0, &arguments.depth);
     set_list(&mut comparison.seeds.0, &arguments.seed);
-    let goal = |name: &String| Goal::ALL.into_iter().find(|goal| goal.name() == name);
-    set(&mut comparison.goal, arguments.goal.as_ref().and_then(goal).as_ref());
+    set(&mut comparison.goal, arguments.goal.as_ref());
     let Comparison { format, volume, event, lenient, .. } = &mut comparison;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
     if let Some(size) = &arguments.request_bytes_max {

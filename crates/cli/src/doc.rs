@@ -8,7 +8,8 @@ use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow, find};
-use ioweir_device::{PRESETS, Preset};
+use ioweir_device::{DeviceSpec, PRESETS, Preset};
+use ioweir_lab::advise::KNOBS;
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
@@ -64,15 +65,24 @@ parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         summary: "background services that a plan can run: the cost of their debt, and what paying it frees",
         entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
         about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
-deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority.",
+deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority, bytes_per_second_max, iops_max.",
         entry: Some(|name| Service::find(name).map(service)),
     },
     Topic {
         name: "device",
         summary: "device presets, and how well they are validated",
         entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
+        about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from; \
+`ioweir doc device-file` lists the keys of such files.",
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
+    },
+    Topic {
+        name: "device-file",
+        summary: "keys of a device file, which --device takes",
+        entries: || DEVICE_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A device file is TOML and holds one device: [disk_datasheet] or [flash_datasheet] with the numbers of a \
+datasheet, an [array] of equal drives, [tiered], or a model with all its parameters, [hdd] or [ssd].",
+        entry: Some(|name| key_text(&DEVICE_KEYS, name)),
     },
     Topic {
         name: "platform",
@@ -120,6 +130,13 @@ change in time, a [[group]] for clients with a common share, an [[expect]] for e
 A whole server has [cores], a [[device]] for every kind of device, and classes of background work, [class.background]. \
 Examples are in examples/. `ioweir show FILE` prints a file with every default.",
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
+    },
+    Topic {
+        name: "knob",
+        summary: "what `ioweir advise` may set beside schedulers and their parameters",
+        entries: || KNOBS.iter().map(|knob| (knob.name, knob.help)).collect(),
+        about: "Knobs of `ioweir advise`. Each is tried where the device has it, and named in an advice where it matters.",
+        entry: None,
     },
     Topic {
         name: "sweep",
@@ -373,6 +390,7 @@ fn forecaster(row: &ForecasterRow) -> String {
 /// Keys of a file with their paths in it.
 type Keys = LazyLock<Vec<(String, Key)>>;
 
+static DEVICE_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_device::key_tables()));
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
@@ -396,12 +414,19 @@ fn key_text(keys: &Keys, wanted: &str) -> Option<String> {
     Some(format!("{path}: {}\n\nDefault: {default}\n{old}", wrap(key.help, path.len() + 2)))
 }
 
+/// What a preset does beyond reading and writing where it is told.
+pub(crate) fn switched_on(preset: &Preset) -> String {
+    let words = DeviceSpec::load(preset.name).map(|spec| spec.switched_on()).unwrap_or_default();
+    if words.is_empty() { "nothing".into() } else { words.join(", ") }
+}
+
 fn device(preset: &Preset) -> String {
     let mut out = format!(
-        "{}: {}\n\nStatus: {}\n\nWhere the numbers come from:\n",
+        "{}: {}\n\nStatus: {}\nSwitched on: {}\n\nWhere the numbers come from:\n",
         preset.name,
         preset.title,
-        preset.status.name()
+        preset.status.name(),
+        switched_on(preset)
     );
     for source in preset.sources {
         // Writing to a string does not fail.

@@ -50,6 +50,7 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     if let Some(offset) = &reading.utc_offset {
         spec.utc_offset = offset.parse()?;
     }
+    spec.time_zone = reading.time_zone.clone().or(spec.time_zone);
     for text in &reading.holiday {
         let (date, weekday) = text.split_once('=').ok_or_else(|| {
             let problem = format!("`{}` is no holiday", shown(text));

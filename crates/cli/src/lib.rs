@@ -4,6 +4,7 @@
 //! standard error. Exit codes: 0 fine, 1 something failed while running, 2 usage or bad input, 3 an expectation was not
 //! met. A reader that closes the pipe is no failure.
 
+mod advise;
 mod arguments;
 mod calibrate;
 mod compare;
@@ -65,6 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
+        Verb::Advise(arguments) => advise::act(&arguments),
         Verb::Simulate(arguments) => simulate::simulate(&arguments),
         Verb::Sweep(arguments) => sweep::act(&arguments),
         Verb::Explain(arguments) => simulate::explain(&arguments),

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use ioweir_config::{read_spec, shown};
-use ioweir_lab::plan::PlanSpec;
+use ioweir_config::{SpecError, plain, read_spec, shown};
+use ioweir_lab::plan::{Plan, PlanSpec};
 use ioweir_lab::spec::Base;
 
 use crate::arguments::PlanArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
-use crate::output::Outputs;
+use crate::output::{self, Outputs};
 
 /// Makes the plan and writes it.
 pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
@@ -21,7 +21,22 @@ pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
     let inputs = spec.series.0.iter().chain(&spec.replay.0).map(Path::new);
     let inputs: Vec<&Path> = inputs.chain(policy).chain(arguments.spec.as_deref()).collect();
     let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
-    outputs.write(&spec.run(&engine::origin(&spec.command()))?)
+    let (plan, document) = spec.make(&engine::origin(&spec.command()))?;
+    if let Some(folder) = &arguments.systemd {
+        write_timers(folder, &plan)?;
+    }
+    outputs.write(&document)
+}
+
+/// Writes the plan's windows as timers.
+fn write_timers(folder: &Path, plan: &Plan) -> Result<(), Failure> {
+    let name = folder.display().to_string();
+    std::fs::create_dir_all(folder)
+        .map_err(|error| SpecError::of_file(shown(&name), format!("cannot be made: {}", plain(&error)), ""))?;
+    for (unit, text) in plan.timers() {
+        output::put_file(&folder.join(unit).display().to_string(), text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// The plan that the spec file and the flags describe.

@@ -14,6 +14,7 @@ use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
 use ioweir_trace::{Clock, FORMATS, Format};
 
+use crate::doc::switched_on;
 use crate::failure::Failure;
 use crate::output;
 
@@ -167,10 +168,18 @@ fn parameters(parameters: &[Parameter]) -> String {
 fn devices() -> String {
     let mut out = format!(
         "{NOTE}\n# Devices\n\nPresets that `--device` takes; `ioweir show NAME` prints one with every parameter, to start a file \
-         of one's own from.\n\n| device | what it is | how far to trust it |\n|---|---|---|\n"
+         of one's own from. The keys of such a file come last; a drive takes ten lines of its datasheet.\n\n| device | what it is \
+         | switched on | how far to trust it |\n|---|---|---|---|\n"
     );
     for preset in PRESETS {
-        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} | {2} |", preset.name, cell(preset.title), preset.status.name());
+        let on = cell(&switched_on(preset));
+        let _ = writeln!(
+            out,
+            "| [`{0}`](#{0}) | {1} | {on} | {2} |",
+            preset.name,
+            cell(preset.title),
+            preset.status.name()
+        );
     }
     for preset in PRESETS {
         let _ = write!(
@@ -184,6 +193,7 @@ fn devices() -> String {
             let _ = writeln!(out, "- {source}");
         }
     }
+    out += &key_sections(&ioweir_device::key_tables());
     out
 }
 

@@ -17,6 +17,7 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
         schedulers: arguments.scheduler.clone(),
         seeds: arguments.seed.clone(),
         by_stream: arguments.by.is_some(),
+        fold: arguments.fold,
     };
     let experiment = overrides.apply(read(&arguments.spec)?)?;
     let mut inputs = vec![Path::new(&arguments.spec)];
@@ -50,6 +51,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         schedulers: arguments.scheduler.iter().cloned().collect(),
         seeds: arguments.seed.iter().copied().collect(),
         by_stream: false,
+        fold: false,
     };
     let mut experiment = overrides.apply(read(&arguments.spec)?)?;
     // One run is told of: the first, where nothing else was said.

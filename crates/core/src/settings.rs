@@ -40,28 +40,77 @@ pub struct Parameter {
     pub max: u64,
     /// What it does.
     pub help: &'static str,
+    /// The values that a search for the best ones tries.
+    pub search: Search,
+    /// Where Linux keeps it, if it has it.
+    pub linux: Option<LinuxFile>,
+}
+
+/// The values of a parameter that a search tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// Every choice, or numbers from a quarter of the default to four times it.
+    Usual,
+    /// From the first to the second; in equal ratios unless the first is zero.
+    Between(u64, u64),
+    /// Its default alone: it says how much room there is, or what the host is, and not how to schedule.
+    Nothing,
+}
+
+/// A parameter's file in `/sys/block/DEVICE/queue/iosched`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinuxFile {
+    /// Its name.
+    pub name: &'static str,
+    /// How many of the parameter's units one in the file stands for: a million nanoseconds for milliseconds.
+    pub unit: u64,
 }
 
 impl Parameter {
+    pub(crate) const fn new(
+        name: &'static str,
+        unit: Unit,
+        default: u64,
+        range: (u64, u64),
+        help: &'static str,
+    ) -> Self {
+        Self { name, unit, default, min: range.0, max: range.1, help, search: Search::Usual, linux: None }
+    }
+
     pub(crate) const fn count(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Self {
-        Self { name, unit: Unit::Count, default, min, max, help }
+        Self::new(name, Unit::Count, default, (min, max), help)
     }
 
     pub(crate) const fn duration(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Self {
-        Self { name, unit: Unit::Duration, default, min, max, help }
+        Self::new(name, Unit::Duration, default, (min, max), help)
     }
 
     pub(crate) const fn bytes(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Self {
-        Self { name, unit: Unit::Bytes, default, min, max, help }
+        Self::new(name, Unit::Bytes, default, (min, max), help)
     }
 
     pub(crate) const fn switch(name: &'static str, is_on: bool, help: &'static str) -> Self {
-        Self { name, unit: Unit::Switch, default: is_on as u64, min: 0, max: 1, help }
+        Self::new(name, Unit::Switch, is_on as u64, (0, 1), help)
     }
 
     /// One of these words, the first by default.
     pub(crate) const fn choice(name: &'static str, words: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, unit: Unit::Choice(words), default: 0, min: 0, max: words.len() as u64 - 1, help }
+        Self::new(name, Unit::Choice(words), 0, (0, words.len() as u64 - 1), help)
+    }
+
+    /// The same, tried between these values.
+    pub(crate) const fn tried(self, from: u64, to: u64) -> Self {
+        Self { search: Search::Between(from, to), ..self }
+    }
+
+    /// The same, never tried with another value than the default.
+    pub(crate) const fn fixed(self) -> Self {
+        Self { search: Search::Nothing, ..self }
+    }
+
+    /// The same, which Linux keeps in this file, in this unit.
+    pub(crate) const fn on_linux(self, name: &'static str, unit: u64) -> Self {
+        Self { linux: Some(LinuxFile { name, unit }), ..self }
     }
 }
 

@@ -30,7 +30,7 @@ pub mod validate;
 use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
 
 use ioweir_config::Ratio;
-use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError};
 use serde::{Deserialize, Serialize};
 
 pub use array::{ArrayLayout, ArraySpec};
@@ -302,6 +302,29 @@ impl DeviceSpec {
     pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, SpecError> {
         self.build_model(seed).map_err(|complaint| complaint.in_file("device", None))
     }
+}
+
+/// The keys of device files, by table.
+#[must_use]
+pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    vec![
+        ("[disk_datasheet]", DiskDatasheet::keys()),
+        ("[flash_datasheet]", FlashDatasheet::keys()),
+        ("[array]", ArraySpec::keys()),
+        ("[tiered]", TieredSpec::keys()),
+        ("[tiered.fast]", TierSpec::keys()),
+        ("[tiered.slow]", TierSpec::keys()),
+        ("[hdd]", HddSpec::keys()),
+        ("[[hdd.zone]]", ZoneSpec::keys()),
+        ("[hdd.zoning]", Zoning::keys()),
+        ("[hdd.overhead]", Overhead::keys()),
+        ("[hdd.cache]", CacheSpec::keys()),
+        ("[ssd]", SsdSpec::keys()),
+        ("[ssd.serial]", SsdSerial::keys()),
+        ("[ssd.overhead]", SsdOverhead::keys()),
+        ("[ssd.wake]", SsdWake::keys()),
+        ("[null]", NullSpec::keys()),
+    ]
 }
 
 /// The names in the table, for hints.

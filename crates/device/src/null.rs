@@ -4,18 +4,17 @@ use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
 use super::check::fail;
 use super::{Device, Model, Service};
-use ioweir_config::{Complaint, Duration, Size};
-use serde::{Deserialize, Serialize};
+use ioweir_config::{Complaint, Duration, Size, keys};
 
-/// A device that answers after a fixed time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NullSpec {
-    /// The size of the device.
-    pub capacity: Size,
-    /// The service time of every request.
-    #[serde(default)]
-    pub service: Duration,
+keys! {
+    /// A device that answers after a fixed time.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct NullSpec {
+        /// the size of the device
+        capacity: Size = required,
+        /// the service time of every request
+        service: Duration = (Duration::default()),
+    }
 }
 
 /// A device that takes the same time for everything and has no head.

@@ -183,7 +183,7 @@ pub const PRESETS: &[Preset] = &[
             "seeks, which that leaves out: specification of the Ultrastar DC HC310, a disk of the same speed and size of platter; \
              14 ms from edge to edge assumed",
             "130 MB/s at the inner edge, 20 surfaces: assumed; conventional recording, as the drive has",
-            "one number was kept to compare with: random 4 KiB reads at depth 16, 168 a second on the datasheet",
+            "kept to compare with: random reads of 4 KiB at depth 16, 168 a second on the datasheet, 188 here",
         ],
         parameters: include_str!("presets/hdd-20tb.toml"),
     },
@@ -195,7 +195,7 @@ pub const PRESETS: &[Preset] = &[
             "size, speed, 524 MB/s at the outer edge over both actuators, buffer: published numbers of the Exos 2X14",
             "seeks: as for hdd-20tb; 120 MB/s at the inner edge and the surfaces: assumed",
             "the halves share a spindle; here they turn independently, and each serves its commands in the order of arrival",
-            "one number was kept to compare with: 304 random reads a second",
+            "kept to compare with: 304 random reads a second; 167 here at depth 16, because the halves do not choose among commands",
         ],
         parameters: include_str!("presets/hdd-2x7tb.toml"),
     },

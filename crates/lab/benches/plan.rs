@@ -48,7 +48,7 @@ owed = "100GiB"
 
 /// What `scripts/instructions` counts.
 #[inline(never)]
-fn measured(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting) -> Plan {
+fn measured(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting<'_>) -> Plan {
     plan(system, ledger, outlook, setting)
 }
 
@@ -76,13 +76,14 @@ fn main() {
         forecaster.update(&load, 0..load.requests.len());
         forecaster.refit();
         let outlook = forecaster.outlook(policy.bins());
+        let calendar = Calendar::default();
         let system = policy.system(None);
         let ledger = Ledger::new(&system, policy.pool());
         let setting = Setting {
             start_unix_seconds: load.end_unix_seconds(),
             block_bytes: policy.pool.block.0,
             quantile: 0.95,
-            utc_offset_seconds: 0,
+            calendar: &calendar,
         };
         let mut seconds: Vec<f64> = (0..runs)
             .map(|_| {

@@ -2,6 +2,7 @@
 //!
 //! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
 
+pub mod advise;
 pub mod calibration;
 pub mod compare;
 pub mod document;

@@ -1,5 +1,6 @@
 //! The figures of traces as a document.
 
+use ioweir_config::format_decimals;
 use ioweir_trace::{Info, Sizes, Times};
 use serde::Serialize;
 
@@ -91,6 +92,9 @@ fn said(about: &serde_json::Value, within: &str) -> Vec<(String, String)> {
                 let words: Vec<String> =
                     list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
                 facts.push((name, words.join(", ")));
+            }
+            Value::Number(number) if number.is_f64() => {
+                facts.push((name, format_decimals(number.as_f64().unwrap_or_default(), 3)));
             }
             other => facts.push((name, other.to_string())),
         }

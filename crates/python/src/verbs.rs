@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
+use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
@@ -97,6 +98,22 @@ pub(crate) fn compare(
     Ok(Result::new(document, kept, notices))
 }
 
+/// Searches what to set for a device and a load.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
+pub(crate) fn advise(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = AdviseSpec::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&spec.command());
+    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
+    Ok(Result::new(document, None, Vec::new()))
+}
+
 /// Runs an experiment.
 #[pyfunction]
 #[pyo3(signature = (spec, /, *, requests=false, progress=None, keys=None))]
@@ -130,7 +147,8 @@ fn overrides(keys: Option<&Bound<'_, PyDict>>) -> PyResult<Overrides> {
     if let Some(seeds) = keys.get_item("seeds")? {
         overrides.seeds = seeds.extract()?;
     }
-    overrides.by_stream = keys.get_item("by_stream")?.is_some_and(|flag| flag.is_truthy().unwrap_or(false));
+    let is_on = |name: &str| keys.get_item(name).map(|flag| flag.is_some_and(|flag| flag.is_truthy().unwrap_or(false)));
+    (overrides.by_stream, overrides.fold) = (is_on("by_stream")?, is_on("fold")?);
     Ok(overrides)
 }
 

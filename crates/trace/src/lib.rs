@@ -110,4 +110,9 @@ pub trait TraceSource: Send {
     fn skipped(&self) -> u64 {
         0
     }
+
+    /// The number of records whose addresses were moved so that they lie on a device; zero for what is read as it is.
+    fn folded(&self) -> u64 {
+        0
+    }
 }

@@ -34,6 +34,10 @@ pub(crate) struct SeriesArguments {
     #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, help_heading = "Reading series")]
     pub(crate) utc_offset: Option<String>,
 
+    /// Time zone by its IANA name, such as Europe/Berlin, instead of an offset; the table's times are UTC then
+    #[arg(long, value_name = "NAME", conflicts_with = "utc_offset", help_heading = "Reading series")]
+    pub(crate) time_zone: Option<String>,
+
     /// Day that behaves like another weekday: 2026-12-25=sunday; may be repeated
     #[arg(long, value_name = "DATE=WEEKDAY", help_heading = "Reading series")]
     pub(crate) holiday: Vec<String>,
@@ -100,6 +104,10 @@ pub(crate) struct PlanArguments {
     /// Actual load of the planned time, in the same form: play the plan on it, replanning in each bin
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Vec<String>,
+
+    /// Also write the plan's windows into folder DIR as systemd timers that start and stop a target for each service
+    #[arg(long, value_name = "DIR")]
+    pub(crate) systemd: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ioweir_lab::compare::{Depth, Goal};
 
 use super::OutputArguments;
@@ -17,6 +18,11 @@ Examples:
 /// Reads a seed.
 pub(crate) fn seed(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "a seed is a whole number, such as 7; several are separated by commas: 1,2,3")
+}
+
+/// Reads a goal; help lists them all.
+pub(crate) fn goals() -> impl TypedValueParser<Value = Goal> {
+    PossibleValuesParser::new(Goal::ALL.map(Goal::name)).try_map(|name| name.parse::<Goal>())
 }
 
 /// Every flag but the outputs overrides the same key of `--spec`.
@@ -57,6 +63,10 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
+    /// Fold requests past the end of the device onto it: addresses begin anew at its end [default: an error]
+    #[arg(long, help_heading = "What is compared")]
+    pub(crate) fold: bool,
+
     /// Requests that the queue holds in each direction (Linux: nr_requests) [default: 128]
     #[arg(long, value_name = "N", help_heading = "The queue")]
     pub(crate) queue_requests: Option<u32>,
@@ -85,8 +95,8 @@ pub(crate) struct CompareArguments {
 
     /// Figure that decides which scheduler is best: completion, mean (latency), read-p99 (99 % quantile of the latency of
     /// reads), or busy (working time of the device) [default: completion]
-    #[arg(long, value_name = "GOAL", value_parser = Goal::ALL.map(Goal::name), help_heading = "Output")]
-    pub(crate) goal: Option<String>,
+    #[arg(long, value_name = "GOAL", value_parser = goals(), help_heading = "Output")]
+    pub(crate) goal: Option<Goal>,
 
     /// Scheduler that completion times are relative to [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Output")]

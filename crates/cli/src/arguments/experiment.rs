@@ -22,6 +22,10 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "What is run")]
     pub(crate) seed: Vec<u64>,
 
+    /// Fold requests of traces past the end of their device onto it: addresses begin anew at its end [default: an error]
+    #[arg(long, help_heading = "What is run")]
+    pub(crate) fold: bool,
+
     /// Also report figures by stream (client, or process of a trace), the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,

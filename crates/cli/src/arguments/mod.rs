@@ -1,5 +1,6 @@
 //! The one definition of verbs and flags; help, errors and completions come from it.
 
+mod advise;
 mod background;
 mod calibrate;
 mod compare;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use advise::AdviseArguments;
 pub(crate) use background::{ForecastArguments, PlanArguments};
 pub(crate) use calibrate::{CalibrateArguments, Kind};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
@@ -50,6 +52,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Replay traces under several schedulers and compare the results
     Compare(Box<CompareArguments>),
+    /// Search what to set for a device and a load, and say how sure that is, how to apply and how to undo it
+    Advise(Box<AdviseArguments>),
     /// Run an experiment: classes of clients on a shared device, schedulers, expectations, sweeps
     Simulate(SimulateArguments),
     /// Run many cells of a comparison or experiment into a folder: all values of its keys, on all cores, resumable

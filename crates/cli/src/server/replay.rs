@@ -10,7 +10,7 @@ use ioweir_lab::document::{Provenance, TraceMeta, quoted};
 use ioweir_lab::replay::{Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
-use ioweir_serve::real::{Access, Identity, Ring, Settings, Stop, System, Target, restore_left, state_folder};
+use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, restore_left, state_folder};
 use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
@@ -167,7 +167,7 @@ fn scratch(
     };
     let size = size.next_multiple_of(1 << 20);
     output::notice(&format!("ioweir: {}: a scratch file of {} is made and filled", name, format_bytes(size)));
-    Ok(Scratch::make(system, Path::new(name), size, stop)?)
+    Scratch::make(system, Path::new(name), size, stop)
 }
 
 fn model(arguments: &ReplayArguments) -> Result<Option<Model>, Failure> {
@@ -389,6 +389,7 @@ impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Source(problem) => Self::Input(problem),
+            ReplayError::Halted(Halt::Stopped) => Self::Running("stopped by a signal; what was set is restored".into()),
             ReplayError::Halted(halt) => Self::Running(halt.to_string()),
         }
     }

@@ -7,3 +7,5 @@ mod bench;
 mod capture;
 #[path = "../../../serve/tests/rules/client/mod.rs"]
 mod client;
+mod real;
+mod replay;

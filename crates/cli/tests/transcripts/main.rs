@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
+mod advise;
 mod sweeps;
 
 use std::fs;

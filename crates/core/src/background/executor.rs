@@ -34,6 +34,9 @@ pub struct Directive {
     pub from: Nanos,
     /// Cores that background work gets even if the foreground wants them.
     pub reserve_cores: u32,
+    /// The most cores that background work gets, even if the foreground leaves more idle: it rests while the foreground would
+    /// feel it. Debt that is nearly due and a pool below its floor do not rest.
+    pub limit_cores: u32,
     /// Whether space is short: if so, the service that frees the most space for its work goes first.
     pub pressing: bool,
 }
@@ -75,13 +78,16 @@ pub enum Hold {
     Calm,
     /// There is not enough debt yet for the fixed watermark.
     Watermark,
+    /// The plan rests: quieter hours come that are early enough.
+    Rest,
     /// Every core that the background may use is busy.
     Running,
 }
 
 impl Hold {
     /// Every reason, in the order of the discriminants.
-    pub const ALL: [Self; 5] = [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Running];
+    pub const ALL: [Self; 6] =
+        [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Rest, Self::Running];
 
     /// The name used in reports and JSON.
     #[must_use]
@@ -91,6 +97,7 @@ impl Hold {
             Self::Foreground => "foreground",
             Self::Calm => "calm",
             Self::Watermark => "watermark",
+            Self::Rest => "rest",
             Self::Running => "running",
         }
     }
@@ -332,8 +339,10 @@ impl Executor {
                 watermark.cores(tied, self.pool.blocks, cores)
             }
             Bucket::Planned => {
-                let reserve = self.directive().map_or(0, |directive| directive.reserve_cores.min(cores));
-                self.spare.max(reserve).max(self.rescue()).max(self.overdue())
+                let (reserve, limit) = self
+                    .directive()
+                    .map_or((0, cores), |directive| (directive.reserve_cores.min(cores), directive.limit_cores));
+                self.spare.min(limit).max(reserve).max(self.rescue()).max(self.overdue())
             }
         }
     }
@@ -349,8 +358,8 @@ impl Executor {
         }
     }
 
-    /// Cores beyond the plan when debt is nearly due: enough to finish in time. It begins at the moment when half of all
-    /// cores would just be enough.
+    /// Cores beyond the plan when debt is nearly due: enough to pay every batch in time, whichever of them is due first for
+    /// the work before it. It begins at the moment when half of all cores would just be enough.
     fn overdue(&self) -> u32 {
         Service::ALL
             .into_iter()
@@ -359,29 +368,31 @@ impl Executor {
             .min(self.settings.cores)
     }
 
-    /// Cores that a service needs to pay its oldest batch in time, if that is urgent.
+    /// Cores that a service needs to pay every payable batch in time, if one of them is urgent.
     fn urgency(&self, service: Service) -> Option<u32> {
-        let (batch, from) = self.urgent_from(service)?;
-        if self.now < from {
-            return None;
-        }
-        let work = self.settings.services[service as usize].work(batch.blocks);
-        let alone = time_to_clear(work, self.settings.operation, 1);
-        let left = batch.due_at.since(self.now).0.max(1);
-        Some(u32::try_from(alone.0.div_ceil(left)).unwrap_or(u32::MAX).min(self.settings.cores))
+        let needed = |(alone, due_at): (Nanos, Nanos)| alone.0.div_ceil(due_at.since(self.now).0.max(1));
+        let is_urgent = |queued: &(Nanos, Nanos)| self.urgent_from(queued) <= self.now;
+        let most = self.queued_before_due(service).filter(is_urgent).map(needed).max()?;
+        Some(u32::try_from(most).unwrap_or(u32::MAX).min(self.settings.cores))
     }
 
-    /// The oldest batch of a service that is payable and has a deadline, and when it becomes urgent.
-    fn urgent_from(&self, service: Service) -> Option<(Batch, Nanos)> {
-        let batch = *self.queues[service as usize].oldest()?;
-        if batch.payable_at > self.now || batch.due_at == Nanos::NEVER {
-            return None;
-        }
+    /// For each payable batch of a service that has a deadline: the time that one core needs for it and for all that is paid
+    /// before it, and when it is due.
+    fn queued_before_due(&self, service: Service) -> impl Iterator<Item = (Nanos, Nanos)> {
+        let (settings, now, operation) = (&self.settings.services[service as usize], self.now, self.settings.operation);
         // Running blocks count until they are completed.
-        let batch = Batch { blocks: batch.blocks.saturating_add(self.running_blocks[service as usize]), ..batch };
-        let work = self.settings.services[service as usize].work(batch.blocks);
-        let half = time_to_clear(work, self.settings.operation, self.settings.cores.div_ceil(2));
-        Some((batch, Nanos(batch.due_at.0.saturating_sub(half.0))))
+        let mut blocks = self.running_blocks[service as usize];
+        let payable = self.queues[service as usize].batches().take_while(move |batch| batch.payable_at <= now);
+        let due = payable.filter_map(move |batch| {
+            blocks = blocks.saturating_add(batch.blocks);
+            (batch.due_at != Nanos::NEVER).then_some((blocks, batch.due_at))
+        });
+        due.map(move |(blocks, due_at)| (time_to_clear(settings.work(blocks), operation, 1), due_at))
+    }
+
+    /// When work becomes urgent that takes one core `alone`: when half of all cores would just be enough.
+    fn urgent_from(&self, (alone, due_at): &(Nanos, Nanos)) -> Nanos {
+        Nanos(due_at.0.saturating_sub(alone.0.div_ceil(u64::from(self.settings.cores.div_ceil(2)))))
     }
 
     /// Why no more of the payable debt runs.
@@ -389,7 +400,9 @@ impl Executor {
         if self.running > 0 && self.running >= self.granted() && self.granted() > 0 {
             return Hold::Running;
         }
+        let is_resting = self.directive().is_some_and(|directive| directive.limit_cores < self.spare);
         match (self.settings.bucket, self.calming) {
+            (Bucket::Planned, _) if is_resting => Hold::Rest,
             (Bucket::Fixed(_), _) => Hold::Watermark,
             (Bucket::Planned, Some(_)) => Hold::Calm,
             (Bucket::Planned, None) => Hold::Foreground,
@@ -402,7 +415,8 @@ impl Executor {
         let payable = self.queues.iter().filter_map(DebtQueue::oldest).map(|batch| batch.payable_at);
         let directives = self.directives.iter().map(|directive| directive.from);
         let calm = self.calming.map(|(since, _)| since.after(self.settings.calm));
-        let pressing = Service::ALL.into_iter().filter_map(|service| self.urgent_from(service)).map(|(_, from)| from);
+        let queued = Service::ALL.into_iter().flat_map(|service| self.queued_before_due(service));
+        let pressing = queued.map(|queued| self.urgent_from(&queued));
         payable.chain(directives).chain(calm).chain(pressing).filter(later).min().unwrap_or(Nanos::NEVER)
     }
 

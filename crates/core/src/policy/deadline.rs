@@ -22,23 +22,34 @@ use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
 use crate::priority::Rank;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
-use crate::settings::{HOUR, SECOND};
+use crate::settings::{HOUR, MILLI, SECOND};
 use crate::structure::NONE;
 use crate::{Direction, Nanos, Reason, Waiting};
 
 static PARAMETERS: [Parameter; 6] = [
-    Parameter::duration("read-expire", SECOND / 2, 0, HOUR, "time after which a read is served out of order"),
-    Parameter::duration("write-expire", 5 * SECOND, 0, HOUR, "the same for writes"),
-    Parameter::count("fifo-batch", 16, 1, 1 << 20, "requests served in sector order before the FIFOs are checked"),
-    Parameter::count("writes-starved", 2, 0, 1 << 20, "batches of reads that may pass waiting writes"),
-    Parameter::switch("front-merges", true, "whether a request may join the front of a queued one"),
+    Parameter::duration("read-expire", SECOND / 2, 0, HOUR, "time after which a read is served out of order")
+        .tried(20 * MILLI, 2 * SECOND)
+        .on_linux("read_expire", MILLI),
+    Parameter::duration("write-expire", 5 * SECOND, 0, HOUR, "the same for writes")
+        .tried(SECOND / 2, 20 * SECOND)
+        .on_linux("write_expire", MILLI),
+    Parameter::count("fifo-batch", 16, 1, 1 << 20, "requests served in sector order before the FIFOs are checked")
+        .tried(1, 128)
+        .on_linux("fifo_batch", 1),
+    Parameter::count("writes-starved", 2, 0, 1 << 20, "batches of reads that may pass waiting writes")
+        .tried(1, 16)
+        .on_linux("writes_starved", 1),
+    Parameter::switch("front-merges", true, "whether a request may join the front of a queued one")
+        .on_linux("front_merges", 1),
     Parameter::duration(
         "prio-aging-expire",
         10 * SECOND,
         0,
         HOUR,
         "time after which a request goes before those of a more urgent class",
-    ),
+    )
+    .fixed()
+    .on_linux("prio_aging_expire", MILLI),
 ];
 
 /// The parameters of the older forms, which always try front merges.

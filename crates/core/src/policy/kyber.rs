@@ -51,8 +51,12 @@ the limit of asynchronous requests to 75 % of the request queue; the domain for 
 elevators.",
     linux: Some("kyber"),
     parameters: &[
-        Parameter::duration("read-latency", 2 * MILLI, 1_000, 60_000 * MILLI, "latency target for reads"),
-        Parameter::duration("write-latency", 10 * MILLI, 1_000, 60_000 * MILLI, "the same for writes"),
+        Parameter::duration("read-latency", 2 * MILLI, 1_000, 60_000 * MILLI, "latency target for reads")
+            .tried(MILLI / 4, 64 * MILLI)
+            .on_linux("read_lat_nsec", 1),
+        Parameter::duration("write-latency", 10 * MILLI, 1_000, 60_000 * MILLI, "the same for writes")
+            .tried(MILLI, 256 * MILLI)
+            .on_linux("write_lat_nsec", 1),
     ],
     form: (),
 };

@@ -35,7 +35,7 @@ use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Order, Size, TenantCo
 use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
-pub use crate::settings::{PARAMETERS_MAX, Parameter, SettingError, Settings, Unit};
+pub use crate::settings::{LinuxFile, PARAMETERS_MAX, Parameter, Search, SettingError, Settings, Unit};
 
 /// A row of the policy table.
 #[derive(Clone, Copy, Debug)]
@@ -92,15 +92,15 @@ settable!(PairRow);
 pub static PAIR: PairRow = PairRow {
     name: "pair",
     summary: "ORDER+ELEVATOR: an order of tenants above an elevator, such as sfq+deadline",
-    parameters: &[Parameter {
-        name: "window",
-        unit: Unit::CountOr("adaptive"),
-        default: 16,
-        min: 0,
-        max: 1 << 20,
-        help: "requests among which the elevator chooses; 1: the order alone decides, as many as are queued: the elevator; \
+    parameters: &[Parameter::new(
+        "window",
+        Unit::CountOr("adaptive"),
+        16,
+        (0, 1 << 20),
+        "requests among which the elevator chooses; 1: the order alone decides, as many as are queued: the elevator; \
 adaptive: the most with which 99 of 100 requests have the latency of their shares, at most 1,024",
-    }],
+    )
+    .tried(1, 128)],
     doc: "Any policy that is for tenants goes above any that is not, but for bid-hybrid, which places data. Parameters of each \
 stand behind its name, those of the pair behind the elevator's: reward:estimator=service+cfq:quantum=4:window=32. The order \
 decides whose request is next and releases it into the elevator, which merges and sorts what it holds. While the device is \

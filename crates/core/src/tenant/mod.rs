@@ -77,11 +77,13 @@ pub(crate) const CLIENTS: Parameter = Parameter::count(
     1,
     CLIENTS_MAX as u64,
     "clients, fixed at the start; streams beyond them share one",
-);
+)
+.fixed();
 
 /// The most groups: the second parameter.
 pub(crate) const GROUPS: Parameter =
-    Parameter::count("groups", 0, 0, GROUPS_MAX as u64, "groups of clients that can be configured, fixed at the start");
+    Parameter::count("groups", 0, 0, GROUPS_MAX as u64, "groups of clients that can be configured, fixed at the start")
+        .fixed();
 
 /// The cost model: the third parameter.
 pub(crate) const COST: Parameter = Parameter::choice(

@@ -4,69 +4,54 @@ use serde::{Deserialize, Serialize};
 
 use super::super::check::{fail, times};
 use super::spec::Overhead;
-use ioweir_config::{Complaint, Duration, Size};
+use ioweir_config::{Complaint, Duration, Size, keys};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const SEGMENTS_MAX: u32 = 4096;
 const SEGMENT_BYTES_MAX: u64 = 1 << 36;
 
-/// A drive's buffer: segments of one size, each of which holds one range of sectors. The least recently used segment is
-/// replaced first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheSpec {
-    /// The number of segments.
-    pub segments: u32,
-    /// The size of a segment.
-    pub segment_size: Size,
-    /// How far the head reads ahead after a read, until another command needs it.
-    #[serde(default)]
-    pub read_ahead: ReadAhead,
-    /// After how many reads that each continue the one before the drive begins to read ahead. Zero: after every read.
-    #[serde(default)]
-    pub read_ahead_begins_after: u32,
-    /// The most read ahead after a request. If absent, the size of a segment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_ahead_most: Option<Size>,
-    /// The least read ahead after a request, even if another command needs the head.
-    #[serde(default)]
-    pub read_ahead_least: Size,
-    /// Whether requested data stays in the segment, instead of making room for the read-ahead.
-    #[serde(default)]
-    pub keep_requested: bool,
-    /// Whether a read that is answered from the buffer makes an idle head read ahead after its segment.
-    #[serde(default)]
-    pub read_ahead_after_hit: bool,
-    /// Whether sectors that pass before the first requested one, on its track, are kept, too.
-    #[serde(default)]
-    pub read_before: bool,
-    /// Which writes complete when their data is in the buffer.
-    #[serde(default)]
-    pub write: WriteCache,
-    /// The most segments that hold written data.
-    #[serde(default)]
-    pub write_segments: u32,
-    /// Whether written data answers reads until its segment is replaced.
-    #[serde(default)]
-    pub read_written: bool,
-    /// Whether a read-ahead is completed before buffered data is written.
-    #[serde(default)]
-    pub read_ahead_before_write: bool,
-    /// Whether a read may begin at any sector of its extent, if that lies on one track.
-    #[serde(default)]
-    pub zero_latency_reads: bool,
-    /// Whether a write may begin at any sector of its extent.
-    #[serde(default)]
-    pub zero_latency_writes: bool,
-    /// Whether data crosses the interface only when all of it is in the buffer, instead of as it arrives.
-    #[serde(default)]
-    pub store_and_forward: bool,
-    /// The overhead of commands answered from the buffer: hits, and writes that complete in it.
-    #[serde(default)]
-    pub hit_overhead: Overhead,
-    /// The overhead of every read after its data has crossed the interface.
-    #[serde(default)]
-    pub read_completion: Duration,
+keys! {
+    /// A drive's buffer: segments of one size, each of which holds one range of sectors. The least recently used segment is
+    /// replaced first.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CacheSpec {
+        /// the number of segments
+        segments: u32 = required,
+        /// the size of a segment
+        segment_size: Size = required,
+        /// how far the head reads ahead after a read, until another command needs it
+        read_ahead: ReadAhead = (ReadAhead::default()),
+        /// after how many reads that each continue the one before the drive begins to read ahead. Zero: after every read
+        read_ahead_begins_after: u32 = (0),
+        /// the most read ahead after a request; if absent, the size of a segment
+        read_ahead_most: Option<Size> = absent,
+        /// the least read ahead after a request, even if another command needs the head
+        read_ahead_least: Size = (Size::default()),
+        /// whether requested data stays in the segment, instead of making room for the read-ahead
+        keep_requested: bool = (false),
+        /// whether a read that is answered from the buffer makes an idle head read ahead after its segment
+        read_ahead_after_hit: bool = (false),
+        /// whether sectors that pass before the first requested one, on its track, are kept, too
+        read_before: bool = (false),
+        /// which writes complete when their data is in the buffer
+        write: WriteCache = (WriteCache::default()),
+        /// the most segments that hold written data
+        write_segments: u32 = (0),
+        /// whether written data answers reads until its segment is replaced
+        read_written: bool = (false),
+        /// whether a read-ahead is completed before buffered data is written
+        read_ahead_before_write: bool = (false),
+        /// whether a read may begin at any sector of its extent, if that lies on one track
+        zero_latency_reads: bool = (false),
+        /// whether a write may begin at any sector of its extent
+        zero_latency_writes: bool = (false),
+        /// whether data crosses the interface only when all of it is in the buffer, instead of as it arrives
+        store_and_forward: bool = (false),
+        /// the overhead of commands answered from the buffer: hits, and writes that complete in it
+        hit_overhead: Overhead = (Overhead::default()),
+        /// the overhead of every read after its data has crossed the interface
+        read_completion: Duration = (Duration::default()),
+    }
 }
 
 /// How far a drive reads ahead.

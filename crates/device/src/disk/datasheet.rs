@@ -99,7 +99,7 @@ impl DiskDatasheet {
             zones: Vec::new(),
             zoning: Some(Zoning {
                 outer_sectors_per_track: whole(outside),
-                inner: Ratio::of_millionths(whole(inside / outside * 1e6)),
+                inner: Ratio::new(inside / outside).unwrap_or(Ratio::ONE),
                 zones: self.zones,
             }),
         })

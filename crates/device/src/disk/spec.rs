@@ -11,7 +11,7 @@ use super::cache::CacheSpec;
 use ioweir_core::Nanos;
 
 use ioweir_config::Complaint;
-use ioweir_config::{ByteRate, Duration, Ratio, Size};
+use ioweir_config::{ByteRate, Duration, Ratio, Size, keys};
 
 /// The most zones of a disk: real disks have up to a few dozen.
 const ZONES_MAX: usize = 512;
@@ -19,110 +19,86 @@ const SURFACES_MAX: u32 = 64;
 const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 
-/// A disk drive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HddSpec {
-    /// The size of the disk; zones beyond it are never used. If absent, all zones are used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Size>,
-    /// The speed of the spindle.
-    pub revolutions_per_minute: u32,
-    /// The number of recording surfaces, each with its head.
-    pub surfaces: u32,
-    /// The number of cylinders, that is, positions of the arm. With `zoning` they follow from the capacity.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cylinders: u32,
-    /// The order of the tracks of a zone.
-    #[serde(default)]
-    pub layout: Layout,
-    /// The skew to the next track on another surface of the same cylinder.
-    #[serde(default)]
-    pub surface_skew: Skew,
-    /// The skew to the next track on the next cylinder.
-    #[serde(default)]
-    pub cylinder_skew: Skew,
-    /// The skew to the next track if that is more than a cylinder away: between the bundles of a serpentine layout. If
-    /// absent, the cylinder skew.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn_skew: Option<Skew>,
-    /// The time to change heads without moving the arm.
-    #[serde(default)]
-    pub head_switch: Duration,
-    /// How much longer a write settles than a read after a seek or a head switch; on some drives less long. Within a transfer
-    /// the skews cover it.
-    #[serde(default)]
-    pub write_settle: Difference,
-    /// The shortest time of a new access before the rotation, even if the arm does not move: the head must find its track
-    /// again. A transfer that continues without a pause does not need it.
-    #[serde(default)]
-    pub reposition: Duration,
-    /// The speed of the interface; it matters only for transfers from and to the drive's buffer.
-    pub interface_rate: ByteRate,
-    /// The same for written data. If absent, that of reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interface_write_rate: Option<ByteRate>,
-    /// How far the drive reads ahead of a sequential reader into its buffer; a following read is served from there. Zero
-    /// means no read-ahead: a sequential reader that pauses loses a revolution.
-    #[serde(default)]
-    pub read_ahead: Size,
-    /// Whether a write that continues the previous write streams on without a wait, because it was in the drive's buffer in
-    /// time. If not, it waits for the next revolution.
-    #[serde(default)]
-    pub write_cache: bool,
-    /// The order in which the drive starts the commands in its queue.
-    #[serde(default)]
-    pub command_order: CommandOrder,
-    /// The overhead of a command before the arm moves.
-    #[serde(default)]
-    pub overhead: Overhead,
-    /// The drive's buffer in detail. It replaces `read_ahead` and `write_cache`, which are the simple form.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheSpec>,
-    /// The seek time.
-    pub seek: SeekSpec,
-    /// The zones, outermost first.
-    #[serde(default, rename = "zone", skip_serializing_if = "Vec::is_empty")]
-    pub zones: Vec<ZoneSpec>,
-    /// The zones by two numbers, for a disk whose zones are not known. It replaces them and the cylinders.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zoning: Option<Zoning>,
+keys! {
+    /// A disk drive.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HddSpec {
+        /// the size of the disk; zones beyond it are never used; if absent, all zones are used
+        capacity: Option<Size> = absent,
+        /// the speed of the spindle
+        revolutions_per_minute: u32 = required,
+        /// the number of recording surfaces, each with its head
+        surfaces: u32 = required,
+        /// the number of cylinders, that is, positions of the arm. With `zoning` they follow from the capacity
+        cylinders: u32 = (0),
+        /// the order of the tracks of a zone
+        layout: Layout = (Layout::default()),
+        /// the skew to the next track on another surface of the same cylinder
+        surface_skew: Skew = (Skew::default()),
+        /// the skew to the next track on the next cylinder
+        cylinder_skew: Skew = (Skew::default()),
+        /// the skew to the next track if that is more than a cylinder away: between the bundles of a serpentine layout. If
+        /// absent, the cylinder skew
+        turn_skew: Option<Skew> = absent,
+        /// the time to change heads without moving the arm
+        head_switch: Duration = (Duration::default()),
+        /// how much longer a write settles than a read after a seek or a head switch; on some drives less long. Within a
+        /// transfer the skews cover it
+        write_settle: Difference = (Difference::default()),
+        /// the shortest time of a new access before the rotation, even if the arm does not move: the head must find its
+        /// track again. A transfer that continues without a pause does not need it
+        reposition: Duration = (Duration::default()),
+        /// the speed of the interface; it matters only for transfers from and to the drive's buffer
+        interface_rate: ByteRate = required,
+        /// the same for written data; if absent, that of reads
+        interface_write_rate: Option<ByteRate> = absent,
+        /// how far the drive reads ahead of a sequential reader into its buffer; a following read is served from there. Zero
+        /// means no read-ahead: a sequential reader that pauses loses a revolution
+        read_ahead: Size = (Size::default()),
+        /// whether a write that continues the previous write streams on without a wait, because it was in the drive's buffer
+        /// in time; if not, it waits for the next revolution
+        write_cache: bool = (false),
+        /// the order in which the drive starts the commands in its queue
+        command_order: CommandOrder = (CommandOrder::default()),
+        /// the overhead of a command before the arm moves
+        overhead: Overhead = (Overhead::default()),
+        /// the drive's buffer in detail. It replaces `read_ahead` and `write_cache`, which are the simple form
+        cache: Option<CacheSpec> = absent,
+        /// the seek time
+        seek: SeekSpec = required,
+        /// the zones, outermost first
+        zones as "zone": Vec<ZoneSpec> = absent,
+        /// the zones by two numbers, for a disk whose zones are not known. It replaces them and the cylinders
+        zoning: Option<Zoning> = absent,
+    }
 }
 
-/// Zones of equally many cylinders, whose tracks become shorter by equal steps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Zoning {
-    /// Sectors of the outermost tracks.
-    pub outer_sectors_per_track: u32,
-    /// The sectors of the innermost tracks, as a share of those of the outermost.
-    pub inner: Ratio,
-    /// The number of zones.
-    #[serde(default = "zones")]
-    pub zones: u32,
+keys! {
+    /// Zones of equally many cylinders, whose tracks become shorter by equal steps.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Zoning {
+        /// sectors of the outermost tracks
+        outer_sectors_per_track: u32 = required,
+        /// the sectors of the innermost tracks, as a share of those of the outermost
+        inner: Ratio = required,
+        /// the number of zones
+        zones: u32 = (16),
+    }
 }
 
-fn zones() -> u32 {
-    16
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-/// Command overhead by this operation and the one before. Flushes and discards count as writes, and cost nothing else.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Overhead {
-    /// A read after a read.
-    pub read_after_read: Duration,
-    /// A read after a write.
-    pub read_after_write: Duration,
-    /// A write after a read.
-    pub write_after_read: Duration,
-    /// A write after a write.
-    pub write_after_write: Duration,
+keys! {
+    /// Command overhead by this operation and the one before. Flushes and discards count as writes, and cost nothing else.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Overhead {
+        /// a read after a read
+        read_after_read: Duration = (Duration::default()),
+        /// a read after a write
+        read_after_write: Duration = (Duration::default()),
+        /// a write after a read
+        write_after_read: Duration = (Duration::default()),
+        /// a write after a write
+        write_after_write: Duration = (Duration::default()),
+    }
 }
 
 impl Overhead {
@@ -189,23 +165,21 @@ pub enum SeekSpec {
     },
 }
 
-/// Cylinders whose tracks have the same number of sectors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ZoneSpec {
-    /// The first cylinder; the zone ends where the next begins.
-    pub first_cylinder: u32,
-    /// Sectors of 512 bytes on each of its tracks.
-    pub sectors_per_track: u32,
-    /// The number of sectors that hold data; the rest, at the end of the zone, are spares. If absent, all hold data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sectors: Option<u64>,
-    /// As on the disk, but for this zone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub surface_skew: Option<Skew>,
-    /// As on the disk, but for this zone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cylinder_skew: Option<Skew>,
+keys! {
+    /// Cylinders whose tracks have the same number of sectors.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ZoneSpec {
+        /// the first cylinder; the zone ends where the next begins
+        first_cylinder: u32 = required,
+        /// sectors of 512 bytes on each of its tracks
+        sectors_per_track: u32 = required,
+        /// the number of sectors that hold data; the rest, at the end of the zone, are spares; if absent, all hold data
+        sectors: Option<u64> = absent,
+        /// as on the disk, but for this zone
+        surface_skew: Option<Skew> = absent,
+        /// as on the disk, but for this zone
+        cylinder_skew: Option<Skew> = absent,
+    }
 }
 
 impl HddSpec {

@@ -1,64 +1,14 @@
 //! Advice: which scheduler of current Linux is best for a goal, by how much, and why.
 
 use ioweir_core::{Operation, Reason, policy};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::Goal;
 use super::headline::{and_list, percent};
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
 use crate::sim::Outcome;
-
-/// The quantity by which schedulers are ranked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Goal {
-    /// The time from the first arrival to the last completion.
-    #[default]
-    Completion,
-    /// The mean latency of all requests.
-    Mean,
-    /// The 99 % quantile of the latency of reads.
-    ReadP99,
-    /// The time that the device works; what is left is available to other loads.
-    Busy,
-}
-
-impl Goal {
-    /// Every goal.
-    pub const ALL: [Self; 4] = [Self::Completion, Self::Mean, Self::ReadP99, Self::Busy];
-
-    /// The name in files and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Completion => "completion",
-            Self::Mean => "mean",
-            Self::ReadP99 => "read-p99",
-            Self::Busy => "busy",
-        }
-    }
-
-    /// The goal's value for a run, in seconds; `None` if the run had no such requests.
-    pub(super) fn of_run(self, run: &Outcome) -> Option<f64> {
-        match self {
-            Self::Completion => Some(run.completion.as_seconds()),
-            Self::Busy => Some(run.busy.as_seconds()),
-            Self::Mean => n::latency_mean(&run.all),
-            Self::ReadP99 => n::quantile(&run.by_operation[Operation::Read as usize].latency, 0.99),
-        }
-    }
-
-    /// The goal as the subject of a sentence.
-    pub(super) const fn noun(self) -> &'static str {
-        match self {
-            Self::Completion => "completion",
-            Self::Mean => "mean latency",
-            Self::ReadP99 => "the p99 of reads",
-            Self::Busy => "the device's working time",
-        }
-    }
-}
 
 /// The schedulers of current Linux.
 const TODAY: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
@@ -154,6 +104,11 @@ fn other_goal(goal: Goal, host: &[&Row<'_>]) -> String {
     };
     let other = Goal::ALL.into_iter().find(differs);
     other.map_or_else(String::new, |other| format!("; --goal {} tells them apart", other.name()))
+}
+
+/// Why the scheduler of one run is better than that of another by the goal.
+pub(crate) fn reason_between(goal: Goal, best: &Outcome, other: &Outcome) -> String {
+    reason(goal, &Row::of(best), &Row::of(other))
 }
 
 /// Why `best` is better than `other` by the goal.

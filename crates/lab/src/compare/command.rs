@@ -42,6 +42,9 @@ impl Comparison {
         if self.lenient {
             words.push("--lenient".into());
         }
+        if self.fold {
+            words.push("--fold".into());
+        }
         if !self.merge {
             words.push("--no-merge".into());
         }

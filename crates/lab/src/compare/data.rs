@@ -125,6 +125,9 @@ pub(super) struct JsonResult<'a> {
     merged_requests: u64,
     dispatches: u64,
     skipped_records: u64,
+    /// Absent unless requests past the device's end were folded onto it.
+    #[serde(skip_serializing_if = "is_zero")]
+    folded_records: u64,
     bytes: u64,
     completion_seconds: f64,
     busy_seconds: f64,
@@ -148,12 +151,20 @@ pub(super) struct JsonResult<'a> {
     /// Absent if the scheduler places nothing on a fast device.
     #[serde(skip_serializing_if = "Option::is_none")]
     fast: Option<JsonFast<'a>>,
+    /// Hits of the fast tier; absent if the device has no tiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fast_share: Option<f64>,
     /// Absent if the device has no flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     flash: Option<JsonFlash>,
     /// Absent if figures by stream were not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     streams: Option<Vec<JsonStream<'a>>>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A stream. Streams are sorted by the longest wait of their requests.
@@ -288,6 +299,7 @@ impl<'a> JsonResult<'a> {
             merged_requests: outcome.merged_requests,
             dispatches: outcome.dispatches,
             skipped_records: outcome.skipped,
+            folded_records: outcome.folded,
             bytes: outcome.all.bytes,
             completion_seconds: outcome.completion.as_seconds(),
             busy_seconds: outcome.busy.as_seconds(),
@@ -310,6 +322,7 @@ impl<'a> JsonResult<'a> {
                 .into(),
             wait_mean_seconds: n::wait_mean(outcome),
             fast: outcome.fast.as_ref().map(JsonFast::new),
+            fast_share: n::fast_share(outcome),
             flash: outcome.flash.as_ref().map(JsonFlash::new),
         }
     }

@@ -3,7 +3,8 @@
 use ioweir_config::format_count;
 use ioweir_core::Reason;
 
-use super::advice::{Goal, advice};
+use super::Goal;
+use super::advice::advice;
 use super::data::JsonReport;
 use super::figures::{self, service_parts_shown};
 use super::headline::{headline, overall};
@@ -163,6 +164,17 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     for row in section.rows.iter().filter(|row| row.skipped() > 0) {
         document.text(format!("{}: records skipped: {}", row.scheduler, format_count(row.skipped())));
     }
+    if reference.run().folded > 0 {
+        document.text(folded(reference.run()));
+    }
+}
+
+/// How many requests are not where the trace had them.
+pub(crate) fn folded(run: &Outcome) -> String {
+    let (folded, all) = (format_count(run.folded), format_count(run.all.requests));
+    format!(
+        "{folded} of {all} requests lie past the end of the device and were folded onto it: seeks are not those of the trace."
+    )
 }
 
 /// What a closed loop means here: the number of streams, and how many requests each keeps outstanding.
@@ -209,7 +221,11 @@ fn millis(seconds: f64) -> f64 {
 }
 
 fn results(section: &Section<'_>) -> Table {
-    let measures = measures(section.goal);
+    let mut measures = measures(section.goal);
+    if section.runs().any(|run| n::fast_share(run).is_some()) {
+        let column = Column::digits("fast tier", 1).unit("%").better(Better::Higher);
+        measures.push((column, |run| n::fast_share(run).map(|share| share * 100.0)));
+    }
     let mut columns: Vec<Column> = measures.iter().map(|measure| measure.0.clone()).collect();
     columns.insert(0, Column::text("scheduler"));
     columns.insert(2, Column::text("relative").format(Format::Factor));

@@ -2,7 +2,7 @@
 //!
 //! They must not oversell: if the trace's own pauses set the pace, they say so.
 
-use super::advice::Goal;
+use super::Goal;
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
@@ -148,7 +148,7 @@ fn latency_sentence(rows: &[&Row<'_>]) -> String {
     )
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value >= 10.0 {
         format!("{value:.0} %")
@@ -160,7 +160,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-pub(super) fn and_list(items: &[&str]) -> String {
+pub(crate) fn and_list(items: &[&str]) -> String {
     match items {
         [] => String::new(),
         [only] => (*only).to_string(),

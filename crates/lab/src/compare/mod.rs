@@ -5,14 +5,15 @@ mod command;
 mod data;
 mod document;
 mod figures;
-mod headline;
+mod goal;
+pub(crate) mod headline;
 pub(crate) mod numbers;
 mod plan;
 mod section;
 #[cfg(test)]
 mod tests;
 
-pub use advice::Goal;
+pub(crate) use advice::reason_between;
 pub use data::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;
@@ -20,6 +21,7 @@ pub(crate) use data::stream;
 pub use document::document;
 pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
+pub use goal::Goal;
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};
@@ -55,6 +57,9 @@ pub struct Comparison {
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
+    /// Fold what lies past the end of a device onto it, instead of stopping: addresses begin anew at its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fold: bool,
     /// Devices, each a preset's name or a TOML file.
     #[serde(rename = "device")]
     pub devices: OneOrMore<String>,
@@ -92,6 +97,7 @@ impl Default for Comparison {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            fold: false,
             devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
             schedulers: ["none", "mq-deadline", "kyber", "bfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),

@@ -1,5 +1,7 @@
 //! Numbers that are derived from a run's counts. JSON, tables and figures all use them, so that they agree.
 
+use ioweir_core::Tier;
+
 use crate::sim::{Class, Latencies, Outcome};
 
 /// Converts whole nanoseconds to seconds.
@@ -18,7 +20,7 @@ pub(crate) fn busy_share(outcome: &Outcome) -> Option<f64> {
 }
 
 /// Bytes a second from first arrival to last completion.
-pub(super) fn throughput(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn throughput(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.all.bytes as f64, outcome.completion.as_seconds())
 }
 
@@ -52,6 +54,12 @@ pub(crate) fn quantile(latencies: &Latencies, quantile: f64) -> Option<f64> {
 /// The largest latency in seconds; `None` if there are none.
 pub(super) fn maximum(latencies: &Latencies) -> Option<f64> {
     (!latencies.is_empty()).then(|| seconds(u128::from(latencies.max())))
+}
+
+/// The share of the dispatches that the fast tier served, 0 to 1; `None` for a device without tiers.
+pub(crate) fn fast_share(outcome: &Outcome) -> Option<f64> {
+    let fast = outcome.tiers.iter().find(|tier| tier.name == Tier::Fast.name())?;
+    ratio(fast.requests as f64, outcome.tiers.iter().map(|tier| tier.requests as f64).sum())
 }
 
 /// The waiting time of all requests, for all reasons, in nanoseconds.

@@ -182,6 +182,7 @@ impl Plan {
             fast: scheduler.row.places.then(|| (Arc::clone(&self.fast), spec.fast_device.clone())),
             limits: QueueLimits { depth, ..self.limits },
             lenient: spec.lenient,
+            folds: spec.fold,
             seed: 0,
             window: Window { by_stream: spec.by_stream, ..Window::WHOLE },
             traffic,

@@ -2,8 +2,8 @@
 //!
 //! Runs that differ only in the seed form one row.
 
+use super::Goal;
 use super::Report;
-use super::advice::Goal;
 use super::numbers as n;
 use crate::document::Value;
 use crate::experiment::Figure;
@@ -92,6 +92,11 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// A single run.
+    pub(super) fn of(run: &'a Outcome) -> Self {
+        Self { scheduler: &run.scheduler, runs: vec![run] }
+    }
+
     /// The run with the first seed.
     pub(super) fn run(&self) -> &'a Outcome {
         self.runs[0]

@@ -15,6 +15,8 @@ pub struct Overrides {
     pub seeds: Vec<u64>,
     /// Whether figures by stream are kept, whatever the experiment says.
     pub by_stream: bool,
+    /// Whether requests past the end of a device are folded onto it, whatever the experiment says.
+    pub fold: bool,
 }
 
 impl Overrides {
@@ -38,6 +40,9 @@ impl Overrides {
         if self.by_stream {
             experiment.by_stream = Some(true);
         }
+        if self.fold {
+            experiment.fold = Some(true);
+        }
         Ok(experiment)
     }
 
@@ -54,6 +59,9 @@ impl Overrides {
         }
         if self.by_stream {
             words.push("--by stream".into());
+        }
+        if self.fold {
+            words.push("--fold".into());
         }
         words.join(" ")
     }

@@ -70,6 +70,7 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 fast: None,
                 limits: limits(&experiment, &scheduler, experiment.depth),
                 lenient: false,
+                folds: experiment.fold == Some(true),
                 seed,
                 window: Window {
                     from: experiment.warm_up.nanos(),

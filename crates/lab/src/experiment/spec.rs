@@ -44,6 +44,8 @@ keys! {
         cores: Option<CoresSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
         by_stream: Option<bool> = absent,
+        /// whether requests of traces past the end of their device are folded onto it: addresses begin anew at its end
+        fold: Option<bool> = absent,
         /// groups of clients that have a share together, a [[group]] each
         groups as "group": Vec<GroupSpec> = absent,
         /// classes of clients that are alike, a [[class]] each

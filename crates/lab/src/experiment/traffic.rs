@@ -115,7 +115,7 @@ impl Class {
         let trace = spec.trace.as_ref().map(|name| {
             let files = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;
             let [files] = &files[..] else { return Err(RunError::Value(format!("{name} is several traces"))) };
-            let source = files.open(world.seed, bytes / SECTOR_BYTES)?;
+            let source = files.open(world.seed, bytes / SECTOR_BYTES, world.folds)?;
             Ok(Feed::new(source, Load::RECORDED, world.population.streams(number)))
         });
         Ok(Self {
@@ -213,6 +213,8 @@ struct World<'a> {
     groups: &'a [(GroupId, GroupSpec)],
     places: &'a [Place],
     seed: u64,
+    /// Whether traces are folded onto their device.
+    folds: bool,
 }
 
 /// Where the requests of a class go.
@@ -257,7 +259,8 @@ impl ClassArrivals {
         seed: u64,
     ) -> Result<Self, RunError> {
         let groups: Vec<_> = (0..).map(GroupId).zip(experiment.groups.iter().cloned()).collect();
-        let world = World { population: &population, groups: &groups, places, seed };
+        let folds = experiment.fold == Some(true);
+        let world = World { population: &population, groups: &groups, places, seed, folds };
         let (mut classes, mut clients, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         for (number, spec) in experiment.classes.iter().enumerate() {
             classes.push(Class::new(spec, number, &world)?);
@@ -540,6 +543,11 @@ impl ClassArrivals {
     /// Requests that were sent and not refused.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Requests of traces that were folded onto their device.
+    pub(crate) fn folded(&self) -> u64 {
+        self.classes.iter().filter_map(|class| class.trace.as_ref()).map(Feed::folded).sum()
     }
 
     /// The name of each stream: of its client, or of the stream of a trace where these are kept.

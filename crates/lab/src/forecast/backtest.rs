@@ -55,9 +55,9 @@ impl Tested {
 /// clock. Days that the series covers only in part do not count.
 #[must_use]
 pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
-    let local = series.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
-    let end = local + series.values.len() as i64 * i64::from(series.bin_seconds);
-    (-(-local).div_euclid(86_400), end.div_euclid(86_400))
+    let local = calendar.local_seconds(series.start_unix_seconds);
+    let end = series.start_unix_seconds + series.values.len() as i64 * i64::from(series.bin_seconds);
+    (-(-local).div_euclid(86_400), calendar.day(end))
 }
 
 /// Forecasts the last days of a series, one after another, and keeps each forecast with the actual values.
@@ -72,8 +72,8 @@ pub fn backtest(
 ) -> Result<Tested, ForecastError> {
     let (first, end) = whole_days(series, calendar);
     let slots = (86_400 / series.bin_seconds.max(1)) as usize;
-    let local = series.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
-    let bin_of = |day: i64| ((day * 86_400 - local).max(0) / i64::from(series.bin_seconds.max(1))) as usize;
+    let bin_seconds = i64::from(series.bin_seconds.max(1));
+    let bin_of = |day: i64| ((calendar.midnight(day) - series.start_unix_seconds).max(0) / bin_seconds) as usize;
     let horizon = test.horizon_days.max(1) as i64;
     let last = end - horizon;
     let from = (last + 1 - test.test_days as i64).max(first + 1);
@@ -91,7 +91,7 @@ pub fn backtest(
         forecaster.update(&series.values[told..known]);
         told = known;
         forecaster.refit();
-        let forecast = forecaster.predict(horizon as usize * slots, &LEVELS);
+        let forecast = forecaster.predict(to - known, &LEVELS);
         let actual = series.values[known..to].iter().enumerate();
         let points = actual.filter_map(|(place, actual)| {
             Some(Point {

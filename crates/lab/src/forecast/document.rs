@@ -68,27 +68,27 @@ pub fn predictions(predicted: &[Predicted<'_>], calendar: &Calendar) -> Result<D
 
 /// When a bin begins on the local clock, in seconds.
 fn local_start(predicted: &Predicted<'_>, calendar: &Calendar) -> i64 {
-    predicted.start_unix_seconds + i64::from(calendar.utc_offset_seconds)
+    calendar.local_seconds(predicted.start_unix_seconds)
 }
 
 fn level_name(level: f64) -> String {
     format!("P{}", level * 100.0)
 }
 
-/// Means over each hour; for quantiles, the highest value in it.
+/// Medians and means, averaged over each hour; of a quantile, the highest value in it, which is what a plan must withstand.
 fn hours(predicted: &Predicted<'_>, calendar: &Calendar) -> Table {
     let forecast = &predicted.forecast;
     let number = |name: &str| Column::text(name).format(Format::Own);
-    let mut columns = vec![Column::text("local time"), number("median"), number("mean")];
-    columns.extend(forecast.quantiles.iter().map(|(level, _)| number(&level_name(*level))));
-    let mut table = Table::new("", columns).caption("Means over the hour; of a quantile, the highest value in it.");
+    let mut columns = vec![Column::text("local time"), number("mean of medians"), number("mean")];
+    columns.extend(forecast.quantiles.iter().map(|(level, _)| number(&format!("highest {}", level_name(*level)))));
+    let mut table = Table::new("", columns)
+        .caption("By the hour: the mean of its bins' medians and means, and its highest quantiles.");
     let step = (3600 / predicted.bin_seconds.max(1)).max(1) as usize;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let begin = local_start(predicted, calendar);
     for from in (0..forecast.median.len()).step_by(step) {
         let to = (from + step).min(forecast.median.len());
-        let time = begin + from as i64 * i64::from(predicted.bin_seconds);
-        let mut cells: Vec<Cell> = vec![format_moment(time).into()];
+        let time = predicted.start_unix_seconds + from as i64 * i64::from(predicted.bin_seconds);
+        let mut cells: Vec<Cell> = vec![format_moment(calendar.local_seconds(time)).into()];
         cells.extend([mean(&forecast.median[from..to]), mean(&forecast.mean[from..to])].map(Cell::from));
         let highest = |values: &[f64]| Cell::from(values[from..to].iter().copied().fold(0.0, f64::max));
         cells.extend(forecast.quantiles.iter().map(|(_, values)| highest(values)));

@@ -6,6 +6,8 @@ use super::past::median;
 
 /// Errors below this many spreads do not add to the sum.
 const SLACK: f64 = 0.5;
+/// The least spread: a change of the level by less than half of it is no drift, however small the usual error is.
+const SPREAD_MIN: f64 = 0.02;
 /// A sum beyond this many spreads is an alarm. A lower value raises alarms sooner, and more false ones.
 const ALARM: f64 = 24.0;
 /// The half-life of the errors used by the correction within a day, in seconds.
@@ -20,6 +22,8 @@ pub struct Drift {
     pub bins_ago: usize,
     /// Whether the series is now above its forecast.
     pub upwards: bool,
+    /// The median error since then, as a share of the forecast: 0.1 is a tenth above it.
+    pub size: f64,
 }
 
 /// The last alarm, unless the errors have returned to normal since then.
@@ -33,7 +37,7 @@ pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
         })
         .collect();
     let mut sizes: Vec<f64> = hourly.iter().map(|error| error.abs()).filter(|error| error.is_finite()).collect();
-    let scale = median(&mut sizes).filter(|scale| *scale > 0.0)? * 1.4826;
+    let scale = (median(&mut sizes)? * 1.4826).max(SPREAD_MIN);
     let (mut up, mut down) = (0.0_f64, 0.0_f64);
     let mut found = None;
     for (place, error) in hourly.iter().enumerate().filter(|(_, error)| error.is_finite()) {
@@ -50,7 +54,11 @@ pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
         (up, down) = (up.min(2.0 * ALARM), down.min(2.0 * ALARM));
     }
     let (place, upwards) = found?;
-    Some(Drift { bins_ago: errors.len().saturating_sub(place * hour), upwards })
+    let mut since: Vec<f64> = hourly[place..].iter().copied().filter(|error| error.is_finite()).collect();
+    let size = median(&mut since).map_or(0.0, f64::exp_m1);
+    // The sums forget slowly: an alarm ends where the errors since it do not bear it out.
+    let is_borne_out = (size > 0.0) == upwards && size.abs() >= SPREAD_MIN / 2.0;
+    is_borne_out.then(|| Drift { bins_ago: errors.len().saturating_sub(place * hour), upwards, size })
 }
 
 /// How much of a recent error remains at later leads, learned from the past.

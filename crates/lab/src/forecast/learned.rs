@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::combine::{combined, hedge, loss};
+use super::correlation::Correlation;
 use super::drift::{self, Carry, Drift};
 use super::holt_winters::HoltWinters;
 use super::paper::Paper;
@@ -31,7 +32,7 @@ const VALUE_MAX: f64 = 1e18;
 /// The largest forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
 /// The version of the stored state.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The method that forecasts days from past days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +94,7 @@ struct Fit {
     /// The offset added before taking logarithms.
     floor: f64,
     spread: Spread,
+    correlation: Correlation,
     carry: Carry,
     /// The recent error at the end of the last scored day.
     level: f64,
@@ -107,6 +109,8 @@ pub struct Learned {
     method: Method,
     bin_seconds: u32,
     calendar: Calendar,
+    /// When the next bin begins.
+    next_unix_seconds: i64,
     /// The day of the first value, which is at midnight.
     first_day: i64,
     /// One value for each slot; a slot is one bin, or several if bins are short.
@@ -133,7 +137,7 @@ impl Learned {
                 expected: "a bin that divides a day, such as 5m, 10m or 1h".into(),
             });
         }
-        let local = start_unix_seconds.saturating_add(i64::from(calendar.utc_offset_seconds));
+        let local = calendar.local_seconds(start_unix_seconds);
         let first_day = local.div_euclid(i64::from(DAY_SECONDS));
         let bins_before = (local.rem_euclid(i64::from(DAY_SECONDS)) / i64::from(bin_seconds)) as usize;
         let slot_bins = slot_bins(bin_seconds);
@@ -142,6 +146,7 @@ impl Learned {
             method,
             bin_seconds,
             calendar,
+            next_unix_seconds: start_unix_seconds,
             first_day,
             values: vec![None; bins_before / slot_bins],
             open: vec![None; bins_before % slot_bins],
@@ -202,6 +207,12 @@ impl Learned {
         self.fit.as_ref().and_then(|fit| fit.drift)
     }
 
+    /// How alike the errors of two bins are, as measured by the last refit.
+    #[must_use]
+    pub fn correlation(&self) -> Correlation {
+        self.fit.as_ref().map_or_else(Correlation::default, |fit| fit.correlation)
+    }
+
     /// The weight of each method of a combination since the last refit, by name.
     #[must_use]
     pub fn weights(&self) -> Vec<(&'static str, f64)> {
@@ -232,6 +243,24 @@ impl Learned {
 
     fn slot_seconds(&self) -> u32 {
         self.bin_seconds * slot_bins(self.bin_seconds) as u32
+    }
+
+    /// The number of bins from the first midnight to the next bin, on the local clock.
+    fn next_local_bin(&self) -> i64 {
+        let local = self.calendar.local_seconds(self.next_unix_seconds);
+        (local - self.first_day * i64::from(DAY_SECONDS)).div_euclid(i64::from(self.bin_seconds))
+    }
+
+    fn push(&mut self, value: Option<f64>) {
+        self.open.push(value);
+        if self.open.len() >= slot_bins(self.bin_seconds) {
+            self.close_slot();
+        }
+    }
+
+    /// The number of bins from the first midnight that were taken.
+    fn taken_bins(&self) -> i64 {
+        (self.values.len() * slot_bins(self.bin_seconds) + self.open.len()) as i64
     }
 
     /// Closes the open slot: its value is the mean of its bins if at least half of them are known.
@@ -328,12 +357,14 @@ impl Learned {
         let weights = hedge(&losses, experts.len());
         let keep = drift::keep(self.slot_seconds());
         let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));
+        let spread = Spread::of(slots, &errors, &pairs);
         Fit {
             day: past.target().max(self.first_day + (self.values.len() / slots) as i64),
             ahead: combined(&experts, &weights, floor),
             weights,
             floor,
-            spread: Spread::of(slots, &errors, &pairs),
+            correlation: Correlation::of(&errors, |slot| spread.scale(slot)),
+            spread,
             carry: if self.method.follows_the_day() {
                 Carry::of(&sequence, self.slot_seconds())
             } else {
@@ -351,10 +382,15 @@ impl Forecaster for Learned {
         for bin in bins {
             let taken = bin.filter(|value| (0.0..=VALUE_MAX).contains(value));
             self.masked_values += u64::from(bin.is_some() && taken.is_none());
-            self.open.push(taken);
-            if self.open.len() >= slot_bins(self.bin_seconds) {
-                self.close_slot();
+            // Where clocks go forward, an hour of the local day is missing; where they go back, the hour that comes twice
+            // counts once.
+            while self.taken_bins() < self.next_local_bin() {
+                self.push(None);
             }
+            if self.taken_bins() == self.next_local_bin() {
+                self.push(taken);
+            }
+            self.next_unix_seconds += i64::from(self.bin_seconds);
         }
     }
 
@@ -397,9 +433,13 @@ impl Forecaster for Learned {
         let slot_bins = slot_bins(self.bin_seconds);
         let inside: Vec<f64> = levels.iter().map(|level| self.within.log_at(*level)).collect();
         let inside_median = self.within.log_at(0.5);
+        let now_offset_seconds = self.calendar.offset_seconds(self.next_unix_seconds);
         for bin in 0..horizon_bins {
             let lead = (self.open.len() + bin) / slot_bins;
-            let place = start.max(0) as usize + lead;
+            let unix_seconds = self.next_unix_seconds + bin as i64 * i64::from(self.bin_seconds);
+            let moved = self.calendar.offset_seconds(unix_seconds) - now_offset_seconds;
+            let place = start.max(0) + lead as i64 + moved.div_euclid(i64::from(self.slot_seconds()));
+            let place = usize::try_from(place).unwrap_or(0);
             let slot = place % slots;
             let ahead = ahead_at(&fit.ahead, slots, place);
             // An idle bin stays idle, whatever the level of the busy ones.
@@ -459,7 +499,8 @@ impl Learned {
         if let Some(drift) = fit.drift {
             let way = if drift.upwards { "above" } else { "below" };
             let hours = drift.bins_ago as f64 * f64::from(self.slot_seconds()) / 3600.0;
-            out.push(format!("the level has been {way} what was forecast for {hours:.0} hours"));
+            let percent = 100.0 * drift.size.abs();
+            out.push(format!("the level has been {percent:.0} % {way} what was forecast for {hours:.0} hours"));
         }
         out
     }

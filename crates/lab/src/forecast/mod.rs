@@ -6,6 +6,7 @@
 
 mod backtest;
 mod combine;
+mod correlation;
 mod document;
 mod drift;
 mod holt_winters;
@@ -21,8 +22,10 @@ mod spec;
 mod spread;
 mod table;
 mod within;
+mod zone;
 
 pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};
+pub use correlation::Correlation;
 pub use document::{Predicted, Scored, predictions, scores};
 pub use drift::Drift;
 pub use learned::Learned;
@@ -30,6 +33,7 @@ pub use mmpp::Bursts;
 pub use score::{LEVELS, Point, Scores, naive_error};
 pub use spec::{ForecastSpec, UtcOffset};
 pub use table::{FORECASTERS, ForecasterChoice, ForecasterRow, Setting, find};
+pub use zone::Calendar;
 
 use serde::Serialize;
 
@@ -60,26 +64,6 @@ pub struct Forecast {
     pub history_days: usize,
     /// Reasons to trust the forecast less than usual; usually empty.
     pub degraded: Vec<String>,
-}
-
-/// The calendar: time zone offset, and days that behave like other days.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Calendar {
-    /// Local time minus UTC: days begin at local midnight.
-    pub utc_offset_seconds: i32,
-    /// Days, counted from 1970-01-01 on the local clock, that behave like another day of the week (0 is Monday, 6 is
-    /// Sunday): a holiday on a Wednesday acts like a Sunday.
-    pub acts_like: std::collections::BTreeMap<i64, u8>,
-}
-
-impl Calendar {
-    /// The day of the week that a day behaves like: 0 is Monday.
-    #[must_use]
-    pub fn weekday(&self, day: i64) -> u8 {
-        // 1970-01-01 was a Thursday.
-        let usual = (day + 3).rem_euclid(7);
-        self.acts_like.get(&day).map_or(usual as u8, |weekday| weekday % 7)
-    }
 }
 
 /// Why a request for a forecaster is invalid.

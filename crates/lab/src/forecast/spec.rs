@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{
     Backtest, Calendar, ForecastError, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find,
-    predictions, scores,
+    predictions, scores, whole_days,
 };
 use crate::document::Document;
 use crate::run::RunError;
@@ -39,6 +39,8 @@ pub struct ForecastSpec {
     pub total: bool,
     /// Local time minus UTC: days begin at local midnight.
     pub utc_offset: UtcOffset,
+    /// The time zone by its IANA name, instead of an offset: days begin at its midnight, and times in the table are UTC.
+    pub time_zone: Option<String>,
     /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, a trace is recognised
     /// from the content.
     pub format: Option<String>,
@@ -74,6 +76,7 @@ impl Default for ForecastSpec {
             kind: Kind::Mean,
             total: false,
             utc_offset: UtcOffset::default(),
+            time_zone: None,
             format: None,
             volume: None,
             event: Event::Queue,
@@ -143,7 +146,15 @@ impl ForecastSpec {
 
     /// When days begin, and which of them behave like which.
     fn calendar(&self) -> Result<Calendar, Complaint> {
-        let mut calendar = Calendar { utc_offset_seconds: self.utc_offset.seconds, ..Calendar::default() };
+        let mut calendar = match &self.time_zone {
+            Some(_) if self.utc_offset.seconds != 0 => {
+                let problem = "both an offset and a time zone are named";
+                return Err(Complaint::of_value("time_zone", problem).expected("one of them"));
+            }
+            Some(zone) => Calendar::of_zone(zone)
+                .map_err(|error| Complaint::of_value("time_zone", error.problem).expected(error.expected))?,
+            None => Calendar { utc_offset_seconds: self.utc_offset.seconds, ..Calendar::default() },
+        };
         for (date, weekday) in &self.holidays {
             let place = WEEKDAYS.iter().position(|known| *known == weekday.to_lowercase());
             let (Some(day), Some(place)) = (day_of(date), place) else {
@@ -247,6 +258,12 @@ impl ForecastSpec {
         let test = Backtest { test_days, history_days: None, horizon_days: 1 };
         let mut scored = Vec::new();
         for series in series {
+            let (first, end) = whole_days(series, calendar);
+            let most = usize::try_from(end - 1 - first).unwrap_or(0);
+            if most > 0 && test_days > most {
+                let problem = format!("{}: {test_days} days; {most} can be forecast", shown(&series.name));
+                return Err(Complaint::of_value("backtest", problem).expected(format!("1 to {most}")).into());
+            }
             for choice in &self.methods.0 {
                 let tested = backtest(series, choice, calendar, &test)?;
                 if tested.origins.is_empty() {

@@ -10,6 +10,7 @@ use crate::document::{
     Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table,
     records_of, weekday,
 };
+use crate::forecast::Calendar;
 use crate::series::civil_from_days;
 
 const DAY_SECONDS: i64 = 86_400;
@@ -17,8 +18,8 @@ const DAY_SECONDS: i64 = 86_400;
 const WINDOWS_SHOWN: usize = 7;
 
 /// A moment on the local clock: `Wed 2016-02-24 07:00`.
-pub(super) fn moment(unix_seconds: i64, utc_offset_seconds: i64) -> String {
-    let local = unix_seconds.saturating_add(utc_offset_seconds);
+pub(super) fn moment(unix_seconds: i64, calendar: &Calendar) -> String {
+    let local = calendar.local_seconds(unix_seconds);
     let time = local.rem_euclid(DAY_SECONDS);
     format!("{} {:02}:{:02}", date(local), time / 3600, time % 3600 / 60)
 }
@@ -30,7 +31,7 @@ fn date(local_seconds: i64) -> String {
 }
 
 fn short_moment(plan: &Plan, unix_seconds: i64) -> String {
-    let text = moment(unix_seconds, plan.utc_offset_seconds);
+    let text = moment(unix_seconds, &plan.calendar);
     // A week is short enough to omit the date; a longer plan shows month and day.
     let within_week = (unix_seconds - plan.start_unix_seconds).abs() < 7 * DAY_SECONDS;
     if within_week { format!("{} {}", &text[..3], &text[15..]) } else { format!("{} {}", &text[..3], &text[9..]) }
@@ -48,7 +49,7 @@ impl Plan {
         format!(
             "Plan from {} for {} days: {} cores, pool {}, floor {}. It holds if no more comes than the {} % quantile of a \
              forecast from {} days of history.",
-            moment(self.start_unix_seconds, self.utc_offset_seconds),
+            moment(self.start_unix_seconds, &self.calendar),
             format_decimals(days, 1).trim_end_matches(".0"),
             self.cores,
             self.bytes(self.pool_blocks),
@@ -62,7 +63,7 @@ impl Plan {
     fn finding_lines(&self) -> Vec<String> {
         let line = |finding: &super::lint::Finding| {
             let severity = format!("{:?}", finding.severity).to_lowercase();
-            let at = finding.at_unix_seconds.map(|at| format!(", from {}", moment(at, self.utc_offset_seconds)));
+            let at = finding.at_unix_seconds.map(|at| format!(", from {}", moment(at, &self.calendar)));
             let hint = if finding.hint.is_empty() { String::new() } else { format!("\n  hint: {}", finding.hint) };
             format!("{severity}: {}{} [{}]{hint}", finding.message, at.unwrap_or_default(), finding.code)
         };
@@ -131,6 +132,12 @@ pub fn document(
         document.text(format!("note: {note}"));
     }
     document.push(days(plan));
+    document.text(format!(
+        "A request of the foreground meets {} background cores on average; it would meet {} if all work were done as soon as \
+         there are cores for it.",
+        format_decimals(plan.cores_met, 1),
+        format_decimals(plan.cores_met_at_once, 1),
+    ));
     document.push(windows(plan));
     document.push(balance(plan));
     for mut figure in
@@ -171,7 +178,7 @@ fn days(plan: &Plan) -> Table {
     ];
     let mut table = Table::new("The days", columns)
         .caption("What is expected, and the least free space if as much comes as the quantile allows.");
-    let day_of = |bin: &PlanBin| (bin.start_unix_seconds + plan.utc_offset_seconds).div_euclid(DAY_SECONDS);
+    let day_of = |bin: &PlanBin| plan.calendar.day(bin.start_unix_seconds);
     let bytes = |blocks: u64| Cell::from(blocks.saturating_mul(plan.block_bytes));
     for bins in plan.bins.chunk_by(|left, right| day_of(left) == day_of(right)) {
         let iops: u64 = bins.iter().map(|bin| bin.foreground_iops.expected).sum();
@@ -231,6 +238,7 @@ fn balance(plan: &Plan) -> Table {
         let deadline = match sheet.deadline_kept {
             None => "none",
             Some(true) => "kept",
+            Some(false) if sheet.deadline_late_seconds.is_some() => "LATER",
             Some(false) => "MISSED",
         };
         let blocks = [
@@ -341,7 +349,8 @@ fn cores(plan: &Plan, actual: Option<Actual<'_>>) -> Figure {
     let chart = Chart { title: "Cores".into(), across: time(plan), upward: Axis::from_zero("cores"), series };
     Figure::new(
         "Who gets the cores",
-        "Background work takes what the foreground leaves, and at least what it was promised.",
+        "Background work takes what the foreground leaves in the quietest hours that room and deadlines allow, and at least \
+         what it was promised.",
         vec![chart],
     )
 }

@@ -3,6 +3,9 @@
 //! The planner (on forecasts), the replay (on recorded load) and the baselines share this step, so there is only one way to
 //! account for a bin.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
 use ioweir_core::Nanos;
 use ioweir_core::background::{SERVICES_COUNT, Service};
 
@@ -15,30 +18,35 @@ pub struct Schedule {
     pub reserve_cores: Vec<u32>,
     /// Bins in which the debt that frees the most space per unit of work goes first.
     pub pressing: Vec<bool>,
-    /// Before this bin, deadline work comes before space on the prompt cores; after it, deadline work is postponed as far as
-    /// possible.
-    pub prompt_until: usize,
-    /// The cores that do deadline work at once until that bin.
-    pub prompt_cores: u32,
+    /// The most cores that do background work in each bin; the others rest, even if the foreground leaves them idle.
+    pub limit_cores: Vec<u32>,
+    /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
+    pub prompt_cores: Vec<u32>,
+    /// Whether deadline work is done when it cannot be postponed any further, and not only on the prompt cores.
+    pub is_in_time: bool,
     /// Whether background work takes cores that the foreground leaves idle; if not, it gets only its reserve.
     pub harvests: bool,
-    /// Services whose deadlines the schedule works toward, in the order of the table; others are paid in turn.
-    pub heeds_deadline: [bool; SERVICES_COUNT],
+    /// By how many bins the schedule lets each service be late, in the order of the table. Zero keeps what was promised; with
+    /// [`GIVEN_UP`], the service is paid in turn.
+    pub late_bins: [usize; SERVICES_COUNT],
 }
+
+/// No time within the horizon can be promised for a service.
+pub const GIVEN_UP: usize = usize::MAX;
 
 impl Schedule {
     /// A schedule that uses only idle cores and the resident cores.
     #[must_use]
     pub fn idle_only(system: &System, bins: usize) -> Self {
         let reserve = system.resident_cores.min(system.cores);
-        let (reserve_cores, pressing) = (vec![reserve; bins], vec![false; bins]);
         Self {
-            reserve_cores,
-            pressing,
-            prompt_until: 0,
-            prompt_cores: 0,
+            reserve_cores: vec![reserve; bins],
+            pressing: vec![false; bins],
+            limit_cores: vec![system.cores; bins],
+            prompt_cores: vec![0; bins],
+            is_in_time: true,
             harvests: true,
-            heeds_deadline: [true; SERVICES_COUNT],
+            late_bins: [0; SERVICES_COUNT],
         }
     }
 
@@ -69,7 +77,7 @@ pub struct BinCourse {
     pub used_blocks: u64,
     /// Blocks of debt that are past their deadline at the end.
     pub late_blocks: u64,
-    /// The blocks among them whose deadlines the schedule works toward.
+    /// The blocks among them that are later than the schedule lets them be.
     pub missed_blocks: u64,
 }
 
@@ -79,6 +87,8 @@ pub struct Horizon<'a> {
     system: &'a System,
     ledger: &'a Ledger,
     demand: &'a [Demand],
+    /// Requests of the foreground in each bin that would feel background work there.
+    busy: Cow<'a, [u64]>,
     /// The services in use: their rows in the table, and their debts.
     owing: Vec<Owing>,
     /// Blocks that each bin takes from the pool.
@@ -95,16 +105,37 @@ struct Owing {
     has_deadline: bool,
     /// New debt in blocks.
     incurred: u64,
+    /// The most blocks that are paid in a bin.
+    bin_blocks_max: u64,
     /// Blocks that become payable in each bin.
     payable: Vec<u64>,
     /// Blocks due by the end of each bin, cumulative; empty if there is no deadline.
     due: Vec<u64>,
+    /// The same, but as early as the most blocks of a bin demand.
+    due_in_pace: Vec<u64>,
+    /// Of the blocks that are due after the horizon: what an even pace would pay within it.
+    due_later: u64,
 }
 
 impl Owing {
-    const fn is_heeded(&self, schedule: &Schedule) -> bool {
-        self.has_deadline && schedule.heeds_deadline[self.service as usize]
+    /// Blocks that a schedule pays by the end of a bin, cumulative: those that are due, or were, as late as it lets them be.
+    fn due_by(&self, schedule: &Schedule, bin: usize) -> u64 {
+        let bin = bin.checked_sub(schedule.late_bins[self.service as usize]);
+        bin.and_then(|bin| self.due_in_pace.get(bin)).copied().unwrap_or(0)
     }
+
+    fn is_heeded(&self, schedule: &Schedule) -> bool {
+        self.has_deadline && schedule.late_bins[self.service as usize] != GIVEN_UP
+    }
+}
+
+/// Background work that is possible and necessary by the end of each bin, cumulative, in thousandths of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Envelope {
+    /// All that is payable.
+    pub(super) payable: Vec<u64>,
+    /// What deadlines and patience ask for.
+    pub(super) needed: Vec<u64>,
 }
 
 impl<'a> Horizon<'a> {
@@ -122,6 +153,7 @@ impl<'a> Horizon<'a> {
             let has_deadline = settings.deadline != Nanos::NEVER;
             let mut payable = vec![0_u64; bins];
             let mut due = if has_deadline { vec![0_u64; bins] } else { Vec::new() };
+            let mut due_later = 0_u64;
             let mut add = |batch: &ioweir_core::background::Batch| {
                 let at = system.bin_of(batch.payable_at).saturating_sub(first);
                 if let Some(payable) = payable.get_mut(at) {
@@ -129,8 +161,17 @@ impl<'a> Horizon<'a> {
                 }
                 // Due in the last bin that ends before the deadline, but not before the batch's own bin.
                 let due_bin = system.bin_of(batch.due_at).saturating_sub(1).max(system.bin_of(batch.payable_at));
-                if let Some(due) = due.get_mut(due_bin.saturating_sub(first)).filter(|_| batch.due_at != Nanos::NEVER) {
-                    *due = due.saturating_add(batch.blocks);
+                if batch.due_at == Nanos::NEVER {
+                    return;
+                }
+                let due_bin = due_bin.saturating_sub(first);
+                match due.get_mut(due_bin) {
+                    Some(due) => *due = due.saturating_add(batch.blocks),
+                    None if at < bins => {
+                        let (part, all) = ((bins - at) as u128, (due_bin + 1 - at) as u128);
+                        due_later = due_later.saturating_add((u128::from(batch.blocks) * part / all) as u64);
+                    }
+                    None => {}
                 }
             };
             ledger.queues[service as usize].batches().for_each(&mut add);
@@ -150,8 +191,11 @@ impl<'a> Horizon<'a> {
                 sum = sum.saturating_add(*due);
                 *due = sum;
             }
+            let due_in_pace = in_pace(&due, &payable, terms.bin_blocks_max);
             owing.push(Owing {
                 service,
+                bin_blocks_max: terms.bin_blocks_max.max(1),
+                due_in_pace,
                 cost: u64::from(settings.cost_per_mille.max(1)),
                 tied_per_mille: u64::from(settings.tied_per_mille),
                 priority: u64::from(settings.priority.max(1)),
@@ -159,9 +203,90 @@ impl<'a> Horizon<'a> {
                 incurred,
                 payable,
                 due,
+                due_later,
             });
         }
-        Self { system, ledger, demand, owing, taken }
+        let busy = demand.iter().map(|demand| demand.requests).collect();
+        Self { system, ledger, demand, busy, owing, taken }
+    }
+
+    /// Says how many requests would feel background work in each bin, if that is not the demand that is planned for: a
+    /// quantile of sums is higher in the first bins than in those after them, only because they are the first.
+    #[must_use]
+    pub fn with_busy(mut self, busy: &'a [u64]) -> Self {
+        if busy.len() == self.bins() {
+            self.busy = Cow::Borrowed(busy);
+        }
+        self
+    }
+
+    /// Requests of the foreground that would feel background work in a bin.
+    #[must_use]
+    pub fn busy(&self, bin: usize) -> u64 {
+        self.busy.get(bin).copied().unwrap_or(0)
+    }
+
+    /// What is payable, and what a schedule must have paid: by deadlines, and for debt without one, when it has been payable
+    /// for `patience_bins`.
+    pub(super) fn envelope(&self, schedule: &Schedule, patience_bins: usize) -> Envelope {
+        let bins = self.bins();
+        let mut envelope = Envelope { payable: vec![0; bins], needed: vec![0; bins] };
+        for owing in &self.owing {
+            let (mut blocks, mut possible) = (0_u64, 0_u64);
+            for (bin, payable) in owing.payable.iter().enumerate() {
+                blocks = blocks.saturating_add(*payable);
+                possible = possible.saturating_add(owing.bin_blocks_max).min(blocks);
+                let sum = possible.saturating_mul(owing.cost);
+                envelope.payable[bin] = envelope.payable[bin].saturating_add(sum);
+                if !owing.is_heeded(schedule)
+                    && let Some(needed) =
+                        (bin + patience_bins).checked_sub(1).and_then(|by| envelope.needed.get_mut(by))
+                {
+                    *needed = needed.saturating_add(sum);
+                }
+            }
+            if owing.is_heeded(schedule) {
+                for (bin, needed) in envelope.needed.iter_mut().enumerate() {
+                    let later = if bin + 1 == bins { owing.due_later } else { 0 };
+                    let due = owing.due_by(schedule, bin).saturating_add(later);
+                    *needed = needed.saturating_add(due.saturating_mul(owing.cost));
+                }
+            }
+        }
+        envelope
+    }
+
+    /// The work of a bin that was played.
+    pub(super) fn work(&self, course: &BinCourse) -> u64 {
+        let work = |owing: &Owing| course.paid_blocks[owing.service as usize].saturating_mul(owing.cost);
+        self.owing.iter().map(work).fold(0, u64::saturating_add)
+    }
+
+    /// The most work that may wait at the end of each bin so that it holds no more than `spare` blocks of the pool, whichever
+    /// debts it consists of, if none waits for longer than `patience_bins`.
+    pub(super) fn may_wait(&self, patience_bins: usize, spare: impl Fn(usize) -> u64) -> Vec<u64> {
+        let mut dense: Vec<&Owing> = self.owing.iter().filter(|owing| owing.tied_per_mille > 0).collect();
+        dense.sort_by(|left, right| denser_first(left, right));
+        let mut waiting = vec![0_u64; dense.len()];
+        let mut most = Vec::with_capacity(self.bins());
+        for bin in 0..self.bins() {
+            let (mut spare, mut work) = (u128::from(spare(bin)) * 1000, 0_u128);
+            let mut is_all = true;
+            for (owing, waiting) in dense.iter().zip(&mut waiting) {
+                *waiting = waiting.saturating_add(owing.payable[bin]);
+                let paid = bin.checked_sub(patience_bins).map_or(0, |bin| owing.payable[bin]);
+                *waiting = waiting.saturating_sub(paid);
+                if !is_all {
+                    continue;
+                }
+                let blocks = u128::from(*waiting).min(spare / u128::from(owing.tied_per_mille));
+                is_all = blocks == u128::from(*waiting);
+                spare -= blocks * u128::from(owing.tied_per_mille);
+                work += blocks * u128::from(owing.cost);
+            }
+            most.push(if is_all { u64::MAX } else { u64::try_from(work).unwrap_or(u64::MAX) });
+        }
+        most
     }
 
     /// The number of bins.
@@ -207,7 +332,7 @@ impl<'a> Horizon<'a> {
     /// The service with the most work due by the end of a bin, among those whose deadlines a schedule works toward.
     #[must_use]
     pub fn most_due(&self, schedule: &Schedule, bin: usize) -> Option<Service> {
-        let work = |owing: &Owing| owing.due.get(bin).copied().unwrap_or(0).saturating_mul(owing.cost);
+        let work = |owing: &Owing| owing.due_by(schedule, bin).saturating_mul(owing.cost);
         let heeded = self.owing.iter().filter(|owing| owing.is_heeded(schedule) && work(owing) > 0);
         heeded.max_by_key(|owing| work(owing)).map(|owing| owing.service)
     }
@@ -228,11 +353,12 @@ impl<'a> Horizon<'a> {
 
     /// Assigns cores: the foreground first, down to the reserve.
     fn play_foreground(&self, schedule: &Schedule, course: &mut Vec<BinCourse>) {
-        let System { cores, core_requests, .. } = *self.system;
+        let System { cores, core_requests, resident_cores, .. } = *self.system;
         let core_requests = core_requests.max(1);
         let mut queued = self.ledger.queued_requests;
         course.clear();
-        course.extend(self.demand.iter().zip(&schedule.reserve_cores).map(|(demand, reserve)| {
+        let cores_of = schedule.reserve_cores.iter().zip(&schedule.limit_cores);
+        course.extend(self.demand.iter().zip(cores_of).map(|(demand, (reserve, limit))| {
             let wanted = demand.requests.saturating_add(queued);
             let wanted_cores = wanted.div_ceil(core_requests);
             let most = u64::from(cores.saturating_sub(*reserve));
@@ -244,7 +370,8 @@ impl<'a> Horizon<'a> {
                 wanted_cores,
                 foreground_cores: foreground as u32,
                 // An upper bound until the actual use is known.
-                background_cores: if schedule.harvests { cores - foreground as u32 } else { (*reserve).min(cores) },
+                background_cores: if schedule.harvests { cores - foreground as u32 } else { (*reserve).min(cores) }
+                    .min((*limit).max(resident_cores)),
                 queued_requests: queued,
                 delayed_requests: delayed,
                 ..BinCourse::default()
@@ -255,20 +382,19 @@ impl<'a> Horizon<'a> {
     fn play_background(&self, schedule: &Schedule, bins: usize, course: &mut [BinCourse]) {
         let mut state = State::new(self, schedule);
         let mut densest: Vec<usize> = (0..self.owing.len()).filter(|at| self.owing[*at].tied_per_mille > 0).collect();
-        // Cross-multiplied to avoid fractions; the order of the table breaks ties.
-        densest.sort_by(|left, right| {
-            let [left, right] = [left, right].map(|at| &self.owing[*at]);
-            (right.tied_per_mille * left.cost).cmp(&(left.tied_per_mille * right.cost))
-        });
+        densest.sort_by(|left, right| denser_first(&self.owing[*left], &self.owing[*right]));
         for bin in 0..bins.min(self.bins()) {
             let most = u64::from(course[bin].background_cores).saturating_mul(self.system.core_work);
             state.begin(bin, most, self.taken[bin]);
-            if !state.is_as_required {
+            if !state.is_as_required && schedule.is_in_time {
                 state.require(bin, self.system.core_work, course);
             }
             let (required, before) = (state.required[bin], state.deadline_work);
-            let prompt_cores = if bin < schedule.prompt_until { schedule.prompt_cores } else { 0 };
-            state.pay_by_deadline(required.max(u64::from(prompt_cores).saturating_mul(self.system.core_work)));
+            let prompt = u64::from(schedule.prompt_cores[bin]).saturating_mul(self.system.core_work);
+            state.pay_by_deadline(required.max(prompt));
+            // Resident cores beyond the limit wait for what is due in a while: they do nothing else.
+            let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
+            state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));
             if schedule.pressing[bin] {
                 for at in &densest {
                     state.pay(*at, u64::MAX);
@@ -280,10 +406,31 @@ impl<'a> Horizon<'a> {
             course[bin].background_cores = state.used_work.div_ceil(core_work) as u32;
             course[bin].paid_blocks = state.paid_now;
             course[bin].used_blocks = state.used_blocks;
-            course[bin].late_blocks = state.late_blocks(bin, |_| true);
-            course[bin].missed_blocks = state.late_blocks(bin, |owing| owing.is_heeded(schedule));
+            course[bin].late_blocks = state.late_blocks(|owing| owing.due.get(bin).copied().unwrap_or(0));
+            course[bin].missed_blocks = state.late_blocks(|owing| owing.due_by(schedule, bin));
         }
     }
+}
+
+/// When debt must be paid so that it is in time although no bin pays more than `most`: cumulative blocks by bin, as `due`, and
+/// never more than are payable by then.
+fn in_pace(due: &[u64], payable: &[u64], most: u64) -> Vec<u64> {
+    let mut early = due.to_vec();
+    for bin in (1..early.len()).rev() {
+        early[bin - 1] = early[bin - 1].max(early[bin].saturating_sub(most));
+    }
+    let mut sum = 0_u64;
+    for (early, payable) in early.iter_mut().zip(payable) {
+        sum = sum.saturating_add(*payable);
+        *early = (*early).min(sum);
+    }
+    early
+}
+
+/// The order of debts by the space that they free for their work. Cross-multiplied to avoid fractions; the order of the table
+/// breaks ties.
+fn denser_first(left: &Owing, right: &Owing) -> Ordering {
+    (right.tied_per_mille * left.cost).cmp(&(left.tied_per_mille * right.cost))
 }
 
 /// The debts while bins are played.
@@ -330,8 +477,8 @@ impl<'a> State<'a> {
         for at in (bin..self.required.len()).rev() {
             for (owing, paid) in self.owing.iter().zip(self.paid) {
                 if owing.is_heeded(self.schedule) {
-                    let before = if at == bin { paid } else { owing.due[at - 1].max(paid) };
-                    let due = owing.due[at].max(paid) - before;
+                    let before = if at == bin { paid } else { owing.due_by(self.schedule, at - 1).max(paid) };
+                    let due = owing.due_by(self.schedule, at).max(paid) - before;
                     carried = carried.saturating_add(due.saturating_mul(owing.cost));
                 }
             }
@@ -350,10 +497,16 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Blocks of one service that may still be paid in the bin.
+    fn payable_now(&self, at: usize) -> u64 {
+        let owing = &self.owing[at];
+        self.payable[at].min(owing.bin_blocks_max.saturating_sub(self.paid_now[owing.service as usize]))
+    }
+
     /// Pays up to `blocks` of one service within the remaining work of the bin.
     fn pay(&mut self, at: usize, blocks: u64) {
         let owing = &self.owing[at];
-        let blocks = blocks.min(self.payable[at]).min(self.work_left / owing.cost);
+        let blocks = blocks.min(self.payable_now(at)).min(self.work_left / owing.cost);
         if blocks == 0 {
             return;
         }
@@ -368,7 +521,7 @@ impl<'a> State<'a> {
         self.used_blocks = self.used_blocks.saturating_sub(tied);
         if owing.is_heeded(self.schedule) {
             // Debt due beyond the horizon was not required.
-            let due = owing.due.last().copied().unwrap_or(0);
+            let due = owing.due_by(self.schedule, owing.due.len().saturating_sub(1));
             let counted = self.paid[at].min(due) - before.min(due);
             self.deadline_work = self.deadline_work.saturating_add(counted.saturating_mul(owing.cost));
         }
@@ -392,24 +545,25 @@ impl<'a> State<'a> {
     fn first_due(&mut self) -> Option<(usize, u64)> {
         let mut first: Option<(usize, usize)> = None;
         for (at, owing) in self.owing.iter().enumerate() {
-            if !owing.is_heeded(self.schedule) || self.payable[at] == 0 || owing.cost > self.work_left {
+            if !owing.is_heeded(self.schedule) || self.payable_now(at) == 0 || owing.cost > self.work_left {
                 continue;
             }
-            while owing.due.get(self.next_due[at]).is_some_and(|due| *due <= self.paid[at]) {
+            while self.next_due[at] < owing.due.len() && owing.due_by(self.schedule, self.next_due[at]) <= self.paid[at]
+            {
                 self.next_due[at] += 1;
             }
             if self.next_due[at] < owing.due.len() && first.is_none_or(|(_, due)| self.next_due[at] < due) {
                 first = Some((at, self.next_due[at]));
             }
         }
-        first.map(|(at, bin)| (at, self.owing[at].due[bin]))
+        first.map(|(at, bin)| (at, self.owing[at].due_by(self.schedule, bin)))
     }
 
     /// Shares the remaining work among all services with debt, by priority, until either is used up. The share of a service
     /// with a deadline goes to the earliest deadline, so early work never replaces work that is due now.
     fn pay_by_turns(&mut self) {
         loop {
-            let can = |state: &Self, at: usize| state.payable[at] > 0 && state.owing[at].cost <= state.work_left;
+            let can = |state: &Self, at: usize| state.payable_now(at) > 0 && state.owing[at].cost <= state.work_left;
             let priorities = (0..self.owing.len()).filter(|at| can(self, *at)).map(|at| self.owing[at].priority);
             let all: u64 = priorities.sum();
             if all == 0 {
@@ -430,8 +584,8 @@ impl<'a> State<'a> {
         }
     }
 
-    fn late_blocks(&self, bin: usize, counts: impl Fn(&Owing) -> bool) -> u64 {
-        let late = |(at, owing): (usize, &Owing)| owing.due.get(bin).map_or(0, |due| due.saturating_sub(self.paid[at]));
-        self.owing.iter().enumerate().filter(|(_, owing)| counts(owing)).map(late).fold(0, u64::saturating_add)
+    fn late_blocks(&self, due: impl Fn(&Owing) -> u64) -> u64 {
+        let late = |(owing, paid): (&Owing, u64)| due(owing).saturating_sub(paid);
+        self.owing.iter().zip(self.paid).map(late).fold(0, u64::saturating_add)
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::made::{Plan, PlanBin};
 use super::system::{Ledger, System};
-use ioweir_config::{format_bytes, format_decimals};
+use ioweir_config::{Duration, format_bytes, format_decimals};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -127,6 +127,18 @@ fn foreground(plan: &Plan) -> Vec<Finding> {
             "no background plan helps: balance the load",
         ));
     }
+    if let Some(stretch) = Stretch::of(plan, |bin| bin.queued_requests.high > 0) {
+        let most = stretch.bins.iter().map(|bin| bin.queued_requests.high).max().unwrap_or(0);
+        let expected = stretch.bins.iter().filter(|bin| bin.queued_requests.expected > 0).count();
+        let message = format!(
+            "at the promised quantile requests wait at the end of a bin for {} h, up to {most} of them; {} of these hours \
+             even if what is expected comes",
+            format_decimals(stretch.hours, 1),
+            format_decimals(expected as f64 * plan.bin_seconds as f64 / 3600.0, 1),
+        );
+        let hint = "where no core is promised to background work then, only more cores or less load help";
+        findings.push(stretch.finding(Severity::Violation, "requests-wait", message, hint));
+    }
     if let Some(stretch) = Stretch::of(plan, |bin| bin.capacity_forecast_factor < 1.0) {
         let least = stretch.bins.iter().map(|bin| bin.capacity_forecast_factor).fold(1.0, f64::min);
         let message = format!(
@@ -149,7 +161,15 @@ fn debts(plan: &Plan) -> Vec<Finding> {
                 severity: Severity::Violation,
                 code: "deadline-missed",
                 at_unix_seconds: late.and_then(|late| late.bins.first().map(|bin| bin.start_unix_seconds)),
-                message: format!("{}: its deadline cannot be kept at this quantile", sheet.service),
+                message: match sheet.deadline_late_seconds {
+                    Some(seconds) => format!(
+                        "{}: its deadline cannot be kept at this quantile; the plan keeps one that is {} later, the \
+                         earliest that can be kept",
+                        sheet.service,
+                        Duration::from_seconds(seconds),
+                    ),
+                    None => format!("{}: its deadline cannot be kept at this quantile within the plan", sheet.service),
+                },
                 hint: "allow more time, or more cores; where room is short, room comes first",
             });
         }

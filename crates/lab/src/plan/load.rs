@@ -2,13 +2,9 @@
 
 use super::policy::Policy;
 use super::system::Demand;
-use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
+use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
 use ioweir_config::Size;
-
-/// The correlation between the errors of two bins of a forecast, 0 to 1. At 1, sums are as uncertain as single bins; at 0,
-/// sums are nearly certain. Days differ as a whole, and bins within a day individually.
-const ERROR_CORRELATION: f64 = 0.2;
 
 /// An error in the load of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -209,6 +205,8 @@ pub struct Outlook {
     pub low: Vec<Demand>,
     /// The low and the high quantile of requests in each single bin.
     pub requests_band: Vec<(u64, u64)>,
+    /// The high quantile of blocks written in each single bin.
+    pub written_high: Vec<u64>,
     /// Reasons to trust the forecast less than usual.
     pub degraded: Vec<String>,
     /// The number of days of history that it is based on.
@@ -286,14 +284,16 @@ impl LoadForecaster {
             Model::Own(model) => Band::of(model.as_ref(), bins, self.quantile),
             Model::Share(share) => requests.times(*share),
         };
-        let written = band(&self.written).summed();
-        let unmapped = band(&self.unmapped).summed();
+        let written = band(&self.written);
         let seconds = f64::from(self.bin_seconds);
+        let written_high = written.rates[2].iter().map(|rate| whole(rate * seconds)).collect();
+        let bins_a_day = (86_400 / self.bin_seconds.max(1)) as usize;
+        let (written, unmapped) = (written.summed(bins_a_day), band(&self.unmapped).summed(bins_a_day));
         let [low, _, high] = &requests.rates;
         let requests_band =
             low.iter().zip(high).map(|(low, high)| (whole(low * seconds), whole(high * seconds))).collect();
         let (degraded, history_days) = (requests.degraded.clone(), requests.history_days);
-        let requests = requests.summed();
+        let requests = requests.summed(bins_a_day);
         let demands = |place: usize| {
             let count = |band: &Band, bin: usize| whole(band.rates[place].get(bin).copied().unwrap_or(0.0) * seconds);
             let demand = |bin: usize| Demand {
@@ -304,13 +304,14 @@ impl LoadForecaster {
             (0..bins).map(demand).collect()
         };
         let (low, expected, high) = (demands(0), demands(1), demands(2));
-        Outlook { expected, high, low, requests_band, degraded, history_days }
+        Outlook { expected, high, low, requests_band, written_high, degraded, history_days }
     }
 }
 
 /// Low, expected and high rates.
 struct Band {
     rates: [Vec<f64>; 3],
+    correlation: Correlation,
     degraded: Vec<String>,
     history_days: usize,
 }
@@ -321,32 +322,68 @@ impl Band {
         let high = forecast.quantiles.pop().map_or_else(|| forecast.mean.clone(), |(_, values)| values);
         let low = forecast.quantiles.pop().map_or_else(|| forecast.mean.clone(), |(_, values)| values);
         let degraded = forecast.degraded;
-        Self { rates: [low, forecast.mean, high], degraded, history_days: forecast.history_days }
+        let correlation = model.correlation();
+        Self { rates: [low, forecast.mean, high], correlation, degraded, history_days: forecast.history_days }
     }
 
     fn times(&self, factor: f64) -> Self {
         let rates = self.rates.each_ref().map(|rates| rates.iter().map(|rate| rate * factor).collect());
-        Self { rates, degraded: Vec::new(), history_days: self.history_days }
+        Self { rates, correlation: self.correlation, degraded: Vec::new(), history_days: self.history_days }
     }
 
     /// The low, expected and high sums from the first bin on; errors of single bins partly cancel.
-    fn summed(self) -> Self {
+    fn summed(self, bins_a_day: usize) -> Self {
         let [low, mean, high] = self.rates;
+        let Correlation { same_day, other_day } = self.correlation;
         let around = |edge: &[f64], sign: f64| {
-            let (mut total, mut squares, mut before) = (0.0, 0.0, 0.0);
-            let rate = |(mean, edge): (&f64, &f64)| {
+            // Sums over all bins, over the whole days so far, and over the present day.
+            let (mut total, mut squares, mut days, mut day, mut before) = (0.0, 0.0, 0.0, 0.0, 0.0);
+            let rate = |(bin, (mean, edge)): (usize, (&f64, &f64))| {
                 let error = ((edge - mean) * sign).max(0.0);
+                if bin > 0 && bin.is_multiple_of(bins_a_day.max(1)) {
+                    days += day * day;
+                    day = 0.0;
+                }
                 total += error;
+                day += error;
                 squares += error * error;
-                let spread = ((1.0 - ERROR_CORRELATION) * squares + ERROR_CORRELATION * total * total).sqrt();
+                let alike = days + day * day;
+                let variance =
+                    squares + same_day * (alike - squares).max(0.0) + other_day * (total * total - alike).max(0.0);
+                let spread: f64 = variance.sqrt();
                 let rate = mean + sign * (spread - before);
                 before = spread;
                 rate.max(0.0)
             };
-            mean.iter().zip(edge).map(rate).collect::<Vec<f64>>()
+            mean.iter().zip(edge).enumerate().map(rate).collect::<Vec<f64>>()
         };
         let rates = [around(&low, -1.0), mean.clone(), around(&high, 1.0)];
-        Self { rates, degraded: self.degraded, history_days: self.history_days }
+        Self { rates, correlation: self.correlation, degraded: self.degraded, history_days: self.history_days }
+    }
+}
+
+/// What a plan that is made anew in each bin knows of the bins from there on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// The load to withstand.
+    pub demand: Vec<Demand>,
+    /// The requests that are expected in each bin.
+    pub busy: Vec<u64>,
+}
+
+impl Ahead {
+    /// A load that is known.
+    #[must_use]
+    pub fn known(demand: &[Demand]) -> Self {
+        Self { demand: demand.to_vec(), busy: demand.iter().map(|demand| demand.requests).collect() }
+    }
+}
+
+impl Outlook {
+    /// The requests that are expected in each bin.
+    #[must_use]
+    pub fn busy(&self) -> Vec<u64> {
+        self.expected.iter().map(|demand| demand.requests).collect()
     }
 }
 
@@ -358,12 +395,12 @@ pub fn outlooks(
     from: usize,
     mut forecaster: LoadForecaster,
     horizon: usize,
-    utc_offset_seconds: i64,
-) -> Vec<Vec<Demand>> {
+    calendar: &Calendar,
+) -> Vec<Ahead> {
     let bins = load.requests.len();
     let midnight = |bin: usize| {
-        let time = load.start_unix_seconds + utc_offset_seconds + bin as i64 * i64::from(load.bin_seconds);
-        time.rem_euclid(86_400) == 0
+        let begins = load.start_unix_seconds + bin as i64 * i64::from(load.bin_seconds);
+        calendar.day(begins) != calendar.day(begins - i64::from(load.bin_seconds))
     };
     let ahead = |bin: usize| {
         if bin > from {
@@ -372,7 +409,8 @@ pub fn outlooks(
                 forecaster.refit();
             }
         }
-        forecaster.outlook(horizon.min(bins - bin)).high
+        let outlook = forecaster.outlook(horizon.min(bins - bin));
+        Ahead { busy: outlook.busy(), demand: outlook.high }
     };
     (from..bins).map(ahead).collect()
 }

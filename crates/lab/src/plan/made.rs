@@ -4,12 +4,13 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, Service};
 use serde::Serialize;
 
-use super::horizon::{BinCourse, Horizon, Schedule};
+use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
 use super::lint::{Finding, lint};
 use super::load::Outlook;
 use super::planner::solve;
 use super::queueing::servers_needed;
 use super::system::{Ledger, System};
+use crate::forecast::Calendar;
 
 /// The accepted share of misses for deadlines shorter than a bin.
 const LATE_SHARE: f64 = 0.01;
@@ -88,6 +89,8 @@ pub struct Sheet {
     pub core_hours: f64,
     /// Whether the plan keeps its deadline at the high quantile; `None` without a deadline.
     pub deadline_kept: Option<bool>,
+    /// By how much the deadline must be later so that it can be kept; `None` if it is kept, or not within the plan.
+    pub deadline_late_seconds: Option<u64>,
 }
 
 /// A plan. It is immutable: a new plan replaces it.
@@ -95,8 +98,11 @@ pub struct Sheet {
 pub struct Plan {
     /// When it begins.
     pub start_unix_seconds: i64,
-    /// Local time minus UTC, to display times.
+    /// Local time minus UTC at the start.
     pub utc_offset_seconds: i64,
+    /// The local clock, to display times.
+    #[serde(skip)]
+    pub calendar: Calendar,
     /// Length of a bin.
     pub bin_seconds: u64,
     /// Cores of both domains.
@@ -123,32 +129,40 @@ pub struct Plan {
     pub balance: Vec<Sheet>,
     /// Findings, the worst first.
     pub findings: Vec<Finding>,
+    /// The background cores that a foreground request meets on average, at the expected load.
+    pub cores_met: f64,
+    /// The same if all work were done as soon as there are cores for it.
+    pub cores_met_at_once: f64,
     /// The number of times that the search played the horizon.
     pub plays: u32,
 }
 
 /// The parameters of a plan besides the outlook.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct Setting<'a> {
     /// When its first bin begins.
     pub start_unix_seconds: i64,
     /// Size of a block.
     pub block_bytes: u64,
     /// Quantile of the outlook.
     pub quantile: f64,
-    /// Local time minus UTC.
-    pub utc_offset_seconds: i64,
+    /// The local clock.
+    pub calendar: &'a Calendar,
 }
 
 /// Makes a plan: a pure function of its arguments.
 #[must_use]
-pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting) -> Plan {
+pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting<'_>) -> Plan {
     let system = &System { resident_cores: resident_cores(system, outlook), ..system.clone() };
-    let solution = solve(&Horizon::new(system, ledger, &outlook.high));
+    let busy = outlook.busy();
+    let solution = solve(&Horizon::new(system, ledger, &outlook.high).with_busy(&busy));
     let schedule = &solution.schedule;
     let bins = outlook.expected.len();
-    let played = |demand| Horizon::new(system, ledger, demand).play(schedule, bins);
-    let (low, expected, high) = (played(&outlook.low), played(&outlook.expected), solution.course.clone());
+    let played = |demand, schedule| Horizon::new(system, ledger, demand).play(schedule, bins);
+    let expected = played(&outlook.expected, schedule);
+    let at_once = played(&outlook.expected, &solution.at_once);
+    let (low, high) = (played(&outlook.low, schedule), solution.course.clone());
+    let (cores_met, cores_met_at_once) = (cores_met(&busy, &expected), cores_met(&busy, &at_once));
     let paths = Paths { outlook, schedule, low, expected, high };
     let made: Vec<PlanBin> = (0..bins).map(|bin| plan_bin(system, &ledger.pool, &paths, setting, bin)).collect();
     let windows = windows(system, setting, &paths.expected);
@@ -156,7 +170,8 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
     let Pool { blocks, floor_blocks, alarm_blocks, .. } = ledger.pool;
     let mut plan = Plan {
         start_unix_seconds: setting.start_unix_seconds,
-        utc_offset_seconds: setting.utc_offset_seconds,
+        utc_offset_seconds: setting.calendar.offset_seconds(setting.start_unix_seconds),
+        calendar: setting.calendar.clone(),
         bin_seconds: system.bin.0 / 1_000_000_000,
         cores: system.cores,
         resident_cores: system.resident_cores,
@@ -170,6 +185,8 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
         windows,
         balance,
         findings: Vec::new(),
+        cores_met,
+        cores_met_at_once,
         plays: solution.plays,
     };
     plan.findings = lint(&plan, system, ledger);
@@ -184,7 +201,14 @@ struct Paths<'a> {
     high: Vec<BinCourse>,
 }
 
-/// Cores for deadlines shorter than a bin: the M/M/c size at the high load.
+/// The background cores that a request meets, if so many requests come in each bin.
+fn cores_met(busy: &[u64], course: &[BinCourse]) -> f64 {
+    let met = |(busy, bin): (&u64, &BinCourse)| *busy as f64 * f64::from(bin.background_cores);
+    let requests: f64 = busy.iter().map(|busy| *busy as f64).sum();
+    if requests > 0.0 { busy.iter().zip(course).map(met).sum::<f64>() / requests } else { 0.0 }
+}
+
+/// Cores for deadlines shorter than a bin: the M/M/c size at the high load of the busiest single bin.
 fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
     let seconds = system.bin.as_seconds();
     let core_rate = system.core_work as f64 / seconds;
@@ -195,7 +219,7 @@ fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
         }
         let share = f64::from(terms.share_per_mille) / 1000.0;
         let item = f64::from(terms.settings.item_blocks.max(1));
-        let written = outlook.high.iter().map(|demand| demand.written_blocks).max().unwrap_or(0) as f64;
+        let written = outlook.written_high.iter().copied().max().unwrap_or(0) as f64;
         let service_seconds = item * f64::from(terms.settings.cost_per_mille) / core_rate;
         let arrivals = written * share / item / seconds;
         servers_needed(arrivals, service_seconds, deadline.as_seconds(), LATE_SHARE, system.cores)
@@ -203,7 +227,7 @@ fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
     system.run().map(needed).fold(0, u32::saturating_add).min(system.cores)
 }
 
-fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting, bin: usize) -> PlanBin {
+fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting<'_>, bin: usize) -> PlanBin {
     let Paths { outlook, schedule, .. } = paths;
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let (low, high) = outlook.requests_band.get(bin).copied().unwrap_or_default();
@@ -240,7 +264,7 @@ fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting, b
 }
 
 /// Intervals in which a service is paid, with pauses of at most half an hour.
-fn windows(system: &System, setting: Setting, course: &[BinCourse]) -> Vec<Window> {
+fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<Window> {
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let pause = (1_800 / seconds) as usize;
     let start = |bin: usize| setting.start_unix_seconds + (bin as u64 * seconds) as i64;
@@ -282,6 +306,10 @@ fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
             reclaimed_blocks: terms.settings.tied(paid),
             core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
             deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),
+            deadline_late_seconds: match paths.schedule.late_bins[at] {
+                0 | GIVEN_UP => None,
+                bins => Some((system.bin.0 / 1_000_000_000).saturating_mul(bins as u64)),
+            },
         }
     };
     system.run().map(sheet).collect()

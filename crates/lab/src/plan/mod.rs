@@ -12,13 +12,15 @@ mod planner;
 pub mod policy;
 mod queueing;
 mod replay;
+mod rest;
 mod spec;
 mod system;
+mod timers;
 
 pub use document::{Actual, document};
-pub use horizon::{BinCourse, Horizon, Schedule};
+pub use horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
 pub use lint::{Finding, Severity, lint};
-pub use load::{Load, LoadError, LoadForecaster, Outlook, Rates, outlooks};
+pub use load::{Ahead, Load, LoadError, LoadForecaster, Outlook, Rates, outlooks};
 pub use made::{Likely, Plan, PlanBin, Setting, Sheet, Window, plan};
 pub use planner::{Solution, solve};
 pub use policy::Policy;

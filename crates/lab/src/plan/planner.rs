@@ -14,16 +14,22 @@
 //! case is not covered: debts of different density, of which the densest become payable late, together with a deadline that
 //! takes all the time there is. Then deadline work must be done at once on the right number of cores until the right moment,
 //! and the planner tries a few combinations of both.
+//!
+//! A schedule found in this way works as soon as there are cores. It then learns to rest: [`rest`](super::rest) moves the work
+//! to the quietest bins that floor, alarm and deadlines allow.
 
 use ioweir_core::background::{SERVICES_COUNT, Service};
 
-use super::horizon::{BinCourse, Horizon, Schedule};
+use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+use super::rest;
 
 /// The result of the search.
 #[derive(Clone, Debug)]
 pub struct Solution {
     /// The schedule.
     pub schedule: Schedule,
+    /// The same with all work done as soon as there are cores for it.
+    pub at_once: Schedule,
     /// Its outcome at the forecast load.
     pub course: Vec<BinCourse>,
     /// Bins at whose end no schedule can hold the floor.
@@ -37,7 +43,10 @@ pub struct Solution {
 /// The most plays before the search falls back to the schedule that is certain to hold.
 const PLAYS_MAX: u32 = 600;
 
-/// The number of moments tried for the switch from doing deadline work at once to postponing it, for each number of cores.
+/// How often resting is tried, each time with more bins in which work is done at once.
+const REST_TRIES: usize = 4;
+
+/// The number of moments tried for the beginning and the end of doing deadline work at once, for each number of cores.
 const PROMPT_TRIES: usize = 8;
 
 /// A breach of a schedule.
@@ -53,8 +62,8 @@ struct Breach {
 struct Search<'a> {
     horizon: &'a Horizon<'a>,
     schedule: Schedule,
-    /// Bins before this one are exempt from the floor, because no schedule can hold it there.
-    floor_from: usize,
+    /// Bins that are exempt from the floor, because no schedule can hold it there.
+    is_exempt: Vec<bool>,
     below_floor: Vec<usize>,
     gave_up: Vec<Service>,
     course: Vec<BinCourse>,
@@ -68,15 +77,17 @@ pub fn solve(horizon: &Horizon<'_>) -> Solution {
     let mut search = Search {
         horizon,
         schedule,
-        floor_from: 0,
+        is_exempt: vec![false; horizon.bins()],
         below_floor: Vec::new(),
         gave_up: Vec::new(),
         course: Vec::new(),
         plays: 0,
     };
     search.run();
+    let at_once = search.schedule.clone();
+    search.rest();
     let Search { schedule, course, below_floor, gave_up, plays, .. } = search;
-    Solution { schedule, course, below_floor, gave_up, plays }
+    Solution { schedule, at_once, course, below_floor, gave_up, plays }
 }
 
 impl Search<'_> {
@@ -119,7 +130,7 @@ impl Search<'_> {
     /// The first breach within the first `bins` bins.
     fn first_breach(&self, bins: usize) -> Option<Breach> {
         let late = |bin: usize| self.course[bin].missed_blocks > 0;
-        let low = |bin: usize| bin >= self.floor_from && self.missing_blocks(bin) > 0;
+        let low = |bin: usize| !self.is_exempt[bin] && self.missing_blocks(bin) > 0;
         let first = (0..bins).find(|bin| late(*bin) || low(*bin))?;
         if !low(first) {
             return Some(Breach { first, worst: first, is_deadline: true });
@@ -162,22 +173,54 @@ impl Search<'_> {
         self.horizon.has_mixed_densities() && self.prompt(last)
     }
 
-    /// Tries to do deadline work at once at first, on all cores, half or a quarter of them. If space can only be freed late,
-    /// by the densest debt, deadlines may fit only before that, beside the space that is needed early.
+    /// Tries to do deadline work at once for a time, on all cores, half or a quarter of them. If space can only be freed late,
+    /// by the densest debt, deadlines may fit only before that, beside or after the space that is needed early.
     fn prompt(&mut self, last: usize) -> bool {
         let before = self.schedule.clone();
         let cores = self.horizon.system().cores;
         let step = (last + 1).div_ceil(PROMPT_TRIES);
+        let edges = || (0..last).step_by(step).chain([last + 1]);
+        let windows = || edges().flat_map(|from| edges().filter(move |to| *to > from).map(move |to| from..to));
         for prompt_cores in [cores, cores.div_ceil(2), cores.div_ceil(4)] {
-            for prompt_until in (step..=last + 1).step_by(step) {
-                (self.schedule.prompt_until, self.schedule.prompt_cores) = (prompt_until, prompt_cores);
+            for prompt in windows() {
+                self.schedule.prompt_cores[prompt].fill(prompt_cores);
                 if self.raise(0, self.horizon.bins(), last) {
                     return true;
                 }
                 self.schedule.clone_from(&before);
             }
         }
+        if self.prompt_where_room_allows() && self.raise(0, self.horizon.bins(), last) {
+            return true;
+        }
+        self.schedule.clone_from(&before);
         false
+    }
+
+    /// Does as much deadline work at once, bin after bin, as leaves a way to hold the floor from there on; whether there is one.
+    fn prompt_where_room_allows(&mut self) -> bool {
+        let (bins, cores) = (self.horizon.bins(), self.horizon.system().cores);
+        let before = self.schedule.reserve_cores.clone();
+        self.all_out(bins);
+        (self.schedule.is_in_time, self.schedule.prompt_cores) = (false, vec![0; bins]);
+        let step = bins.div_ceil(PROMPT_TRIES);
+        let mut holds = true;
+        for from in (0..bins).step_by(step) {
+            let holds_floor = |search: &mut Self, level: u32| {
+                search.schedule.prompt_cores[from..(from + step).min(bins)].fill(level);
+                search.play();
+                (0..bins).all(|bin| search.is_exempt[bin] || search.missing_blocks(bin) == 0)
+            };
+            holds &= holds_floor(self, 0);
+            let (mut low, mut high) = (0, cores);
+            while holds && low < high {
+                let middle = high - (high - low) / 2;
+                if holds_floor(self, middle) { low = middle } else { high = middle - 1 }
+            }
+            holds_floor(self, low);
+        }
+        (self.schedule.is_in_time, self.schedule.reserve_cores) = (true, before);
+        holds
     }
 
     /// Whether floor and deadlines hold up to and including bin `last`, with at least `level` cores from `from` to `to` and
@@ -239,32 +282,85 @@ impl Search<'_> {
         self.schedule.pressing[..bins].fill(true);
     }
 
-    /// Gives up what cannot be kept: a deadline that every schedule misses or that conflicts with the floor, or else the
-    /// floor, for bins in which all cores together cannot hold it.
+    /// The result of a schedule with all cores at background work, without keeping it: the blocks that are missing in each bin,
+    /// and the blocks of all deadlines that it misses.
+    fn at_most(&mut self) -> (Vec<u64>, u64) {
+        let kept = self.schedule.clone();
+        self.all_out(self.horizon.bins());
+        self.play();
+        self.schedule = kept;
+        let missed = self.course.iter().map(|bin| bin.missed_blocks).fold(0, u64::saturating_add);
+        ((0..self.horizon.bins()).map(|bin| self.missing_blocks(bin)).collect(), missed)
+    }
+
+    /// Gives up what cannot be kept: a deadline that every schedule misses or that conflicts with the floor, for the earliest
+    /// time that can be kept; or else the floor, for bins in which all cores together cannot hold it.
     fn give_way(&mut self, breach: Breach) {
         let Breach { first, worst, is_deadline } = breach;
-        let missing = |search: &mut Self| {
-            let kept = search.schedule.clone();
-            search.all_out(search.horizon.bins());
-            search.play();
-            search.schedule = kept;
-            (first..=worst).map(|bin| search.missing_blocks(bin)).collect::<Vec<_>>()
-        };
-        let with_deadlines = missing(self);
-        let heeded = self.schedule.heeds_deadline;
-        self.schedule.heeds_deadline = [false; SERVICES_COUNT];
-        let without = missing(self);
-        self.schedule.heeds_deadline = heeded;
-        let stands_in_the_way = is_deadline || with_deadlines != without;
+        let (with_deadlines, _) = self.at_most();
+        let late_bins = self.schedule.late_bins;
+        self.schedule.late_bins = [GIVEN_UP; SERVICES_COUNT];
+        let (without, _) = self.at_most();
+        self.schedule.late_bins = late_bins;
+        let stands_in_the_way = is_deadline || with_deadlines[first..=worst] != without[first..=worst];
         let dearest = self.horizon.most_due(&self.schedule, worst).filter(|_| stands_in_the_way);
         if let Some(service) = dearest {
-            self.schedule.heeds_deadline[service as usize] = false;
-            self.gave_up.push(service);
+            let late_bins = self.earliest(service, first, &without);
+            self.schedule.late_bins[service as usize] = late_bins;
+            if !self.gave_up.contains(&service) {
+                self.gave_up.push(service);
+            }
             return;
         }
         self.all_out(worst + 1);
-        self.below_floor.extend((first..=worst).zip(without).filter(|(_, missing)| *missing > 0).map(|(bin, _)| bin));
-        self.floor_from = worst + 1;
+        // So that the search ends, one bin is exempt in any case.
+        let is_held = without[first..=worst].iter().all(|missing| *missing == 0);
+        for (bin, missing) in without.iter().enumerate().take(worst + 1).skip(first) {
+            self.is_exempt[bin] |= *missing > 0 || (is_held && bin == first);
+            if *missing > 0 {
+                self.below_floor.push(bin);
+            }
+        }
+    }
+
+    /// The fewest bins by which the deadlines of a service must be late so that all cores together keep them, with no more
+    /// missing than `without` any deadline; [`GIVEN_UP`] if that is not within the horizon, or was tried before.
+    fn earliest(&mut self, service: Service, first: usize, without: &[u64]) -> usize {
+        let before = self.schedule.late_bins[service as usize];
+        let most = self.horizon.bins() - 1 - first;
+        let mut fits = |late_bins: usize| {
+            self.schedule.late_bins[service as usize] = late_bins;
+            let (missing, missed) = self.at_most();
+            missed == 0 && missing.iter().zip(without).all(|(with, without)| with <= without)
+        };
+        let found = if before == 0 && most > 0 && fits(most) {
+            let (mut low, mut high) = (1, most);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if fits(middle) { high = middle } else { low = middle + 1 }
+            }
+            high
+        } else {
+            GIVEN_UP
+        };
+        self.schedule.late_bins[service as usize] = before;
+        found
+    }
+
+    /// Moves work to the quietest bins that floor, alarm, deadlines and patience allow. Where playing it shows that they do
+    /// not hold, the bins up to there keep what was planned at once.
+    fn rest(&mut self) {
+        let before = (self.schedule.clone(), self.course.clone());
+        let mut keep_until = 0;
+        for _ in 0..REST_TRIES {
+            self.schedule.limit_cores = rest::limits(self.horizon, &before.0, &before.1, keep_until);
+            self.play();
+            match self.first_breach(self.horizon.bins()) {
+                None => return self.trim(),
+                Some(breach) => keep_until = breach.worst + 1,
+            }
+        }
+        (self.schedule, self.course) = before;
     }
 
     /// Returns unused reserves to the foreground.

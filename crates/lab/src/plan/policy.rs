@@ -7,11 +7,11 @@ use ioweir_core::background::{Pool, SERVICES, SERVICES_COUNT, Service, Source};
 use serde::{Deserialize, Serialize};
 
 use super::system::{System, Terms};
-use crate::forecast::ForecasterChoice;
+use crate::forecast::{Calendar, ForecasterChoice};
 use crate::series::Kind;
 use ioweir_config::unknown;
+use ioweir_config::{ByteRate, Duration, Rate, Size, shown};
 use ioweir_config::{Complaint, SpecError};
-use ioweir_config::{Duration, Size, shown};
 
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
@@ -137,6 +137,8 @@ pub struct ForecastTerms {
     pub bin: Duration,
     /// Local time minus UTC, in hours: days begin at local midnight.
     pub utc_offset_hours: f64,
+    /// The time zone by its IANA name, instead of an offset; times in the series are UTC then.
+    pub time_zone: Option<String>,
 }
 
 impl Default for ForecastTerms {
@@ -147,6 +149,7 @@ impl Default for ForecastTerms {
             horizon: Duration::from_seconds(7 * 86_400),
             bin: Duration::from_seconds(600),
             utc_offset_hours: 0.0,
+            time_zone: None,
         }
     }
 }
@@ -173,6 +176,10 @@ pub struct ServiceTerms {
     pub tied_per_mille: Option<u32>,
     /// Turns in a round.
     pub priority: Option<u32>,
+    /// The most bytes of its debt that are paid in a second, whatever cores there are.
+    pub bytes_per_second_max: Option<ByteRate>,
+    /// The most operations that it does in a second, whatever cores there are.
+    pub iops_max: Option<Rate>,
 }
 
 const fn default_block() -> Size {
@@ -213,6 +220,23 @@ impl Policy {
     #[must_use]
     pub const fn bin_seconds(&self) -> u32 {
         (self.forecast.bin.nanos().0 / 1_000_000_000) as u32
+    }
+
+    /// The local clock.
+    ///
+    /// # Errors
+    /// [`Complaint`] if there is no such time zone, or an offset beside one.
+    pub fn calendar(&self) -> Result<Calendar, Complaint> {
+        let ForecastTerms { utc_offset_hours, time_zone, .. } = &self.forecast;
+        let utc_offset_seconds = (utc_offset_hours * 3600.0) as i32;
+        let Some(zone) = time_zone else { return Ok(Calendar { utc_offset_seconds, ..Calendar::default() }) };
+        if utc_offset_seconds != 0 {
+            let hint = "leave out utc_offset_hours: the zone knows its offset";
+            return Err(Complaint::new("forecast.time_zone", "both an offset and a time zone are named", hint));
+        }
+        Calendar::of_zone(zone).map_err(|error| {
+            Complaint::new("forecast.time_zone", error.problem, format!("expected {}", error.expected))
+        })
     }
 
     /// The number of bins of a plan.
@@ -281,7 +305,12 @@ impl Policy {
         let at = given.owed_at.map_or(Nanos::ZERO, Duration::nanos);
         let owed = given.owed.map(|size| (at, size.0.div_ceil(self.pool.block.0)));
         let share_per_mille = per_mille(given.share_percent.unwrap_or(100.0));
-        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect() }
+        let seconds = u64::from(self.bin_seconds());
+        let by_bytes = given.bytes_per_second_max.map(|rate| rate.0.saturating_mul(seconds) / self.pool.block.0);
+        let by_operations =
+            given.iops_max.map(|rate| settings.blocks(rate.0.saturating_mul(seconds).saturating_mul(1000)));
+        let bin_blocks_max = by_bytes.into_iter().chain(by_operations).min().unwrap_or(u64::MAX);
+        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect(), bin_blocks_max }
     }
 
     /// Checks every value.
@@ -293,6 +322,7 @@ impl Policy {
         if let Err(error) = self.forecaster() {
             return Err(wrong("forecast.method", error.problem, error.hint));
         }
+        self.calendar()?;
         if self.load.unit != "requests" && self.load.unit.parse::<Size>().map_or(0, |size| size.0) == 0 {
             let problem = format!("`{}` is neither `requests` nor a size", shown(&self.load.unit));
             return Err(wrong("load.unit", problem, "columns of KB a second have the unit \"1kB\""));
@@ -303,7 +333,7 @@ impl Policy {
                 let error = unknown("service", name, &names, "`ioweir doc service` lists them");
                 return Err(wrong(format!("service.{name}"), error.problem, error.hint));
             };
-            check_service(service, terms)?;
+            check_service(service, terms, self.forecast.bin)?;
         }
         Ok(())
     }
@@ -316,6 +346,9 @@ impl Policy {
         }
         if pool.size.0 < pool.block.0 {
             return wrong("pool.size", "the pool holds not even one block");
+        }
+        if pool.used.0 > pool.size.0 {
+            return wrong("pool.used", &format!("{} are more than the pool's {}", pool.used, pool.size));
         }
         let percents = [
             ("pool.floor_percent", pool.floor_percent),
@@ -373,7 +406,7 @@ impl Policy {
     }
 }
 
-fn check_service(service: Service, terms: &ServiceTerms) -> Result<(), Complaint> {
+fn check_service(service: Service, terms: &ServiceTerms, bin: Duration) -> Result<(), Complaint> {
     let row = service.row();
     let wrong = |key: &str, problem: String, hint: &str| {
         Err(Complaint::new(format!("service.{}.{key}", row.name), problem, hint))
@@ -390,12 +423,33 @@ fn check_service(service: Service, terms: &ServiceTerms) -> Result<(), Complaint
             return wrong(key, format!("out of range; expected {least} to 1000000"), "");
         }
     }
+    let rates = [
+        ("bytes_per_second_max", terms.bytes_per_second_max.map(|rate| rate.0)),
+        ("iops_max", terms.iops_max.map(|rate| rate.0)),
+    ];
+    if let Some((key, _)) = rates.into_iter().find(|(_, rate)| *rate == Some(0)) {
+        return wrong(
+            key,
+            "a rate of nothing; expected more than zero".into(),
+            "leave the service out if it is not to run",
+        );
+    }
     if terms.deadline.is_some() && row.deadline_seconds == 0 {
         let hint = "only services that give no room back have deadlines: rebuild, flush, replication, scrub";
         return wrong("deadline", format!("{} has no deadline", row.name), hint);
     }
     if terms.deadline.is_some_and(|deadline| deadline.nanos() == Nanos::ZERO) {
         return wrong("deadline", "a deadline of no time; expected a duration above zero".into(), "");
+    }
+    if terms.every.is_some_and(|every| every.nanos() == Nanos::ZERO) {
+        return wrong(
+            "every",
+            "a period of no time; expected a duration above zero".into(),
+            "leave it out if there is none",
+        );
+    }
+    if row.source == Source::Stored && terms.every.is_some_and(|every| every.nanos() < bin.nanos()) {
+        return wrong("every", format!("shorter than a bin of {bin}"), "everything is read once in each period");
     }
     if terms.tied_per_mille.is_some_and(|tied| tied > 0) && row.deadline_seconds > 0 {
         return wrong("tied_per_mille", "what has a deadline gives no room back here; expected 0".into(), "");

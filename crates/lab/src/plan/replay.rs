@@ -2,7 +2,8 @@
 
 use ioweir_core::background::{SERVICES_COUNT, Watermark};
 
-use super::horizon::{BinCourse, Horizon, Schedule};
+use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+use super::load::Ahead;
 use super::planner::solve;
 use super::system::{Demand, Ledger, System};
 
@@ -16,7 +17,7 @@ pub enum Decider<'a> {
         harvests: bool,
     },
     /// The planner, with a function from the bin to the expected load from that bin on.
-    Planner(&'a mut dyn FnMut(usize) -> Vec<Demand>),
+    Planner(&'a mut dyn FnMut(usize) -> Ahead),
 }
 
 /// The outcome of a replay.
@@ -69,7 +70,7 @@ pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &
                 let schedule = Schedule {
                     reserve_cores: vec![reserve],
                     harvests: *harvests,
-                    heeds_deadline: [false; SERVICES_COUNT],
+                    late_bins: [GIVEN_UP; SERVICES_COUNT],
                     ..Schedule::idle_only(system, 1)
                 };
                 let course = Horizon::new(system, &ledger, std::slice::from_ref(demand)).play(&schedule, 1);
@@ -77,13 +78,13 @@ pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &
             }
             Decider::Planner(forecast) => {
                 let mut ahead = forecast(bin);
-                if ahead.is_empty() {
-                    ahead.push(*demand);
+                if ahead.demand.is_empty() {
+                    ahead = Ahead::known(std::slice::from_ref(demand));
                 }
-                let schedule = solve(&Horizon::new(system, &ledger, &ahead)).schedule;
+                let schedule = solve(&Horizon::new(system, &ledger, &ahead.demand).with_busy(&ahead.busy)).schedule;
                 // The decision is made; now play the recorded bin.
-                ahead[0] = *demand;
-                let course = Horizon::new(system, &ledger, &ahead).play(&schedule, 1);
+                ahead.demand[0] = *demand;
+                let course = Horizon::new(system, &ledger, &ahead.demand).play(&schedule, 1);
                 (course[0], schedule.reserve_cores[0])
             }
         };

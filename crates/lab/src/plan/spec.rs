@@ -114,10 +114,19 @@ impl PlanSpec {
     /// # Errors
     /// [`RunError`] if a value or a file is invalid, or the series do not fit.
     pub fn run(&self, origin: &Origin) -> Result<Document, RunError> {
+        self.make(origin).map(|(_, document)| document)
+    }
+
+    /// The same, with the plan itself.
+    ///
+    /// # Errors
+    /// As [`PlanSpec::run`].
+    pub fn make(&self, origin: &Origin) -> Result<(Plan, Document), RunError> {
         let policy = self.policy()?;
         let history = self.read(&self.series.0, &policy)?;
         let mut notes = history.notes.clone();
-        let case = Case::new(&policy, &history, &mut notes)?;
+        let calendar = policy.calendar()?;
+        let case = Case::new(&policy, &calendar, &history, &mut notes)?;
         let made = plan(&case.system, &case.ledger, &case.outlook, case.setting);
         let followed = if self.replay.0.is_empty() {
             None
@@ -128,7 +137,8 @@ impl PlanSpec {
         };
         let meta = self.provenance(origin, &policy)?;
         let actual = followed.as_ref().map(|(demand, replayed)| Actual { demand, replayed });
-        Ok(document(&made, actual, &notes, meta)?)
+        let document = document(&made, actual, &notes, meta)?;
+        Ok((made, document))
     }
 
     /// Reads a series: a block trace where it is of a known format, and else a table.
@@ -171,11 +181,16 @@ struct Case<'a> {
     outlook: Outlook,
     system: System,
     ledger: Ledger,
-    setting: Setting,
+    setting: Setting<'a>,
 }
 
 impl<'a> Case<'a> {
-    fn new(policy: &Policy, history: &'a Load, notes: &mut Vec<String>) -> Result<Self, RunError> {
+    fn new(
+        policy: &Policy,
+        calendar: &'a Calendar,
+        history: &'a Load,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, RunError> {
         let (known, all) = history.known_bins();
         if known == 0 {
             let problem = "no bin of the series holds a value\n  expected: a series with values";
@@ -186,10 +201,8 @@ impl<'a> Case<'a> {
             let share = 100.0 * (all - known) as f64 / all as f64;
             notes.push(format!("{} of {all} bins are gaps ({} %)", all - known, format_decimals(share, 1)));
         }
-        let utc_offset_seconds = (policy.forecast.utc_offset_hours * 3600.0) as i32;
-        let calendar = Calendar { utc_offset_seconds, ..Calendar::default() };
         let quantile = policy.forecast.quantile;
-        let mut forecaster = LoadForecaster::new(history, &policy.forecaster()?, quantile, &calendar)
+        let mut forecaster = LoadForecaster::new(history, &policy.forecaster()?, quantile, calendar)
             .map_err(|error| RunError::Value(format!("forecast: {error}")))?;
         forecaster.update(history, 0..all);
         forecaster.refit();
@@ -201,7 +214,7 @@ impl<'a> Case<'a> {
             start_unix_seconds: history.end_unix_seconds(),
             block_bytes: policy.pool.block.0,
             quantile,
-            utc_offset_seconds: i64::from(utc_offset_seconds),
+            calendar,
         };
         Ok(Self { history, forecaster, outlook, system, ledger, setting })
     }
@@ -231,7 +244,7 @@ impl<'a> Case<'a> {
             known.into_iter().zip(&self.outlook.expected).map(|(known, expected)| known.unwrap_or(*expected)).collect();
         // The forecaster is told what came from the first planned bin on.
         let told = Load { start_unix_seconds: made.start_unix_seconds, ..actual.part(from, late, reached) };
-        let ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.utc_offset_seconds);
+        let ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.calendar);
         let mut expect = |bin: usize| ahead.get(bin).cloned().unwrap_or_default();
         let system = System { resident_cores: made.resident_cores, ..self.system.clone() };
         let replayed = replay(&system, self.ledger.clone(), &demand, &mut Decider::Planner(&mut expect));

@@ -16,6 +16,8 @@ pub struct Terms {
     pub every: Nanos,
     /// One-time debts in blocks, each with its time since the start of the plan.
     pub owed: Vec<(Nanos, u64)>,
+    /// The most blocks that are paid in a bin, whatever cores there are: what the device gives this service.
+    pub bin_blocks_max: u64,
 }
 
 /// The system to plan for: cores, pool and the terms of services.

@@ -293,7 +293,7 @@ fn headline(page: &Page, rows: &[Row<'_>]) -> String {
         let errors: Vec<f64> = rows.iter().filter_map(|row| row.error(1)).collect();
         let Ranking { right, wrong, undecided } = ranking(rows, 1);
         if let Some(worst) = errors.iter().copied().max_by(|left, right| left.abs().total_cmp(&right.abs())) {
-            said += &format!(" The model is off by {} at most in it", percent(worst));
+            said += &format!(" The model is off by up to {} in it", percent(worst));
             said += &match (right + wrong, undecided) {
                 (0, 0) => ".".to_owned(),
                 (0, undecided) => {

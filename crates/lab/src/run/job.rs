@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use ioweir_core::policy::{Policy, Settings};
-use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId};
+use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId, Tier};
 
 use super::stop::Stoppable;
 use super::traces::{TraceFiles, Watched};
 use super::{Progress, RunError};
 use crate::experiment::{ClassArrivals, Experiment, Place};
 use crate::sim::{
-    Clients, Collector, Ended, Failure, FastOutcome, Feed, Load, Observer, Outcome, Route, Simulation, Streams, Window,
-    run,
+    Clients, Collector, Ended, Failure, FastOutcome, Feed, Load, Observer, Outcome, Route, Simulation, Streams,
+    TierOutcome, Window, run,
 };
 use ioweir_config::SchedulerChoice;
 use ioweir_device::DeviceSpec;
@@ -42,6 +42,8 @@ pub struct Job {
     pub limits: QueueLimits,
     /// Whether what lies past the end of the device is dropped and counted.
     pub lenient: bool,
+    /// Whether addresses past the end of the device begin anew at its start.
+    pub folds: bool,
     /// Seed of everything random.
     pub seed: u64,
     /// What is measured.
@@ -106,9 +108,15 @@ impl Job {
             until: if drains { Nanos::NEVER } else { self.window.to },
         };
         let served = self.serve(simulation, sectors, &mut collector, progress, observer);
-        let Served { ended, sent, skipped, names } = served?;
+        let Served { ended, sent, skipped, folded, names } = served?;
         let name = |stream: StreamId| names.get(stream.0 as usize).cloned().unwrap_or_else(|| stream.0.to_string());
-        let outcome = collector.into_outcome(fast.is_some(), name).of_run(&ended, &*device);
+        let mut outcome = collector.into_outcome(fast.is_some(), name).of_run(&ended, &*device);
+        if matches!(*self.device, DeviceSpec::Tiered(_))
+            && outcome.tiers.iter().all(|tier| tier.name != Tier::Fast.name())
+        {
+            // A cache that never hit is reported, too.
+            outcome.tiers.insert(0, TierOutcome { name: Tier::Fast.name().to_owned(), ..TierOutcome::default() });
+        }
         let (trace, volume, load) = self.trace_names();
         let outcome = Outcome {
             trace,
@@ -123,6 +131,7 @@ impl Job {
             requests_simulated: sent.map_or(outcome.all.requests, |sent| sent - ended.unfinished),
             fast: outcome.fast.zip(fast).map(|(fast, (_, name))| FastOutcome { device: name.clone(), ..fast }),
             skipped: ended.skipped + skipped,
+            folded,
             stream_names: names,
             ..outcome
         };
@@ -150,12 +159,12 @@ impl Job {
         let stopped = |failure| self.stopped(failure);
         match &self.traffic {
             Traffic::Trace(trace, load) => {
-                let source = Box::new(Watched { source: trace.open(self.seed, sectors)?, progress });
+                let source = Box::new(Watched { source: trace.open(self.seed, sectors, self.folds)?, progress });
                 let mut feed = Feed::new(source, *load, Streams::KEPT);
                 let ended = run(simulation, &mut Stoppable::new(&mut feed, progress), collector, observer);
                 let ended = ended.map_err(stopped)?;
                 let names = feed.names().streams.clone();
-                Ok(Served { ended, sent: None, skipped: feed.skipped(), names })
+                Ok(Served { ended, sent: None, skipped: feed.skipped(), folded: feed.folded(), names })
             }
             Traffic::Classes(experiment) => {
                 let place = Place { route: Route::to(0), bytes: sectors.saturating_mul(SECTOR_BYTES) };
@@ -165,7 +174,8 @@ impl Job {
                 let ended = ended.map_err(stopped)?;
                 progress.read(arrivals.sent());
                 let names = if self.window.by_stream { arrivals.stream_names() } else { Vec::new() };
-                Ok(Served { ended, sent: Some(arrivals.sent()), skipped: 0, names })
+                let (sent, folded) = (Some(arrivals.sent()), arrivals.folded());
+                Ok(Served { ended, sent, skipped: 0, folded, names })
             }
         }
     }
@@ -177,6 +187,7 @@ struct Served {
     /// Requests that were sent, if that is not known from the trace.
     sent: Option<u64>,
     skipped: u64,
+    folded: u64,
     /// Names of the streams.
     names: Vec<String>,
 }

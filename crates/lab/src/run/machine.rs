@@ -131,6 +131,7 @@ impl Job {
                 .as_ref()
                 .map(|cores| CoresOutcome { workers: cores.workers, busy: ended.cores_busy }),
             stream_names: names,
+            folded: arrivals.folded(),
             ..outcome
         }
     }

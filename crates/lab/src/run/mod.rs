@@ -3,6 +3,7 @@
 //! A [`Job`] determines one run, and the same job gives the same [`Outcome`]. A comparison makes its jobs from a trace, an
 //! experiment from its classes of clients: a comparison is an experiment with one class that is fed by a trace.
 
+mod fold;
 mod job;
 mod machine;
 mod requests;
@@ -12,6 +13,7 @@ mod traces;
 
 pub use job::{Job, Traffic};
 pub use requests::Requests;
+pub(crate) use traces::KeptTrace;
 pub use traces::{MIX_PREFIX, TraceFiles, sha256};
 
 pub(crate) use crate::document::hexadecimal;
@@ -129,16 +131,28 @@ pub(crate) fn record_all(
 /// # Errors
 /// [`RunError`] for the first job, in their order, that cannot be run.
 pub(crate) fn run_all(jobs: &[Job], progress: &dyn Progress) -> Result<Vec<Outcome>, RunError> {
+    run_each(jobs, progress, |outcome| outcome)
+}
+
+/// As [`run_all`], and keeps of each outcome only what `keep` makes of it.
+///
+/// # Errors
+/// As [`run_all`].
+pub(crate) fn run_each<T: Send>(
+    jobs: &[Job],
+    progress: &dyn Progress,
+    keep: impl Fn(Outcome) -> T + Sync,
+) -> Result<Vec<T>, RunError> {
     progress.started(jobs.len());
-    let outcomes: Vec<Result<Outcome, RunError>> = jobs
+    let kept: Vec<Result<T, RunError>> = jobs
         .par_iter()
         .map(|job| {
             let (outcome, _) = job.run(false, progress, &mut Unobserved)?;
             progress.finished(&outcome.scheduler);
-            Ok(outcome)
+            Ok(keep(outcome))
         })
         .collect();
-    outcomes.into_iter().collect()
+    kept.into_iter().collect()
 }
 
 /// The only job of several.

@@ -1,16 +1,20 @@
 //! Traces by name: files that form one trace, and generated traffic.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ioweir_core::SECTOR_BYTES;
 use sha2::{Digest, Sha256};
 
+use super::fold::Folded;
 use super::resample::Resampled;
 use super::{Progress, RunError, TraceMeta, hexadecimal};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
 use ioweir_device::calibration::{Observed, Range};
-use ioweir_trace::{self as trace, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
+use ioweir_trace::{
+    self as trace, BATCH_RECORDS, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource,
+};
 
 /// The beginning of the name of generated traffic.
 pub const MIX_PREFIX: &str = "mix:";
@@ -36,9 +40,56 @@ enum Requests {
     Files(TraceGroup),
     /// A generator.
     Mix(&'static JobMix),
+    /// Memory.
+    Kept(KeptTrace),
+}
+
+/// Records in memory as a trace.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptTrace {
+    name: Arc<str>,
+    records: Arc<[Record]>,
+    names: Arc<Names>,
+}
+
+impl KeptTrace {
+    pub(crate) fn new(name: String, records: Vec<Record>, names: Names) -> Self {
+        Self { name: name.into(), records: records.into(), names: Arc::new(names) }
+    }
+
+    /// The records, from the first on.
+    pub(crate) fn source(&self) -> impl TraceSource + use<> {
+        KeptSource { trace: self.clone(), at: 0 }
+    }
+}
+
+/// Hands over the records of a [`KeptTrace`].
+struct KeptSource {
+    trace: KeptTrace,
+    at: usize,
+}
+
+impl TraceSource for KeptSource {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        batch.clear();
+        let rest = self.trace.records.get(self.at..).unwrap_or_default();
+        let next = &rest[..rest.len().min(BATCH_RECORDS)];
+        batch.extend_from_slice(next);
+        self.at += next.len();
+        Ok(())
+    }
+
+    fn names(&self) -> &Names {
+        &self.trace.names
+    }
 }
 
 impl TraceFiles {
+    /// Records in memory, of which each seed replays a sample if `resamples` is set.
+    pub(crate) fn of_records(trace: KeptTrace, resamples: bool) -> Self {
+        Self { origin: Requests::Kept(trace), options: ReadOptions::default(), resamples }
+    }
+
     /// The traces of these names: mixes are kept apart from files, which are put together to traces.
     pub(crate) fn find(names: &[String], options: &ReadOptions) -> Result<Vec<Self>, RunError> {
         let mut found = Vec::new();
@@ -98,7 +149,7 @@ impl TraceFiles {
     fn volumes(self) -> Result<Vec<Self>, TraceError> {
         let resamples = self.resamples;
         let whole = Self { options: ReadOptions { volume: None, ..self.options.clone() }, resamples: false, ..self };
-        let mut source = whole.open(0, u64::MAX)?;
+        let mut source = whole.open(0, u64::MAX, false)?;
         let mut batch = Vec::new();
         // Only the last batch of a trace is empty; all names are known then.
         loop {
@@ -130,7 +181,7 @@ impl TraceFiles {
     /// Whether each seed replays a sample of it. Generated traffic is another with each seed as it is.
     #[must_use]
     pub fn is_resampled(&self) -> bool {
-        self.resamples && matches!(self.origin, Requests::Files(_))
+        self.resamples && !matches!(self.origin, Requests::Mix(_))
     }
 
     /// Its files.
@@ -138,7 +189,7 @@ impl TraceFiles {
     pub fn files(&self) -> &[PathBuf] {
         match &self.origin {
             Requests::Files(group) => &group.files,
-            Requests::Mix(_) => &[],
+            Requests::Mix(_) | Requests::Kept(_) => &[],
         }
     }
 
@@ -148,24 +199,28 @@ impl TraceFiles {
         match &self.origin {
             Requests::Files(group) => group.name.clone(),
             Requests::Mix(mix) => format!("{MIX_PREFIX}{}", mix.name),
+            Requests::Kept(trace) => trace.name.to_string(),
         }
     }
 
-    /// Opens it for a device of this size.
-    pub(crate) fn open(&self, seed: u64, device_sectors: u64) -> Result<Box<dyn TraceSource>, TraceError> {
-        let end_bytes_max = Some(device_sectors.saturating_mul(SECTOR_BYTES));
-        match &self.origin {
+    /// Opens it for a device of this size. What lies past its end is an error where that is seen, or folded onto it.
+    pub(crate) fn open(&self, seed: u64, device_sectors: u64, folds: bool) -> Result<Box<dyn TraceSource>, TraceError> {
+        let device_bytes = device_sectors.saturating_mul(SECTOR_BYTES);
+        let end_bytes_max = (!folds).then_some(device_bytes);
+        let source: Box<dyn TraceSource> = match &self.origin {
             Requests::Files(group) => {
-                let source = trace::open(&group.files, &ReadOptions { end_bytes_max, ..self.options.clone() })?;
-                Ok(if self.resamples { Box::new(Resampled::new(source, seed)) } else { source })
+                trace::open(&group.files, &ReadOptions { end_bytes_max, ..self.options.clone() })?
             }
-            Requests::Mix(mix) => Ok(Box::new(JobGenerator::new(mix, mix.requests, None, seed))),
-        }
+            Requests::Mix(mix) => Box::new(JobGenerator::new(mix, mix.requests, None, seed)),
+            Requests::Kept(trace) => Box::new(trace.source()),
+        };
+        let source = if self.is_resampled() { Box::new(Resampled::new(source, seed)) } else { source };
+        Ok(if folds { Box::new(Folded::new(source, device_bytes)) } else { source })
     }
 
     /// What its requests are like.
     pub(crate) fn range(&self) -> Result<Range, TraceError> {
-        let mut source = self.open(0, u64::MAX / SECTOR_BYTES)?;
+        let mut source = self.open(0, u64::MAX / SECTOR_BYTES, false)?;
         let (mut observed, mut batch) = (Observed::default(), Vec::new());
         loop {
             source.read_batch(&mut batch)?;
@@ -227,6 +282,10 @@ impl TraceSource for Watched<'_> {
 
     fn skipped(&self) -> u64 {
         self.source.skipped()
+    }
+
+    fn folded(&self) -> u64 {
+        self.source.folded()
     }
 }
 

@@ -7,6 +7,7 @@ mod open;
 mod read;
 mod requests;
 mod time;
+mod value;
 mod vdi;
 mod write;
 

@@ -3,6 +3,7 @@
 //! The delimiter (comma, semicolon, tab, bar), the header, the time column and label columns are recognised from the first
 //! 64 KiB. The file is read as a stream; only bins are kept.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use memchr::memchr;
 
 use super::bins::Binner;
 use super::time::moment;
+use super::value::{is_missing, number};
 use super::{Losses, Series, SeriesError, SeriesOptions};
 use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
 
@@ -71,21 +73,27 @@ impl Layout {
             return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
                 .expected("a table with a column of times and columns of numbers"));
         };
-        let count = |delimiter: u8| top.iter().filter(|byte| **byte == delimiter).count();
+        // What is quoted is a name, whatever it holds: {device="sda",job="node"}.
+        let unquoted: Vec<u8> = top.split(|byte| *byte == b'"').step_by(2).flatten().copied().collect();
+        let count = |delimiter: u8| unquoted.iter().filter(|byte| **byte == delimiter).count();
         // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.
         let delimiter = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
         let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
-        let has_header = rows[0].iter().all(|cell| moment(cell.text).is_none());
+        let has_header = rows[0].iter().all(|cell| moment(&cell.text).is_none());
         let data = &rows[usize::from(has_header)..];
+        if data.is_empty() {
+            return Err(SeriesError::new(input.name(), Position::File, "holds a header and no rows")
+                .expected("rows of times and numbers below it"));
+        }
         let names: Vec<String> = (0..rows[0].len())
             .map(|place| match rows[0].get(place).filter(|_| has_header) {
-                Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(cell.text).into_owned(),
+                Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(&cell.text).into_owned(),
                 _ => format!("column {}", place + 1),
             })
             .collect();
         let is_time = |place: usize| {
             let known: Vec<_> = data.iter().filter_map(|row| row.get(place)).take(100).collect();
-            known.iter().filter(|cell| moment(cell.text).is_some()).count() * 2 > known.len()
+            known.iter().filter(|cell| moment(&cell.text).is_some()).count() * 2 > known.len()
         };
         let named = |place: &usize| {
             let name = names[*place].to_lowercase();
@@ -94,7 +102,8 @@ impl Layout {
         let time = (0..names.len()).find(|place| named(place) && is_time(*place));
         // A small number may or may not be a time; a date always is.
         let is_date = |place: usize| {
-            let is_number = |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(cell.text, b',').is_some());
+            let is_number =
+                |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(&cell.text, b',').is_some());
             is_time(place) && !data.iter().take(100).any(|row| is_number(&row))
         };
         let time = time.or_else(|| (0..names.len()).find(|place| is_date(*place)));
@@ -105,8 +114,8 @@ impl Layout {
         };
         let is_label = |place: usize| {
             let known: Vec<_> =
-                data.iter().filter_map(|row| row.get(place)).filter(|cell| !is_missing(cell.text)).take(100).collect();
-            !known.is_empty() && known.iter().all(|cell| number(cell.text, delimiter).is_none())
+                data.iter().filter_map(|row| row.get(place)).filter(|cell| !is_missing(&cell.text)).take(100).collect();
+            !known.is_empty() && known.iter().all(|cell| number(&cell.text, delimiter).is_none())
         };
         let labels = (0..names.len()).filter(|place| *place != time && is_label(*place)).collect::<Vec<_>>();
         let step_seconds = step(data, time, &labels);
@@ -119,8 +128,8 @@ fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
     let mut last: BTreeMap<Vec<&[u8]>, i64> = BTreeMap::new();
     let mut steps: Vec<u64> = Vec::new();
     for row in rows {
-        let Some(now) = row.get(time).and_then(|cell| moment(cell.text)) else { continue };
-        let label: Vec<&[u8]> = labels.iter().filter_map(|place| row.get(*place)).map(|cell| cell.text).collect();
+        let Some(now) = row.get(time).and_then(|cell| moment(&cell.text)) else { continue };
+        let label: Vec<&[u8]> = labels.iter().filter_map(|place| row.get(*place)).map(|cell| &*cell.text).collect();
         if let Some(before) = last.insert(label, now)
             && now != before
         {
@@ -132,9 +141,9 @@ fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
 }
 
 /// A cell without its quotes, and its offset in the line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Cell<'a> {
-    text: &'a [u8],
+    text: Cow<'a, [u8]>,
     at: usize,
 }
 
@@ -145,19 +154,31 @@ fn cells(line: &[u8], delimiter: u8) -> Vec<Cell<'_>> {
         let rest = &line[start..];
         let lead = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t') && **byte != delimiter).count();
         let body = &rest[lead..];
-        let quoted = if body.first() == Some(&b'"') { memchr(b'"', &body[1..]) } else { None };
+        let quoted = if body.first() == Some(&b'"') { quoted(&body[1..]) } else { None };
         let (text, from) = match quoted {
-            Some(length) => (&body[1..=length], lead + length + 2),
-            None => (body, 0),
+            Some((text, length)) => (text, lead + length + 2),
+            None => (Cow::Borrowed(body), 0),
         };
         let end = memchr(delimiter, &rest[from..]).map(|found| from + found);
-        let text = if quoted.is_some() { text } else { trimmed(&rest[lead..end.unwrap_or(rest.len()).max(lead)]) };
-        out.push(Cell { text, at: start + lead });
+        let plain = || Cow::Borrowed(trimmed(&rest[lead..end.unwrap_or(rest.len()).max(lead)]));
+        out.push(Cell { text: if from > 0 { text } else { plain() }, at: start + lead });
         match end {
             Some(end) => start += end + 1,
             None => return out,
         }
     }
+}
+
+/// The text up to the closing quote, and its length in the line; two quotes in a row are one that belongs to the text.
+fn quoted(body: &[u8]) -> Option<(Cow<'_, [u8]>, usize)> {
+    let mut end = memchr(b'"', body)?;
+    let mut text = Cow::Borrowed(&body[..end]);
+    while body.get(end + 1) == Some(&b'"') {
+        let more = memchr(b'"', &body[end + 2..])?;
+        text.to_mut().extend_from_slice(&body[end + 1..end + 2 + more]);
+        end += 2 + more;
+    }
+    Some((text, end))
 }
 
 fn trimmed(bytes: &[u8]) -> &[u8] {
@@ -166,22 +187,6 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
 
 fn is_blank(line: &[u8]) -> bool {
     line.is_empty() || line[0] == b'#'
-}
-
-fn is_missing(text: &[u8]) -> bool {
-    text.is_empty()
-        || [&b"nan"[..], b"na", b"n/a", b"null", b"none", b"-"].iter().any(|word| text.eq_ignore_ascii_case(word))
-}
-
-fn number(text: &[u8], delimiter: u8) -> Option<f64> {
-    let text = std::str::from_utf8(text).ok()?;
-    if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
-        return None;
-    }
-    text.parse().ok().or_else(|| {
-        // A decimal comma, if commas do not separate columns.
-        if delimiter == b',' { None } else { text.replacen(',', ".", 1).parse().ok() }
-    })
 }
 
 /// The table being read: rows become series.
@@ -193,6 +198,7 @@ struct Table<'a> {
     columns: Vec<String>,
     series: BTreeMap<(usize, Vec<u8>), Binner>,
     bins: usize,
+    rows: u64,
 }
 
 impl<'a> Table<'a> {
@@ -208,7 +214,15 @@ impl<'a> Table<'a> {
         }
         let near = || if layout.step_seconds > 0.0 { divisor_near(layout.step_seconds) } else { STEP_USUAL };
         let bin_seconds = options.bin_seconds.unwrap_or_else(near).max(1);
-        Ok(Self { options, bin_seconds, step_seconds: layout.step_seconds, columns, series: BTreeMap::new(), bins: 0 })
+        Ok(Self {
+            options,
+            bin_seconds,
+            step_seconds: layout.step_seconds,
+            columns,
+            series: BTreeMap::new(),
+            bins: 0,
+            rows: 0,
+        })
     }
 
     fn read(&mut self, input: &Input, layout: &Layout) -> Result<(), SeriesError> {
@@ -272,9 +286,10 @@ impl<'a> Table<'a> {
     }
 
     fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize]) -> Result<(), Fault> {
+        self.rows += 1;
         let cells = cells(line, layout.delimiter);
         let cell = |place: usize, what: &str| {
-            cells.get(place).copied().ok_or_else(|| Fault {
+            cells.get(place).ok_or_else(|| Fault {
                 at: line.len(),
                 problem: format!("the line ends before its column `{what}`"),
                 expected: format!("{} columns", layout.names.len()),
@@ -282,7 +297,7 @@ impl<'a> Table<'a> {
             })
         };
         let when = cell(layout.time, &layout.names[layout.time])?;
-        let time = moment(when.text).ok_or_else(|| Fault {
+        let time = moment(&when.text).ok_or_else(|| Fault {
             at: when.at,
             problem: format!("`{}` is no time", when.text.escape_ascii()),
             expected: "a Unix time or a date such as 2016-02-24 07:00:00".into(),
@@ -290,7 +305,7 @@ impl<'a> Table<'a> {
         })?;
         let mut label = Vec::new();
         for place in &layout.labels {
-            let text = cell(*place, &layout.names[*place])?.text;
+            let text = &cell(*place, &layout.names[*place])?.text;
             if !label.is_empty() {
                 label.push(b' ');
             }
@@ -298,8 +313,8 @@ impl<'a> Table<'a> {
         }
         for (number_of_column, place) in places.iter().enumerate() {
             let held = cell(*place, &self.columns[number_of_column])?;
-            let value = if is_missing(held.text) { None } else { number(held.text, layout.delimiter) };
-            if value.is_none() && !is_missing(held.text) {
+            let value = if is_missing(&held.text) { None } else { number(&held.text, layout.delimiter) };
+            if value.is_none() && !is_missing(&held.text) {
                 return Err(Fault {
                     at: held.at,
                     problem: format!("`{}` is not a number", held.text.escape_ascii()),
@@ -334,6 +349,11 @@ impl<'a> Table<'a> {
     }
 
     fn finish(self, file: &str) -> Result<Vec<Series>, SeriesError> {
+        if self.rows == 1 && self.options.bin_seconds.is_none() {
+            return Err(SeriesError::new(file, Position::File, "holds one row: the step between rows is not known")
+                .expected("at least two rows, or the length of a bin"));
+        }
+        let rows = self.rows;
         let labelled = self.series.keys().any(|(_, label)| !label.is_empty());
         let mut out: Vec<Series> = Vec::new();
         let mut columns_of: Vec<usize> = Vec::new();
@@ -361,7 +381,8 @@ impl<'a> Table<'a> {
             out.retain(|series| series.values.iter().any(Option::is_some));
         }
         if out.is_empty() {
-            return Err(SeriesError::new(file, Position::File, "holds no values").expected("rows of times and numbers"));
+            let problem = format!("holds no values: in none of its {rows} rows is there a number that can be one");
+            return Err(SeriesError::new(file, Position::File, problem).expected("rows of times and numbers"));
         }
         Ok(out)
     }

@@ -134,6 +134,12 @@ impl<'a> Feed<'a> {
         self.input.source.skipped()
     }
 
+    /// Records of the trace that were folded onto the device.
+    #[must_use]
+    pub fn folded(&self) -> u64 {
+        self.input.source.folded()
+    }
+
     /// The names that have been read.
     #[must_use]
     pub fn names(&self) -> &Names {

@@ -98,6 +98,8 @@ pub struct Outcome {
     pub cores: Option<CoresOutcome>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
+    /// Records whose addresses lie past the device's end and were folded onto it.
+    pub folded: u64,
 }
 
 impl Outcome {
@@ -236,7 +238,7 @@ pub struct Step {
 }
 
 /// One tier of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TierOutcome {
     /// Its name.
     pub name: String,

@@ -134,7 +134,9 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
             number,
             problem: format!("sectors {} to {end} lie past the end of the device", record.offset_bytes / SECTOR_BYTES),
             expected: format!("nothing past sector {}", self.capacity),
-            hint: "take a larger device with --device, or skip such records with --lenient".into(),
+            hint:
+                "take a larger device with --device, fold them onto this one with --fold, or skip them with --lenient"
+                    .into(),
         })
     }
 }

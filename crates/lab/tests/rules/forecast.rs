@@ -123,6 +123,54 @@ fn what_cannot_be_is_taken_as_a_gap_and_counted() {
 }
 
 #[test]
+fn a_level_that_is_off_by_less_than_one_can_feel_is_no_drift() {
+    // Hardly any noise: the usual error is so small that each systematic one is many times as large.
+    let values = |factor: f64| -> Vec<Option<f64>> {
+        let wave = |bin: usize| 100.0 + 50.0 * (bin as f64 * std::f64::consts::TAU / 24.0).sin();
+        let value = |bin: usize| wave(bin) * if bin < 14 * 24 { 1.0 } else { factor };
+        (0..20 * 24).map(|bin| Some(value(bin) * (1.0 + 1e-5 * (bin % 7) as f64))).collect()
+    };
+    assert_eq!(fitted("naive-week", &values(0.998)).drift(), None);
+    let drift = fitted("naive-week", &values(0.8)).drift().unwrap();
+    assert!(!drift.upwards && (drift.size + 0.2).abs() < 0.01, "{drift:?}");
+}
+
+/// Hours in UTC of a load that is busy from eight to eighteen on the clocks of Berlin.
+fn berlin_hours(calendar: &Calendar, start: i64, hours: usize) -> Vec<Option<f64>> {
+    let hour = |at: usize| calendar.local_seconds(start + 3600 * at as i64).rem_euclid(86_400) / 3600;
+    (0..hours).map(|at| Some(if (8..18).contains(&hour(at)) { 1000.0 } else { 100.0 })).collect()
+}
+
+#[test]
+fn a_load_on_the_local_clock_is_forecast_across_a_change_of_clocks() {
+    let berlin = Calendar::of_zone("Europe/Berlin").unwrap();
+    let winter = Calendar { utc_offset_seconds: 3600, ..Calendar::default() };
+    // The clocks change on Sunday, 2024-03-31, and on Sunday, 2024-10-27; three weeks end on the Saturday midnight before.
+    for (midnight, hours) in [(1_711_839_600, 47_usize), (1_729_980_000, 49)] {
+        let start = midnight - 21 * 86_400;
+        let (known, next) = (21 * 24, hours);
+        let values = berlin_hours(&berlin, start, known + next);
+        let error = |calendar: &Calendar| {
+            let mut forecaster =
+                "naive-week".parse::<ForecasterChoice>().unwrap().build(start, HOUR, calendar).unwrap();
+            forecaster.update(&values[..known]);
+            forecaster.refit();
+            let forecast = forecaster.predict(next, &[]);
+            // What is told after the change lies at its place, too.
+            forecaster.update(&values[known..]);
+            forecaster.refit();
+            let later = forecaster.predict(48, &[]);
+            let after = berlin_hours(&berlin, start + 3600 * (known + next) as i64, 48);
+            let first = smape(&forecast.median, values[known..].iter().map(|value| value.unwrap()));
+            first + smape(&later.median, after.iter().map(|value| value.unwrap()))
+        };
+        assert!(error(&berlin) < 1e-9, "{}", error(&berlin));
+        assert!(error(&winter) > 5.0, "{}", error(&winter));
+        assert!(berlin.day(midnight) * 86_400 == berlin.local_seconds(midnight));
+    }
+}
+
+#[test]
 fn gaps_cost_little_and_zeros_in_their_place_much() {
     let made = Vdi { bin_seconds: HOUR, bins: 28 * 24, ..Vdi::default() }.generate();
     let (values, rates) = (made.series.values, made.rates);
@@ -268,7 +316,7 @@ fn choices_read_back_and_say_what_is_wrong() {
 fn a_stored_state_of_another_version_is_refused() {
     let state = fitted("naive-day", &weeks(1)).save().unwrap();
     assert!(
-        Learned::restore(&state.replacen("\"version\":1", "\"version\":99", 1))
+        Learned::restore(&state.replacen("\"version\":2", "\"version\":99", 1))
             .unwrap_err()
             .problem
             .contains("version 99")

@@ -72,6 +72,18 @@ fn what_is_wrong_with_a_policy_is_said_with_its_place() {
         with("[service.snapshot-delete]\ndeadline = \"1h\"\n")
             .starts_with("p.toml:8:12: service.snapshot-delete.deadline")
     );
+    let zone = with("[forecast]\ntime_zone = \"Mars/Olympus\"\n");
+    assert!(zone.starts_with("p.toml:8:13: forecast.time_zone: `Mars/Olympus` is no time zone"), "{zone}");
+    let both = with("[forecast]\ntime_zone = \"Europe/Berlin\"\nutc_offset_hours = 1\n");
+    assert!(both.contains("both an offset and a time zone are named"), "{both}");
+    let never = with("[service.scrub]\nevery = \"0s\"\n");
+    assert!(never.starts_with("p.toml:8:9: service.scrub.every: a period of no time"), "{never}");
+    let often = with("[service.scrub]\nevery = \"5m\"\n");
+    assert!(often.contains("service.scrub.every: shorter than a bin of 10m"), "{often}");
+    let rate = with("[service.scrub]\nbytes_per_second_max = \"0/s\"\n");
+    assert!(rate.starts_with("p.toml:8:24: service.scrub.bytes_per_second_max: a rate of nothing"), "{rate}");
+    let full = told(&POLICY.replace("[cores]", "used = \"2TiB\"\n[cores]"));
+    assert!(full.starts_with("p.toml:3:8: pool.used: 2TiB are more than the pool's 1TiB"), "{full}");
     assert!(with("[service.scrub]\nevery = \"7\"\n").contains("p.toml:8:9: duration `7` has no unit"));
     assert!(with("[forecast]\nbin = \"7m\"\n").starts_with("p.toml:8:7: forecast.bin: a bin is a whole part of a day"));
     assert!(with("[forecast]\nmethod = \"hedg\"\n").ends_with("hint: did you mean `hedge`?"));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES_COUNT, Service};
 use ioweir_lab::forecast::{Calendar, ForecasterChoice};
-use ioweir_lab::plan::{Decider, Demand, Ledger, Load, LoadForecaster, Rates, System, Terms, outlooks, replay};
+use ioweir_lab::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, System, Terms, outlooks, replay};
 use ioweir_lab::series::{Kind, SeriesOptions, read_series};
 
 const HOUR_SECONDS: u32 = 3600;
@@ -32,7 +32,7 @@ fn system() -> System {
     let mut settings = Service::SnapshotDelete.row().defaults();
     settings.retention = hour;
     services[Service::SnapshotDelete as usize] =
-        Some(Terms { settings, share_per_mille: 1000, every: hour, owed: Vec::new() });
+        Some(Terms { settings, share_per_mille: 1000, every: hour, owed: Vec::new(), bin_blocks_max: u64::MAX });
     System {
         bin: hour,
         cores: CORES,
@@ -86,7 +86,7 @@ fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does
         let pool = Pool { blocks, used_blocks: 0, floor_blocks: blocks / 20, alarm_blocks: blocks / 10 };
         let system = system();
         let ledger = || Ledger::new(&system, pool);
-        let mut oracle = |bin: usize| actual[bin..].to_vec();
+        let mut oracle = |bin: usize| Ahead::known(&actual[bin..]);
         if replay(&system, ledger(), &actual, &mut Decider::Planner(&mut oracle)).overrun_bins > 0 {
             println!("{name}: no plan fits");
             continue;
@@ -95,7 +95,7 @@ fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does
         let mut forecaster = LoadForecaster::new(&load, &choice, 0.99, &Calendar::default()).expect("hours");
         forecaster.update(&load, 0..from);
         forecaster.refit();
-        let ahead = outlooks(&load, from, forecaster, PLAYED, 0);
+        let ahead = outlooks(&load, from, forecaster, PLAYED, &Calendar::default());
         let mut told = |bin: usize| ahead[bin].clone();
         let done = replay(&system, ledger(), &actual, &mut Decider::Planner(&mut told));
         played += 1;

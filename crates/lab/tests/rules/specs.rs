@@ -37,6 +37,11 @@ fn an_error_in_a_forecast_has_its_place() {
         ("bin = \"7m\"", "f.toml:2:7: a day is no whole number of bins of 7m\n  expected: a bin that divides a day"),
         ("horizon = \"1\"", "f.toml:2:11: duration `1` has no unit"),
         ("utc_offset = \"x\"", "f.toml:2:14: `x` is no offset\n  expected: hours from UTC"),
+        ("time_zone = \"Berlin\"", "f.toml:2:13: `Berlin` is no time zone"),
+        (
+            "time_zone = \"Europe/Berlin\"\nutc_offset = \"+01:00\"",
+            "f.toml:2:13: both an offset and a time zone are named",
+        ),
         ("backtest = 0", "f.toml:2:12: a backtest of no days"),
         ("event = \"done\"", "f.toml:2:9: unknown kind of event `done`"),
         ("kind = \"meen\"", "f.toml:2:8: unknown variant `meen`"),
@@ -136,6 +141,8 @@ fn a_forecast_from_a_spec_has_every_method_and_what_was_lost() {
     assert!(document.to_terminal(false).contains("reads, naive-day") && json(&document).contains("naive-week"));
     let (scored, _) = ForecastSpec::parse("f", &format!("{head}backtest = 1\n")).unwrap().run().unwrap();
     assert!(scored.to_terminal(false).contains("SMAPE"));
+    let long = ForecastSpec::parse("f", &format!("{head}backtest = 1000\n")).unwrap().run().unwrap_err().to_string();
+    assert!(long.starts_with("reads: 1000 days; 2 can be forecast\n  expected: 1 to 2"), "{long}");
 }
 
 #[test]
@@ -155,8 +162,12 @@ fn a_command_says_what_differs_and_a_shell_takes_it_back() {
         PlanSpec::parse("p", plan).unwrap().command(),
         "ioweir plan 'it'\\''s.csv' --policy p.toml --replay b.csv --format msr-csv --event issue"
     );
-    let overrides = Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true };
-    assert_eq!(overrides.command("a b.toml"), "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream");
+    let overrides =
+        Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true, fold: true };
+    assert_eq!(
+        overrides.command("a b.toml"),
+        "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream --fold"
+    );
 }
 
 #[test]
@@ -166,7 +177,7 @@ fn values_in_the_place_of_an_experiments_own_are_checked_like_them() {
     let experiment = Experiment::parse("e", text).unwrap();
     let with = |schedulers: &[&str], seeds: &[u64]| {
         let schedulers = schedulers.iter().map(ToString::to_string).collect();
-        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true }.apply(experiment.clone())
+        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true, fold: false }.apply(experiment.clone())
     };
     let changed = with(&["noop"], &[3, 4]).unwrap();
     assert_eq!(

@@ -279,7 +279,7 @@ impl Ring {
         if since < self.stall {
             return Ok(());
         }
-        self.abandon();
+        self.give_up();
         Err(Halt::Stalled { action, offset, length, since })
     }
 
@@ -305,7 +305,7 @@ impl Ring {
     }
 
     /// Leaves what is in flight to the kernel, with its memory, which cannot be used again.
-    fn abandon(&mut self) {
+    fn give_up(&mut self) {
         std::mem::forget(self.backend.take());
     }
 }
@@ -322,7 +322,7 @@ impl Drop for Ring {
             }
         }
         if self.flights.len() > 0 {
-            self.abandon();
+            self.give_up();
         }
     }
 }

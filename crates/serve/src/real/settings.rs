@@ -90,6 +90,10 @@ impl Settings {
     pub fn begin(system: &System, folder: &Path, identity: &Identity, keys: &[&str]) -> Result<Self, RealError> {
         let queue = identity.folder(system).map(|device| device.join("queue")).filter(|queue| queue.is_dir());
         let queue = queue.ok_or_else(|| RealError::new(format!("{} has no settings in sysfs", identity.name)))?;
+        if rustix::fs::access(queue.join("scheduler"), rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ACCESS) {
+            return Err(RealError::new(format!("the settings of {} may not be changed", identity.name))
+                .hint("only root changes settings; without --scheduler and --set none is changed"));
+        }
         let iosched = names(&queue.join("iosched")).into_iter().map(|key| format!("iosched/{key}"));
         let plain = keys.iter().filter(|key| !key.starts_with("iosched/")).map(|key| (*key).to_owned());
         // A change of scheduler resets the number of requests and what belongs to the scheduler, so these come after it.

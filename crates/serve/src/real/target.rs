@@ -207,7 +207,7 @@ fn open_file(path: &Path, write: bool, is_device: bool) -> Result<(File, Option<
 
 fn kind_of_file(file: &File) -> Kind {
     let Ok(about) = rustix::fs::fstatfs(file) else { return Kind::File };
-    let magic = i64::try_from(about.f_type).unwrap_or_default();
+    let magic: i64 = about.f_type;
     if MEMORY.contains(&magic) {
         Kind::Memory
     } else if NETWORK.contains(&magic) {

@@ -43,6 +43,9 @@ impl Tracefs {
     }
 }
 
+/// The longest description of an event.
+const DESCRIPTION_BYTES: usize = 1 << 16;
+
 /// What the kernel refused, and what is possible then.
 fn refused(path: &Path, error: &io::Error) -> RealError {
     let without = "without the kernel's events: `ioweir serve --capture` records what a server gets, and traces of blktrace, \
@@ -192,8 +195,20 @@ fn lost_of(stats: &str) -> u64 {
     counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
 }
 
+/// The text of a file of tracefs. Some of them give all at the first read, and nothing more at the next.
+fn read_at_once(path: &Path) -> io::Result<String> {
+    let (mut file, mut text, mut piece) = (File::open(path)?, Vec::new(), vec![0; DESCRIPTION_BYTES]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into()),
+            _ if text.len() > DESCRIPTION_BYTES => return Err(io::ErrorKind::InvalidData.into()),
+            length => text.extend_from_slice(piece.get(..length).unwrap_or_default()),
+        }
+    }
+}
+
 fn read_layout(root: &Path, events: &[&str]) -> Result<Layout, RealError> {
-    let read = |path: PathBuf| fs::read_to_string(&path).map_err(|error| refused(&path, &error));
+    let read = |path: PathBuf| read_at_once(&path).map_err(|error| refused(&path, &error));
     let head = read(root.join("events/header_page"))?;
     let formats: Vec<(&str, String)> = events
         .iter()

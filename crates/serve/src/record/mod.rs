@@ -53,10 +53,9 @@ pub struct Summary {
     pub events_lost: u64,
     /// Events whose content or order could not be used, and pages that could not be read.
     pub events_unusable: u64,
-    /// Requests that the device was sent, as counted by the events.
+    /// Requests with data that the device was sent, as counted by the events.
     pub issued: u64,
-    /// Requests that the device completed, as counted by its statistics (`diskstats`), which count no flushes of the block
-    /// layer's own.
+    /// The same as counted by its statistics (`diskstats`).
     pub issued_by_statistics: Option<u64>,
     /// Bytes of pages read a second.
     pub read_bytes_per_second: f64,
@@ -191,10 +190,12 @@ impl Run {
     fn finish(mut self, sink: &mut Sink<'_>) -> Result<Summary, RecordError> {
         self.recording.finish(&mut self.records);
         self.hand_over(sink)?;
-        let &RecordingCounts { bytes, events, lost, gaps, unusable, damaged, issued, .. } = self.recording.counts();
+        let &RecordingCounts { bytes, events, lost, gaps, unusable, damaged, issued, completed, .. } =
+            self.recording.counts();
         Ok(Summary {
             events,
-            issued,
+            // A device without a queue of requests has no issues; what it has completed it was sent.
+            issued: if issued > 0 { issued } else { completed },
             events_lost: lost + gaps,
             events_unusable: unusable + damaged,
             read_bytes_per_second: bytes as f64,

@@ -38,8 +38,8 @@ pub(crate) struct Described {
     pub(crate) extent: (u64, u64),
 }
 
-/// What a trace tells of a request or its completion, before it is understood. Places are for errors.
-pub(crate) struct Told<'a> {
+/// What a trace reports of a request or its completion, before it is understood. Places are for errors.
+pub(crate) struct Reported<'a> {
     pub(crate) time_nanos: u64,
     /// The letters, and their place.
     pub(crate) letters: (&'a [u8], usize),
@@ -50,7 +50,7 @@ pub(crate) struct Told<'a> {
     pub(crate) device: &'a [u8],
 }
 
-impl Told<'_> {
+impl Reported<'_> {
     /// `None` if it neither moves data nor is a flush.
     #[inline]
     fn described(&self) -> Faulty<Option<Described>> {
@@ -125,22 +125,22 @@ impl Events {
         self.done = self.completion_of(described, device);
     }
 
-    /// The record that is told of, without its stream; a completion is noted instead.
+    /// The record that is reported, without its stream; a completion is noted instead.
     #[inline]
-    pub(crate) fn told(&mut self, wanted: Use, told: &Told<'_>, names: &mut Names) -> Faulty<Option<Record>> {
-        let Some(described) = told.described()? else { return Ok(None) };
+    pub(crate) fn take(&mut self, wanted: Use, reported: &Reported<'_>, names: &mut Names) -> Faulty<Option<Record>> {
+        let Some(described) = reported.described()? else { return Ok(None) };
         if wanted == Use::Completion {
-            self.complete(&described, told.device);
+            self.complete(&described, reported.device);
             return Ok(None);
         }
-        let name = || String::from_utf8_lossy(told.device).into_owned();
-        self.record(&described, told.device, names, name).map(Some)
+        let name = || String::from_utf8_lossy(reported.device).into_owned();
+        self.record(&described, reported.device, names, name).map(Some)
     }
 
-    /// The part of earlier requests that is told of, if it is data of a device that had one.
-    pub(crate) fn part(&self, told: &Told<'_>) -> Faulty<Option<Completion>> {
-        let Some(described) = told.described()? else { return Ok(None) };
-        Ok(self.completion_of(&described, told.device))
+    /// The part of earlier requests that is reported, if it is data of a device that had one.
+    pub(crate) fn part(&self, reported: &Reported<'_>) -> Faulty<Option<Completion>> {
+        let Some(described) = reported.described()? else { return Ok(None) };
+        Ok(self.completion_of(&described, reported.device))
     }
 
     fn completion_of(&self, described: &Described, device: &[u8]) -> Option<Completion> {
@@ -223,14 +223,14 @@ impl<T: EventText> Decoder for EventLines<T> {
             return Ok(None);
         }
         let Some(request) = self.text.request(line, &event)? else { return Ok(None) };
-        let told = Told {
+        let reported = Reported {
             time_nanos: seconds(line, event.time.0, event.time.1, "time")?,
             letters: (text(line, request.letters), request.letters.0),
             extent: (request.sector, request.sectors, request.at),
             priority: request.priority,
             device: text(line, request.device),
         };
-        let Some(record) = self.events.told(wanted, &told, names)? else { return Ok(None) };
+        let Some(record) = self.events.take(wanted, &reported, names)? else { return Ok(None) };
         let pid = field32(line, event.pid.0, event.pid.1, "pid")?;
         let stream = self.events.processes.stream(pid, text(line, request.command), names)?;
         Ok(Some(Record { stream, ..record }))

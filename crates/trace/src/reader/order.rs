@@ -109,7 +109,7 @@ impl Order {
         let end = record.offset_bytes.saturating_add(record.length_bytes);
         Fault::new(0, format!("bytes {} to {end} lie past the end of the device", record.offset_bytes))
             .expected(format!("nothing past byte {}", self.end_bytes_max))
-            .hint("take a larger device, or read leniently to leave such records out")
+            .hint("take a larger device, fold the trace onto this one, or read leniently to leave such records out")
     }
 
     #[cold]

@@ -65,7 +65,7 @@ fn number(text: &str, key: &str) -> Option<usize> {
     rest.split(';').next()?.trim().parse().ok().filter(|&number| number < BYTES_MAX)
 }
 
-/// The fields of a description, by name: `field:char comm[16];	offset:38;	size:16;	signed:0;`.
+/// The fields of a description, by name: `field:char comm[16]; offset:38; size:16; signed:0;`, with tabs between.
 fn fields(text: &str) -> impl Iterator<Item = (&str, Field)> {
     text.lines().filter_map(|line| {
         let (declared, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::{Nanos, Priority};
 
-use crate::reader::events::{Action, Events, Told, Use};
+use crate::reader::events::{Action, Events, Reported, Use};
 use crate::reader::latency::{Completion, Key, Latencies};
 use crate::reader::order::{Order, WINDOW_RECORDS};
 use crate::{Event, Names, ReadOptions, Record};
@@ -45,7 +45,7 @@ pub struct RecordingCounts {
     pub gaps: u64,
     /// Requests that were queued.
     pub queued: u64,
-    /// Requests that were sent to the device, after merging and splitting.
+    /// Requests with data that were sent to the device, after merging and splitting.
     pub issued: u64,
     /// Completions of requests or parts of them.
     pub completed: u64,
@@ -149,7 +149,8 @@ impl Recording {
         self.counts.events += 1;
         match seen.action {
             Action::Request(Event::Queue) => self.counts.queued += 1,
-            Action::Request(Event::Issue) => self.counts.issued += 1,
+            // Flushes of the block layer's own have no sectors, and no place in the statistics of a device.
+            Action::Request(Event::Issue) => self.counts.issued += u64::from(seen.sectors > 0),
             Action::Complete => self.counts.completed += 1,
             _ => {}
         }
@@ -172,7 +173,7 @@ impl Recording {
                 &unknown
             }
         };
-        let told = Told {
+        let reported = Reported {
             time_nanos: seen.time_nanos,
             letters: (seen.letters(), 0),
             extent: (seen.sector, seen.sectors, 0),
@@ -180,12 +181,12 @@ impl Recording {
             device: name.as_bytes(),
         };
         if wanted == Use::Nothing {
-            if let Some(done) = self.events.part(&told)? {
+            if let Some(done) = self.events.part(&reported)? {
                 self.note_issue(&done, seen.priority);
             }
             return Ok(());
         }
-        let Some(record) = self.events.told(wanted, &told, &mut self.names)? else {
+        let Some(record) = self.events.take(wanted, &reported, &mut self.names)? else {
             if let Some(done) = self.events.completion() {
                 self.order.complete(&done);
             }

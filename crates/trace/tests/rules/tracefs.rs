@@ -108,7 +108,7 @@ fn a_disk_and_its_partitions_are_one_volume_with_the_name_given() {
 /// A page whose head says these bytes of events follow.
 fn page(flags: u64, entries: &[u32], more: &[u8]) -> Vec<u8> {
     let mut page = 1_000_u64.to_le_bytes().to_vec();
-    page.extend((entries.len() as u64 * 4 | flags).to_le_bytes());
+    page.extend(((entries.len() as u64 * 4) | flags).to_le_bytes());
     page.extend(entries.iter().flat_map(|word| word.to_le_bytes()));
     page.extend(more);
     page
@@ -179,6 +179,13 @@ fn a_layout_of_another_kernel_moves_every_field() {
     let mut records = Vec::new();
     recording.finish(&mut records);
     assert_eq!((records[0].record.offset_bytes, records[0].record.length_bytes), (64 * 512, 8 * 512));
+}
+
+#[test]
+fn the_corpus_of_the_fuzzer_is_read() {
+    for entry in std::fs::read_dir(repository().join("fuzz/corpus/tracefs")).unwrap() {
+        drive_tracefs::drive(&std::fs::read(entry.unwrap().path()).unwrap());
+    }
 }
 
 proptest! {

@@ -30,20 +30,30 @@ seek; the kernel injects on disks too, and as many requests as it has learned to
 hierarchy; merging of cooperating queues; raising of asynchronous queues; the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
-        Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none"),
-        Parameter::bytes("max-budget", 8 << 20, 32 * SECTOR_BYTES, 1 << 40, "most that a queue is served in a turn"),
-        Parameter::duration("timeout-sync", 125 * MILLI, MILLI, HOUR, "longest turn"),
-        Parameter::switch("low-latency", true, "whether interactive and soft real-time queues are raised"),
-        Parameter::duration("interactive-time", 7_000 * MILLI, 0, HOUR, "how long an interactive queue is raised"),
+        Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")
+            .tried(0, 16 * MILLI)
+            .on_linux("slice_idle", MILLI),
+        // The kernel derives its own from the peak rate that it measures.
+        Parameter::bytes("max-budget", 8 << 20, 32 * SECTOR_BYTES, 1 << 40, "most that a queue is served in a turn")
+            .fixed()
+            .on_linux("max_budget", SECTOR_BYTES),
+        Parameter::duration("timeout-sync", 125 * MILLI, MILLI, HOUR, "longest turn").on_linux("timeout_sync", MILLI),
+        Parameter::switch("low-latency", true, "whether interactive and soft real-time queues are raised")
+            .on_linux("low_latency", 1),
+        Parameter::duration("interactive-time", 7_000 * MILLI, 0, HOUR, "how long an interactive queue is raised")
+            .fixed(),
         Parameter::duration(
             "fifo-expire-sync",
             125 * MILLI,
             0,
             HOUR,
             "age from which a synchronous request goes first",
-        ),
-        Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue"),
-        Parameter::choice("rotational", &["device", "yes", "no"], "whether the device has to seek; device: as it is"),
+        )
+        .on_linux("fifo_expire_sync", MILLI),
+        Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue")
+            .on_linux("fifo_expire_async", MILLI),
+        Parameter::choice("rotational", &["device", "yes", "no"], "whether the device has to seek; device: as it is")
+            .fixed(),
     ],
     form: (),
 };

@@ -10,7 +10,7 @@ use toml::Table;
 
 use super::{Context, Ran};
 use crate::forecast::{Backtest, Calendar, ForecasterChoice, backtest};
-use crate::plan::{Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, outlooks, replay};
+use crate::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, outlooks, replay};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
 use crate::run::{TraceMeta, sha256};
@@ -126,7 +126,7 @@ impl LoadSpec {
 /// The played days, and their forecasts at the beginning of each bin, at P95 and P99.
 struct Days {
     actual: Vec<Demand>,
-    ahead: [Vec<Vec<Demand>>; 2],
+    ahead: [Vec<Ahead>; 2],
 }
 
 impl Days {
@@ -139,7 +139,7 @@ impl Days {
             let mut forecaster = LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(wrong)?;
             forecaster.update(load, 0..from);
             forecaster.refit();
-            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, 0))
+            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()))
         };
         let (p95, p99) = rayon::join(|| ahead(0.95), || ahead(0.99));
         let actual = (from..bins).map(|bin| load.demand(bin).unwrap_or_default()).collect();
@@ -151,7 +151,7 @@ impl Days {
         let mut outlook = |bin: usize| match decides {
             Decides::P95 => self.ahead[0][bin].clone(),
             Decides::P99 => self.ahead[1][bin].clone(),
-            _ => self.actual[bin..].to_vec(),
+            _ => Ahead::known(&self.actual[bin..]),
         };
         let mut decider = match decides {
             Decides::Fixed => Decider::Watermark { watermark: Watermark::PAPER, harvests: false },

@@ -37,6 +37,47 @@ fn samples_become_means_sums_and_rates() {
 }
 
 #[test]
+fn an_infinite_value_is_a_gap_as_one_that_is_no_number_is() {
+    for word in ["inf", "+Inf", "-inf", "NaN", "Infinity"] {
+        let series = read(&format!("time,n\n0,1\n60,{word}\n120,3\n"), &bins(60));
+        assert_eq!((series.values, series.losses.missing_values), (vec![Some(1.0), None, Some(3.0)], 1), "{word}");
+    }
+}
+
+#[test]
+fn what_a_dashboard_exports_is_read_with_its_units_and_quoted_names() {
+    // A cell with a unit is a number, not the name of a series.
+    let table = "Time,read,write\n2026-01-01 00:00:00,223 io/s,1001 io/s\n2026-01-01 00:01:00,1.2K io/s,980 io/s\n";
+    let series = read_all(table, &SeriesOptions::default()).unwrap();
+    let named: Vec<_> = series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect();
+    let expected = [("read", vec![Some(223.0), Some(1200.0)]), ("write", vec![Some(1001.0), Some(980.0)])];
+    assert_eq!(named, expected);
+    // A name with quotes and commas in it is one name.
+    let table = "\"Time\",\"{device=\"\"sda\"\",job=\"\"node\"\"}\"\n2026-01-01 00:00:00,4\n2026-01-01 00:01:00,5\n";
+    let series = read(table, &SeriesOptions::default());
+    assert_eq!((series.name.as_str(), series.values), ("{device=\"sda\",job=\"node\"}", vec![Some(4.0), Some(5.0)]));
+}
+
+#[test]
+fn a_table_without_rows_or_with_one_is_said_to_be_that() {
+    let told = |text: &str| read_all(text, &SeriesOptions::default()).unwrap_err();
+    assert_eq!(
+        told("time,value\n"),
+        "rates.csv: holds a header and no rows\n  expected: rows of times and numbers below it"
+    );
+    assert_eq!(
+        told("time,value\n1699920000,5\n"),
+        "rates.csv: holds one row: the step between rows is not known\n  expected: at least two rows, or the length of a \
+         bin"
+    );
+    assert_eq!(
+        told("time,value\n0,nan\n600,nan\n"),
+        "rates.csv: holds no values: in none of its 2 rows is there a number that can be one\n  expected: rows of times and \
+         numbers"
+    );
+}
+
+#[test]
 fn a_gap_is_never_zero() {
     let table = "time,n\n0,1\n60,2\n240,5\n300,\n360,nan\n420,8\n";
     let series = read(table, &bins(60));

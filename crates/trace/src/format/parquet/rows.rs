@@ -125,14 +125,7 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
             .map_err(|bad| error(format!("the key {key} is not a list of names: {bad}")))
     };
     let names = Names { streams: names(STREAMS_KEY)?, volumes: names(VOLUMES_KEY)? };
-    let epoch = match value(EPOCH_KEY) {
-        // A value beyond 2^100 ns is not a date, and sums of it could overflow.
-        Some(text) => match text.parse::<i128>().ok().filter(|nanos| nanos.unsigned_abs() < 1 << 100) {
-            Some(nanos) => Some(nanos),
-            None => return Err(error(format!("the key {EPOCH_KEY} is not a number of nanoseconds: {text}"))),
-        },
-        None => None,
-    };
+    let epoch = value(EPOCH_KEY).map(|text| epoch(text).map_err(&error)).transpose()?;
     let about = value(ABOUT_KEY).map(str::to_owned);
     let order = options.order(FORMAT.window_records);
     let lenient = options.lenient;
@@ -149,6 +142,12 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
         lenient,
         skipped: 0,
     }))
+}
+
+/// The time zero. A value beyond 2^100 ns is not a date, and sums of it could overflow.
+fn epoch(text: &str) -> Result<i128, String> {
+    let nanos = text.parse::<i128>().ok().filter(|nanos| nanos.unsigned_abs() < 1 << 100);
+    nanos.ok_or_else(|| format!("the key {EPOCH_KEY} is not a number of nanoseconds: {text}"))
 }
 
 /// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with some room.

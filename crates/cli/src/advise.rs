@@ -1,0 +1,84 @@
+//! The verb `advise`: turns flags into the spec of advice, makes it, and writes it where the user asked.
+
+use std::path::{Path, PathBuf};
+
+use ioweir_config::{ChoiceError, SchedulerChoice, Size, read_spec, shown};
+use ioweir_device::{DeviceSpec, PRESETS};
+use ioweir_lab::advise::AdviseSpec;
+use ioweir_lab::run::MIX_PREFIX;
+
+use crate::arguments::AdviseArguments;
+use crate::engine::{self, set, set_list};
+use crate::failure::Failure;
+use crate::output::Outputs;
+
+/// Makes the advice and writes it.
+pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
+    let spec = resolve(arguments)?;
+    let files = spec.traces.iter().filter(|name| !name.starts_with(MIX_PREFIX)).map(PathBuf::from);
+    let mut inputs: Vec<PathBuf> = files.chain(arguments.spec.clone()).collect();
+    if !is_preset(&spec.device) && !spec.device.is_empty() {
+        engine::check_device(&spec.device)?;
+        inputs.push(PathBuf::from(&spec.device));
+    }
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
+    let origin = engine::origin(&spec.command());
+    outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)
+}
+
+/// The spec that the file and the flags describe.
+fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
+    let mut spec = match &arguments.spec {
+        Some(path) => read(&path.display().to_string())?,
+        None => AdviseSpec::default(),
+    };
+    match (&arguments.inputs[..], &arguments.device) {
+        ([only], None) if is_device(only) => spec.device.clone_from(only),
+        (traces, device) => {
+            set_list(&mut spec.traces, traces);
+            set(&mut spec.device, device.as_ref());
+        }
+    }
+    if arguments.quick {
+        (spec.budget, spec.rounds) = AdviseSpec::QUICK;
+    }
+    set(&mut spec.host_device, arguments.host_device.as_ref());
+    set(&mut spec.goal, arguments.goal.as_ref());
+    set(&mut spec.load, arguments.load.as_ref());
+    set(&mut spec.budget, arguments.budget.as_ref());
+    set(&mut spec.rounds, arguments.rounds.as_ref());
+    set(&mut spec.seed, arguments.seed.as_ref());
+    set(&mut spec.queue_requests, arguments.queue_requests.as_ref());
+    spec.bound = arguments.bound.or(spec.bound);
+    spec.closed = arguments.closed.or(spec.closed);
+    spec.fold |= arguments.fold;
+    spec.all |= arguments.all;
+    let parse = |text: &String| text.parse::<SchedulerChoice>();
+    set_list(&mut spec.schedulers, &arguments.scheduler.iter().map(parse).collect::<Result<Vec<_>, ChoiceError>>()?);
+    if let Some(name) = &arguments.recorded_under {
+        spec.recorded_under = Some(parse(name)?);
+    }
+    if let Some(size) = &arguments.request_bytes_max {
+        let size = size.parse::<Size>();
+        spec.request_bytes_max = size.map_err(|error| Failure::Input(format!("largest request: {error}")))?;
+    }
+    let AdviseSpec { format, volume, event, lenient, .. } = &mut spec;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
+    Ok(spec)
+}
+
+fn is_preset(name: &str) -> bool {
+    PRESETS.iter().any(|preset| preset.name == name)
+}
+
+/// Whether a name is that of a preset or of a device file, and so of no trace.
+fn is_device(name: &str) -> bool {
+    let is_toml = Path::new(name).extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("toml"));
+    is_preset(name) || (is_toml && DeviceSpec::load(name).is_ok())
+}
+
+/// Reads the spec of advice.
+pub(crate) fn read(name: &str) -> Result<AdviseSpec, Failure> {
+    Ok(AdviseSpec::parse(&shown(name), &read_spec(name)?)?)
+}

@@ -1,0 +1,273 @@
+//! The verbs that touch this machine's devices, as processes: on files and loop devices that the tests make.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const DEVICE_BYTES: usize = 8 << 20;
+
+/// A trace of forty requests of which every fourth is a write, within the device.
+fn trace(span_seconds: u64) -> String {
+    let mut text = String::from("time_s,pid,comm,op,lba,sectors\n");
+    for index in 0..40_u64 {
+        let operation = if index % 4 == 3 { "W" } else { "R" };
+        let time = index * span_seconds * 1_000 / 40;
+        text += &format!(
+            "{}.{:03}000,{},worker,{operation},{},8\n",
+            time / 1_000,
+            time % 1_000,
+            100 + index % 2,
+            index * 397
+        );
+    }
+    text
+}
+
+/// A folder with `trace.csv` and a `disk` full of bytes.
+fn folder(span_seconds: u64) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trace.csv"), trace(span_seconds)).unwrap();
+    fs::write(folder.path().join("disk"), contents()).unwrap();
+    folder
+}
+
+fn contents() -> Vec<u8> {
+    (0..DEVICE_BYTES).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ioweir"));
+    command.args(arguments).current_dir(folder).env("XDG_STATE_HOME", folder.join("state"));
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn skip(why: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "{test}: skipped: {why}");
+}
+
+/// A loop device over a file, until it is dropped.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &Path) -> Option<Self> {
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(file).output().ok()?;
+        let name = String::from_utf8(made.stdout).ok()?.trim().to_owned();
+        let is_made = made.status.success() && fs::File::open(&name).is_ok();
+        let made = (!name.is_empty()).then_some(Self(name));
+        made.filter(|_| is_made)
+    }
+
+    fn setting(&self, key: &str) -> String {
+        let name = self.0.rsplit('/').next().unwrap();
+        fs::read_to_string(format!("/sys/block/{name}/queue/{key}")).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+/// A loop device, or the reason why there is none.
+fn device(folder: &Path) -> Option<Loop> {
+    let made = Loop::over(&folder.join("disk"));
+    if made.is_none() {
+        skip("loop devices need root and `losetup`");
+    }
+    made
+}
+
+#[test]
+fn a_replay_without_leave_to_write_refuses_a_trace_with_writes_and_changes_nothing() {
+    let folder = folder(0);
+    let refused = run(folder.path(), &["replay", "trace.csv", "disk"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("the trace has a write, and the device may not be written"), "{}", said(&refused));
+    let done =
+        run(folder.path(), &["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:4", "--json", "-"]);
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(said(&done).contains("\"writes_left_out\": 10"), "{}", said(&done));
+    assert!(fs::read(folder.path().join("disk")).unwrap() == contents(), "the contents have changed");
+}
+
+#[test]
+fn a_device_is_written_only_if_it_is_named_twice() {
+    let folder = folder(0);
+    let other = run(folder.path(), &["replay", "trace.csv", "disk", "--write", "trace.csv"]);
+    assert_eq!(other.status.code(), Some(2), "{}", said(&other));
+    assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
+    let done = run(folder.path(), &["replay", "trace.csv", "disk", "--write", "disk", "--load", "closed:4"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let (now, before) = (fs::read(folder.path().join("disk")).unwrap(), contents());
+    let sectors = now.chunks(512).zip(before.chunks(512)).zip(0..);
+    let changed: Vec<u64> = sectors.filter(|((now, before), _)| now != before).map(|(_, sector)| sector).collect();
+    let written: Vec<u64> =
+        (0..40).filter(|index| index % 4 == 3).flat_map(|index| index * 397..index * 397 + 8).collect();
+    let around = |sector: &u64| written.iter().any(|one| one / 8 == sector / 8);
+    assert!(!changed.is_empty() && changed.iter().all(around), "what was written, and what it was widened to");
+}
+
+#[test]
+fn a_scratch_file_is_made_and_removed_and_never_an_existing_one() {
+    let folder = folder(0);
+    let done = run(folder.path(), &["replay", "trace.csv", "--scratch", "new", "--size", "8MiB", "--load", "closed:2"]);
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(said(&done).contains("write mean") && !folder.path().join("new").exists(), "{}", said(&done));
+    let refused = run(folder.path(), &["replay", "trace.csv", "--scratch", "disk"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
+}
+
+#[test]
+fn requests_of_a_replay_are_a_trace_in_the_order_of_arrival() {
+    let folder = folder(0);
+    let arguments = ["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:2", "--requests", "rows.parquet"];
+    let done = run(folder.path(), &arguments);
+    assert!(done.status.success(), "{}", said(&done));
+    let info = said(&run(folder.path(), &["trace", "info", "rows.parquet", "--json", "-"]));
+    assert!(info.contains("\"requests\": 30") && info.contains("\"latency\": {"), "{info}");
+}
+
+#[test]
+fn what_is_no_device_is_refused_in_words() {
+    let folder = folder(0);
+    for device in ["/dev/null", "/dev/stdin", "nowhere", "."] {
+        let refused = run(folder.path(), &["replay", "trace.csv", device, "--reads-only"]);
+        assert_eq!(refused.status.code(), Some(2), "{device}: {}", said(&refused));
+        assert!(said(&refused).starts_with("error: "), "{}", said(&refused));
+    }
+    fs::create_dir(folder.path().join("proc")).unwrap();
+    let refused = run(folder.path(), &["record", "/proc/self", "-o", "seen.parquet"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("lies on no block device"), "{}", said(&refused));
+}
+
+#[test]
+fn schedulers_are_set_in_turn_and_restored() {
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    let before = ["scheduler", "nr_requests", "rotational"].map(|key| device.setting(key));
+    let arguments = [
+        "--reads-only",
+        "--load",
+        "closed:2",
+        "--scheduler",
+        "none,mq-deadline",
+        "--repeat",
+        "2",
+        "--set",
+        "nr_requests=16",
+    ];
+    let done = command(folder.path(), &["replay", "trace.csv", &device.0])
+        .args(arguments)
+        .args(["--json", "-"])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    let json: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let order: Vec<&str> =
+        json["replays"].as_array().unwrap().iter().map(|run| run["scheduler"].as_str().unwrap()).collect();
+    assert_eq!(order, ["none", "mq-deadline", "none", "mq-deadline"]);
+    assert_eq!(["scheduler", "nr_requests", "rotational"].map(|key| device.setting(key)), before);
+    assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
+}
+
+/// A replay of a minute under another scheduler, which has been set.
+fn long_replay(folder: &Path, device: &Loop, scheduler: &str) -> Child {
+    let child = command(
+        folder,
+        &["replay", "trace.csv", &device.0, "--reads-only", "--scheduler", scheduler, "--state", "state"],
+    )
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
+    while !device.setting("scheduler").contains(&format!("[{scheduler}]")) {
+        std::thread::yield_now();
+    }
+    child
+}
+
+#[test]
+fn what_a_killed_replay_has_set_is_restored_at_the_next_start_and_ctrl_c_restores_at_once() {
+    let folder = folder(60);
+    let Some(device) = device(folder.path()) else { return };
+    let before = device.setting("scheduler");
+    let other = if before.contains("[none]") { "mq-deadline" } else { "none" };
+    let mut killed = long_replay(folder.path(), &device, other);
+    killed.kill().unwrap();
+    assert_eq!(killed.wait().unwrap().signal(), Some(9));
+    assert_ne!(device.setting("scheduler"), before, "nothing has restored it yet");
+    let next = run(folder.path(), &["replay", "trace.csv", "disk", "--state", "state"]);
+    assert!(said(&next).contains("had changed were restored"), "{}", said(&next));
+    assert_eq!(device.setting("scheduler"), before);
+    let mut stopped = long_replay(folder.path(), &device, other);
+    let pid = rustix::process::Pid::from_child(&stopped);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(stopped.wait().unwrap().code(), Some(1));
+    assert_eq!(device.setting("scheduler"), before);
+    assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
+}
+
+/// Reads a block past the page cache.
+fn read_direct(device: &str) {
+    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(direct).open(device).unwrap();
+    let mut memory = vec![0; 8192];
+    let start = memory.as_ptr().align_offset(4096);
+    let read = std::os::unix::fs::FileExt::read_at(&file, &mut memory[start..start + 4096], 8192).unwrap();
+    assert_eq!(read, 4096);
+}
+
+fn instances() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn a_recording_holds_the_requests_of_its_device_until_ctrl_c() {
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    if fs::create_dir("/sys/kernel/tracing/instances/ioweir-test").is_err() {
+        return skip("recording needs root and tracefs at /sys/kernel/tracing");
+    }
+    fs::remove_dir("/sys/kernel/tracing/instances/ioweir-test").unwrap();
+    let mut child = command(folder.path(), &["record", &device.0, "--for", "60s", "-o", "seen.parquet", "--json", "-"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let instance = PathBuf::from(format!("/sys/kernel/tracing/instances/ioweir-{}", child.id()));
+    let enabled = instance.join("events/block/block_rq_complete/enable");
+    while fs::read_to_string(&enabled).unwrap_or_default().trim() != "1" {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    (0..20).for_each(|_| read_direct(&device.0));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let out: String = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).collect();
+    assert!(child.wait().unwrap().success(), "{out}");
+    assert!(!instances().contains(&instance), "it is removed");
+    let info = run(folder.path(), &["trace", "info", "seen.parquet", "--json", "-"]);
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    assert!(info["read_requests"].as_u64().unwrap() >= 20, "{info}");
+    assert_eq!(info["about"]["recording"]["events_lost"], 0);
+    assert_eq!(info["about"]["recording"]["issued"], info["about"]["recording"]["issued_by_statistics"]);
+    assert_eq!(format!("/dev/{}", info["about"]["device"]["name"].as_str().unwrap()), device.0);
+    assert_eq!(info["latency"]["count"], info["requests"]);
+}

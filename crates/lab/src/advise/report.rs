@@ -1,0 +1,262 @@
+//! Makes advice: reads the trace, searches, judges, and puts together what was found.
+
+use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
+use ioweir_device::calibration::Observed;
+use ioweir_device::{DeviceFile, DeviceSpec};
+use ioweir_trace::{ReadOptions, TraceError};
+
+use super::bench::{Bench, CLOSED, LOADS, Measures, RECORDED};
+use super::confirm::Rounds;
+use super::document::document;
+use super::host::{Step, steps};
+use super::matter::{Share, shares};
+use super::own_error::{ClassError, own_error};
+use super::pieces::Pieces;
+use super::search::{Search, Searched};
+use super::space::{Candidate, Setup};
+use super::spec::AdviseSpec;
+use crate::compare::{Goal, reason_between};
+use crate::document::{Document, Origin, TraceMeta};
+use crate::run::{MIX_PREFIX, Progress, RunError, TraceFiles};
+use crate::sim::{Load, Unobserved};
+use crate::spec::read_options;
+use crate::workload::MIXES;
+
+/// Requests that all streams together keep outstanding in the closed loop, if nothing else is asked for.
+const OUTSTANDING: u64 = 16;
+/// The most schedulers that are judged as they come, and settings that were found for other schedulers than the best.
+const PLAIN_MAX: usize = 6;
+const TUNED_MAX: usize = 3;
+/// Candidates of the search that are on the front, if they belong there.
+const FRONT_MAX: usize = 16;
+/// The most requests that a queue may be said to hold.
+const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
+
+/// Everything that was found.
+pub(super) struct Report<'a> {
+    pub(super) spec: &'a AdviseSpec,
+    pub(super) base: Setup,
+    pub(super) loads: [Load; LOADS],
+    pub(super) pieces: Pieces,
+    pub(super) traces: Vec<TraceMeta>,
+    /// Whether there was no trace, and traffic was generated.
+    pub(super) is_generated: bool,
+    /// Whether the device has a calibration, with how the trace leaves the range in which it was seen.
+    pub(super) is_calibrated: bool,
+    pub(super) outside: Vec<String>,
+    pub(super) error: Vec<ClassError>,
+    pub(super) searched: Searched,
+    pub(super) shares: Vec<Share>,
+    pub(super) rounds: Rounds,
+    /// The place of what to set; the first is to leave it.
+    pub(super) choice: usize,
+    pub(super) front: Vec<FrontPoint>,
+    pub(super) steps: Vec<Step>,
+    /// Why the choice is better.
+    pub(super) reason: Option<String>,
+}
+
+/// A candidate's throughput and p99 of reads in the closed loop, on the half that the search did not see.
+pub(super) struct FrontPoint {
+    pub(super) candidate: Candidate,
+    pub(super) throughput: f64,
+    pub(super) read_p99_seconds: f64,
+    /// Whether no other has more throughput at no longer a p99, and none that changes less has the same.
+    pub(super) is_front: bool,
+}
+
+impl AdviseSpec {
+    /// Makes the advice. The document depends only on the spec, the origin and the named files.
+    ///
+    /// # Errors
+    /// [`RunError`] if a value or a file is invalid, or a run fails.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
+        Ok(document(&self.report(progress)?, origin)?)
+    }
+
+    fn queue(&self, device: &DeviceSpec) -> Result<QueueLimits, RunError> {
+        let bytes = self.request_bytes_max.0;
+        let sectors = u32::try_from(bytes / SECTOR_BYTES).ok().filter(|sectors| (8..=1 << 21).contains(sectors));
+        let Some(request_sectors_max) = sectors.filter(|_| bytes.is_multiple_of(SECTOR_BYTES)) else {
+            let text = self.request_bytes_max;
+            return Err(RunError::Value(format!("largest request {text}\n  expected: whole sectors, 4KiB to 1GiB")));
+        };
+        if !(1..=QUEUE_REQUESTS_MAX).contains(&self.queue_requests) {
+            let problem = format!("queue_requests is {}\n  expected: 1 to {QUEUE_REQUESTS_MAX}", self.queue_requests);
+            return Err(RunError::Value(problem));
+        }
+        let depth = device.queue_depth();
+        Ok(QueueLimits { depth, request_sectors_max, ..QueueLimits::with_requests(self.queue_requests) })
+    }
+
+    /// The traces, or the generated mixes where none is named.
+    fn find(&self) -> Result<Vec<TraceFiles>, RunError> {
+        let mixes = || MIXES.iter().map(|mix| format!("{MIX_PREFIX}{}", mix.name)).collect();
+        let names: Vec<String> = if self.traces.is_empty() { mixes() } else { self.traces.clone() };
+        let options = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
+        TraceFiles::find(&names, &ReadOptions { latency: true, ..options })
+    }
+
+    /// What "leave it" means: the scheduler of the trace, or what current Linux chooses for such a device.
+    pub(super) fn leave(&self, device: &DeviceSpec) -> Result<Candidate, RunError> {
+        let usual = if device.rotates() { "mq-deadline" } else { "none" };
+        let choice = self.recorded_under.map_or_else(|| usual.parse(), Ok)?;
+        Ok(Candidate::of(choice))
+    }
+
+    pub(super) fn report(&self, progress: &dyn Progress) -> Result<Report<'_>, RunError> {
+        self.check()?;
+        let DeviceFile { spec: device, calibration } = DeviceFile::load(&self.device)?;
+        let base = Setup { limits: self.queue(&device)?, device };
+        let leave = self.leave(&base.device)?;
+        let plain: Vec<Candidate> = self.candidates().into_iter().map(Candidate::of).collect();
+        let rounds_of = |candidates: usize| self.rounds as usize * candidates * LOADS;
+        let budget = self.budget as usize;
+        progress.started(budget + rounds_of(plain.len().min(PLAIN_MAX) + TUNED_MAX));
+        let files = self.find()?;
+        let sectors = base.device.build(self.seed)?.sectors();
+        let is_generated = self.traces.is_empty();
+        let pieces = Pieces::read(&files, (self.seed, sectors, self.fold || is_generated), progress)?;
+        let closed = u32::try_from(OUTSTANDING.div_ceil(pieces.streams.max(1))).unwrap_or(1);
+        let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed) }];
+        let bench = Bench { base, device_name: self.device.clone(), loads, lenient: self.lenient, progress };
+        let error = own_error(&bench, &pieces, &leave, self.seed)?;
+        let search = Search {
+            bench: &bench,
+            pieces: &pieces,
+            goal: self.goal,
+            bound: self.bound,
+            seed: self.seed,
+            budget,
+            leave: &leave,
+            plain: &plain,
+        };
+        let searched = search.run()?;
+        let candidates = finalists(&leave, &plain, &searched);
+        progress.started(searched.runs + rounds_of(candidates.len()));
+        let draw = |seed: u64| {
+            let device = &bench.base.device;
+            calibration.as_ref().map_or_else(|| device.clone(), |calibration| calibration.draw(device, seed))
+        };
+        let rounds = Rounds::run(&bench, candidates, &pieces.unseen(true), self.seed, self.rounds, &draw)?;
+        let choice = rounds.choice(self.goal, self.bound);
+        let front = front(&bench, &pieces, &rounds.candidates, &searched, self.seed)?;
+        let reason = if choice == 0 { None } else { Some(self.reason(&bench, &pieces, &rounds, choice)?) };
+        let steps = match choice {
+            0 => Vec::new(),
+            _ => steps(&rounds.candidates[choice], &leave, &bench.base, self),
+        };
+        let outside = calibration.as_ref().map_or_else(Vec::new, |known| known.range.outside(&seen(&pieces)));
+        Ok(Report {
+            spec: self,
+            loads,
+            traces: files.iter().map(TraceFiles::meta).collect::<Result<_, TraceError>>()?,
+            is_generated,
+            is_calibrated: calibration.is_some(),
+            outside,
+            error,
+            shares: shares(&searched.samples, &plain, &bench.base),
+            searched,
+            rounds,
+            choice,
+            front,
+            steps,
+            reason,
+            base: bench.base,
+            pieces,
+        })
+    }
+
+    /// Why the choice is better than leaving it, under the load that tells them apart more.
+    fn reason(&self, bench: &Bench<'_>, pieces: &Pieces, rounds: &Rounds, choice: usize) -> Result<String, RunError> {
+        let change = |load: usize| rounds.under(choice, self.goal, load).mean;
+        let load = if change(RECORDED) < change(CLOSED) { RECORDED } else { CLOSED };
+        let trace = pieces.unseen(false);
+        let outcome = |at: usize| {
+            let jobs = bench.jobs(&rounds.candidates[at], &trace, self.seed, &bench.base);
+            jobs[load].run(false, bench.progress, &mut Unobserved).map(|(outcome, _)| outcome)
+        };
+        Ok(format!(
+            "{}, under {}",
+            reason_between(self.goal, &outcome(choice)?, &outcome(0)?),
+            self.load_name(load, bench)
+        ))
+    }
+
+    fn load_name(&self, load: usize, bench: &Bench<'_>) -> String {
+        match bench.loads[load] {
+            Load::RECORDED => "the recorded load".into(),
+            load => load.to_string(),
+        }
+    }
+}
+
+/// The range of the requests that were kept.
+fn seen(pieces: &Pieces) -> ioweir_device::calibration::Range {
+    let mut observed = Observed::default();
+    for record in pieces.records() {
+        let Nanos(time) = record.time;
+        observed.add(time, record.operation, record.offset_bytes, record.length_bytes);
+    }
+    observed.range()
+}
+
+/// What is judged: leaving it, schedulers as they come, the best that was found, and the best of some others.
+fn finalists(leave: &Candidate, plain: &[Candidate], searched: &Searched) -> Vec<Candidate> {
+    let is_plain = |candidate: &&Candidate| plain.contains(candidate);
+    let found = || searched.best.iter().map(|sample| &sample.candidate).filter(|candidate| *candidate != leave);
+    let mut chosen: Vec<Candidate> = found().filter(is_plain).take(PLAIN_MAX).cloned().collect();
+    let mut families: Vec<String> = Vec::new();
+    for candidate in found().filter(|candidate| !is_plain(candidate)) {
+        if families.len() < TUNED_MAX && !families.contains(&candidate.family()) {
+            families.push(candidate.family());
+            chosen.push(candidate.clone());
+        }
+    }
+    // Of equals the one that changes less is named, whatever the order in which they were found.
+    chosen.sort_by_key(|candidate| (candidate.changes(), candidate.to_string()));
+    std::iter::once(leave.clone()).chain(chosen).collect()
+}
+
+/// Throughput against the p99 of reads in the closed loop; empty if the trace has no reads.
+fn front(
+    bench: &Bench<'_>,
+    pieces: &Pieces,
+    judged: &[Candidate],
+    searched: &Searched,
+    seed: u64,
+) -> Result<Vec<FrontPoint>, RunError> {
+    let mut candidates: Vec<&Candidate> = judged.iter().collect();
+    for sample in searched.best.iter().take(FRONT_MAX) {
+        if !candidates.contains(&&sample.candidate) {
+            candidates.push(&sample.candidate);
+        }
+    }
+    let measures = bench.measure(&candidates, &pieces.unseen(false), seed)?;
+    let numbers = |own: &Measures| Some((own[CLOSED].throughput, own[CLOSED].value(Goal::ReadP99)?));
+    let points: Vec<(&Candidate, (f64, f64))> =
+        candidates.into_iter().zip(&measures).filter_map(|(candidate, own)| Some((candidate, numbers(own)?))).collect();
+    let point = |(at, (candidate, own)): (usize, &(&Candidate, (f64, f64)))| {
+        let beats = |other: &(f64, f64)| other.0 >= own.0 && other.1 <= own.1 && other != own;
+        // Of equals the one that changes less is shown, and leaving it comes first.
+        let is_before = |(place, (other, _)): (usize, &(&Candidate, (f64, f64)))| {
+            (other.changes(), place) < (candidate.changes(), at)
+        };
+        let hides =
+            |other: (usize, &(&Candidate, (f64, f64)))| beats(&other.1.1) || (other.1.1 == *own && is_before(other));
+        FrontPoint {
+            candidate: (*candidate).clone(),
+            throughput: own.0,
+            read_p99_seconds: own.1,
+            is_front: !points.iter().enumerate().any(hides),
+        }
+    };
+    let mut front: Vec<FrontPoint> = points.iter().enumerate().map(point).collect();
+    front.sort_by(|one, other| {
+        let lower = one.read_p99_seconds.total_cmp(&other.read_p99_seconds);
+        lower
+            .then(one.throughput.total_cmp(&other.throughput))
+            .then_with(|| one.candidate.to_string().cmp(&other.candidate.to_string()))
+    });
+    Ok(front)
+}

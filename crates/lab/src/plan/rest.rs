@@ -1,0 +1,165 @@
+//! Quiet bins first: moves background work to the bins in which the foreground feels it least.
+//!
+//! **The cost of a bin** is what the foreground feels in it: the requests that come, times the share of the cores that is in
+//! use when they come. So a core costs more in a busy bin, and each further core in a bin costs more than the one before:
+//! nights fill up evenly before days begin to.
+//!
+//! **How.** Work done by the end of each bin lies between what is needed by then (deadlines, room, patience) and what is
+//! payable by then. Bins are offered core by core, or several cores at once where there are many. Going forward in time,
+//! whenever more is needed than was taken, the cheapest offers so far are taken, as far as what is payable allows. Sets of
+//! offers that are payable in time form a laminar matroid, so that taking the cheapest is best, if all debts are alike; a test
+//! compares it with a linear program of the debts as they are.
+//!
+//! Debt without a deadline is paid within a day of becoming payable, and not only when room is short: the weekend is no reason
+//! to put off what the night can do, and a plan that is made anew in each bin would put it off for ever. Debt that is due after
+//! the horizon is paid at an even pace at least.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::horizon::{BinCourse, Horizon, Schedule};
+
+/// The longest that debt without a deadline waits for a quiet bin.
+const PATIENCE_SECONDS: f64 = 86_400.0;
+/// The most offers of a bin.
+const STEPS: u64 = 8;
+
+/// A part of the cores of a bin, and what taking it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Offer {
+    cost: u128,
+    bin: usize,
+    work: u64,
+}
+
+/// The most cores for background work in each bin, for a schedule with the course that it took; bins before `keep_until` keep
+/// what they had.
+pub(super) fn limits(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinCourse], keep_until: usize) -> Vec<u32> {
+    let system = horizon.system();
+    let core_work = system.core_work.max(1);
+    let needed = needed(horizon, schedule, at_once, keep_until);
+    let payable = horizon.envelope(schedule, 1).payable;
+    let mut room = Room::new(&payable);
+    let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
+    let mut taken = vec![0_u64; horizon.bins()];
+    let mut sum = 0_u64;
+    for (bin, needed) in needed.iter().enumerate() {
+        offers.extend(offers_of(horizon, at_once, bin).map(Reverse));
+        // What nobody feels is done at once.
+        while let Some(Reverse(offer)) = offers.peek().copied().filter(|next| next.0.cost == 0 || sum < *needed) {
+            offers.pop();
+            let wanted = if offer.cost == 0 { offer.work } else { offer.work.min(needed - sum) };
+            let work = wanted.min(room.from(offer.bin));
+            room.take(offer.bin, work);
+            taken[offer.bin] += work;
+            sum += work;
+            if work > 0 && work < offer.work {
+                offers.push(Reverse(Offer { work: offer.work - work, ..offer }));
+            }
+        }
+    }
+    let limit = |work: u64| u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
+    taken.into_iter().map(limit).collect()
+}
+
+/// Work that must be done by the end of each bin, cumulative; never more than was done at once.
+fn needed(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinCourse], keep_until: usize) -> Vec<u64> {
+    let bin_seconds = horizon.system().bin.as_seconds();
+    let patience = ((PATIENCE_SECONDS / bin_seconds) as usize).min(horizon.bins() / 2).max(1);
+    let mut needed = horizon.envelope(schedule, patience).needed;
+    let pool = &horizon.ledger().pool;
+    // Room above the alarm may be used for waiting.
+    let above_alarm = pool.blocks.saturating_sub(pool.alarm_blocks);
+    let may_wait = horizon.may_wait(patience, |bin| above_alarm.saturating_sub(at_once[bin].used_blocks));
+    let (mut done, mut most) = (0_u64, 0_u64);
+    for (bin, needed) in needed.iter_mut().enumerate() {
+        done = done.saturating_add(horizon.work(&at_once[bin]));
+        let for_room = done.saturating_sub(may_wait[bin]);
+        most = if bin < keep_until { done } else { most.max(for_room.max(*needed).min(done)) };
+        *needed = most;
+    }
+    needed
+}
+
+/// The cores that the foreground leaves in a bin, in steps.
+fn offers_of(horizon: &Horizon<'_>, at_once: &[BinCourse], bin: usize) -> impl Iterator<Item = Offer> {
+    let core_work = horizon.system().core_work.max(1);
+    let busy = u128::from(horizon.busy(bin));
+    let foreground = u64::from(at_once[bin].foreground_cores);
+    let offered = u64::from(horizon.system().cores).saturating_sub(foreground);
+    let step = offered.div_ceil(STEPS).max(1);
+    (0..offered).step_by(step as usize).map(move |from| {
+        let cores = step.min(offered - from);
+        Offer { cost: busy * u128::from(foreground + from + cores), bin, work: cores.saturating_mul(core_work) }
+    })
+}
+
+/// How much more may be done in a bin so that in no bin after it more is done than is payable by then: the least, over a suffix,
+/// of what is left. A tree of least values, where taking lowers a suffix.
+struct Room {
+    leaves: usize,
+    /// The least of each node's leaves, without what its parents were lowered by.
+    least: Vec<u64>,
+    lowered: Vec<u64>,
+}
+
+impl Room {
+    fn new(payable: &[u64]) -> Self {
+        let leaves = payable.len().max(1).next_power_of_two();
+        let mut least = vec![u64::MAX; 2 * leaves];
+        least[leaves..leaves + payable.len()].copy_from_slice(payable);
+        for node in (1..leaves).rev() {
+            least[node] = least[2 * node].min(least[2 * node + 1]);
+        }
+        Self { leaves, least, lowered: vec![0; 2 * leaves] }
+    }
+
+    /// The least that is left from `bin` on.
+    fn from(&self, bin: usize) -> u64 {
+        // Going up from the leaf: a right sibling lies within the suffix.
+        let mut node = self.leaves + bin;
+        let mut found = self.least[node];
+        while node > 1 {
+            if node.is_multiple_of(2) {
+                found = found.min(self.least[node + 1]);
+            }
+            node /= 2;
+            found = found.saturating_sub(self.lowered[node]);
+        }
+        found
+    }
+
+    /// Lowers what is left from `bin` on.
+    fn take(&mut self, bin: usize, work: u64) {
+        let mut node = self.leaves + bin;
+        self.least[node] = self.least[node].saturating_sub(work);
+        while node > 1 {
+            if node.is_multiple_of(2) {
+                let sibling = node + 1;
+                self.least[sibling] = self.least[sibling].saturating_sub(work);
+                self.lowered[sibling] = self.lowered[sibling].saturating_add(work);
+            }
+            node /= 2;
+            self.least[node] = self.least[2 * node].min(self.least[2 * node + 1]).saturating_sub(self.lowered[node]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_the_least_that_is_left_from_a_bin_on() {
+        let payable = [5_u64, 9, 9, 20, 30];
+        let mut room = Room::new(&payable);
+        let mut naive = payable;
+        for (bin, work) in [(3, 4), (0, 2), (1, 3), (4, 6), (2, 1)] {
+            room.take(bin, work);
+            naive[bin..].iter_mut().for_each(|left| *left -= work);
+            for from in 0..payable.len() {
+                assert_eq!(Some(room.from(from)), naive[from..].iter().copied().min(), "{bin} {from}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A trace folded onto a device that is smaller than the traced one: addresses begin anew at its end.
+
+use ioweir_core::SECTOR_BYTES;
+use ioweir_trace::{Names, Record, TraceError, TraceSource};
+
+/// Addresses fold at a whole number of these, so that what was aligned stays so.
+const ALIGNMENT_BYTES: u64 = 1 << 20;
+
+/// A trace whose requests all lie on a device of this size.
+pub(crate) struct Folded {
+    source: Box<dyn TraceSource>,
+    end_bytes: u64,
+    folded: u64,
+}
+
+impl Folded {
+    pub(crate) fn new(source: Box<dyn TraceSource>, device_bytes: u64) -> Self {
+        let whole = device_bytes - device_bytes % ALIGNMENT_BYTES;
+        let end_bytes = if whole > 0 { whole } else { device_bytes.max(SECTOR_BYTES) };
+        Self { source, end_bytes, folded: 0 }
+    }
+
+    /// Where a request goes. One that lies across the end is moved before it, and one that is longer than the device is cut.
+    fn fold(&self, record: &Record) -> Record {
+        let length_bytes = record.length_bytes.min(self.end_bytes);
+        let offset_bytes = (record.offset_bytes % self.end_bytes).min(self.end_bytes - length_bytes);
+        Record { offset_bytes, length_bytes, ..*record }
+    }
+}
+
+impl TraceSource for Folded {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        self.source.read_batch(batch)?;
+        for record in batch.iter_mut() {
+            if record.offset_bytes.saturating_add(record.length_bytes) > self.end_bytes {
+                *record = self.fold(record);
+                self.folded += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> &Names {
+        self.source.names()
+    }
+
+    fn epoch_unix_nanos(&self) -> Option<i128> {
+        self.source.epoch_unix_nanos()
+    }
+
+    fn skipped(&self) -> u64 {
+        self.source.skipped()
+    }
+
+    fn folded(&self) -> u64 {
+        self.folded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::traces::KeptTrace;
+    use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
+
+    fn record(offset_bytes: u64, length_bytes: u64) -> Record {
+        Record {
+            time: Nanos::ZERO,
+            offset_bytes,
+            length_bytes,
+            operation: Operation::Read,
+            flags: Flags::NONE,
+            priority: Priority::NONE,
+            stream: StreamId(0),
+            volume: 0,
+            latency: None,
+        }
+    }
+
+    fn folded(records: &[(u64, u64)], device_bytes: u64) -> (Vec<(u64, u64)>, u64) {
+        let records = records.iter().map(|&(offset, length)| record(offset, length)).collect();
+        let kept = KeptTrace::new("trace".into(), records, Names::default());
+        let mut source = Folded::new(Box::new(kept.source()), device_bytes);
+        let mut batch = Vec::new();
+        source.read_batch(&mut batch).expect("memory does not fail");
+        (batch.iter().map(|record| (record.offset_bytes, record.length_bytes)).collect(), source.folded())
+    }
+
+    #[test]
+    fn what_lies_past_the_end_begins_anew_and_the_rest_stays() {
+        const MIB: u64 = 1 << 20;
+        let device = 10 * MIB + 512;
+        let asked =
+            [(0, 4096), (10 * MIB - 4096, 4096), (10 * MIB, 4096), (25 * MIB + 512, 512), (10 * MIB - 512, 1024)];
+        let (placed, count) = folded(&asked, device);
+        assert_eq!(placed[..2], asked[..2], "what fits is left alone");
+        assert_eq!(placed[2..], [(0, 4096), (5 * MIB + 512, 512), (10 * MIB - 1024, 1024)]);
+        assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn no_request_of_any_size_lies_past_the_end() {
+        for device in [512, 4096, 1 << 20, (1 << 30) + 4096] {
+            for offset in [0, 1, 511, 513, device - 1, device, 3 * device + 7, u64::MAX - 5] {
+                for length in [0, 1, 512, device, device + 1, u64::MAX] {
+                    let (placed, _) = folded(&[(offset, length)], device);
+                    assert!(placed[0].0 + placed[0].1 <= device, "{offset} {length} on {device}: {placed:?}");
+                }
+            }
+        }
+    }
+}

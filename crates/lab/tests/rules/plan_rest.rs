@@ -1,0 +1,238 @@
+//! Background work rests while the foreground is busy, and how far the planner is from the best that there is: the optimum of a
+//! linear program of the same debts.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests: a failure is to stop the test, and the distance is said"
+)]
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{Service, Source};
+use ioweir_lab::plan::{BinCourse, Demand, Horizon, Ledger, Policy, Schedule, System, Terms, solve};
+use ioweir_lab::series::Vdi;
+use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, Variable};
+
+const HOUR: u64 = 3600;
+const PATIENCE_HOURS: usize = 24;
+/// What numbers of the linear program are divided by, so that they are of a like size.
+const MILLION: f64 = 1e6;
+
+/// An array whose days are busy, with debts of every kind. `pool` is its size.
+fn policy(pool: &str, more: &str) -> Policy {
+    let text = format!(
+        "[pool]\nsize = \"{pool}\"\nused = \"2800GiB\"\n[cores]\ncount = 64\nforeground_iops = 150\n\
+         background_operations = 100\n[forecast]\nbin = \"1h\"\nhorizon = \"7d\"\n[load]\nunique_percent = 2\n\
+         [service.snapshot-delete]\nevery = \"4h\"\nretention = \"1d\"\n{more}"
+    );
+    Policy::parse("rest.toml", &text).unwrap()
+}
+
+const SERVICES: &str = "[service.scrub]\nevery = \"7d\"\n[service.rebuild]\nowed = \"1TiB\"\ndeadline = \"36h\"\n\
+    [service.volume-delete]\nowed = \"200GiB\"\nowed_at = \"2d\"\n[service.offline-dedup]\nshare_percent = 50\n";
+
+/// A week of virtual desktops in hours.
+fn week(seed: u64) -> Vec<Demand> {
+    let made = Vdi { seed, bin_seconds: HOUR as u32, bins: 7 * 24, ..Vdi::default() }.generate().series;
+    let demand = |rate: &Option<f64>| {
+        let requests = (rate.unwrap() * HOUR as f64) as u64;
+        Demand { requests, written_blocks: requests * 6 / 10, unmapped_blocks: 0 }
+    };
+    made.values.iter().map(demand).collect()
+}
+
+/// What the foreground feels: for each core at work, the requests that come times the cores in use with it.
+fn felt(system: &System, demand: &[Demand], work: &[f64], foreground: &[u64]) -> f64 {
+    let bin = |((demand, work), foreground): ((&Demand, &f64), &u64)| {
+        let cores = work / system.core_work as f64;
+        // Cores are counted one by one, the last of them in part.
+        let whole = cores.floor();
+        let all = whole * (*foreground as f64) + whole * (whole + 1.0) / 2.0;
+        demand.requests as f64 * (all + (cores - whole) * (*foreground as f64 + whole + 1.0))
+    };
+    demand.iter().zip(work).zip(foreground).map(bin).sum()
+}
+
+struct Case {
+    system: System,
+    ledger: Ledger,
+    demand: Vec<Demand>,
+}
+
+impl Case {
+    fn new(policy: &Policy, demand: Vec<Demand>) -> Self {
+        let system = policy.system(None);
+        let ledger = Ledger::new(&system, policy.pool());
+        Self { system, ledger, demand }
+    }
+
+    fn work(&self, course: &[BinCourse]) -> Vec<f64> {
+        let services: Vec<(Service, &Terms)> = self.system.run().collect();
+        let work = |bin: &BinCourse| {
+            let work = |(service, terms): &(Service, &Terms)| terms.settings.work(bin.paid_blocks[*service as usize]);
+            services.iter().map(work).sum::<u64>() as f64
+        };
+        course.iter().map(work).collect()
+    }
+
+    fn foreground(&self) -> Vec<u64> {
+        let cores = |demand: &Demand| demand.requests.div_ceil(self.system.core_requests);
+        self.demand.iter().map(cores).collect()
+    }
+
+    /// What is felt with the planner's schedule, and if all is done at once.
+    fn planned(&self) -> (f64, f64) {
+        let horizon = Horizon::new(&self.system, &self.ledger, &self.demand);
+        let solution = solve(&horizon);
+        assert!(solution.gave_up.is_empty() && solution.below_floor.is_empty());
+        assert!(solution.course.iter().all(|bin| bin.late_blocks == 0));
+        let of = |course: &[BinCourse]| felt(&self.system, &self.demand, &self.work(course), &self.foreground());
+        (of(&solution.course), of(&horizon.play(&solution.at_once, self.demand.len())))
+    }
+}
+
+/// One service's debts in the linear program.
+struct Debts {
+    /// Work payable and work due by the end of each bin, cumulative, in hours of a core.
+    payable: Vec<f64>,
+    due: Vec<f64>,
+    has_deadline: bool,
+    /// Millions of blocks of the pool held by an hour's work of a core.
+    room_for_work: f64,
+}
+
+impl Case {
+    /// The debts as the ledger incurs them, without the code of the planner; and the room that they and the writes take.
+    fn debts(&self) -> (Vec<Debts>, Vec<f64>) {
+        let bins = self.demand.len();
+        let mut used = vec![self.ledger.pool.used_blocks as f64; bins];
+        for (bin, demand) in self.demand.iter().enumerate() {
+            used[bin..].iter_mut().for_each(|used| *used += self.system.new_blocks(demand) as f64);
+        }
+        let mut all = Vec::new();
+        for (service, terms) in self.system.run() {
+            let has_deadline = terms.settings.deadline != Nanos::NEVER;
+            let mut debts = Debts {
+                payable: vec![0.0; bins],
+                due: vec![0.0; bins],
+                has_deadline,
+                room_for_work: f64::from(terms.settings.tied_per_mille)
+                    / 1000.0
+                    / f64::from(terms.settings.cost_per_mille)
+                    * self.system.core_work as f64
+                    / MILLION,
+            };
+            for (bin, demand) in self.demand.iter().enumerate() {
+                let source: Source = service.row().source;
+                let used_blocks = self.ledger.pool.used_blocks;
+                let Some(batch) = self.system.incurred(terms, source, bin, demand, used_blocks) else { continue };
+                let work = terms.settings.work(batch.blocks) as f64 / self.system.core_work as f64;
+                let from = self.system.bin_of(batch.payable_at);
+                debts.payable.iter_mut().skip(from).for_each(|payable| *payable += work);
+                let by = self.system.bin_of(batch.due_at).saturating_sub(1).max(from);
+                debts.due.iter_mut().skip(by).for_each(|due| *due += work);
+                if service.row().takes_room {
+                    used[bin..].iter_mut().for_each(|used| *used += terms.settings.tied(batch.blocks) as f64);
+                }
+            }
+            all.push(debts);
+        }
+        (all, used)
+    }
+
+    /// The least that the foreground can feel.
+    fn optimum(&self) -> f64 {
+        let bins = self.demand.len();
+        let (debts, used) = self.debts();
+        let mut problem = Problem::new(OptimizationDirection::Minimize);
+        let mut paid_of: Vec<Vec<Variable>> = vec![Vec::new(); bins];
+        let mut owed_of: Vec<Vec<Variable>> = vec![Vec::new(); bins];
+        for debts in &debts {
+            let mut before: Option<Variable> = None;
+            for bin in 0..bins {
+                let paid = problem.add_var(0.0, (0.0, f64::INFINITY));
+                // What is owed at the end of a bin: at most what is not due by then.
+                let most = if debts.has_deadline { debts.payable[bin] - debts.due[bin] } else { f64::INFINITY };
+                let owed = problem.add_var(0.0, (0.0, most));
+                let new = debts.payable[bin] - if bin > 0 { debts.payable[bin - 1] } else { 0.0 };
+                let mut balance: LinearExpr = [(owed, 1.0), (paid, 1.0)].into_iter().collect();
+                if let Some(before) = before {
+                    balance.add(before, -1.0);
+                }
+                problem.add_constraint(balance, ComparisonOp::Eq, new);
+                before = Some(owed);
+                paid_of[bin].push(paid);
+                owed_of[bin].push(owed);
+            }
+        }
+        for (bin, foreground) in self.foreground().into_iter().enumerate() {
+            let mut work: LinearExpr = paid_of[bin].iter().map(|paid| (*paid, 1.0)).collect();
+            for core in foreground + 1..=u64::from(self.system.cores) {
+                let cost = self.demand[bin].requests as f64 * core as f64 / MILLION;
+                work.add(problem.add_var(cost, (0.0, 1.0)), -1.0);
+            }
+            problem.add_constraint(work, ComparisonOp::Eq, 0.0);
+            self.ask(&mut problem, &debts, &owed_of[bin], bin, used[bin]);
+        }
+        let outcome = problem.solve().unwrap();
+        assert!(outcome.is_optimal());
+        outcome.solution().unwrap().objective() * MILLION
+    }
+
+    /// Patience, and room above the alarm.
+    fn ask(&self, problem: &mut Problem, debts: &[Debts], owed: &[Variable], bin: usize, used: f64) {
+        let patient = debts.iter().zip(owed).filter(|(debts, _)| !debts.has_deadline);
+        let owed_sum: LinearExpr = patient.clone().map(|(_, owed)| (*owed, 1.0)).collect();
+        let most = patient.map(|(debts, _)| {
+            debts.payable[bin] - (bin + 1).checked_sub(PATIENCE_HOURS).map_or(0.0, |bin| debts.payable[bin])
+        });
+        problem.add_constraint(owed_sum, ComparisonOp::Le, most.sum());
+        let held: LinearExpr = debts.iter().zip(owed).map(|(debts, owed)| (*owed, debts.room_for_work)).collect();
+        let freed: f64 = debts.iter().map(|debts| debts.payable[bin] * debts.room_for_work).sum();
+        let pool = &self.ledger.pool;
+        let most = ((pool.blocks - pool.alarm_blocks) as f64 - used) / MILLION + freed;
+        problem.add_constraint(held, ComparisonOp::Le, most);
+    }
+}
+
+#[test]
+fn the_planner_is_within_five_percent_of_the_optimum() {
+    for (name, pool, services, seed) in [
+        ("roomy, one service", "8TiB", "", 1),
+        ("roomy, all services", "8TiB", SERVICES, 2),
+        ("short of room", "4TiB", SERVICES, 3),
+    ] {
+        let case = Case::new(&policy(pool, services), week(seed));
+        let ((planned, at_once), best) = (case.planned(), case.optimum());
+        let over = 100.0 * (planned / best - 1.0);
+        println!(
+            "{name}: {over:.2} % over the optimum; {:.2} of what is felt if all is done at once",
+            planned / at_once
+        );
+        assert!(planned < 0.8 * at_once, "{name}: {planned} beside {at_once}");
+        assert!((-0.5..5.0).contains(&over), "{name}: {over} % over the optimum");
+    }
+}
+
+#[test]
+fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
+    // Busy from eight to eighteen; a debt of each hour without a deadline.
+    let busy = |hour: usize| (8..18).contains(&(hour % 24));
+    let demand = |requests: u64| Demand { requests, written_blocks: 60_000, unmapped_blocks: 0 };
+    let days: Vec<Demand> = (0..7 * 24).map(|hour| demand(if busy(hour) { 9_000_000 } else { 90_000 })).collect();
+    let mut text = policy("40TiB", "").to_toml();
+    text = text.replace("retention = \"1d\"", "retention = \"1h\"").replace("every = \"4h\"", "every = \"1h\"");
+    let case = Case::new(&Policy::parse("night.toml", &text).unwrap(), days.clone());
+    let solution = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
+    for (hour, bin) in solution.course.iter().enumerate() {
+        assert!(!busy(hour) || bin.background_cores == 0, "hour {hour}: {bin:?}");
+    }
+    let last_night = &solution.course[solution.course.len() - 30];
+    assert!(last_night.background_cores > 0, "{last_night:?}");
+    // Nobody is there: nothing is put off.
+    let nobody: Vec<Demand> = days.iter().map(|demand| Demand { requests: 0, ..*demand }).collect();
+    let case = Case::new(&Policy::parse("night.toml", &text).unwrap(), nobody);
+    let horizon = Horizon::new(&case.system, &case.ledger, &case.demand);
+    let all_out = horizon.play(&Schedule::idle_only(&case.system, case.demand.len()), case.demand.len());
+    assert_eq!(solve(&horizon).course, all_out);
+}
