@@ -128,9 +128,10 @@ fn replay(candidate: &Candidate, leave: &Candidate, spec: &AdviseSpec) -> String
     if name(candidate) != names[0] {
         names.push(name(candidate));
     }
-    let mut line = format!("ioweir replay {traces} /dev/{} --scheduler {}", spec.host_device, names.join(","));
+    let (host, names) = (&spec.host_device, names.join(","));
+    let mut line = format!("ioweir replay {traces} /dev/{host} --reads-only --repeat 5 --scheduler {names}");
     for (file, _, value) in candidate.linux_files().filter(|(_, parameter, value)| *value != parameter.default) {
-        line += &format!(" --set {}={}", file.name, value / file.unit);
+        line += &format!(" --set {}/{}={}", name(candidate), file.name, value / file.unit);
     }
     line
 }

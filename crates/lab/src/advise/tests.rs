@@ -293,7 +293,8 @@ fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
             "keep, in /etc/udev/rules.d/61-ioweir.rules: ACTION==\"add|change\", KERNEL==\"sda\", \
              ATTR{queue/scheduler}=\"bfq\", ATTR{queue/iosched/slice_idle}=\"2\", \
              ATTR{queue/iosched/low_latency}=\"0\", ATTR{queue/nr_requests}=\"256\"",
-            "verify: ioweir replay TRACE /dev/sda --scheduler mq-deadline,bfq --set slice_idle=2 --set low_latency=0",
+            "verify: ioweir replay TRACE /dev/sda --reads-only --repeat 5 --scheduler mq-deadline,bfq \
+             --set bfq/slice_idle=2 --set bfq/low_latency=0",
             "undo: echo 128 > /sys/block/sda/queue/nr_requests",
             "undo: echo mq-deadline > /sys/block/sda/queue/scheduler",
         ]
