@@ -34,9 +34,6 @@ pub struct Directive {
     pub from: Nanos,
     /// Cores that background work gets even if the foreground wants them.
     pub reserve_cores: u32,
-    /// The most cores that background work gets, even if the foreground leaves more idle: it rests while the foreground would
-    /// feel it. Debt that is nearly due and a pool below its floor do not rest.
-    pub limit_cores: u32,
     /// Whether space is short: if so, the service that frees the most space for its work goes first.
     pub pressing: bool,
 }
@@ -78,16 +75,13 @@ pub enum Hold {
     Calm,
     /// There is not enough debt yet for the fixed watermark.
     Watermark,
-    /// The plan rests: quieter hours come that are early enough.
-    Rest,
     /// Every core that the background may use is busy.
     Running,
 }
 
 impl Hold {
     /// Every reason, in the order of the discriminants.
-    pub const ALL: [Self; 6] =
-        [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Rest, Self::Running];
+    pub const ALL: [Self; 5] = [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Running];
 
     /// The name used in reports and JSON.
     #[must_use]
@@ -97,7 +91,6 @@ impl Hold {
             Self::Foreground => "foreground",
             Self::Calm => "calm",
             Self::Watermark => "watermark",
-            Self::Rest => "rest",
             Self::Running => "running",
         }
     }
@@ -339,10 +332,8 @@ impl Executor {
                 watermark.cores(tied, self.pool.blocks, cores)
             }
             Bucket::Planned => {
-                let (reserve, limit) = self
-                    .directive()
-                    .map_or((0, cores), |directive| (directive.reserve_cores.min(cores), directive.limit_cores));
-                self.spare.min(limit).max(reserve).max(self.rescue()).max(self.overdue())
+                let reserve = self.directive().map_or(0, |directive| directive.reserve_cores.min(cores));
+                self.spare.max(reserve).max(self.rescue()).max(self.overdue())
             }
         }
     }
@@ -400,9 +391,7 @@ impl Executor {
         if self.running > 0 && self.running >= self.granted() && self.granted() > 0 {
             return Hold::Running;
         }
-        let is_resting = self.directive().is_some_and(|directive| directive.limit_cores < self.spare);
         match (self.settings.bucket, self.calming) {
-            (Bucket::Planned, _) if is_resting => Hold::Rest,
             (Bucket::Fixed(_), _) => Hold::Watermark,
             (Bucket::Planned, Some(_)) => Hold::Calm,
             (Bucket::Planned, None) => Hold::Foreground,

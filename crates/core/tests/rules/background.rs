@@ -62,8 +62,7 @@ fn a_snapshot_is_kept_as_long_as_was_promised() {
 fn a_burst_that_nobody_foresaw_gets_the_cores_within_a_slice_and_calm_gives_them_back() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     // The plan of the night: nothing is reserved, all is idle.
-    executor
-        .adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_cores: 2, limit_cores: CORES, pressing: false }]);
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_cores: 2, pressing: false }]);
     executor.foreground(Nanos::ZERO, 0);
     executor.incur(Nanos::ZERO, Service::Defragmentation, 100_000);
     let (slices, _) = drain(&mut executor, seconds(2));
@@ -104,26 +103,6 @@ fn a_deadline_takes_cores_that_the_plan_forgot() {
     assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(half, Hold::Foreground));
     let (slices, _) = drain(&mut executor, half);
     assert_eq!((slices.len(), slices[0].service), (4, Service::Rebuild));
-}
-
-#[test]
-fn a_plan_that_rests_leaves_idle_cores_idle_until_debt_is_nearly_due() {
-    let mut executor = Executor::new(settings(Bucket::Planned));
-    let directive = |from, limit_cores| Directive { from, reserve_cores: 0, limit_cores, pressing: false };
-    executor.adopt(Nanos::ZERO, &[directive(Nanos::ZERO, 0), directive(seconds(7200), 3)]);
-    executor.foreground(Nanos::ZERO, 0);
-    executor.incur(Nanos::ZERO, Service::OfflineDedup, 100_000);
-    executor.incur(Nanos::ZERO, Service::Flush, 100_000);
-    // 10,000 operations take four cores 125 s: at 175 s of the 300 they are urgent.
-    let urgent = seconds(175);
-    assert_eq!(executor.poll(seconds(2)), Step::WaitUntil(urgent, Hold::Rest));
-    let (slices, _) = drain(&mut executor, urgent);
-    assert!(slices.len() == 4 && slices.iter().all(|slice| slice.service == Service::Flush), "{slices:?}");
-    for slice in slices {
-        executor.complete(seconds(176), slice.tag);
-    }
-    // The quiet hour comes; what is late by then takes its cores, and there is still a core for the foreground.
-    assert!(drain(&mut executor, seconds(7200)).0.len() >= 3);
 }
 
 #[test]
@@ -210,7 +189,7 @@ proptest! {
                 Call::Incur(service, blocks) => executor.incur(now, Service::ALL[service], blocks),
                 Call::Foreground(cores) => executor.foreground(now, cores),
                 Call::Adopt(reserve_cores, pressing) => {
-                    executor.adopt(now, &[Directive { from: now, reserve_cores, limit_cores: CORES - reserve_cores / 2, pressing }]);
+                    executor.adopt(now, &[Directive { from: now, reserve_cores, pressing }]);
                 }
                 Call::Store(blocks) => {
                     executor.store(now, blocks);

@@ -243,8 +243,7 @@ fn background_load(executor: &mut Executor, steps: u64) -> u64 {
         executor.incur(now, Service::ALL[random.below(12) as usize], random.below(100));
         executor.foreground(now, random.below(9) as u32);
         let reserve_cores = random.below(9) as u32;
-        let directive = Directive { from: now, reserve_cores, limit_cores: 4, pressing: random.below(2) == 0 };
-        executor.adopt(now, &[directive; 4]);
+        executor.adopt(now, &[Directive { from: now, reserve_cores, pressing: random.below(2) == 0 }; 4]);
         while let background::Step::Run(slice) = executor.poll(now) {
             running[slice.core as usize] = Some(slice.tag);
         }
