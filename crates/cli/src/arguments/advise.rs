@@ -31,12 +31,12 @@ pub(crate) struct AdviseArguments {
     #[arg(long, value_name = "NAME|FILE", help_heading = "What is advised")]
     pub(crate) device: Option<String>,
 
-    /// Name of the device on the host, for the commands: sda, nvme0n1 [default: DEVICE]
+    /// Name of the device on the host, for the commands: sda, nvme0n1 [default: what the trace says, or DEVICE]
     #[arg(long, value_name = "NAME", help_heading = "What is advised")]
     pub(crate) host_device: Option<String>,
 
     /// Scheduler that the trace was recorded under, with its parameters: what everything is compared with [default: what
-    /// Linux chooses, mq-deadline for a disk and none for flash]
+    /// the trace says, or what Linux chooses: mq-deadline for a disk and none for flash]
     #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]", help_heading = "What is advised")]
     pub(crate) recorded_under: Option<String>,
 

@@ -4,6 +4,7 @@ use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use ioweir_device::calibration::Observed;
 use ioweir_device::{DeviceFile, DeviceSpec};
 use ioweir_trace::{ReadOptions, TraceError};
+use serde_json::Value;
 
 use super::bench::{Bench, CLOSED, LOADS, Measures, RECORDED};
 use super::confirm::Rounds;
@@ -14,7 +15,7 @@ use super::own_error::{ClassError, own_error};
 use super::pieces::Pieces;
 use super::search::{Search, Searched};
 use super::space::{Candidate, Setup};
-use super::spec::AdviseSpec;
+use super::spec::{ANY_DEVICE, AdviseSpec, is_device_name};
 use crate::compare::{Goal, reason_between};
 use crate::document::{Document, Origin, TraceMeta};
 use crate::run::{MIX_PREFIX, Progress, RunError, TraceFiles};
@@ -71,7 +72,37 @@ impl AdviseSpec {
     /// # Errors
     /// [`RunError`] if a value or a file is invalid, or a run fails.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
-        Ok(document(&self.report(progress)?, origin)?)
+        let spec = self.told_by_traces()?;
+        Ok(document(&spec.report(progress)?, origin)?)
+    }
+
+    /// The same with what a trace says of the device that it was recorded on: its scheduler and its name, where nobody named
+    /// others.
+    fn told_by_traces(&self) -> Result<Self, RunError> {
+        let mut spec = self.clone();
+        if self.traces.is_empty() {
+            return Ok(spec);
+        }
+        for file in self.find()? {
+            if let Some(about) = file.description()? {
+                spec.hear(&about);
+            }
+        }
+        Ok(spec)
+    }
+
+    /// Takes over what the description of a trace says, a JSON object, where nobody named anything else.
+    pub(super) fn hear(&mut self, about: &str) {
+        let about: Value = serde_json::from_str(about).unwrap_or_default();
+        let said = |key: &str| about.pointer(&format!("/device/{key}")).and_then(Value::as_str);
+        if self.recorded_under.is_none() {
+            self.recorded_under = said("scheduler").and_then(|name| name.parse().ok());
+        }
+        if self.host_device == ANY_DEVICE
+            && let Some(name) = said("name").filter(|name| is_device_name(name))
+        {
+            name.clone_into(&mut self.host_device);
+        }
     }
 
     fn queue(&self, device: &DeviceSpec) -> Result<QueueLimits, RunError> {

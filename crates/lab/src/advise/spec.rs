@@ -37,10 +37,10 @@ pub struct AdviseSpec {
     pub fold: bool,
     /// The device: a preset's name or a TOML file.
     pub device: String,
-    /// The name of the device on the host, for the commands: `sda`.
+    /// The name of the device on the host, for the commands: `sda`. If it is `DEVICE`, what the trace says.
     pub host_device: String,
-    /// The scheduler that the trace was recorded under, with its parameters; what "leave it" means. If absent, what current
-    /// Linux would choose for such a device.
+    /// The scheduler that the trace was recorded under, with its parameters; what "leave it" means. If absent, what the trace
+    /// says of it (`ioweir record`), or what current Linux would choose for such a device.
     pub recorded_under: Option<SchedulerChoice>,
     /// What is to be best: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
     pub goal: Goal,
@@ -73,7 +73,7 @@ const ROUNDS: (u32, u32) = (5, 1_000);
 /// The most runs of a search.
 const BUDGET_MAX: u32 = 100_000;
 /// What a host's device is called if it was not named.
-const ANY_DEVICE: &str = "DEVICE";
+pub(super) const ANY_DEVICE: &str = "DEVICE";
 
 impl Default for AdviseSpec {
     fn default() -> Self {
@@ -163,8 +163,7 @@ impl AdviseSpec {
         if self.closed == Some(0) {
             return wrong("the closed loop keeps 0 requests outstanding\n  expected: at least 1".into());
         }
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_!.".contains(&byte);
-        if self.host_device.is_empty() || !self.host_device.bytes().all(is_name) {
+        if !is_device_name(&self.host_device) {
             let name = shown(&self.host_device);
             return wrong(format!("host device `{name}`\n  expected: a name as in /sys/block, such as sda or nvme0n1"));
         }
@@ -212,6 +211,11 @@ impl AdviseSpec {
         words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name.to_owned()));
         words.join(" ")
     }
+}
+
+/// Whether a name can be that of a device in `/sys/block`.
+pub(super) fn is_device_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_!.".contains(&byte))
 }
 
 /// Every elevator of one device, and `sfq` above those of Linux. Other orders differ from it by shares, which no trace has; `sptf`

@@ -361,3 +361,20 @@ fn a_model_has_no_error_on_a_trace_of_itself_and_one_on_another() {
     let other = own_error(&bench("hdd-15k"), &known, &recorded, 0).expect("a run");
     assert!(other.iter().all(|class| class.demerit_share > Some(0.1)), "{other:?}");
 }
+
+#[test]
+fn a_recorded_trace_says_its_scheduler_and_device_where_nobody_named_others() {
+    let about = r#"{"device": {"name": "sdb", "scheduler": "bfq"}, "recording": {}}"#;
+    let mut spec = AdviseSpec::default();
+    spec.hear(about);
+    assert_eq!((spec.recorded_under, &spec.host_device[..]), ("bfq".parse().ok(), "sdb"));
+    let mut named =
+        AdviseSpec { recorded_under: "kyber".parse().ok(), host_device: "sdc".into(), ..AdviseSpec::default() };
+    named.hear(about);
+    assert_eq!((named.recorded_under, &named.host_device[..]), ("kyber".parse().ok(), "sdc"));
+    let mut odd = AdviseSpec::default();
+    for about in ["", "[1]", r#"{"device": {"name": "../sda", "scheduler": "no such"}}"#] {
+        odd.hear(about);
+    }
+    assert_eq!(odd, AdviseSpec::default());
+}

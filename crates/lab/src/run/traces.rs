@@ -218,6 +218,12 @@ impl TraceFiles {
         Ok(if folds { Box::new(Folded::new(source, device_bytes)) } else { source })
     }
 
+    /// What it says of itself as a whole, as a JSON object: where and how it was recorded.
+    pub(crate) fn description(&self) -> Result<Option<String>, TraceError> {
+        let Requests::Files(group) = &self.origin else { return Ok(None) };
+        Ok(trace::open(&group.files, &self.options)?.description().map(str::to_owned))
+    }
+
     /// What its requests are like.
     pub(crate) fn range(&self) -> Result<Range, TraceError> {
         let mut source = self.open(0, u64::MAX / SECTOR_BYTES, false)?;
