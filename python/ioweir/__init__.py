@@ -25,7 +25,7 @@ from ._native import (
 )
 from ._policies import elevator, order
 from ._sweep import Sweep, sweep
-from ._verbs import advise, compare, explain, forecast, plan, read, simulate, write
+from ._verbs import advise, calibrate, compare, explain, forecast, plan, read, simulate, write
 
 __all__ = [
     "InputError",
@@ -40,6 +40,7 @@ __all__ = [
     "__commit__",
     "__version__",
     "advise",
+    "calibrate",
     "compare",
     "elevator",
     "explain",

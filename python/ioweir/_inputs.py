@@ -70,7 +70,7 @@ def keys(given: dict[str, Any]) -> dict[str, Any]:
     ready = {key: prepared(value) for key, value in given.items()}
     if isinstance(ready.get("traces"), dict):
         ready["traces"] = list(ready["traces"].values())
-    for plural in ("traces", "schedulers", "loads"):
+    for plural in ("trace", "traces", "schedulers", "loads"):
         if isinstance(ready.get(plural), (str, os.PathLike)):
             ready[plural] = [ready[plural]]
     return ready

@@ -171,6 +171,13 @@ def advise(
     progress: _Progress | None = None,
     keys: dict[str, Any] | None = None,
 ) -> Result: ...
+def calibrate(
+    spec: _Spec | None = None,
+    /,
+    *,
+    progress: _Progress | None = None,
+    keys: dict[str, Any] | None = None,
+) -> tuple[Result, str]: ...
 def compare(
     spec: _Spec | None = None,
     /,

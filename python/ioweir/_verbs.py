@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from typing import Any
 
 from . import _inputs, _native
 from ._inputs import write
 from ._progress import Progress, shown
 
-__all__ = ["advise", "compare", "explain", "forecast", "plan", "read", "simulate", "write"]
+__all__ = ["advise", "calibrate", "compare", "explain", "forecast", "plan", "read", "simulate", "write"]
 
 Spec = str | os.PathLike[str] | dict[str, Any]
 
@@ -46,6 +47,28 @@ def advise(
     """
     with shown(progress) as told:
         return _native.advise(_inputs.spec(spec), progress=told, keys=_inputs.keys(keys))
+
+
+def calibrate(
+    spec: Spec | None = None,
+    /,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+    **keys: Any,
+) -> _native.Result:
+    """Fits a device model to a trace with latencies: the first half of the requests is fitted to, the second half judges.
+
+    ``spec`` is a calibration (a file, TOML text or a dict), and ``keys`` take the place of its keys: ``trace``, ``kind``
+    (``"disk"`` or ``"flash"``), ``preset``, ``capacity``, ``rpm``, ``generations``, ``seed`` and others (``ioweir show``). The
+    device goes to the file ``output``, with its error and the interval of every parameter; other verbs take it as ``device``. A
+    row of the result is a class of requests.
+    """
+    with shown(progress) as told:
+        result, device = _native.calibrate(_inputs.spec(spec), progress=told, keys=_inputs.keys(keys))
+    if output is not None:
+        pathlib.Path(output).write_text(device, encoding="utf-8")
+    return result
 
 
 def simulate(

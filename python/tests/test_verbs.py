@@ -33,6 +33,19 @@ def test_advise_gives_the_command_lines_bytes(command_line):
     assert rows[0]["verdict"] == "leave-it"
 
 
+def test_calibrate_gives_the_command_lines_bytes(command_line, tmp_path):
+    trace = [f"traces/oltp/oltp.blktrace.{part}.gz" for part in (0, 1)]
+    ours, theirs = tmp_path / "ours.toml", tmp_path / "theirs.toml"
+    result = ioweir.calibrate(trace=trace, kind="flash", generations=1, output=ours)
+    flags = ["--kind", "flash", "--generations", "1"]
+    assert result.json() == command_line("calibrate", *trace, *flags, "--json", "-")
+    assert result.text() == command_line("calibrate", *trace, *flags, "-o", str(theirs))
+    assert ours.read_text() == theirs.read_text()
+    assert tomllib.loads(ours.read_text())["calibration"]["source"] == "trace"
+    with pytest.raises(ioweir.InputError, match="no kind of device is named"):
+        ioweir.calibrate(trace=trace)
+
+
 def test_simulate_gives_the_command_lines_bytes(command_line):
     result = ioweir.simulate("examples/reservations.toml")
     assert result.json() == command_line("simulate", "examples/reservations.toml", "--json", "-")

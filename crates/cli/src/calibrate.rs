@@ -2,43 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_device::fit::Effort;
-use ioweir_lab::calibration::{CalibrationSpec, Kind};
-use ioweir_lab::document::quoted;
+use ioweir_config::{read_spec, shown};
+use ioweir_lab::calibration::CalibrationSpec;
 
-use crate::arguments::{self, CalibrateArguments};
-use crate::engine;
+use crate::arguments::CalibrateArguments;
+use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 
-/// The candidates of a generation.
-const POPULATION: usize = 64;
-
 /// Fits, and writes the device and the result where the user asked.
 pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
-    if let Some(name) = &arguments.preset {
+    let spec = resolve(arguments)?;
+    if let Some(name) = &spec.preset {
         engine::check_device(name)?;
     }
-    let [group] = &engine::groups(&arguments.trace)?[..] else {
-        return Err(Failure::input("the files form several traces", "the files of one trace", ""));
-    };
-    let preset = arguments.preset.as_deref().map(Path::new);
-    let inputs: Vec<&Path> = group.files.iter().map(PathBuf::as_path).chain(preset).collect();
+    let inputs: Vec<PathBuf> =
+        spec.trace.iter().chain(&spec.preset).map(PathBuf::from).chain(arguments.spec.clone()).collect();
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let device: Vec<&str> = arguments.output_device.iter().map(String::as_str).collect();
     let outputs = Outputs::new(&arguments.output, &device, &inputs)?;
-    let spec = CalibrationSpec {
-        files: group.files.clone(),
-        options: engine::read_options(&arguments.reading)?,
-        kind: match arguments.kind {
-            arguments::Kind::Disk => Kind::Disk,
-            arguments::Kind::Flash => Kind::Flash,
-        },
-        start: arguments.preset.clone(),
-        capacity: arguments.capacity,
-        revolutions_per_minute: arguments.rpm,
-        effort: Effort { population: POPULATION, generations: arguments.generations as usize, seed: arguments.seed },
-    };
-    let origin = engine::origin(&command(arguments));
+    let origin = engine::origin(&spec.command());
     let result = engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?;
     let document = result.document()?;
     if let Some(name) = &arguments.output_device {
@@ -47,28 +30,25 @@ pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
     outputs.write(&document)
 }
 
-/// The command that calibrates again.
-fn command(arguments: &CalibrateArguments) -> String {
-    let kind = match arguments.kind {
-        arguments::Kind::Disk => "disk",
-        arguments::Kind::Flash => "flash",
+/// The spec that the file and the flags describe.
+fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
+    let mut spec = match &arguments.spec {
+        Some(path) => read(&path.display().to_string())?,
+        None => CalibrationSpec::default(),
     };
-    let mut command = format!("ioweir calibrate --kind {kind}");
-    let flags = [
-        ("preset", arguments.preset.clone()),
-        ("capacity", arguments.capacity.map(|size| size.to_string())),
-        ("rpm", arguments.rpm.map(|speed| speed.to_string())),
-        ("generations", Some(arguments.generations.to_string())),
-        ("seed", Some(arguments.seed.to_string())),
-        ("format", engine::format_name(&arguments.reading)),
-    ];
-    for (flag, value) in flags {
-        if let Some(value) = value {
-            command += &format!(" --{flag} {}", quoted(&value));
-        }
-    }
-    for name in &arguments.trace {
-        command += &format!(" {}", quoted(name));
-    }
-    command
+    set_list(&mut spec.trace, &arguments.trace);
+    spec.kind = arguments.kind.or(spec.kind);
+    spec.capacity = arguments.capacity.or(spec.capacity);
+    spec.rpm = arguments.rpm.or(spec.rpm);
+    spec.preset = arguments.preset.clone().or(spec.preset);
+    set(&mut spec.generations, arguments.generations.as_ref());
+    set(&mut spec.seed, arguments.seed.as_ref());
+    let CalibrationSpec { format, volume, event, lenient, .. } = &mut spec;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
+    Ok(spec)
+}
+
+/// Reads the spec of a calibration.
+pub(crate) fn read(name: &str) -> Result<CalibrationSpec, Failure> {
+    Ok(CalibrationSpec::parse(&shown(name), &read_spec(name)?)?)
 }

@@ -7,7 +7,7 @@ use ioweir_device::{DeviceFile, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{advise, engine, forecast, output, plan, server, simulate, sweep};
+use crate::{advise, calibrate, engine, forecast, output, plan, server, simulate, sweep};
 
 /// Prints the spec as TOML.
 pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
@@ -28,6 +28,9 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     }
     if names_any(&text, &["recorded_under", "host_device", "budget", "rounds", "bound"]) {
         return output::print(advise::read(name)?.to_toml().as_bytes());
+    }
+    if names_any(&text, &["generations", "kind"]) {
+        return output::print(calibrate::read(name)?.to_toml().as_bytes());
     }
     if names_any(&text, &["policy"]) {
         return output::print(plan::read(name)?.to_toml().as_bytes());

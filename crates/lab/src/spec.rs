@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use ioweir_config::{Complaint, SpecError};
 use ioweir_trace::{self as trace, Event, ReadOptions};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, IntoDeserializer};
@@ -121,6 +122,21 @@ pub(crate) mod event_name {
         let found = Event::ALL.into_iter().find(|event| event.name() == name);
         found.ok_or_else(|| D::Error::custom(unknown("kind of event", &name, &names, "")))
     }
+}
+
+/// Reads a spec from TOML; `file` is only for errors. A hint is shown where its first text occurs in the message.
+pub(crate) fn from_toml<T: de::DeserializeOwned>(
+    file: &str,
+    text: &str,
+    hints: &[(&str, &str)],
+) -> Result<T, SpecError> {
+    toml::from_str(text).map_err(|error| Complaint::of_toml(&error, hints).in_file(file, Some(text)))
+}
+
+/// Every key of a spec as TOML.
+pub(crate) fn to_toml<T: Serialize>(spec: &T) -> String {
+    // Strings, numbers, lists and tables of them: TOML can write all of them.
+    toml::to_string(spec).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
 }
 
 /// How a spec says that traces are read.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 
 use ioweir_lab::advise::AdviseSpec;
+use ioweir_lab::calibration::CalibrationSpec;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
@@ -112,6 +113,23 @@ pub(crate) fn advise(
     let origin = ioweir::origin(&spec.command());
     let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
     Ok(Result::new(document, None, Vec::new()))
+}
+
+/// Fits a device model to a trace with latencies; the second value is the device file.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
+pub(crate) fn calibrate(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Result, String)> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = CalibrationSpec::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&spec.command());
+    let fitted = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
+    let document = py.detach(|| fitted.document()).map_err(Raised::from)?;
+    Ok((Result::new(document, None, Vec::new()), fitted.file.to_toml()))
 }
 
 /// Runs an experiment.

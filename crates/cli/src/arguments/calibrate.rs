@@ -1,7 +1,11 @@
 //! The arguments of `calibrate`.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ioweir_config::Size;
+use ioweir_lab::calibration::Kind;
 
 use super::{OutputArguments, ReadingArguments};
 
@@ -13,12 +17,16 @@ The first half of the requests is fitted to, the second half judges. docs/calibr
 )]
 pub(crate) struct CalibrateArguments {
     /// Trace with latencies, of the device alone: one request at a time, or as they were submitted
-    #[arg(value_name = "TRACE", required = true)]
+    #[arg(value_name = "TRACE", required_unless_present = "spec")]
     pub(crate) trace: Vec<String>,
 
-    /// What the device is
-    #[arg(long, value_enum)]
-    pub(crate) kind: Kind,
+    /// Spec file (TOML) to start from; `ioweir show FILE` prints it with every default
+    #[arg(long, value_name = "FILE")]
+    pub(crate) spec: Option<PathBuf>,
+
+    /// What the device is: disk or flash
+    #[arg(long, value_parser = kinds(), required_unless_present = "spec")]
+    pub(crate) kind: Option<Kind>,
 
     /// Write the device with its calibration record to this file
     #[arg(short = 'o', long = "output", value_name = "FILE")]
@@ -37,13 +45,13 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, value_name = "RPM")]
     pub(crate) rpm: Option<u32>,
 
-    /// Generations of the search, each of 64 candidates
-    #[arg(long, value_name = "N", default_value_t = 390, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) generations: u32,
+    /// Generations of the search, each of 64 candidates [default: 390]
+    #[arg(long, value_name = "N")]
+    pub(crate) generations: Option<u32>,
 
-    /// Seed of the search
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of the search [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 
     /// No progress bar
     #[arg(long)]
@@ -56,11 +64,10 @@ pub(crate) struct CalibrateArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// What a device is.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Kind {
-    /// A disk drive
-    Disk,
-    /// A solid-state drive
-    Flash,
+/// The kinds of devices by their names.
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new([Kind::Disk, Kind::Flash].map(Kind::name)).map(|name| match &name[..] {
+        "disk" => Kind::Disk,
+        _ => Kind::Flash,
+    })
 }

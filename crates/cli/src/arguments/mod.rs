@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use advise::AdviseArguments;
 pub(crate) use background::{ForecastArguments, PlanArguments};
-pub(crate) use calibrate::{CalibrateArguments, Kind};
+pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]

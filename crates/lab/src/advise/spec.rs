@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ioweir_config::{Complaint, Duration, SchedulerChoice, Size, SpecError, shown};
+use ioweir_config::{Duration, SchedulerChoice, Size, SpecError, shown};
 use ioweir_core::policy::POLICIES;
 use ioweir_trace::Event;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use crate::compare::Goal;
 use crate::document::quoted;
 use crate::run::RunError;
 use crate::sim::Load;
+use crate::spec;
 
 /// Everything that determines advice: the same value gives the same bytes. `ioweir advise` builds it from its flags and from
 /// `--spec FILE`, and `ioweir show` prints it with every default.
@@ -111,14 +112,13 @@ impl AdviseSpec {
     /// [`SpecError`] with the position in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let hints = [("unknown field", "`ioweir show FILE` prints a spec of advice with every key there is")];
-        toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
+        spec::from_toml(file, text, &hints)
     }
 
     /// Every key as TOML, which [`AdviseSpec::parse`] reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers and lists of strings: TOML can write all of them.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        spec::to_toml(self)
     }
 
     /// The schedulers to choose among, in an order that does not depend on that in which they were named.

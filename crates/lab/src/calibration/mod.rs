@@ -3,18 +3,18 @@
 mod document;
 mod probed;
 mod settings;
+mod spec;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use ioweir_config::{SpecError, to_table};
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
 use ioweir_device::fit::table::{DISK, FLASH, Row};
-use ioweir_device::fit::{Effort, Fit, Point, UNKNOWN_DISK, evolve};
+use ioweir_device::fit::{Fit, Point, UNKNOWN_DISK, evolve};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured, Validation};
 use ioweir_device::{Calibration, DeviceFile, DeviceSpec};
-use ioweir_trace::ReadOptions;
 use rayon::prelude::*;
 
 use crate::document::Provenance;
@@ -24,6 +24,7 @@ use ioweir_config::{Duration, Size};
 
 pub use probed::Probed;
 pub use settings::{Settings, settings};
+pub use spec::{CalibrationSpec, Kind};
 
 /// The fewest requests: the two halves of fewer say nothing about each other.
 const REQUESTS_MIN: usize = 200;
@@ -32,34 +33,6 @@ const INTERVALS: &str = "profile: how far each parameter moves, the others fixed
 
 /// The ends of a parameter's interval; words and switches have none.
 type Ends = Option<(f64, f64)>;
-
-/// The kind of device that is fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A disk drive.
-    Disk,
-    /// A solid-state drive.
-    Flash,
-}
-
-/// What is calibrated, and how.
-#[derive(Clone, Debug)]
-pub struct CalibrationSpec {
-    /// The files of the trace.
-    pub files: Vec<PathBuf>,
-    /// How they are read.
-    pub options: ReadOptions,
-    /// The kind of device.
-    pub kind: Kind,
-    /// The preset or device file where the fit begins; what it does not fit stays.
-    pub start: Option<String>,
-    /// The size of the device, where that of the start is not meant.
-    pub capacity: Option<Size>,
-    /// The speed of the spindle, likewise.
-    pub revolutions_per_minute: Option<u32>,
-    /// How long is searched.
-    pub effort: Effort,
-}
 
 /// Measured requests: those that a device is fitted to, and those that judge it.
 struct Given<'a> {
@@ -112,15 +85,16 @@ impl CalibrationSpec {
     /// # Errors
     /// If the trace or the start cannot be read, or do not fit together.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
-        let trace = MeasuredTrace::read(&self.files, &self.options)?;
-        let name = self.files.first().map_or_else(String::new, |file| file.display().to_string());
+        let (kind, files, options) = (self.known_kind()?, self.files()?, self.options()?);
+        let trace = MeasuredTrace::read(&files, &options)?;
+        let name = self.trace.first().cloned().unwrap_or_default();
         let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(&name, problem, hint));
         if trace.requests.len() < REQUESTS_MIN {
             let problem = format!("{} requests are too few to fit a device to", trace.requests.len());
             return Err(failed(problem, "give at least 200"));
         }
         let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
-        let start = self.start(end)?;
+        let start = self.start(kind, end)?;
         let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
         let given = Given {
             source: Source::Trace,
@@ -130,7 +104,7 @@ impl CalibrationSpec {
             fitted: (Part::FirstHalf, known),
             judged: (Part::SecondHalf, unseen),
             range: range_of(&trace.requests),
-            rows: self.kind.rows().to_vec(),
+            rows: kind.rows().to_vec(),
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = self.provenance(&name, origin, &file)?;
@@ -184,19 +158,19 @@ impl CalibrationSpec {
             spec,
         };
         let searched = fit.rows().iter().map(|row| Some((row.amount(0.0).number()?, row.amount(1.0).number()?)));
-        let evaluations = self.effort.population * (self.effort.generations + 4);
+        let evaluations = self.effort().population * (self.effort().generations + 4);
         Ok((file, Fitted { unseen: unseen_result, searched: searched.collect(), evaluations }))
     }
 
     /// The device where the fit begins. A disk of unknown size ends with the trace, whose last sector is `end`.
-    fn start(&self, end: u64) -> Result<DeviceSpec, RunError> {
-        let named = self.start.as_deref();
-        let spec = match (self.kind, named) {
+    fn start(&self, kind: Kind, end: u64) -> Result<DeviceSpec, RunError> {
+        let named = self.preset.as_deref();
+        let spec = match (kind, named) {
             (_, Some(name)) => DeviceSpec::load(name)?,
             (Kind::Disk, None) => DeviceSpec::parse("device", UNKNOWN_DISK)?,
             (Kind::Flash, None) => DeviceSpec::load("ssd-970pro")?,
         };
-        let table = match (self.kind, &spec) {
+        let table = match (kind, &spec) {
             (Kind::Disk, DeviceSpec::Hdd(_)) => "hdd",
             (Kind::Flash, DeviceSpec::Ssd(_)) => "ssd",
             _ => {
@@ -206,15 +180,15 @@ impl CalibrationSpec {
         };
         let mut device = to_table(&spec).map_err(|problem| SpecError::of_file("device", problem, ""))?;
         let size = self.capacity.or_else(|| named.is_none().then_some(Size(end.saturating_mul(SECTOR_BYTES))));
-        if let Some(size) = size.filter(|_| self.kind == Kind::Disk || self.capacity.is_some()) {
+        if let Some(size) = size.filter(|_| kind == Kind::Disk || self.capacity.is_some()) {
             parameter::set(&mut device, &format!("{table}.capacity"), &Amount::Size(size));
         }
-        if self.kind == Kind::Flash && parameter::get(&device, "ssd.wake.idle").is_none() {
+        if kind == Kind::Flash && parameter::get(&device, "ssd.wake.idle").is_none() {
             // A drive that may turn out to sleep.
             parameter::set(&mut device, "ssd.wake.idle", &Amount::Time(Duration::from_seconds(1)));
             parameter::set(&mut device, "ssd.wake.takes", &Amount::Time(Duration::default()));
         }
-        if let Some(speed) = self.revolutions_per_minute {
+        if let Some(speed) = self.rpm {
             parameter::set(&mut device, "hdd.revolutions_per_minute", &Amount::Count(speed.into()));
         }
         Ok(DeviceSpec::parse("device", &device.to_string())?)
@@ -223,12 +197,12 @@ impl CalibrationSpec {
     /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side.
     fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Ends>), RunError> {
         let costs = |points: &[Vec<f64>]| points.par_iter().map(|genes| fit.cost(genes)).collect();
-        progress.started(self.effort.generations);
+        progress.started(self.effort().generations);
         let mut watch = |_, _| {
             progress.finished("");
             !progress.is_stopped()
         };
-        let best = evolve(fit.rows().len(), self.effort, &costs, &mut watch).swap_remove(0);
+        let best = evolve(fit.rows().len(), self.effort(), &costs, &mut watch).swap_remove(0);
         if progress.is_stopped() {
             return Err(RunError::Stopped);
         }
@@ -237,13 +211,13 @@ impl CalibrationSpec {
     }
 
     fn hash(&self, name: &str) -> Result<String, RunError> {
-        let first = self.files.first().map(|file| sha256(file)).transpose();
+        let first = self.trace.first().map(|file| sha256(Path::new(file))).transpose();
         let hash = first.map_err(|error| SpecError::of_file(name, format!("cannot be read: {error}"), ""))?;
         Ok(hash.unwrap_or_default())
     }
 
     fn provenance(&self, name: &str, origin: &Origin, file: &DeviceFile) -> Result<Provenance, RunError> {
-        let format = ioweir_trace::recognise(&self.files, &self.options)?.name.to_owned();
+        let format = ioweir_trace::recognise(&self.files()?, &self.options()?)?.name.to_owned();
         let files = vec![(name.to_owned(), self.hash(name)?)];
         let inputs = vec![TraceMeta { name: name.to_owned(), format, files }];
         Ok(Provenance::new(origin, inputs, vec![("The device".into(), file.to_toml())]))

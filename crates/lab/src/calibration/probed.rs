@@ -8,9 +8,9 @@ use ioweir_device::validate::{Load, Measured};
 use ioweir_device::{DeviceSpec, fit::table::Row};
 use sha2::{Digest as _, Sha256};
 
-use super::{Calibrated, CalibrationSpec, Given, REQUESTS_MIN};
+use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
 use crate::document::Provenance;
-use crate::run::{Origin, Progress, RunError};
+use crate::run::{Origin, Progress, RunError, hexadecimal};
 use crate::validation::range_of;
 use ioweir_config::to_table;
 
@@ -30,7 +30,7 @@ pub struct Probed {
 }
 
 impl CalibrationSpec {
-    /// Fits a device to probes; `files` are not read.
+    /// Fits a device to probes instead of a trace.
     ///
     /// # Errors
     /// If there are too few requests, or the start and the device do not fit together.
@@ -40,6 +40,7 @@ impl CalibrationSpec {
         origin: &Origin,
         progress: &dyn Progress,
     ) -> Result<Calibrated, RunError> {
+        let kind = self.known_kind()?;
         let all: Vec<Measured> = probed.requests.iter().chain(&probed.held_out).copied().collect();
         if probed.requests.len().min(probed.held_out.len()) < REQUESTS_MIN / 2 {
             let problem = format!(
@@ -57,23 +58,21 @@ impl CalibrationSpec {
             fitted: (Part::Probes, &probed.requests),
             judged: (Part::HeldOut, &probed.held_out),
             range: range_of(&all),
-            rows: self.probed_rows(probed, &all),
+            rows: rows(kind, probed, &all),
         };
-        let start = known(&self.start(0)?, &probed.known)?;
+        let start = known(&self.start(kind, 0)?, &probed.known)?;
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, Vec::new(), vec![("The device".into(), file.to_toml())]);
         Ok(Calibrated { facts: probed.facts.clone(), ..fit.calibrated(file, provenance) })
     }
+}
 
-    /// The parameters that probes leave open. Reads say nothing about those of writes, which stay as the start has them.
-    fn probed_rows(&self, probed: &Probed, all: &[Measured]) -> Vec<Row> {
-        let has_writes = all.iter().any(|request| request.operation == Operation::Write);
-        let is_of_writes = |row: &Row| ["write", "program"].iter().any(|word| row.key.contains(word));
-        let is_open = |row: &&Row| {
-            (has_writes || !is_of_writes(row)) && probed.known.iter().all(|(key, _)| key != row.key)
-        };
-        self.kind.rows().iter().filter(is_open).copied().collect()
-    }
+/// The parameters that probes leave open. Reads say nothing about those of writes, which stay as the start has them.
+fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
+    let has_writes = all.iter().any(|request| request.operation == Operation::Write);
+    let is_of_writes = |row: &Row| ["write", "program"].iter().any(|word| row.key.contains(word));
+    let is_open = |row: &&Row| (has_writes || !is_of_writes(row)) && probed.known.iter().all(|(key, _)| key != row.key);
+    kind.rows().iter().filter(is_open).copied().collect()
 }
 
 /// The device with what is known of it.
@@ -94,5 +93,5 @@ fn hash(requests: &[Measured]) -> String {
             hash.update(number.to_le_bytes());
         }
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&hash.finalize())
 }

@@ -29,7 +29,7 @@ pub use plan::{Plan, run, run_observed};
 use std::fmt;
 use std::str::FromStr;
 
-use ioweir_config::{Complaint, SchedulerChoice, Size, SpecError, shown};
+use ioweir_config::{SchedulerChoice, Size, SpecError, shown};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -37,7 +37,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::experiment::Summary;
 use crate::run::TraceMeta;
 use crate::sim::{Load, Outcome};
-use crate::spec::OneOrMore;
+use crate::spec::{self, OneOrMore};
 
 /// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` builds it from its flags
 /// and from `--spec FILE`, and `ioweir show` prints it with every default.
@@ -123,14 +123,13 @@ impl Comparison {
             ("unknown field", "`ioweir show FILE` prints a comparison with every key there is"),
             ("unknown load", "`ioweir doc load` explains them"),
         ];
-        toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
+        spec::from_toml(file, text, &hints)
     }
 
     /// Every key as TOML, which `--spec` reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers and lists of strings: TOML can write all of them.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        spec::to_toml(self)
     }
 }
 

@@ -47,8 +47,7 @@ impl Experiment {
     /// Every key as TOML, with its default if none was given; [`Experiment::parse`] reads it back.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // The types hold nothing that TOML cannot write.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        crate::spec::to_toml(self)
     }
 
     /// The same with every name in its canonical form and the device written out.

@@ -15,7 +15,7 @@ use super::{
 use crate::document::Document;
 use crate::run::RunError;
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_series};
-use crate::spec::{OneOrMore, read_options};
+use crate::spec::{self, OneOrMore, read_options};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
@@ -112,8 +112,7 @@ impl ForecastSpec {
     /// ```
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let hints = [("unknown field", "`ioweir show FILE` prints a forecast with every key there is")];
-        let spec: Self =
-            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))?;
+        let spec: Self = spec::from_toml(file, text, &hints)?;
         spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(spec)
     }
@@ -121,8 +120,7 @@ impl ForecastSpec {
     /// Every key as TOML, which [`ForecastSpec::parse`] reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers, lists and a table of strings: TOML can write all of them.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        spec::to_toml(self)
     }
 
     /// Checks what can be checked without the series.

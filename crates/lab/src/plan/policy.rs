@@ -212,8 +212,7 @@ impl Policy {
     /// Every key as TOML, which [`Policy::parse`] reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers and tables of them: TOML can write all of them.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        crate::spec::to_toml(self)
     }
 
     /// The length of a bin in seconds.

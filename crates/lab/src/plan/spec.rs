@@ -16,7 +16,7 @@ use crate::document::{Document, Origin, Provenance, TraceMeta, quoted};
 use crate::forecast::Calendar;
 use crate::run::{RunError, sha256};
 use crate::series::{SeriesOptions, read_inputs, series_of_trace};
-use crate::spec::{Base, OneOrMore, read_options};
+use crate::spec::{self, Base, OneOrMore, read_options};
 
 /// Everything that determines a plan: the same value gives the same bytes. `ioweir plan` builds it from its flags and from
 /// `--spec FILE`, and `ioweir show` prints it with every default.
@@ -54,8 +54,7 @@ impl PlanSpec {
             ),
             ("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\""),
         ];
-        let spec: Self =
-            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))?;
+        let spec: Self = spec::from_toml(file, text, &hints)?;
         spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(spec)
     }
@@ -63,8 +62,7 @@ impl PlanSpec {
     /// Every key as TOML, which [`PlanSpec::parse`] reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers, lists and tables: TOML can write all of them.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        spec::to_toml(self)
     }
 
     fn check(&self) -> Result<(), Complaint> {

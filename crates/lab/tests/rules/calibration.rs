@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_device::fit::Effort;
 use ioweir_device::random::Random;
 use ioweir_device::validate::{Load, Measured, replay};
 use ioweir_device::{DeviceFile, DeviceSpec};
@@ -38,13 +37,12 @@ fn trace(folder: &Path, preset: &str, count: u64) -> PathBuf {
 
 fn calibrate(path: &Path, seed: u64) -> Result<Calibrated, RunError> {
     let spec = CalibrationSpec {
-        files: vec![path.to_path_buf()],
-        options: ReadOptions::default(),
-        kind: Kind::Disk,
-        start: None,
-        capacity: None,
-        revolutions_per_minute: Some(6000),
-        effort: Effort { population: 24, generations: 25, seed },
+        trace: vec![path.display().to_string()],
+        kind: Some(Kind::Disk),
+        rpm: Some(6000),
+        generations: 10,
+        seed,
+        ..CalibrationSpec::default()
     };
     spec.run(&origin(), &Silent)
 }
@@ -86,19 +84,19 @@ fn a_trace_that_is_too_short_or_a_start_of_another_kind_is_refused() {
     let error = calibrate(&path, 1).unwrap_err().to_string();
     assert!(error.contains("100 requests are too few"), "{error}");
     let path = trace(folder.path(), "tiny", 300);
-    let effort = Effort { population: 4, generations: 1, seed: 1 };
     let spec = CalibrationSpec {
-        files: vec![path],
-        options: ReadOptions::default(),
-        kind: Kind::Disk,
-        start: Some("ssd-970pro".into()),
-        capacity: None,
-        revolutions_per_minute: None,
-        effort,
+        trace: vec![path.display().to_string()],
+        kind: Some(Kind::Disk),
+        preset: Some("ssd-970pro".into()),
+        generations: 1,
+        ..CalibrationSpec::default()
     };
+    let read = CalibrationSpec::parse("spec.toml", &spec.to_toml()).unwrap();
+    assert_eq!(read, spec);
     let error = spec.run(&origin(), &Silent).unwrap_err().to_string();
     assert!(error.contains("ssd-970pro: is another kind of device"), "{error}");
-    let small = CalibrationSpec { start: Some("tiny".into()), capacity: Some("1MiB".parse().unwrap()), ..spec };
+    let small =
+        CalibrationSpec { preset: Some("tiny".into()), capacity: Some("1MiB".parse().unwrap()), ..spec.clone() };
     let error = small.run(&origin(), &Silent).unwrap_err().to_string();
     assert!(error.contains("the device ends at 1MiB") && error.contains("--capacity"), "{error}");
 }
