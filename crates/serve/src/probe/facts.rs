@@ -4,7 +4,9 @@
 //! medium passes from the one beginning to the other. Two steps of different length give both the revolution and the speed
 //! of the medium.
 
+use ioweir_config::{Duration, Ratio};
 use ioweir_core::{Nanos, SECTOR_BYTES};
+use ioweir_device::parameter::Amount;
 use serde::Serialize;
 
 use super::Probed;
@@ -72,6 +74,57 @@ impl Facts {
     #[must_use]
     pub fn revolutions_per_minute(&self) -> Option<f64> {
         self.revolution_nanos.map(|nanos| 60e9 / nanos)
+    }
+}
+
+impl Facts {
+    /// The parameters of a disk that are known by this: its speed, and of a disk whose zones are not known its outermost and
+    /// innermost tracks and what is lost between two tracks.
+    #[must_use]
+    pub fn of_disk(&self, has_zones: bool) -> Vec<(String, Amount)> {
+        let Some(speed) = self.revolutions_per_minute() else { return Vec::new() };
+        let mut known = vec![("hdd.revolutions_per_minute".to_owned(), Amount::Count(0).with_number(speed.round()))];
+        let (Some(first), Some(last)) = (self.places.first(), self.places.last()) else { return known };
+        let (Some(outer), Some(inner)) = (first.sectors_per_track, last.sectors_per_track) else { return known };
+        if has_zones {
+            return known;
+        }
+        let inner = Ratio::new((inner / outer).clamp(0.1, 1.0)).unwrap_or(Ratio::ONE);
+        let mut skews: Vec<f64> = self.places.iter().filter_map(|place| self.skew(place)).collect();
+        known.push(("hdd.zoning.outer_sectors_per_track".into(), Amount::Count(0).with_number(outer.round())));
+        known.push(("hdd.zoning.inner".into(), Amount::Share(inner)));
+        if let Some(skew) = median(&mut skews).filter(|skew| *skew > 0.0) {
+            let skew = Amount::Time(Duration::default()).with_number(skew);
+            known.extend(["hdd.surface_skew", "hdd.cylinder_skew"].map(|key| (key.to_owned(), skew.clone())));
+        }
+        known
+    }
+
+    /// What sequential reads take for a track beyond the revolution.
+    fn skew(&self, place: &Place) -> Option<f64> {
+        let bytes = place.sectors_per_track? * SECTOR_BYTES as f64;
+        Some(bytes / place.bytes_per_second * 1e9 - self.revolution_nanos?)
+    }
+
+    /// What is known, in words.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<(String, String)> {
+        let mut words = Vec::new();
+        let mut say = |what: &str, value: String| words.push((what.to_owned(), value));
+        match self.revolutions_per_minute() {
+            Some(speed) => say("revolutions", format!("{speed:.0} a minute")),
+            None if self.rotates => {
+                say("revolutions", "none found: it is as slow as a disk, but does not wait for a place".into())
+            }
+            None => say("revolutions", "none: single reads are faster than those of a disk".into()),
+        }
+        for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
+            let Some(place) = place else { continue };
+            let track =
+                place.sectors_per_track.map_or_else(String::new, |track| format!(", {track:.0} sectors a track"));
+            say(what, format!("{:.1} MB/s sequentially{track}", place.bytes_per_second / 1e6));
+        }
+        words
     }
 }
 
