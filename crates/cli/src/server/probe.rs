@@ -123,3 +123,7 @@ fn command(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> String {
     flags.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
     command + &format!(" --for {}", quoted(&arguments.span))
 }
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;
