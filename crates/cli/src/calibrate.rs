@@ -9,6 +9,7 @@ use crate::arguments::CalibrateArguments;
 use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::server;
 
 /// Fits, and writes the device and the result where the user asked.
 pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
@@ -21,8 +22,13 @@ pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let device: Vec<&str> = arguments.output_device.iter().map(String::as_str).collect();
     let outputs = Outputs::new(&arguments.output, &device, &inputs)?;
-    let origin = engine::origin(&spec.command());
-    let result = engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?;
+    let result = match server::probe(arguments, &spec)? {
+        Some(result) => result,
+        None => {
+            let origin = engine::origin(&spec.command());
+            engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?
+        }
+    };
     let document = result.document()?;
     if let Some(name) = &arguments.output_device {
         output::put_file(name, result.file.to_toml().as_bytes())?;

@@ -1,8 +1,11 @@
 //! What stands for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
 
 use ioweir_config::Key;
+use ioweir_lab::calibration::{Calibrated, CalibrationSpec};
 
-use crate::arguments::{CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments};
+use crate::arguments::{
+    CalibrateArguments, CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments,
+};
 use crate::failure::Failure;
 
 fn refused<T>() -> Result<T, Failure> {
@@ -19,6 +22,10 @@ pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {
 
 pub(crate) fn record(_: &RecordArguments) -> Result<(), Failure> {
     refused()
+}
+
+pub(crate) fn probe(arguments: &CalibrateArguments, _: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
+    if arguments.probe { refused() } else { Ok(None) }
 }
 
 pub(crate) fn replay(_: &ReplayArguments) -> Result<(), Failure> {

@@ -7,7 +7,11 @@
 //!
 //! There are two kinds of load. In a *closed* one each request follows a think time after the completion of the one before,
 //! in the model's time: the kind in which disks are measured. In the other the requests *arrive* when they did, and wait for
-//! one another in the model's own queue.
+//! one another in the model's own queue. Probes keep several requests in the device: there each is *released* by a completion
+//! of the model, of the same number as was seen before it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, SECTOR_BYTES, StreamId};
 use serde::Serialize;
@@ -56,6 +60,8 @@ pub enum Load {
     Closed,
     /// When they arrived.
     Arrivals,
+    /// Each as long after a completion as it was submitted after one, with as many completions before it.
+    Released,
 }
 
 impl Load {
@@ -105,6 +111,7 @@ pub fn replay(device: &mut dyn Device, requests: &[Measured], load: Load) -> Res
     }
     Ok(match (load, device.command_order()) {
         (Load::Closed, _) => replay_closed(device, requests),
+        (Load::Released, order) => replay_released(device, requests, order),
         (Load::Arrivals, CommandOrder::Fifo) => requests.iter().map(|request| Replayed::at(device, request)).collect(),
         (Load::Arrivals, order) => replay_queued(device, requests, order),
     })
@@ -141,6 +148,102 @@ fn replay_closed(device: &mut dyn Device, requests: &[Measured]) -> Vec<Replayed
         let next = requests.get(number + 1).map_or(0, |next| next.arrival_nanos);
         now_nanos = service.finish.0.saturating_add(next.saturating_sub(measured.completion_nanos()));
     }
+    replayed
+}
+
+/// The completions that were seen before each request was submitted, and how long after the last of them it was.
+fn releases(requests: &[Measured]) -> Vec<(usize, u64)> {
+    let mut ends: Vec<u64> = requests.iter().map(Measured::completion_nanos).collect();
+    ends.sort_unstable();
+    let release = |request: &Measured| {
+        let before = ends.partition_point(|end| *end <= request.arrival_nanos);
+        let last = before.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
+        (before, request.arrival_nanos.saturating_sub(last))
+    };
+    requests.iter().map(release).collect()
+}
+
+/// The model's completions, in their order.
+struct Completions {
+    queue: Option<CommandQueue<usize>>,
+    /// When a device that serves one request at a time is free.
+    free_nanos: u64,
+    flying: BinaryHeap<Reverse<u64>>,
+    /// How many there were, and the time of the last.
+    count: usize,
+    last_nanos: u64,
+}
+
+impl Completions {
+    /// Serves until so many are complete, or nothing more can be.
+    fn advance(&mut self, count: usize, device: &mut dyn Device, serve: &mut dyn FnMut(usize, Service)) {
+        while self.count < count {
+            if self.flying.is_empty() {
+                self.begin(device, serve);
+            }
+            let Some(Reverse(finish)) = self.flying.pop() else { return };
+            (self.count, self.last_nanos) = (self.count + 1, finish);
+        }
+    }
+
+    /// Begins the next command of a device that chooses the order.
+    fn begin(&mut self, device: &mut dyn Device, serve: &mut dyn FnMut(usize, Service)) {
+        let Some((dispatch, number)) = self.queue.as_mut().and_then(|queue| queue.pop(Nanos(self.free_nanos), device))
+        else {
+            return;
+        };
+        let service = device.serve(Nanos(self.free_nanos), &dispatch);
+        self.free_nanos = service.finish.0;
+        self.flying.push(Reverse(service.finish.0));
+        serve(number, service);
+    }
+}
+
+fn replay_released(device: &mut dyn Device, requests: &[Measured], order: CommandOrder) -> Vec<Replayed> {
+    let queue = (order != CommandOrder::Fifo).then(|| CommandQueue::new(order));
+    let mut done = Completions { queue, free_nanos: 0, flying: BinaryHeap::new(), count: 0, last_nanos: 0 };
+    let mut replayed = vec![Replayed { arrival_nanos: 0, service: Service::default() }; requests.len()];
+    let mut arrival_nanos = 0;
+    for (number, (measured, (before, think_nanos))) in requests.iter().zip(releases(requests)).enumerate() {
+        let mut serve = |number: usize, service| {
+            if let Some(place) = replayed.get_mut(number) {
+                place.service = service;
+            }
+        };
+        done.advance(before, device, &mut serve);
+        arrival_nanos = done.last_nanos.saturating_add(think_nanos).max(arrival_nanos);
+        match done.queue {
+            None => {
+                let service = device.serve(Nanos(arrival_nanos), &measured.dispatch());
+                done.flying.push(Reverse(service.finish.0));
+                serve(number, service);
+            }
+            Some(_) => {
+                // What waits does not wait for a request that comes later.
+                if done.flying.is_empty() && done.free_nanos < arrival_nanos {
+                    done.begin(device, &mut serve);
+                }
+                if done.flying.is_empty() {
+                    done.free_nanos = done.free_nanos.max(arrival_nanos);
+                }
+                if let Some(queue) = &mut done.queue {
+                    queue.push(measured.dispatch(), number);
+                }
+                if done.flying.is_empty() {
+                    done.begin(device, &mut serve);
+                }
+            }
+        }
+        if let Some(place) = replayed.get_mut(number) {
+            place.arrival_nanos = arrival_nanos;
+        }
+    }
+    let mut serve = |number: usize, service| {
+        if let Some(place) = replayed.get_mut(number) {
+            place.service = service;
+        }
+    };
+    done.advance(requests.len(), device, &mut serve);
     replayed
 }
 

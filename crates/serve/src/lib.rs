@@ -22,6 +22,7 @@ pub mod front;
 pub mod log;
 pub mod manager;
 pub mod nbd;
+pub mod probe;
 pub mod real;
 pub mod record;
 pub mod replay;

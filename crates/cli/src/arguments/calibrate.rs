@@ -12,20 +12,21 @@ use super::{OutputArguments, ReadingArguments};
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  ioweir calibrate seen.parquet --kind flash --capacity 512GB -o own.toml\n  ioweir calibrate \
-barracuda.trace.gz --kind disk --rpm 7200 -o own.toml --export own.html\n  ioweir validate --device own.toml other.parquet\n\n\
-The first half of the requests is fitted to, the second half judges. docs/calibrate.md says how to read the result."
+barracuda.trace.gz --kind disk --rpm 7200 -o own.toml --export own.html\n  ioweir calibrate /dev/sdb -o own.toml\n  ioweir validate --device own.toml \
+other.parquet\n\nOf a trace, the first half of the requests is fitted to, the second half judges. A block device is probed by reads, and \
+judged\non a mix of reads that is held out; nothing is written to it. docs/calibrate.md says how to read the result."
 )]
 pub(crate) struct CalibrateArguments {
-    /// Trace with latencies, of the device alone: one request at a time, or as they were submitted
-    #[arg(value_name = "TRACE", required_unless_present = "spec")]
+    /// Trace with latencies, of the device alone: one request at a time, or as they were submitted; or a block device
+    #[arg(value_name = "TRACE|DEVICE", required_unless_present = "spec")]
     pub(crate) trace: Vec<String>,
 
     /// Spec file (TOML) to start from; `ioweir show FILE` prints it with every default
     #[arg(long, value_name = "FILE")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// What the device is: disk or flash
-    #[arg(long, value_parser = kinds(), required_unless_present = "spec")]
+    /// What the device is: disk or flash [default of a device: what the probes show]
+    #[arg(long, value_parser = kinds())]
     pub(crate) kind: Option<Kind>,
 
     /// Write the device with its calibration record to this file
@@ -52,6 +53,18 @@ pub(crate) struct CalibrateArguments {
     /// Seed of the search [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+
+    /// Probe a file as if it were a device
+    #[arg(long, conflicts_with = "spec", help_heading = "Probes")]
+    pub(crate) probe: bool,
+
+    /// How long is probed, at most 5min
+    #[arg(long = "for", value_name = "SPAN", default_value = "5min", help_heading = "Probes")]
+    pub(crate) span: String,
+
+    /// Probe a device although it is mounted or otherwise in use
+    #[arg(long, help_heading = "Probes")]
+    pub(crate) in_use: bool,
 
     /// No progress bar
     #[arg(long)]

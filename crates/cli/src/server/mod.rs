@@ -4,6 +4,7 @@
 mod clients;
 mod control;
 mod log;
+mod probe;
 mod record;
 mod replay;
 mod scratch;
@@ -14,7 +15,8 @@ use ioweir_config::Key;
 use ioweir_serve::spec::{self, Spec};
 
 pub(crate) use self::{
-    control::act as control, record::act as record, replay::act as replay, serve::act as serve, top::act as top,
+    control::act as control, probe::act as probe, record::act as record, replay::act as replay, serve::act as serve,
+    top::act as top,
 };
 use crate::failure::Failure;
 

@@ -4,7 +4,7 @@ use ioweir_config::format_count;
 use ioweir_device::Calibration;
 
 use super::{Calibrated, Settings, settings};
-use crate::document::{Cell, Column, Document, DocumentError, Emphasis, Table, records_of};
+use crate::document::{Block, Cell, Column, Document, DocumentError, Emphasis, Table, records_of};
 use crate::run::RunError;
 use crate::validation::{cdf_charts, class_table};
 
@@ -26,6 +26,7 @@ impl Calibrated {
         let data = serde_json::json!({
             "calibration": calibration, "device_toml": self.file.spec.to_toml(), "settings": settings,
             "candidates": self.evaluations, "without_latency": self.without_latency,
+            "facts": self.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         });
         let title = format!("A device fitted to {}", calibration.name);
         let mut document = Document::new("ioweir calibrate", title, &data)?;
@@ -41,6 +42,9 @@ impl Calibrated {
         if self.without_latency > 0 {
             document
                 .text(format!("{} requests have no latency, and are left out.", format_count(self.without_latency)));
+        }
+        if !self.facts.is_empty() {
+            document.push(Block::Facts(self.facts.clone()));
         }
         document.push(class_table(&calibration.classes));
         document.push(cdf_charts(&self.unseen.by_class()));

@@ -1,6 +1,7 @@
-//! Calibration: a device model fitted to a trace with latencies, with its error on the half that the fit did not see.
+//! Calibration: a device model fitted to a trace with latencies or to probes, with its error on the part that the fit did not see.
 
 mod document;
+mod probed;
 mod settings;
 mod spec;
 
@@ -8,8 +9,8 @@ use std::path::Path;
 
 use ioweir_config::{SpecError, to_table};
 use ioweir_core::SECTOR_BYTES;
-use ioweir_device::calibration::{ClassError, Parameter, Part, Source};
-use ioweir_device::fit::table::{DISK, FLASH};
+use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
+use ioweir_device::fit::table::{DISK, FLASH, Row};
 use ioweir_device::fit::{Fit, Point, UNKNOWN_DISK, evolve};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured, Validation};
@@ -21,6 +22,7 @@ use crate::run::{Origin, Progress, RunError, TraceMeta, sha256};
 use crate::validation::{MeasuredTrace, range_of};
 use ioweir_config::{Duration, Size};
 
+pub use probed::Probed;
 pub use settings::{Settings, settings};
 pub use spec::{CalibrationSpec, Kind};
 
@@ -31,6 +33,26 @@ const INTERVALS: &str = "profile: how far each parameter moves, the others fixed
 
 /// The ends of a parameter's interval; words and switches have none.
 type Ends = Option<(f64, f64)>;
+
+/// Measured requests: those that a device is fitted to, and those that judge it.
+struct Given<'a> {
+    source: Source,
+    name: &'a str,
+    sha256: String,
+    load: Load,
+    fitted: (Part, &'a [Measured]),
+    judged: (Part, &'a [Measured]),
+    range: Range,
+    /// The parameters that are searched.
+    rows: Vec<Row>,
+}
+
+/// What is known of a fit beside the device.
+struct Fitted {
+    unseen: Validation,
+    searched: Vec<Ends>,
+    evaluations: usize,
+}
 
 /// A calibrated device.
 #[derive(Clone, Debug)]
@@ -43,7 +65,18 @@ pub struct Calibrated {
     searched: Vec<Ends>,
     evaluations: usize,
     without_latency: u64,
+    /// What the probes say directly.
+    facts: Vec<(String, String)>,
     provenance: Provenance,
+}
+
+impl Kind {
+    const fn rows(self) -> &'static [Row] {
+        match self {
+            Self::Disk => DISK,
+            Self::Flash => FLASH,
+        }
+    }
 }
 
 impl CalibrationSpec {
@@ -62,53 +95,71 @@ impl CalibrationSpec {
         }
         let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
         let start = self.start(kind, end)?;
-        let sectors = start.build(0)?.sectors();
+        let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
+        let given = Given {
+            source: Source::Trace,
+            name: &name,
+            sha256: self.hash(&name)?,
+            load: Load::of(&trace.requests),
+            fitted: (Part::FirstHalf, known),
+            judged: (Part::SecondHalf, unseen),
+            range: range_of(&trace.requests),
+            rows: kind.rows().to_vec(),
+        };
+        let (file, fit) = self.fit(&given, &start, origin, progress)?;
+        let provenance = self.provenance(&name, origin, &file)?;
+        Ok(Calibrated { without_latency: trace.without_latency, ..fit.calibrated(file, provenance) })
+    }
+
+    /// Fits a device that begins as `start` to what is given, and judges it.
+    fn fit(
+        &self,
+        given: &Given<'_>,
+        start: &DeviceSpec,
+        origin: &Origin,
+        progress: &dyn Progress,
+    ) -> Result<(DeviceFile, Fitted), RunError> {
+        let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(given.name, problem, hint));
+        let ((fitted, known), (judged, unseen)) = (given.fitted, given.judged);
+        let ends = known.iter().chain(unseen).map(|request| request.sector + u64::from(request.sectors));
+        let (end, sectors) = (ends.max().unwrap_or(0), start.build(0)?.sectors());
         if end > sectors {
             let past = Size(end.saturating_mul(SECTOR_BYTES));
             let problem = format!("requests reach {past}, the device ends at {}", Size(sectors * SECTOR_BYTES));
             return Err(failed(problem, "give the size of the device with --capacity"));
         }
-        let load = Load::of(&trace.requests);
-        let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
-        let rows = match kind {
-            Kind::Disk => DISK,
-            Kind::Flash => FLASH,
-        };
-        let fit = Fit::new(&start, rows, known, load).map_err(|complaint| complaint.in_file("device", None))?;
+        let fit =
+            Fit::new(start, &given.rows, known, given.load).map_err(|complaint| complaint.in_file("device", None))?;
         let (best, intervals) = self.search(&fit, progress)?;
         let spec =
             fit.device(&best.genes).ok_or_else(|| failed("no device fits".into(), "give a --preset to begin from"))?;
         let judge = |requests: &[Measured]| {
-            let result = Validation::new(&mut *spec.build(0)?, requests, load);
+            let result = Validation::new(&mut *spec.build(0)?, requests, given.load);
             result.map_err(|error| failed(error.to_string(), ""))
         };
         let (seen_result, unseen_result) = (judge(known)?, judge(unseen)?);
+        // What the probes of one kind and the mix of another take says nothing about how far a device is from itself.
+        let halves = (given.source == Source::Trace).then_some(&seen_result);
         let file = DeviceFile {
             calibration: Some(Calibration {
-                source: Source::Trace,
+                source: given.source,
                 // Where it lay on this machine says nothing elsewhere; its hash does.
-                name: name.rsplit('/').next().unwrap_or(&name).into(),
-                sha256: self.hash(&name)?,
-                requests: trace.requests.len() as u64,
+                name: given.name.rsplit('/').next().unwrap_or(given.name).into(),
+                sha256: given.sha256.clone(),
+                requests: (known.len() + unseen.len()) as u64,
                 version: origin.version.clone(),
-                fitted: Part::FirstHalf,
-                judged: Part::SecondHalf,
+                fitted,
+                judged,
                 intervals: INTERVALS.into(),
-                range: range_of(&trace.requests),
-                classes: unseen_result.errors(Some(&seen_result)),
+                range: given.range.clone(),
+                classes: unseen_result.errors(halves),
                 parameters: parameters(&fit, &spec, &intervals)?,
             }),
             spec,
         };
         let searched = fit.rows().iter().map(|row| Some((row.amount(0.0).number()?, row.amount(1.0).number()?)));
-        Ok(Calibrated {
-            searched: searched.collect(),
-            evaluations: self.effort().population * (self.effort().generations + 4),
-            without_latency: trace.without_latency,
-            provenance: self.provenance(&name, origin, &file)?,
-            unseen: unseen_result,
-            file,
-        })
+        let evaluations = self.effort().population * (self.effort().generations + 4);
+        Ok((file, Fitted { unseen: unseen_result, searched: searched.collect(), evaluations }))
     }
 
     /// The device where the fit begins. A disk of unknown size ends with the trace, whose last sector is `end`.
@@ -177,7 +228,7 @@ impl CalibrationSpec {
 fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Vec<Parameter>, RunError> {
     let device = to_table(&spec.resolved()).map_err(|problem| SpecError::of_file("device", problem, ""))?;
     let rows = fit.rows().iter().zip(intervals);
-    let parameter = |(row, interval): (&ioweir_device::fit::table::Row, &Ends)| {
+    let parameter = |(row, interval): (&Row, &Ends)| {
         let value = parameter::get(&device, row.key)?;
         let [low, high] = match interval {
             Some((low, high)) => [low, high].map(|end| Some(value.with_number(*end))),
@@ -186,6 +237,13 @@ fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Ve
         Some(Parameter { key: row.key.into(), value, low, high })
     };
     Ok(rows.filter_map(parameter).collect())
+}
+
+impl Fitted {
+    fn calibrated(self, file: DeviceFile, provenance: Provenance) -> Calibrated {
+        let Self { unseen, searched, evaluations } = self;
+        Calibrated { file, unseen, searched, evaluations, without_latency: 0, facts: Vec::new(), provenance }
+    }
 }
 
 impl Calibrated {

@@ -156,6 +156,7 @@ impl DeviceValidation {
         let load = match self.load {
             Load::Closed => "each a think time after the completion of the one before",
             Load::Arrivals => "when they arrived",
+            Load::Released => "each after as many completions as before",
         };
         document.text(format!("{} requests, {load}.", format_count(self.requests.len() as u64)));
         if self.without_latency > 0 {

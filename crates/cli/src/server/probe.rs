@@ -1,0 +1,129 @@
+//! The verb `calibrate` of a device: probes it, and fits a model to the answers.
+
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use ioweir_config::{Size, format_bytes, format_count, shown};
+use ioweir_core::Nanos;
+use ioweir_device::parameter::Amount;
+use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
+use ioweir_lab::document::quoted;
+use ioweir_lab::run::Progress;
+use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan};
+use ioweir_serve::real::{Access, Halt, Ring, Stop, System, Target};
+
+use crate::arguments::CalibrateArguments;
+use crate::failure::Failure;
+use crate::{engine, output, trace as verb};
+
+/// The longest that a device is probed.
+const SPAN_MAX: Nanos = Nanos::from_millis(300_000);
+/// The most reads in flight.
+const DEPTH: u32 = 64;
+
+/// Probes the device and fits a model to it; `None` if the arguments name a trace.
+pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
+    let is_device = |name: &&String| std::fs::metadata(name).is_ok_and(|about| about.file_type().is_block_device());
+    let [name] = &spec.trace[..] else {
+        return match arguments.probe || spec.trace.iter().any(|name| is_device(&name)) {
+            true => Err(Failure::input("several devices are named", "one device", "")),
+            false => Ok(None),
+        };
+    };
+    if !arguments.probe && !is_device(&name) {
+        return Ok(None);
+    }
+    let span = verb::time(&arguments.span)?;
+    if span > SPAN_MAX || span == Nanos::ZERO {
+        return Err(Failure::input(format!("--for {} is refused", shown(&arguments.span)), "up to 5min", ""));
+    }
+    let access = Access { write: false, in_use: arguments.in_use };
+    let target = Target::open(&System::default(), Path::new(name), access)?;
+    if target.size_bytes() < BYTES_MIN || target.alignment_bytes() > 4096 {
+        let problem = format!("{} is too small, or its blocks are too large, to be probed", target.describe());
+        return Err(Failure::input(problem, "64 MiB or more, in blocks of up to 4 KiB", ""));
+    }
+    let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
+    let mut plan = Plan::new(target.size_bytes(), spec.seed);
+    let (requests, bytes) = plan.most();
+    output::notice(&format!(
+        "ioweir: {}: up to {} reads of {} in {} s at most; nothing is written",
+        target.describe(),
+        format_count(requests),
+        format_bytes(bytes),
+        span.0.div_ceil(1_000_000_000)
+    ));
+    let mut ring = Ring::open(&target, DEPTH, stop.clone())?;
+    let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
+    let found = probe::run(&mut ring, &mut plan, span, &mut |_| {}).map_err(halted)?;
+    drop(ring);
+    let mut remarks = target.remarks();
+    remarks.extend((!found.cut.is_empty()).then(|| format!("there was no time for: {}", found.cut.join(", "))));
+    remarks.extend((found.failed > 0).then(|| format!("the device failed {} reads", format_count(found.failed))));
+    remarks.iter().for_each(|remark| output::notice(&format!("ioweir: {remark}")));
+    let (spec, probed) = probed(spec, name, target.size_bytes(), &found);
+    let origin = engine::origin(&command(arguments, &spec));
+    let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
+    Ok(Some(engine::watched(arguments.quiet, fit)?))
+}
+
+/// What the lab fits, of what the probes found. The kind of device is what they show unless it was named.
+fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Probed) -> (CalibrationSpec, Probed) {
+    let facts = Facts::of(found);
+    let shows = if facts.revolution_nanos.is_some() { Kind::Disk } else { Kind::Flash };
+    let kind = spec.kind.unwrap_or(shows);
+    let table = if kind == Kind::Disk { "hdd" } else { "ssd" };
+    let mut known = vec![(format!("{table}.capacity"), Amount::Size(Size(size_bytes)))];
+    if kind == Kind::Disk {
+        known.extend(facts.of_disk(spec.preset.is_some()));
+    }
+    let (requests, held_out) = found.measured();
+    let mut words = facts.in_words();
+    words.push((
+        "probes".into(),
+        format!(
+            "{} reads of {} in {:.1} s",
+            format_count((requests.len() + held_out.len()) as u64),
+            format_bytes(found.bytes),
+            found.took.0 as f64 / 1e9
+        ),
+    ));
+    let spec = CalibrationSpec { kind: Some(kind), capacity: Some(Size(size_bytes)), ..spec.clone() };
+    (spec, Probed { name: name.into(), facts: words, known, requests, held_out })
+}
+
+/// Progress that a signal stops.
+struct Stopping<'a> {
+    progress: &'a dyn Progress,
+    stop: &'a Stop,
+}
+
+impl Progress for Stopping<'_> {
+    fn started(&self, runs: usize) {
+        self.progress.started(runs);
+    }
+
+    fn read(&self, records: u64) {
+        self.progress.read(records);
+    }
+
+    fn finished(&self, scheduler: &str) {
+        self.progress.finished(scheduler);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_set() || self.progress.is_stopped()
+    }
+}
+
+/// The command that probes again.
+fn command(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> String {
+    let mut command = spec.command();
+    let flags = [(" --probe", arguments.probe), (" --in-use", arguments.in_use)];
+    flags.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
+    command + &format!(" --for {}", quoted(&arguments.span))
+}
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! Calibration by probes: what they say directly is set, the rest is fitted to their requests, and a held-out mix judges.
+
+use ioweir_config::SpecError;
+use ioweir_core::Operation;
+use ioweir_device::calibration::{Part, Source};
+use ioweir_device::parameter::{self, Amount};
+use ioweir_device::validate::{Load, Measured};
+use ioweir_device::{DeviceSpec, fit::table::Row};
+use sha2::{Digest as _, Sha256};
+
+use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
+use crate::document::Provenance;
+use crate::run::{Origin, Progress, RunError, hexadecimal};
+use crate::validation::range_of;
+use ioweir_config::to_table;
+
+/// What probes of a device found.
+#[derive(Clone, Debug, Default)]
+pub struct Probed {
+    /// The device's name.
+    pub name: String,
+    /// What it is, and what the probes say directly, as the result shows it.
+    pub facts: Vec<(String, String)>,
+    /// Parameters that the probes say directly. They are not searched.
+    pub known: Vec<(String, Amount)>,
+    /// The requests that the rest is fitted to, in the order of submission.
+    pub requests: Vec<Measured>,
+    /// The requests that judge, likewise.
+    pub held_out: Vec<Measured>,
+}
+
+impl CalibrationSpec {
+    /// Fits a device to probes instead of a trace.
+    ///
+    /// # Errors
+    /// If there are too few requests, or the start and the device do not fit together.
+    pub fn run_probed(
+        &self,
+        probed: &Probed,
+        origin: &Origin,
+        progress: &dyn Progress,
+    ) -> Result<Calibrated, RunError> {
+        let kind = self.known_kind()?;
+        let all: Vec<Measured> = probed.requests.iter().chain(&probed.held_out).copied().collect();
+        if probed.requests.len().min(probed.held_out.len()) < REQUESTS_MIN / 2 {
+            let problem = format!(
+                "{} requests of probes and {} of the held-out mix are too few to fit a device to",
+                probed.requests.len(),
+                probed.held_out.len()
+            );
+            return Err(SpecError::of_file(&probed.name, problem, "give the probes more time with --for").into());
+        }
+        let given = Given {
+            source: Source::Probe,
+            name: &probed.name,
+            sha256: hash(&all),
+            load: Load::Released,
+            fitted: (Part::Probes, &probed.requests),
+            judged: (Part::HeldOut, &probed.held_out),
+            range: range_of(&all),
+            rows: rows(kind, probed, &all),
+        };
+        let start = known(&self.start(kind, 0)?, &probed.known)?;
+        let (file, fit) = self.fit(&given, &start, origin, progress)?;
+        let provenance = Provenance::new(origin, Vec::new(), vec![("The device".into(), file.to_toml())]);
+        Ok(Calibrated { facts: probed.facts.clone(), ..fit.calibrated(file, provenance) })
+    }
+}
+
+/// The parameters that probes leave open. Reads say nothing about those of writes, which stay as the start has them.
+fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
+    let has_writes = all.iter().any(|request| request.operation == Operation::Write);
+    let is_of_writes = |row: &Row| ["write", "program"].iter().any(|word| row.key.contains(word));
+    let is_open = |row: &&Row| (has_writes || !is_of_writes(row)) && probed.known.iter().all(|(key, _)| key != row.key);
+    kind.rows().iter().filter(is_open).copied().collect()
+}
+
+/// The device with what is known of it.
+fn known(start: &DeviceSpec, amounts: &[(String, Amount)]) -> Result<DeviceSpec, RunError> {
+    let mut device = to_table(start).map_err(|problem| SpecError::of_file("device", problem, ""))?;
+    for (key, amount) in amounts {
+        parameter::set(&mut device, key, amount);
+    }
+    Ok(DeviceSpec::parse("device", &device.to_string())?)
+}
+
+/// The SHA-256 of measured requests.
+fn hash(requests: &[Measured]) -> String {
+    let mut hash = Sha256::new();
+    for Measured { operation, sector, sectors, arrival_nanos, response_nanos } in requests {
+        hash.update([*operation as u8]);
+        for number in [*sector, u64::from(*sectors), *arrival_nanos, *response_nanos] {
+            hash.update(number.to_le_bytes());
+        }
+    }
+    hexadecimal(&hash.finalize())
+}

@@ -1,0 +1,166 @@
+//! What the answers to probes say directly.
+//!
+//! A read that begins just before the one before it has to wait for nearly a revolution: all of it but the time in which the
+//! medium passes from the one beginning to the other. Two steps of different length give both the revolution and the speed
+//! of the medium.
+
+use ioweir_config::{Duration, Ratio};
+use ioweir_core::{Nanos, SECTOR_BYTES};
+use ioweir_device::parameter::Amount;
+use serde::Serialize;
+
+use super::Probed;
+use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
+use crate::real::Completed;
+
+/// Revolutions of disks, from 20,000 to 3,000 a minute.
+const REVOLUTION_NANOS: std::ops::RangeInclusive<f64> = 3e6..=20e6;
+/// The part of a revolution within which half of the reads backwards have to agree for it to be known.
+const SPREAD_MAX: f64 = 0.05;
+
+/// What is known of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes a second of sequential reads.
+    pub bytes_per_second: f64,
+    /// Sectors on a track, if the device rotates.
+    pub sectors_per_track: Option<f64>,
+}
+
+/// What probes say directly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    /// Whether single reads are as slow as those of a disk.
+    pub rotates: bool,
+    /// The time of a revolution.
+    pub revolution_nanos: Option<f64>,
+    /// The places, from the front.
+    pub places: Vec<Place>,
+}
+
+impl Facts {
+    /// What the answers say.
+    #[must_use]
+    pub fn of(probed: &Probed) -> Self {
+        let rotates = rotates(probed);
+        let mut periods = gaps(probed.to(BACKWARDS_SMALL));
+        let small = median(&mut periods).filter(|small| {
+            let at = |part: usize| periods.get(periods.len() * part / 4).copied().unwrap_or(0.0);
+            REVOLUTION_NANOS.contains(small) && at(3) - at(1) < SPREAD_MAX * small
+        });
+        let sequential = runs(probed.to(SEQUENTIAL), |one, next| one.offset + one.length == next.offset);
+        let backwards = runs(probed.to(BACKWARDS_LARGE), |one, next| {
+            one.offset > next.offset && one.offset - next.offset < 1 << 20
+        });
+        let first = backwards.first().and_then(|reads| revolution(small?, reads));
+        let place = |(number, reads): (usize, &&[Completed])| {
+            let (begin, end) = (reads.first()?, reads.last()?);
+            let seconds = end.completed.since(begin.completed).0 as f64 / 1e9;
+            let bytes: u64 = reads.iter().skip(1).map(|read| read.length).sum();
+            let track = first.zip(backwards.get(number)).and_then(|(revolution, reads)| track(revolution, reads));
+            (seconds > 0.0).then_some(Place {
+                offset: begin.offset,
+                bytes_per_second: bytes as f64 / seconds,
+                sectors_per_track: track,
+            })
+        };
+        let places = sequential.iter().enumerate().filter_map(place).collect();
+        Self { rotates, revolution_nanos: first, places }
+    }
+
+    /// The time of a revolution.
+    #[must_use]
+    pub fn revolutions_per_minute(&self) -> Option<f64> {
+        self.revolution_nanos.map(|nanos| 60e9 / nanos)
+    }
+}
+
+impl Facts {
+    /// The parameters of a disk that are known by this: its speed, and of a disk whose zones are not known its outermost and
+    /// innermost tracks and what is lost between two tracks.
+    #[must_use]
+    pub fn of_disk(&self, has_zones: bool) -> Vec<(String, Amount)> {
+        let Some(speed) = self.revolutions_per_minute() else { return Vec::new() };
+        let mut known = vec![("hdd.revolutions_per_minute".to_owned(), Amount::Count(0).with_number(speed.round()))];
+        let (Some(first), Some(last)) = (self.places.first(), self.places.last()) else { return known };
+        let (Some(outer), Some(inner)) = (first.sectors_per_track, last.sectors_per_track) else { return known };
+        if has_zones {
+            return known;
+        }
+        let inner = Ratio::new((inner / outer).clamp(0.1, 1.0)).unwrap_or(Ratio::ONE);
+        let mut skews: Vec<f64> = self.places.iter().filter_map(|place| self.skew(place)).collect();
+        known.push(("hdd.zoning.outer_sectors_per_track".into(), Amount::Count(0).with_number(outer.round())));
+        known.push(("hdd.zoning.inner".into(), Amount::Share(inner)));
+        if let Some(skew) = median(&mut skews).filter(|skew| *skew > 0.0) {
+            let skew = Amount::Time(Duration::default()).with_number(skew);
+            known.extend(["hdd.surface_skew", "hdd.cylinder_skew"].map(|key| (key.to_owned(), skew.clone())));
+        }
+        known
+    }
+
+    /// What sequential reads take for a track beyond the revolution.
+    fn skew(&self, place: &Place) -> Option<f64> {
+        let bytes = place.sectors_per_track? * SECTOR_BYTES as f64;
+        Some(bytes / place.bytes_per_second * 1e9 - self.revolution_nanos?)
+    }
+
+    /// What is known, in words.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<(String, String)> {
+        let mut words = Vec::new();
+        let mut say = |what: &str, value: String| words.push((what.to_owned(), value));
+        match self.revolutions_per_minute() {
+            Some(speed) => say("revolutions", format!("{speed:.0} a minute")),
+            None if self.rotates => {
+                say("revolutions", "none found: it is as slow as a disk, but does not wait for a place".into())
+            }
+            None => say("revolutions", "none: single reads are faster than those of a disk".into()),
+        }
+        for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
+            let Some(place) = place else { continue };
+            let track =
+                place.sectors_per_track.map_or_else(String::new, |track| format!(", {track:.0} sectors a track"));
+            say(what, format!("{:.1} MB/s sequentially{track}", place.bytes_per_second / 1e6));
+        }
+        words
+    }
+}
+
+/// The revolution, from the median period of small steps and the reads of large steps at the same place.
+fn revolution(small: f64, reads: &[Completed]) -> Option<f64> {
+    let (step, first) = (sectors(reads)?, 8.0);
+    let large = median(&mut gaps(reads))?;
+    // Both lie on a line over the length of the step, which begins at the revolution.
+    Some(small + first * (small - large) / (step - first)).filter(|nanos| REVOLUTION_NANOS.contains(nanos))
+}
+
+/// The sectors on a track, from reads by large steps.
+fn track(revolution: f64, reads: &[Completed]) -> Option<f64> {
+    let large = median(&mut gaps(reads))?;
+    Some(sectors(reads)? * revolution / (revolution - large)).filter(|sectors| sectors.is_finite() && *sectors >= 1.0)
+}
+
+/// The sectors of a step backwards.
+fn sectors(reads: &[Completed]) -> Option<f64> {
+    let (one, next) = (reads.first()?, reads.get(1)?);
+    Some(one.offset.saturating_sub(next.offset) as f64 / SECTOR_BYTES as f64)
+}
+
+/// The times between completions.
+fn gaps(reads: &[Completed]) -> Vec<f64> {
+    let gap = |(one, next): (&Completed, &Completed)| -> Nanos { next.completed.since(one.completed) };
+    reads.iter().zip(reads.iter().skip(1)).map(gap).map(|gap| gap.0 as f64).collect()
+}
+
+/// Sorts, and takes the middle.
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// The runs of reads of which each follows the one before.
+fn runs(reads: &[Completed], follows: impl Fn(&Completed, &Completed) -> bool) -> Vec<&[Completed]> {
+    reads.chunk_by(follows).collect()
+}

@@ -1,0 +1,149 @@
+//! Which probes a device gets.
+
+use ioweir_device::random::Random;
+
+use super::{Io, Probe, Probed};
+
+/// The smallest device that is probed.
+pub const BYTES_MIN: u64 = 64 << 20;
+/// The probe that nothing is fitted to.
+pub const HELD_OUT: &str = "held-out mix";
+/// The probe of single small reads.
+pub(super) const RANDOM: &str = "random 4 KiB";
+/// Reads towards the front of the device, in small and in large steps.
+pub(super) const BACKWARDS_SMALL: &str = "backwards by 4 KiB";
+pub(super) const BACKWARDS_LARGE: &str = "backwards by 128 KiB";
+/// Sequential reads at several places.
+pub(super) const SEQUENTIAL: &str = "sequential 128 KiB";
+const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
+
+/// Lengths.
+const KIB_4: u64 = 4 << 10;
+const KIB_128: u64 = 128 << 10;
+const MIB: u64 = 1 << 20;
+/// Places of the device that are read sequentially, and the reads of 128 KiB and of 1 MiB at each.
+const PLACES: u64 = 16;
+const SEQUENTIAL_READS: u64 = 32;
+const SEQUENTIAL_LARGE_READS: u64 = 4;
+/// Random reads one at a time.
+const RANDOM_READS: usize = 800;
+/// Random reads of each length.
+const LENGTH_READS: usize = 40;
+/// The numbers of reads in flight, and the reads at each.
+const DEPTHS: [(&str, usize); 3] = [("4 at once", 4), ("16 at once", 16), ("32 at once", 32)];
+const DEPTH_READS: usize = 250;
+/// Reads backwards at each of the places, which show the speed of the medium.
+const BACKWARDS_READS: u64 = 9;
+/// Reads backwards at the front in the smallest steps, which show the revolution.
+const REVOLUTION_READS: u64 = 120;
+/// Distances of seeks, and the pairs of each.
+const DISTANCES: u32 = 16;
+const PAIRS: usize = 30;
+/// Reads of the held-out mix at each depth.
+const HELD_OUT_READS: usize = 2_000;
+/// The depth of the held-out mix: it is at most this, and less while requests are few.
+const HELD_OUT_DEPTH: usize = 4;
+/// A device whose median random read is faster than this does not rotate.
+const ROTATES_NANOS: u64 = 1_500_000;
+
+/// The probes of a device of unknown kind.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    size_bytes: u64,
+    seed: u64,
+    next: usize,
+    probes: Vec<Probe>,
+}
+
+impl Plan {
+    /// The plan for a device of at least [`BYTES_MIN`].
+    #[must_use]
+    pub fn new(size_bytes: u64, seed: u64) -> Self {
+        let size_bytes = size_bytes / MIB * MIB;
+        let mut plan = Self { size_bytes, seed, next: 0, probes: Vec::new() };
+        plan.probes.push(Probe::new(RANDOM, 1, plan.random(RANDOM_READS, 1, |_| KIB_4)));
+        plan.probes.push(Probe::new(SEQUENTIAL, 1, plan.sequential(KIB_128, SEQUENTIAL_READS, 0)));
+        plan.probes.push(Probe::new(SEQUENTIAL_LARGE, 1, plan.sequential(MIB, SEQUENTIAL_LARGE_READS, 8 * MIB)));
+        let lengths = plan.random(9 * LENGTH_READS, 2, |random| KIB_4 << random.below(9));
+        plan.probes.push(Probe::new("4 KiB to 1 MiB", 1, lengths));
+        for (name, depth) in DEPTHS {
+            plan.probes.push(Probe::new(name, depth, plan.random(DEPTH_READS, 10 + depth as u64, |_| KIB_4)));
+        }
+        let front = 24 * MIB;
+        plan.probes.push(Probe::new(BACKWARDS_SMALL, 1, backwards(front, KIB_4, REVOLUTION_READS)));
+        let places = (0..PLACES).flat_map(|place| backwards(plan.place(place) + 3 * MIB, KIB_128, BACKWARDS_READS));
+        plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
+        plan.probes.push(Probe::new("seeks", 1, plan.seeks()));
+        let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
+        plan.probes.push(Probe::new(HELD_OUT, HELD_OUT_DEPTH, held_out));
+        plan
+    }
+
+    /// The most requests and bytes that are read.
+    #[must_use]
+    pub fn most(&self) -> (u64, u64) {
+        let reads = || self.probes.iter().flat_map(Probe::reads);
+        (reads().count() as u64, reads().map(|io| io.length).sum())
+    }
+
+    /// The next probe, from what was seen so far.
+    pub fn next(&mut self, probed: &Probed) -> Option<Probe> {
+        loop {
+            let probe = self.probes.get(self.next)?.clone();
+            self.next += 1;
+            let is_of_disks = matches!(probe.name, BACKWARDS_SMALL | BACKWARDS_LARGE | "seeks");
+            if !is_of_disks || rotates(probed) {
+                return Some(probe);
+            }
+        }
+    }
+
+    /// The beginning of a place: the first is the front, the last is near the end.
+    fn place(&self, place: u64) -> u64 {
+        let last = self.size_bytes.saturating_sub(16 * MIB);
+        last / (PLACES - 1) / MIB * MIB * place
+    }
+
+    fn random(&self, count: usize, stream: u64, length: impl Fn(&mut Random) -> u64) -> Vec<Io> {
+        let mut random = Random::stream(self.seed, stream);
+        let mut read = || {
+            let length = length(&mut random);
+            Io { offset: random.below((self.size_bytes - length) / KIB_4 + 1) * KIB_4, length }
+        };
+        (0..count).map(|_| read()).collect()
+    }
+
+    fn sequential(&self, length: u64, count: u64, skip: u64) -> Vec<Io> {
+        let at =
+            |place| (0..count).map(move |number| Io { offset: self.place(place) + skip + number * length, length });
+        (0..PLACES).flat_map(at).collect()
+    }
+
+    /// Pairs of reads, each pair as far apart as the others of its distance, by ratios from a megabyte to nearly the whole.
+    fn seeks(&self) -> Vec<Io> {
+        let mut random = Random::stream(self.seed, 4);
+        let octaves = (self.size_bytes / MIB).ilog2();
+        let mut reads = Vec::new();
+        for number in 0..DISTANCES {
+            let distance = MIB << (number * octaves.saturating_sub(1) / (DISTANCES - 1));
+            let distance = distance.min(self.size_bytes - MIB);
+            for _ in 0..PAIRS {
+                let offset = random.below((self.size_bytes - distance - MIB) / KIB_4 + 1) * KIB_4;
+                reads.extend([offset, offset + distance].map(|offset| Io { offset, length: KIB_4 }));
+            }
+        }
+        reads
+    }
+}
+
+/// Reads towards the front, each so far before the one before it.
+fn backwards(from: u64, step: u64, count: u64) -> Vec<Io> {
+    (0..count).map(|number| Io { offset: from.saturating_sub(number * step), length: KIB_4 }).collect()
+}
+
+/// Whether a device is slow enough to rotate.
+pub(super) fn rotates(probed: &Probed) -> bool {
+    let mut times: Vec<u64> = probed.to(RANDOM).iter().map(|read| read.latency().0).collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).is_some_and(|median| *median >= ROTATES_NANOS)
+}
