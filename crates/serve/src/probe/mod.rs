@@ -60,7 +60,7 @@ impl Probe {
     }
 
     /// What it does next.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         match self.reads.get(self.next) {
             Some(io) if self.in_flight < self.depth => {
                 (self.next, self.in_flight) = (self.next + 1, self.in_flight + 1);
@@ -166,7 +166,7 @@ fn answer(ring: &mut Ring, probe: &mut Probe, end: Nanos, probed: &mut Probed) -
             probe.cut();
             probed.cut.push(probe.name);
         }
-        match probe.next() {
+        match probe.step() {
             Step::Read(Io { offset, length }) => {
                 ring.start(token, Action::Read, offset, length);
                 token += 1;
