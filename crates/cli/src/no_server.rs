@@ -25,7 +25,7 @@ pub(crate) fn record(_: &RecordArguments) -> Result<(), Failure> {
 }
 
 pub(crate) fn probe(arguments: &CalibrateArguments, _: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
-    if arguments.probe { refused() } else { Ok(None) }
+    if arguments.is_probe() { refused() } else { Ok(None) }
 }
 
 pub(crate) fn replay(_: &ReplayArguments) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! The arguments of `calibrate`.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -58,9 +59,9 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, conflicts_with = "spec", help_heading = "Probes")]
     pub(crate) probe: bool,
 
-    /// How long is probed, at most 5min
-    #[arg(long = "for", value_name = "SPAN", default_value = "5min", help_heading = "Probes")]
-    pub(crate) span: String,
+    /// How long is probed, at most 5min [default: 5min]
+    #[arg(long = "for", value_name = "SPAN", help_heading = "Probes")]
+    pub(crate) span: Option<String>,
 
     /// Probe a device although it is mounted or otherwise in use
     #[arg(long, help_heading = "Probes")]
@@ -75,6 +76,14 @@ pub(crate) struct CalibrateArguments {
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+impl CalibrateArguments {
+    /// Whether a device is to be probed, and not a trace read.
+    pub(crate) fn is_probe(&self) -> bool {
+        let is_device = |name: &String| std::fs::metadata(name).is_ok_and(|about| about.file_type().is_block_device());
+        self.probe || self.trace.iter().any(is_device)
+    }
 }
 
 /// The kinds of devices by their names.

@@ -1,6 +1,5 @@
 //! The verb `calibrate` of a device: probes it, and fits a model to the answers.
 
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use ioweir_config::{Size, format_bytes, format_count, shown};
@@ -16,6 +15,8 @@ use crate::arguments::CalibrateArguments;
 use crate::failure::Failure;
 use crate::{engine, output, trace as verb};
 
+/// How long a device is probed, if nothing else is asked for.
+const SPAN: &str = "5min";
 /// The longest that a device is probed.
 const SPAN_MAX: Nanos = Nanos::from_millis(300_000);
 /// The most reads in flight.
@@ -23,19 +24,23 @@ const DEPTH: u32 = 64;
 
 /// Probes the device and fits a model to it; `None` if the arguments name a trace.
 pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
-    let is_device = |name: &&String| std::fs::metadata(name).is_ok_and(|about| about.file_type().is_block_device());
-    let [name] = &spec.trace[..] else {
-        return match arguments.probe || spec.trace.iter().any(|name| is_device(&name)) {
-            true => Err(Failure::input("several devices are named", "one device", "")),
-            false => Ok(None),
+    if !arguments.is_probe() {
+        let only = [("--for", arguments.span.is_some()), ("--in-use", arguments.in_use)];
+        return match only.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => {
+                let problem = format!("{flag} is about a device that is probed, and a trace is named");
+                Err(Failure::input(problem, "a block device, or --probe and a file", ""))
+            }
+            None => Ok(None),
         };
-    };
-    if !arguments.probe && !is_device(&name) {
-        return Ok(None);
     }
-    let span = verb::time(&arguments.span)?;
+    let [name] = &spec.trace[..] else {
+        return Err(Failure::input("several devices are named", "one device", ""));
+    };
+    let asked = arguments.span.as_deref().unwrap_or(SPAN);
+    let span = verb::time(asked)?;
     if span > SPAN_MAX || span == Nanos::ZERO {
-        return Err(Failure::input(format!("--for {} is refused", shown(&arguments.span)), "up to 5min", ""));
+        return Err(Failure::input(format!("--for {} is refused", shown(asked)), "up to 5min", ""));
     }
     let access = Access { write: false, in_use: arguments.in_use };
     let target = Target::open(&System::default(), Path::new(name), access)?;
@@ -121,7 +126,7 @@ fn command(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> String {
     let mut command = spec.command();
     let flags = [(" --probe", arguments.probe), (" --in-use", arguments.in_use)];
     flags.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
-    command + &format!(" --for {}", quoted(&arguments.span))
+    command + &format!(" --for {}", quoted(arguments.span.as_deref().unwrap_or(SPAN)))
 }
 
 #[cfg(test)]
