@@ -379,7 +379,8 @@ fn every_schedule_drives_the_workers() {
             assert_eq!(peer.answers()[0].bytes(), [cookie as u8; 30_000], "{}", row.name);
         }
         let counts = bench.engine.checksums().unwrap();
-        assert!(counts.queues.iter().map(|queue| queue.finished).sum::<u64>() >= 80, "{}: {counts:?}", row.name);
+        // The last answer may be here before its worker has counted the item as finished.
+        assert!(counts.queues.iter().map(|queue| queue.taken).sum::<u64>() >= 80, "{}: {counts:?}", row.name);
         assert_eq!(counts.blocks_damaged, 0);
     }
 }
