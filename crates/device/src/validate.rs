@@ -98,7 +98,7 @@ pub struct PastEnd {
 }
 
 /// Sends the requests to the model; returns what it did for each, in their order. The service's finish is in the model's
-/// time; the response time is [`response_nanos`].
+/// time; the response time is `response_nanos`.
 ///
 /// # Errors
 /// The first request that does not lie on the device.

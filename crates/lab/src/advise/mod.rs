@@ -1,7 +1,7 @@
 //! Advice: what to set for a device and a load, how sure that is, how to apply and to undo it, and what would change it.
 //!
 //! The search sees one half of the trace, and the other half judges. "Leave it" is always among the candidates, and wins unless
-//! another is shown to be better ([`confirm`]). A trace that was recorded under a scheduler holds what that did: processes waited
+//! another is shown to be better (`confirm`). A trace that was recorded under a scheduler holds what that did: processes waited
 //! for it, so their later requests are where it put them in time. Replayed at the recorded times this favours the scheduler
 //! that recorded, so every candidate is judged under a closed loop too, in which the times of the trace do not count.
 

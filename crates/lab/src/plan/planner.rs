@@ -15,7 +15,7 @@
 //! takes all the time there is. Then deadline work must be done at once on the right number of cores until the right moment,
 //! and the planner tries a few combinations of both.
 //!
-//! A schedule found in this way works as soon as there are cores. It then learns to rest: [`rest`](super::rest) moves the work
+//! A schedule found in this way works as soon as there are cores. It then learns to rest: [`rest`] moves the work
 //! to the quietest bins that floor, alarm and deadlines allow.
 
 use ioweir_core::background::{SERVICES_COUNT, Service};

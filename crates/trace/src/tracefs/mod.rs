@@ -2,7 +2,7 @@
 //!
 //! [`Layout`] comes from the files in which the kernel describes its pages and events; no offset is assumed. [`Recording`] takes
 //! pages of every processor and gives the same records as the reader of the text of the same events, because it goes through
-//! the same [`Events`], [`Order`] and [`Latencies`].
+//! the same `Events`, `Order` and `Latencies`.
 
 mod layout;
 mod page;
