@@ -84,6 +84,12 @@ impl Service {
     pub const fn work_nanos(&self) -> u64 {
         self.overhead_nanos + self.seek_nanos + self.rotation_nanos + self.transfer_nanos
     }
+
+    /// The same, with the parts counted from `now` instead of from its start: a disk counts from when it became free.
+    const fn counted_from(self, now: Nanos) -> Self {
+        let queue_nanos = self.finish.0.saturating_sub(now.0).saturating_sub(self.work_nanos());
+        Self { queue_nanos, ..self }
+    }
 }
 
 /// A device model. A disk serves one dispatch after another; a solid-state drive begins each at once.

@@ -82,6 +82,12 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The nearest whole number; at most what it can hold.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Conversions of floats saturate.
+pub(super) fn whole(value: f64) -> u32 {
+    value.round() as u32
+}
+
 /// How far the first sector of a track lies behind the last sector of the previous track, around the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skew {

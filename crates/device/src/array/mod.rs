@@ -49,8 +49,7 @@ impl Member {
         let part = Dispatch { sector: part.start, sectors, ..*dispatch };
         let service = self.device.serve(Nanos(self.asked_nanos), &part);
         self.free_nanos = self.free_nanos.max(service.finish.0);
-        let queue_nanos = service.finish.0.saturating_sub(now_nanos).saturating_sub(service.work_nanos());
-        Service { queue_nanos, ..service }
+        service.counted_from(Nanos(now_nanos))
     }
 }
 

@@ -4,7 +4,7 @@ use ioweir_config::{ByteRate, Complaint, Duration, Ratio, Size, keys};
 use ioweir_core::Nanos;
 
 use super::super::check::{fail, numbers};
-use super::super::quantity::{Difference, Skew};
+use super::super::quantity::{Difference, Skew, whole};
 use super::super::queue::CommandOrder;
 use super::super::{Device, Model};
 use super::spec::{HddSpec, Layout, Overhead, SeekSpec, Zoning};
@@ -120,11 +120,6 @@ impl DiskDatasheet {
         }
         Ok(())
     }
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Conversions of floats saturate.
-fn whole(value: f64) -> u32 {
-    value.round() as u32
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Conversions of floats saturate.

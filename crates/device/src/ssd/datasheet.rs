@@ -4,6 +4,7 @@ use ioweir_config::{ByteRate, Complaint, Duration, Rate, Size, keys};
 use ioweir_core::Nanos;
 
 use super::super::check::fail;
+use super::super::quantity::whole;
 use super::super::{Device, Model};
 use super::spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState};
 
@@ -137,11 +138,6 @@ fn each(rate: Rate) -> Duration {
 
 fn span(nanos: f64) -> Duration {
     Duration::new(Nanos(u64::from(whole(nanos.max(0.0)))))
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Conversions of floats saturate.
-fn whole(value: f64) -> u32 {
-    value.round() as u32
 }
 
 impl Model for FlashDatasheet {

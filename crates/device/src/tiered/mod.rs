@@ -212,12 +212,7 @@ impl Device for TieredArray {
             }
             (Tier::Base, ServedTier::Model(model), _) | (Tier::Fast, _, ServedTier::Model(model)) => {
                 let room = model.sectors().saturating_sub(u64::from(dispatch.sectors)).max(1);
-                let service = model.serve(now, &Dispatch { sector: dispatch.sector % room, ..*dispatch });
-                // A disk counts from when it became free.
-                let spent = service.overhead_nanos + service.seek_nanos + service.rotation_nanos;
-                let spent = spent + service.transfer_nanos + service.queue_nanos;
-                let queue_nanos = service.queue_nanos + service.finish.since(now).0.saturating_sub(spent);
-                Service { queue_nanos, ..service }
+                model.serve(now, &Dispatch { sector: dispatch.sector % room, ..*dispatch }).counted_from(now)
             }
         };
         Service { tier, ..service }
