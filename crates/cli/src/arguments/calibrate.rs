@@ -88,8 +88,6 @@ impl CalibrateArguments {
 
 /// The kinds of devices by their names.
 fn kinds() -> impl TypedValueParser<Value = Kind> {
-    PossibleValuesParser::new([Kind::Disk, Kind::Flash].map(Kind::name)).map(|name| match &name[..] {
-        "disk" => Kind::Disk,
-        _ => Kind::Flash,
-    })
+    let named = |name: String| Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or("no kind of device");
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(named)
 }

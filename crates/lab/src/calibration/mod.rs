@@ -107,7 +107,9 @@ impl CalibrationSpec {
             rows: kind.rows().to_vec(),
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
-        let provenance = self.provenance(&name, origin, &file)?;
+        let format = ioweir_trace::recognise(&files, &options)?.name.to_owned();
+        let inputs = vec![TraceMeta { name: name.clone(), format, files: vec![(name.clone(), given.sha256.clone())] }];
+        let provenance = Provenance::new(origin, inputs, vec![("The device".into(), file.to_toml())]);
         Ok(Calibrated { without_latency: trace.without_latency, ..fit.calibrated(file, provenance) })
     }
 
@@ -214,13 +216,6 @@ impl CalibrationSpec {
         let first = self.trace.first().map(|file| sha256(Path::new(file))).transpose();
         let hash = first.map_err(|error| SpecError::of_file(name, format!("cannot be read: {error}"), ""))?;
         Ok(hash.unwrap_or_default())
-    }
-
-    fn provenance(&self, name: &str, origin: &Origin, file: &DeviceFile) -> Result<Provenance, RunError> {
-        let format = ioweir_trace::recognise(&self.files()?, &self.options()?)?.name.to_owned();
-        let files = vec![(name.to_owned(), self.hash(name)?)];
-        let inputs = vec![TraceMeta { name: name.to_owned(), format, files }];
-        Ok(Provenance::new(origin, inputs, vec![("The device".into(), file.to_toml())]))
     }
 }
 
