@@ -123,7 +123,7 @@ impl PlanSpec {
         let policy = self.policy()?;
         let history = self.read(&self.series.0, &policy)?;
         let mut notes = history.notes.clone();
-        let calendar = policy.calendar()?;
+        let calendar = policy.forecast.calendar()?;
         let case = Case::new(&policy, &calendar, &history, &mut notes)?;
         let made = plan(&case.system, &case.ledger, &case.outlook, case.setting);
         let followed = if self.replay.0.is_empty() {
