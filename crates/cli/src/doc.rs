@@ -157,6 +157,15 @@ default.",
         entry: Some(|name| key_text(&SERVER_KEYS, name)),
     },
     Topic {
+        name: "govern",
+        summary: "keys of a govern file, which `ioweir govern` reads",
+        entries: || GOVERN_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A govern file is TOML: a [[source]] for each place where load is measured, a [service.KIND] for each service with \
+what it owes and by when, and a [worker.KIND] that does its work. [pool] and [forecast] are as in a policy of `ioweir plan`. \
+Files to start from are in examples/govern. `ioweir show FILE` prints a file with every default.",
+        entry: Some(|name| key_text(&GOVERN_KEYS, name)),
+    },
+    Topic {
         name: "metric",
         summary: "figures of an experiment, for expectations and reports",
         entries: || METRICS.iter().map(|metric| (metric.name, metric.help)).collect(),
@@ -393,6 +402,7 @@ type Keys = LazyLock<Vec<(String, Key)>>;
 static DEVICE_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_device::key_tables()));
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
+static GOVERN_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::govern_key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
 
 fn key_paths(tables: Vec<(&str, Vec<Key>)>) -> Vec<(String, Key)> {

@@ -76,6 +76,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
+        Verb::Govern(arguments) => server::govern(&arguments),
         Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),

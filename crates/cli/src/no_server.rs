@@ -4,7 +4,7 @@ use ioweir_config::Key;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec};
 
 use crate::arguments::{
-    CalibrateArguments, CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments,
+    CalibrateArguments, CtlArguments, GovernArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments,
 };
 use crate::failure::Failure;
 
@@ -17,6 +17,10 @@ fn refused<T>() -> Result<T, Failure> {
 }
 
 pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn govern(_: &GovernArguments) -> Result<(), Failure> {
     refused()
 }
 
@@ -44,6 +48,10 @@ pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     Vec::new()
 }
 
+pub(crate) fn govern_key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    Vec::new()
+}
+
 pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     std::iter::empty()
 }
@@ -51,5 +59,5 @@ pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'
 /// A server's spec has tables that no other file has.
 pub(crate) fn printed(_: &str, text: &str) -> Option<Result<String, Failure>> {
     let table = text.parse::<toml::Table>().ok()?;
-    (table.contains_key("server") || table.contains_key("export")).then(refused)
+    (["server", "export", "worker"].iter().any(|name| table.contains_key(*name))).then(refused)
 }

@@ -33,6 +33,7 @@ const PAGES: &[Page] = &[
     ("experiments.md", experiments),
     ("sweeps.md", sweeps),
     ("serve.md", serving),
+    ("govern.md", governing),
     ("services.md", services),
     ("forecasters.md", forecasters),
     ("servers.md", servers),
@@ -254,6 +255,15 @@ fn serving() -> String {
         let _ = writeln!(out, "| `{name}` | {} | {} |", cell(summary), keys.join(", "));
     }
     out
+}
+
+fn governing() -> String {
+    let out = format!(
+        "{NOTE}\n# Keys of a govern file\n\nWhat `ioweir govern FILE` reads. Sizes, times and rates are text with a unit. `[pool]` and \
+         `[forecast]` are as in a policy of `ioweir plan`. `ioweir show FILE` prints a file with every default; \
+         [govern.md](../govern.md) is the guide.\n"
+    );
+    out + &key_sections(&crate::server::govern_key_tables())
 }
 
 fn mixes() -> String {

@@ -6,6 +6,7 @@ mod calibrate;
 mod compare;
 mod ctl;
 mod experiment;
+mod govern;
 mod record;
 mod replay;
 mod sweep;
@@ -24,6 +25,7 @@ pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::CtlVerb;
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
+pub(crate) use govern::GovernArguments;
 pub(crate) use record::RecordArguments;
 pub(crate) use replay::ReplayArguments;
 pub(crate) use sweep::SweepArguments;
@@ -72,6 +74,8 @@ pub(crate) enum Verb {
     Reproduce(ReproduceArguments),
     /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
+    /// Govern background work of this machine: scrubs, trims, rebuilds run when nobody feels them, and in time
+    Govern(GovernArguments),
     /// Fit a device model to a trace with latencies; says how far it is from the device
     Calibrate(Box<CalibrateArguments>),
     /// Compare device models with measured response times: any device and trace, or the presets and their drives
@@ -84,7 +88,7 @@ pub(crate) enum Verb {
     Top(TopArguments),
     /// Explain policies, devices, formats, keys, loads, wait reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, experiment, sweep, forecast, plan, server or device as TOML, with every default filled in
+    /// Print a comparison, experiment, sweep, forecast, plan, govern file, server or device as TOML, with every default filled in
     Show(ShowArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
@@ -229,7 +233,7 @@ pub(crate) struct TopArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// Comparison, experiment, sweep, forecast, plan, server or device file, or a device preset
+    /// Comparison, experiment, sweep, forecast, plan, govern, server or device file, or a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

@@ -5,6 +5,7 @@ mod leases;
 mod overseer;
 mod process;
 mod prometheus;
+mod recipes;
 mod running;
 mod workers;
 
