@@ -123,10 +123,10 @@ fn begin(
             Err(why) => problem = Some(why),
         }
     }
-    // The open bin is planned as soon as the one before it is over.
+    // A plan is made when a bin is over: the governor begins a bin ago, so that there is one for the open bin.
     let bin = file.govern.bin();
-    let mut governor = Governor::new(&file.govern, Nanos(moment.wall.0.saturating_sub(bin.0)))
-        .map_err(|complaint| Failure::Input(complaint.problem()))?;
+    let began = Nanos(moment.wall.0.saturating_sub(bin.0));
+    let mut governor = Governor::new(&file.govern, began).map_err(|complaint| Failure::Input(complaint.problem()))?;
     let mut pasts = Vec::new();
     for source in sources {
         match source.past(moment, (bin.0 / 1_000_000_000) as u32) {
@@ -138,6 +138,10 @@ fn begin(
         pasts.push(past_of_series(keys, (bin.0 / 1_000_000_000) as u32)?);
     }
     governor.recall(remembered(&pasts, file.govern.cores.is_some()));
+    // What is owed at the beginning is to be in the first plan. Nothing was seen yet, so that nothing runs but what is late.
+    if let govern::Step::Run(slice) = governor.poll(began) {
+        governor.complete(began, slice.tag, 0, Nanos::ZERO);
+    }
     Ok(Begun::Fresh(Box::new(governor), problem))
 }
 

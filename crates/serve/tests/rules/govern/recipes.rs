@@ -83,7 +83,8 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
 #[test]
 fn fstrim_goes_through_a_file_system_in_parts() {
     let Some(mounted) = Mounted::new(&["mkfs.ext4", "-q"], 64 << 20) else { return };
-    let keys = WorkerKeys { size: Some(ioweir_config::Size(64 << 20)), ..recipe("fstrim.toml", "unmap", &mounted.place()) };
+    let keys =
+        WorkerKeys { size: Some(ioweir_config::Size(64 << 20)), ..recipe("fstrim.toml", "unmap", &mounted.place()) };
     let mut worker = open("unmap", &keys, Position::default()).unwrap();
     let task = Task { bytes: 24 << 20, bytes_per_second_max: None };
     let mut owed = Vec::new();
