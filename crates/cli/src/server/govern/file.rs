@@ -105,3 +105,43 @@ impl GovernFile {
         Err(Complaint::of_all(format!("no source measures {what}")).expected(expected))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_is_a_govern_file_and_reads_back_as_it_is_printed() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/govern");
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(files.len() >= 9);
+        for path in files {
+            let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
+            let file = GovernFile::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+            let printed = printed(&name, &text).unwrap().unwrap_or_else(|failure| panic!("{failure:?}"));
+            assert_eq!(GovernFile::parse("printed", &printed), Ok(file), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_would_never_run_is_refused_where_it_stands() {
+        let source = "[[source]]\nkind = \"disk\"\ndisk = \"a\"\n";
+        let scrub = "[service.scrub]\nowed = \"1GiB\"\n";
+        let worker = "[worker.scrub]\nrun = [\"true\"]\n";
+        for (text, position, problem) in [
+            (format!("{source}{scrub}"), Some((4, 1)), "has no worker"),
+            (format!("{source}{scrub}{worker}[worker.trim]\nrun = [\"true\"]\n"), Some((8, 1)), "unknown service `trim`"),
+            (format!("{scrub}{worker}"), None, "no source measures how busy the device is"),
+            (format!("{source}{scrub}{worker}limit = \"0s\""), Some((8, 9)), "limit: 0s is out of range"),
+            (format!("{source}{scrub}{worker}colour = 1"), Some((8, 1)), "unknown field `colour`"),
+            (format!("{source}{scrub}every = \"1s\"\n{worker}"), Some((6, 9)), "shorter than a bin"),
+        ] {
+            let text = format!("state = \"s\"\n{text}");
+            let error = GovernFile::parse("a.toml", &text).unwrap_err();
+            assert!(error.problem.contains(problem), "{error}");
+            let position = position.map(|(line, column)| (line + 1, column));
+            assert_eq!(error.position, position, "{error}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Nothing that Prometheus, the kernel or a command says makes the governor panic, or see what cannot be.
+//!
+//! `cargo +nightly fuzz run govern`; a failure goes into `corpus/govern` under a name that says what it was.
+
+#![no_main]
+
+#[path = "../drive_govern.rs"]
+mod drive_govern;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| drive_govern::drive(data));
