@@ -18,12 +18,12 @@ pub(crate) fn act(arguments: &ForecastArguments) -> Result<(), Failure> {
     let binned_to: Vec<&str> = arguments.binned.iter().map(String::as_str).collect();
     let files = spec.series.0.iter().map(Path::new).chain(arguments.spec.as_deref());
     let outputs = Outputs::new(&arguments.output, &binned_to, &files.collect::<Vec<_>>())?;
-    let series = spec.read()?;
+    let series = engine::watched(arguments.quiet, |progress| spec.read(progress))?;
     tell_losses(&series);
     if let Some(target) = &arguments.binned {
         output::put(target, to_csv(&series).as_bytes())?;
     }
-    outputs.write(&spec.document(&series)?)
+    outputs.write(&engine::watched(arguments.quiet, |progress| spec.document(&series, progress))?)
 }
 
 /// The forecast that the spec file and the flags describe.

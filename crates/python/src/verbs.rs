@@ -172,15 +172,16 @@ fn overrides(keys: Option<&Bound<'_, PyDict>>) -> PyResult<Overrides> {
 
 /// Forecasts series, or scores forecasts against the past.
 #[pyfunction]
-#[pyo3(signature = (spec=None, /, *, keys=None))]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
 pub(crate) fn forecast(
     py: Python<'_>,
     spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = ForecastSpec::parse(&name, &text).map_err(wrong)?;
-    let (document, series) = watched(py, None, move |_| spec.run().map_err(Raised::from))?;
+    let (document, series) = watched(py, progress.as_ref(), move |progress| spec.run(progress).map_err(Raised::from))?;
     let losses = series
         .iter()
         .flat_map(|series| series.losses.lines().into_iter().map(|line| format!("{}: {line}", series.name)));
@@ -189,16 +190,17 @@ pub(crate) fn forecast(
 
 /// Plans deferred work.
 #[pyfunction]
-#[pyo3(signature = (spec=None, /, *, keys=None))]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
 pub(crate) fn plan(
     py: Python<'_>,
     spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = PlanSpec::parse(&name, &text).map_err(wrong)?;
     let origin = ioweir::origin(&spec.command());
-    let document = watched(py, None, move |_| spec.run(&origin).map_err(Raised::from))?;
+    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
     Ok(Result::new(document, None, Vec::new()))
 }
 

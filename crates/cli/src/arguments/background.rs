@@ -78,6 +78,10 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) binned: Option<String>,
 
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
@@ -108,6 +112,10 @@ pub(crate) struct PlanArguments {
     /// Also write the plan's windows into folder DIR as systemd timers that start and stop a target for each service
     #[arg(long, value_name = "DIR")]
     pub(crate) systemd: Option<PathBuf>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::score::{LEVELS, Point, Scores, naive_error};
-use super::{Calendar, ForecastError, Forecaster, ForecasterChoice};
+use super::{Calendar, Forecaster, ForecasterChoice};
+use crate::run::{Progress, RunError, unless_stopped};
 use crate::series::Series;
 
 /// The days to forecast, and the history before each.
@@ -63,13 +64,14 @@ pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
 /// Forecasts the last days of a series, one after another, and keeps each forecast with the actual values.
 ///
 /// # Errors
-/// [`ForecastError`] if a day is not a whole number of bins.
+/// [`RunError`] if a day is not a whole number of bins, or the work is stopped.
 pub fn backtest(
     series: &Series,
     choice: &ForecasterChoice,
     calendar: &Calendar,
     test: &Backtest,
-) -> Result<Tested, ForecastError> {
+    progress: &dyn Progress,
+) -> Result<Tested, RunError> {
     let (first, end) = whole_days(series, calendar);
     let slots = (86_400 / series.bin_seconds.max(1)) as usize;
     let bin_seconds = i64::from(series.bin_seconds.max(1));
@@ -102,6 +104,8 @@ pub fn backtest(
             })
         });
         origins.push(Origin { day, points: points.collect() });
+        unless_stopped(progress, Ok::<_, RunError>(()))?;
+        progress.finished(&choice.to_string());
     }
     let naive_error = naive_error(&series.values[..bin_of(from).min(series.values.len())], slots);
     Ok(Tested { origins, naive_error })

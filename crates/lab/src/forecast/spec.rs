@@ -13,7 +13,7 @@ use super::{
     predictions, scores, whole_days,
 };
 use crate::document::Document;
-use crate::run::RunError;
+use crate::run::{Progress, RunError, unless_stopped};
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_series};
 use crate::spec::{self, OneOrMore, read_options};
 
@@ -99,13 +99,14 @@ impl ForecastSpec {
     /// # Examples
     /// ```
     /// use ioweir_lab::forecast::ForecastSpec;
+    /// use ioweir_lab::run::Silent;
     ///
     /// let spec = ForecastSpec::parse("night.toml", r#"
     ///     series = "vdi:1"
     ///     bin = "1h"
     ///     method = "naive-week"
     /// "#)?;
-    /// let (document, series) = spec.run()?;
+    /// let (document, series) = spec.run(&Silent)?;
     /// assert_eq!(series[0].bin_seconds, 3600);
     /// assert!(document.to_terminal(false).contains("naive-week"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -179,8 +180,8 @@ impl ForecastSpec {
     /// Reads the series. What was found wrong with each are its [`Series::losses`].
     ///
     /// # Errors
-    /// [`RunError`] if a value or a file is invalid.
-    pub fn read(&self) -> Result<Vec<Series>, RunError> {
+    /// [`RunError`] if a value or a file is invalid, or the work is stopped.
+    pub fn read(&self, progress: &dyn Progress) -> Result<Vec<Series>, RunError> {
         self.check()?;
         let names = &self.series.0;
         if names.is_empty() {
@@ -197,19 +198,20 @@ impl ForecastSpec {
                 .map_err(|error| SpecError::of_file(shown(name), format!("cannot be read: {}", plain(&error)), ""))?;
         }
         let reading = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
-        Ok(open_series(names, &options, &ReadOptions { latency: false, ..reading })?)
+        let reading = ReadOptions { latency: false, ..reading };
+        unless_stopped(progress, open_series(names, &options, &reading, progress))
     }
 
-    /// Forecasts every series with every method, or scores them.
+    /// Forecasts every series with every method, or scores them. A run is a forecast, or of a backtest a day.
     ///
     /// # Errors
-    /// [`RunError`] if a value is invalid, or a series too short or too long for it.
-    pub fn document(&self, series: &[Series]) -> Result<Document, RunError> {
+    /// [`RunError`] if a value is invalid, a series too short or too long for it, or the work is stopped.
+    pub fn document(&self, series: &[Series], progress: &dyn Progress) -> Result<Document, RunError> {
         self.check()?;
         let calendar = self.calendar()?;
         match self.backtest_days {
-            Some(days) => self.score(series, &calendar, days),
-            None => self.predict(series, &calendar),
+            Some(days) => self.score(series, &calendar, days, progress),
+            None => self.predict(series, &calendar, progress),
         }
     }
 
@@ -217,12 +219,13 @@ impl ForecastSpec {
     ///
     /// # Errors
     /// As [`ForecastSpec::read`] and [`ForecastSpec::document`].
-    pub fn run(&self) -> Result<(Document, Vec<Series>), RunError> {
-        let series = self.read()?;
-        Ok((self.document(&series)?, series))
+    pub fn run(&self, progress: &dyn Progress) -> Result<(Document, Vec<Series>), RunError> {
+        let series = self.read(progress)?;
+        Ok((self.document(&series, progress)?, series))
     }
 
-    fn predict(&self, series: &[Series], calendar: &Calendar) -> Result<Document, RunError> {
+    fn predict(&self, series: &[Series], calendar: &Calendar, progress: &dyn Progress) -> Result<Document, RunError> {
+        progress.started(series.len() * self.methods.0.len());
         let mut predicted = Vec::new();
         for series in series {
             let bins = (self.horizon.nanos().0 / 1_000_000_000).div_ceil(u64::from(series.bin_seconds.max(1)));
@@ -237,6 +240,7 @@ impl ForecastSpec {
                 let mut forecaster = choice.build(series.start_unix_seconds, series.bin_seconds, calendar)?;
                 forecaster.update(&series.values);
                 forecaster.refit();
+                unless_stopped(progress, Ok::<_, RunError>(()))?;
                 let end = series.start_unix_seconds + series.values.len() as i64 * i64::from(series.bin_seconds);
                 predicted.push(Predicted {
                     series: &series.name,
@@ -247,12 +251,20 @@ impl ForecastSpec {
                     masked_values: forecaster.masked_values(),
                     forecast: forecaster.predict(bins as usize, &self.quantiles.0),
                 });
+                progress.finished(&choice.to_string());
             }
         }
         Ok(predictions(&predicted, calendar)?)
     }
 
-    fn score(&self, series: &[Series], calendar: &Calendar, test_days: usize) -> Result<Document, RunError> {
+    fn score(
+        &self,
+        series: &[Series],
+        calendar: &Calendar,
+        test_days: usize,
+        progress: &dyn Progress,
+    ) -> Result<Document, RunError> {
+        progress.started(series.len() * self.methods.0.len() * test_days);
         let test = Backtest { test_days, history_days: None, horizon_days: 1 };
         let mut scored = Vec::new();
         for series in series {
@@ -263,7 +275,7 @@ impl ForecastSpec {
                 return Err(Complaint::of_value("backtest", problem).expected(format!("1 to {most}")).into());
             }
             for choice in &self.methods.0 {
-                let tested = backtest(series, choice, calendar, &test)?;
+                let tested = backtest(series, choice, calendar, &test, progress)?;
                 if tested.origins.is_empty() {
                     let days = series.days();
                     let problem = format!("{}: {days:.1} days are too few to forecast any", shown(&series.name));

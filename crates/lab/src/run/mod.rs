@@ -96,10 +96,15 @@ pub trait Progress: Sync {
     fn read(&self, _records: u64) {}
     /// A run is done.
     fn finished(&self, _scheduler: &str) {}
-    /// Whether the runs are to end, with [`Failure::Stopped`]. Asked often.
+    /// Whether the runs are to end, with [`RunError::Stopped`]. Asked often.
     fn is_stopped(&self) -> bool {
         false
     }
+}
+
+/// What came of a step of the work, unless it was stopped meanwhile.
+pub(crate) fn unless_stopped<T, E: Into<RunError>>(progress: &dyn Progress, done: Result<T, E>) -> Result<T, RunError> {
+    if progress.is_stopped() { Err(RunError::Stopped) } else { done.map_err(E::into) }
 }
 
 /// Hears nothing.

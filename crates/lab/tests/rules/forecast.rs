@@ -6,6 +6,7 @@ use ioweir_lab::forecast::{
     Backtest, Bursts, Calendar, FORECASTERS, Forecast, Forecaster, ForecasterChoice, LEVELS, Learned, backtest, find,
     geometric_mean,
 };
+use ioweir_lab::run::Silent;
 use ioweir_lab::series::{Losses, Series, Vdi};
 use proptest::prelude::*;
 
@@ -244,7 +245,7 @@ fn quantiles_cover_what_they_promise() {
     let made = Vdi { bin_seconds: HOUR, bins: 49 * 24, ..Vdi::default() }.generate();
     let test = Backtest { test_days: 21, history_days: None, horizon_days: 1 };
     let hedge = ForecasterChoice::of(find("hedge").unwrap());
-    let scores = backtest(&made.series, &hedge, &Calendar::default(), &test).unwrap().scores();
+    let scores = backtest(&made.series, &hedge, &Calendar::default(), &test, &Silent).unwrap().scores();
     assert_eq!(scores.bins, 21 * 24);
     for (level, covered) in LEVELS.iter().zip(scores.coverage_percent) {
         assert!((covered.unwrap() - level * 100.0).abs() < 4.0, "P{}: {covered:?}", level * 100.0);
@@ -257,7 +258,7 @@ fn the_default_beats_the_paper_and_last_week() {
     let test = Backtest { test_days: 7, history_days: None, horizon_days: 1 };
     let smape = |name: &str| {
         let choice: ForecasterChoice = name.parse().unwrap();
-        backtest(&made.series, &choice, &Calendar::default(), &test).unwrap().scores().smape_percent.unwrap()
+        backtest(&made.series, &choice, &Calendar::default(), &test, &Silent).unwrap().scores().smape_percent.unwrap()
     };
     let hedge = smape("hedge");
     assert!(hedge < 0.8 * smape("paper-tuned"));
@@ -433,6 +434,6 @@ fn a_series_of_two_days_is_tested_on_one() {
         losses: Losses::default(),
     };
     let test = Backtest { test_days: 30, history_days: None, horizon_days: 1 };
-    let tested = backtest(&series, &"naive-day".parse().unwrap(), &Calendar::default(), &test).unwrap();
+    let tested = backtest(&series, &"naive-day".parse().unwrap(), &Calendar::default(), &test, &Silent).unwrap();
     assert_eq!((tested.origins.len(), tested.scores().bins), (1, 24));
 }

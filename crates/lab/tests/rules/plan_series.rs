@@ -95,7 +95,8 @@ fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does
         let mut forecaster = LoadForecaster::new(&load, &choice, 0.99, &Calendar::default()).expect("hours");
         forecaster.update(&load, 0..from);
         forecaster.refit();
-        let ahead = outlooks(&load, from, forecaster, PLAYED, &Calendar::default());
+        let calendar = Calendar::default();
+        let ahead: Vec<Ahead> = outlooks(&load, from, forecaster, PLAYED, &calendar).collect();
         let mut told = |bin: usize| ahead[bin].clone();
         let done = replay(&system, ledger(), &actual, &mut Decider::Planner(&mut told));
         played += 1;

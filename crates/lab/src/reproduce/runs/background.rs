@@ -13,7 +13,7 @@ use crate::forecast::{Backtest, Calendar, ForecasterChoice, backtest};
 use crate::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, outlooks, replay};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
-use crate::run::{TraceMeta, sha256};
+use crate::run::{Silent, TraceMeta, sha256};
 use crate::series::{Losses, Series, Vdi, series_of_trace};
 
 pub(super) const DAYS_METRICS: &str =
@@ -109,7 +109,7 @@ impl LoadSpec {
             return Ok((Load::of_series(&[vdi.generate().series], policy).map_err(wrong)?, words, Vec::new()));
         }
         let mut source = trace::open(&options.trace_files, &ReadOptions::default()).map_err(wrong)?;
-        let counted = series_of_trace(source.as_mut(), bin_seconds, "the trace").map_err(wrong)?;
+        let counted = series_of_trace(source.as_mut(), bin_seconds, "the trace", &Silent).map_err(wrong)?;
         let mut as_they_are = policy.clone();
         as_they_are.load.scale = 1.0;
         let input = |path: &std::path::PathBuf| {
@@ -139,7 +139,7 @@ impl Days {
             let mut forecaster = LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(wrong)?;
             forecaster.update(load, 0..from);
             forecaster.refit();
-            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()))
+            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()).collect())
         };
         let (p95, p99) = rayon::join(|| ahead(0.95), || ahead(0.99));
         let actual = (from..bins).map(|bin| load.demand(bin).unwrap_or_default()).collect();
@@ -233,7 +233,7 @@ pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_
             losses: Losses::default(),
         };
         let test = Backtest { test_days: history.test_days, history_days: history.history_days, horizon_days: 1 };
-        let scores = backtest(&series, &choice, &Calendar::default(), &test).map_err(wrong)?.scores();
+        let scores = backtest(&series, &choice, &Calendar::default(), &test, &Silent)?.scores();
         let cell = Cell::new(name).at("method", method).at("history", &history.name);
         Ok::<_, ReproduceError>(
             cell.metric("smape", scores.smape_percent)
