@@ -1,0 +1,15 @@
+//! Runs background work of this machine: measures the load of the foreground, tells workers to run and to rest, and keeps what is
+//! known in a file.
+//!
+//! [`source`]s say what the foreground asks of a device, [`worker`]s do the work of services; each is called by a thread of its own
+//! ([`hand`]), because what it calls may hang. [`store`] keeps what is known. Without the governor every service does what its lease
+//! says.
+
+pub mod clock;
+mod guard;
+pub mod hand;
+pub mod process;
+pub mod source;
+pub mod spec;
+pub mod store;
+pub mod worker;
