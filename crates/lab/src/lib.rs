@@ -8,6 +8,7 @@ pub mod compare;
 pub mod document;
 pub mod experiment;
 pub mod forecast;
+pub mod govern;
 pub mod plan;
 pub mod replay;
 pub mod reproduce;
