@@ -23,6 +23,7 @@ mod history;
 mod kill;
 mod limits;
 mod log;
+mod mirror;
 mod model;
 mod nbd;
 mod operators;
