@@ -64,8 +64,13 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     Ok(spec)
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of a forecast.
-pub(crate) fn read(name: &str) -> Result<ForecastSpec, Failure> {
+fn read(name: &str) -> Result<ForecastSpec, Failure> {
     Ok(ForecastSpec::parse(&shown(name), &read_spec(name)?)?)
 }
 
