@@ -39,6 +39,8 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     set_list(&mut spec.series.0, &reading.series);
     set_list(&mut spec.columns.0, &reading.column);
     spec.backtest_days = arguments.backtest.or(spec.backtest_days);
+    let leads = arguments.lead.iter().map(|lead| lead.parse()).collect::<Result<Vec<Duration>, _>>()?;
+    set_list(&mut spec.leads.0, &leads);
     spec.total |= reading.total;
     if let Some(bin) = &reading.bin {
         spec.bin = Some(bin.parse::<Duration>()?);
