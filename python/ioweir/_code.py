@@ -159,9 +159,11 @@ class _Hash:
         self.add((function.__code__, function.__defaults__, function.__kwdefaults__))
         for cell in function.__closure__ or ():
             try:
-                self.add(cell.cell_contents)
+                value = cell.cell_contents
             except ValueError:  # It is filled later.
                 self.put("empty")
+            else:
+                self.add(value)
         names = {name for code in _codes(function.__code__) for name in code.co_names}
         for name in sorted(names & function.__globals__.keys()):
             self.put("global", name)

@@ -8,9 +8,10 @@ use ioweir_config::SpecError;
 use ioweir_config::UnitError;
 use ioweir_config::plain;
 use ioweir_lab::document::DocumentError;
-use ioweir_lab::forecast::ForecastError;
+#[cfg(feature = "reproduce")]
 use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
+#[cfg(feature = "reproduce")]
 use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
 
@@ -92,6 +93,7 @@ impl From<RunError> for Failure {
     }
 }
 
+#[cfg(feature = "reproduce")]
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error {
@@ -101,6 +103,7 @@ impl From<ServerError> for Failure {
     }
 }
 
+#[cfg(feature = "reproduce")]
 impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
         match error {
@@ -123,8 +126,9 @@ impl From<SpecError> for Failure {
     }
 }
 
-impl From<ForecastError> for Failure {
-    fn from(error: ForecastError) -> Self {
+#[cfg(feature = "plan")]
+impl From<ioweir_lab::forecast::ForecastError> for Failure {
+    fn from(error: ioweir_lab::forecast::ForecastError) -> Self {
         Self::Input(error.to_string())
     }
 }

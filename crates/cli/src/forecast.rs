@@ -39,6 +39,8 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     set_list(&mut spec.series.0, &reading.series);
     set_list(&mut spec.columns.0, &reading.column);
     spec.backtest_days = arguments.backtest.or(spec.backtest_days);
+    let leads = arguments.lead.iter().map(|lead| lead.parse()).collect::<Result<Vec<Duration>, _>>()?;
+    set_list(&mut spec.leads.0, &leads);
     spec.total |= reading.total;
     if let Some(bin) = &reading.bin {
         spec.bin = Some(bin.parse::<Duration>()?);
@@ -64,8 +66,13 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     Ok(spec)
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of a forecast.
-pub(crate) fn read(name: &str) -> Result<ForecastSpec, Failure> {
+fn read(name: &str) -> Result<ForecastSpec, Failure> {
     Ok(ForecastSpec::parse(&shown(name), &read_spec(name)?)?)
 }
 

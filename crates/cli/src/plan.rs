@@ -56,7 +56,12 @@ fn resolve(arguments: &PlanArguments) -> Result<PlanSpec, Failure> {
     Ok(spec)
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of a plan.
-pub(crate) fn read(name: &str) -> Result<PlanSpec, Failure> {
+fn read(name: &str) -> Result<PlanSpec, Failure> {
     Ok(PlanSpec::parse(&shown(name), &read_spec(name)?)?)
 }

@@ -14,7 +14,7 @@ use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
 use ioweir_trace::{Clock, FORMATS, Format};
 
-use crate::doc::switched_on;
+use crate::doc::{service_terms, switched_on};
 use crate::failure::Failure;
 use crate::output;
 
@@ -312,27 +312,6 @@ fn servers() -> String {
     }
     let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
     out
-}
-
-/// What a service's debt is, costs and gives back, in words.
-pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
-    let deadline = match row.deadline_seconds {
-        0 => "none".into(),
-        seconds => Duration::from_seconds(u64::from(seconds)).to_string(),
-    };
-    let room = match (row.tied_per_mille, row.takes_room) {
-        (0, _) => "none".into(),
-        (tied, true) => format!("{tied} of 1000 blocks, taken when the debt is incurred"),
-        (tied, false) => format!("{tied} of 1000 blocks, taken before"),
-    };
-    vec![
-        ("debt", row.source.name().into()),
-        ("cost", format!("{} operations for 1000 blocks", row.cost_per_mille)),
-        ("room given back", room),
-        ("item", format!("{} blocks", row.item_blocks)),
-        ("priority", row.priority.to_string()),
-        ("deadline", deadline),
-    ]
 }
 
 fn services() -> String {

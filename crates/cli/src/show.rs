@@ -27,16 +27,16 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         return output::print(simulate::read(name)?.to_toml().as_bytes());
     }
     if names_any(&text, &["recorded_under", "host_device", "budget", "rounds", "bound"]) {
-        return output::print(advise::read(name)?.to_toml().as_bytes());
+        return output::print(advise::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["generations", "kind"]) {
-        return output::print(calibrate::read(name)?.to_toml().as_bytes());
+        return output::print(calibrate::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["policy"]) {
-        return output::print(plan::read(name)?.to_toml().as_bytes());
+        return output::print(plan::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["series", "method", "horizon", "backtest"]) {
-        return output::print(forecast::read(name)?.to_toml().as_bytes());
+        return output::print(forecast::to_toml(name)?.as_bytes());
     }
     if is_preset || is_device(&text) {
         return output::print(DeviceFile::load(name)?.to_toml().as_bytes());

@@ -74,6 +74,10 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "DAYS", help_heading = "Forecasting")]
     pub(crate) backtest: Option<usize>,
 
+    /// Hours ahead at which a backtest scores too, separated by commas: 1h,6h
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',', help_heading = "Forecasting")]
+    pub(crate) lead: Vec<String>,
+
     /// Write the binned series as CSV
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) binned: Option<String>,

@@ -209,7 +209,12 @@ pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Resu
             if history < 5 {
                 return Ok::<_, RunError>(None);
             }
-            let test = Backtest { test_days, history_days: *history_days, horizon_days: *horizon_days };
+            let test = Backtest {
+                test_days,
+                history_days: *history_days,
+                horizon_days: *horizon_days,
+                lead_hours: Vec::new(),
+            };
             let tested = backtest(&subject.series, choice, &calendar, &test, &Silent)?;
             Ok(Some(Row {
                 series: subject.name.clone(),

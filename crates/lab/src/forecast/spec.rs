@@ -19,6 +19,7 @@ use crate::spec::{self, OneOrMore, read_options};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
+const HOUR_NANOS: u64 = 3_600_000_000_000;
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// Everything that determines a forecast: the same value gives the same bytes. `ioweir forecast` builds it from its flags and
@@ -62,6 +63,9 @@ pub struct ForecastSpec {
     /// Forecast each of this many last days at its midnight instead, and score the forecasts.
     #[serde(rename = "backtest")]
     pub backtest_days: Option<usize>,
+    /// Hours ahead at which a backtest scores too, besides the day: each hour as it was forecast so long before its end.
+    #[serde(rename = "lead")]
+    pub leads: OneOrMore<Duration>,
     /// Days that behave like another weekday: `"2026-12-25" = "sunday"`.
     #[serde(rename = "holiday")]
     pub holidays: BTreeMap<String, String>,
@@ -85,6 +89,7 @@ impl Default for ForecastSpec {
             horizon: Duration::from_seconds(86_400),
             quantiles: OneOrMore(vec![0.5, 0.95, 0.99]),
             backtest_days: None,
+            leads: OneOrMore::default(),
             holidays: BTreeMap::new(),
         }
     }
@@ -139,8 +144,24 @@ impl ForecastSpec {
         if self.backtest_days == Some(0) {
             return Err(Complaint::of_value("backtest", "a backtest of no days").expected("at least 1"));
         }
+        if self.backtest_days.is_none() && !self.leads.0.is_empty() {
+            let complaint = Complaint::of_value("lead", "there is no backtest to score it");
+            return Err(complaint.expected("a backtest").hint("backtest = 14, or --backtest 14"));
+        }
+        self.lead_hours()?;
         self.calendar()?;
         self.bin_seconds().map(|_| ())
+    }
+
+    fn lead_hours(&self) -> Result<Vec<u32>, Complaint> {
+        let hours = |lead: &Duration| match (lead.nanos().0 / HOUR_NANOS, lead.nanos().0 % HOUR_NANOS) {
+            (hours @ 1..=23, 0) => Ok(hours as u32),
+            _ => {
+                let complaint = Complaint::of_value("lead", format!("a lead of {lead}"));
+                Err(complaint.expected("whole hours, less than a day, such as 1h or 6h"))
+            }
+        };
+        self.leads.0.iter().map(hours).collect()
     }
 
     /// When days begin, and which of them behave like which.
@@ -265,7 +286,7 @@ impl ForecastSpec {
         progress: &dyn Progress,
     ) -> Result<Document, RunError> {
         progress.started(series.len() * self.methods.0.len() * test_days);
-        let test = Backtest { test_days, history_days: None, horizon_days: 1 };
+        let test = Backtest { test_days, history_days: None, horizon_days: 1, lead_hours: self.lead_hours()? };
         let mut scored = Vec::new();
         for series in series {
             let (first, end) = whole_days(series, calendar);
@@ -274,6 +295,11 @@ impl ForecastSpec {
                 let problem = format!("{}: {test_days} days; {most} can be forecast", shown(&series.name));
                 return Err(Complaint::of_value("backtest", problem).expected(format!("1 to {most}")).into());
             }
+            if !test.lead_hours.is_empty() && 3600 % series.bin_seconds != 0 {
+                let problem =
+                    format!("{}: an hour is no whole number of bins of {} s", shown(&series.name), series.bin_seconds);
+                return Err(Complaint::of_value("lead", problem).expected("a bin that divides an hour").into());
+            }
             for choice in &self.methods.0 {
                 let tested = backtest(series, choice, calendar, &test, progress)?;
                 if tested.origins.is_empty() {
@@ -281,9 +307,16 @@ impl ForecastSpec {
                     let problem = format!("{}: {days:.1} days are too few to forecast any", shown(&series.name));
                     return Err(RunError::Value(format!("{problem}\n  expected: two whole days at least")));
                 }
-                let (test_days, scores) = (tested.origins.len(), tested.scores());
-                let (series, forecaster) = (&*series.name, choice.to_string());
-                scored.push(Scored { series, forecaster, test_days, quantiles: LEVELS, scores });
+                let (test_days, name, forecaster) = (tested.origins.len(), &*series.name, choice.to_string());
+                let ahead = std::iter::once((24, tested.scores())).chain(tested.lead_scores());
+                scored.extend(ahead.map(|(lead_hours, scores)| Scored {
+                    series: name,
+                    forecaster: forecaster.clone(),
+                    lead_hours,
+                    test_days,
+                    quantiles: LEVELS,
+                    scores,
+                }));
             }
         }
         Ok(scores(&scored)?)

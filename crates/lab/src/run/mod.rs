@@ -22,6 +22,7 @@ pub use crate::document::{Origin, TraceMeta};
 use rayon::prelude::*;
 
 use crate::document::DocumentError;
+#[cfg(feature = "plan")]
 use crate::forecast::ForecastError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
 use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
@@ -76,6 +77,7 @@ impl From<Complaint> for RunError {
     }
 }
 
+#[cfg(feature = "plan")]
 impl From<ForecastError> for RunError {
     fn from(error: ForecastError) -> Self {
         Self::Value(error.to_string())
@@ -103,6 +105,7 @@ pub trait Progress: Sync {
 }
 
 /// What came of a step of the work, unless it was stopped meanwhile.
+#[cfg(feature = "plan")]
 pub(crate) fn unless_stopped<T, E: Into<RunError>>(progress: &dyn Progress, done: Result<T, E>) -> Result<T, RunError> {
     if progress.is_stopped() { Err(RunError::Stopped) } else { done.map_err(E::into) }
 }

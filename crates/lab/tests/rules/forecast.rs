@@ -243,7 +243,7 @@ fn a_lasting_shift_is_found_and_said() {
 #[test]
 fn quantiles_cover_what_they_promise() {
     let made = Vdi { bin_seconds: HOUR, bins: 49 * 24, ..Vdi::default() }.generate();
-    let test = Backtest { test_days: 21, history_days: None, horizon_days: 1 };
+    let test = Backtest { test_days: 21, history_days: None, horizon_days: 1, lead_hours: Vec::new() };
     let hedge = ForecasterChoice::of(find("hedge").unwrap());
     let scores = backtest(&made.series, &hedge, &Calendar::default(), &test, &Silent).unwrap().scores();
     assert_eq!(scores.bins, 21 * 24);
@@ -255,7 +255,7 @@ fn quantiles_cover_what_they_promise() {
 #[test]
 fn the_default_beats_the_paper_and_last_week() {
     let made = Vdi { bin_seconds: HOUR, bins: 35 * 24, seed: 5, ..Vdi::default() }.generate();
-    let test = Backtest { test_days: 7, history_days: None, horizon_days: 1 };
+    let test = Backtest { test_days: 7, history_days: None, horizon_days: 1, lead_hours: Vec::new() };
     let smape = |name: &str| {
         let choice: ForecasterChoice = name.parse().unwrap();
         backtest(&made.series, &choice, &Calendar::default(), &test, &Silent).unwrap().scores().smape_percent.unwrap()
@@ -433,7 +433,7 @@ fn a_series_of_two_days_is_tested_on_one() {
         values: weeks(1)[..50].to_vec(),
         losses: Losses::default(),
     };
-    let test = Backtest { test_days: 30, history_days: None, horizon_days: 1 };
+    let test = Backtest { test_days: 30, history_days: None, horizon_days: 1, lead_hours: Vec::new() };
     let tested = backtest(&series, &"naive-day".parse().unwrap(), &Calendar::default(), &test, &Silent).unwrap();
     assert_eq!((tested.origins.len(), tested.scores().bins), (1, 24));
 }

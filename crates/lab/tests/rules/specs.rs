@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ioweir_lab::compare::Comparison;
-use ioweir_lab::document::{Document, Origin, json_list};
+use ioweir_lab::document::{Document, Form, Origin, json_list};
 use ioweir_lab::experiment::{Experiment, Overrides};
 use ioweir_lab::forecast::ForecastSpec;
 use ioweir_lab::plan::PlanSpec;
@@ -258,4 +258,19 @@ fn a_forecast_and_a_plan_end_where_they_are_stopped() {
     for most in [0, 1, 5] {
         assert_eq!(stopped_after(most, |progress| plan.run(&origin("x"), progress)), (RunError::Stopped, most));
     }
+}
+
+#[test]
+fn the_page_of_a_plan_shades_the_busy_hours_in_every_chart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("load.csv").display().to_string();
+    let rate = |hour: usize| if (8..18).contains(&(hour % 24)) { 600 } else { 20 };
+    let rows: Vec<String> =
+        (0..10 * 24).map(|hour| format!("{},{},5", 1_454_284_800 + hour * 3600, rate(hour))).collect();
+    fs::write(&path, format!("time,reads,writes\n{}\n", rows.join("\n"))).unwrap();
+    let plan = PlanSpec::parse("p", &format!("series = '{path}'\n{}", inline_policy())).unwrap();
+    let form = Form::from_file_name("plan.html").unwrap();
+    let page = String::from_utf8(form.render(&plan.run(&origin("x"), &Silent).unwrap()).unwrap()).unwrap();
+    let (charts, shaded) = (page.matches("<svg").count(), page.matches("busy hours</text>").count());
+    assert!(charts > 2 && shaded >= charts, "{shaded} of {charts}");
 }

@@ -232,7 +232,12 @@ pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_
             values: load.requests.iter().copied().take(end.unwrap_or(usize::MAX)).collect(),
             losses: Losses::default(),
         };
-        let test = Backtest { test_days: history.test_days, history_days: history.history_days, horizon_days: 1 };
+        let test = Backtest {
+            test_days: history.test_days,
+            history_days: history.history_days,
+            horizon_days: 1,
+            lead_hours: Vec::new(),
+        };
         let scores = backtest(&series, &choice, &Calendar::default(), &test, &Silent)?.scores();
         let cell = Cell::new(name).at("method", method).at("history", &history.name);
         Ok::<_, ReproduceError>(
