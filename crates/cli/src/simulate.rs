@@ -74,10 +74,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         by_stream: false,
         fold: false,
     };
-    let mut experiment = overrides.apply(read(&arguments.spec)?)?;
-    // One run is told of: the first, where nothing else was said.
-    experiment.schedulers.truncate(1);
-    experiment.seeds.truncate(1);
+    let experiment = overrides.apply(read(&arguments.spec)?)?;
     let which = match (arguments.request, &arguments.slowest) {
         (Some(number), _) => experiment::Which::Request(number),
         (None, Some(class)) => experiment::Which::Slowest(class.clone()),

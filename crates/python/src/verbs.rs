@@ -225,9 +225,7 @@ pub(crate) fn explain(
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<String> {
     let Spec { name, text } = Spec::of(Some(spec), keys)?;
-    let mut experiment = Experiment::parse(&name, &text).map_err(wrong)?;
-    experiment.schedulers.truncate(1);
-    experiment.seeds.truncate(1);
+    let experiment = Experiment::parse(&name, &text).map_err(wrong)?;
     let which = match (request, slowest) {
         (Some(number), _) => Which::Request(number),
         (None, Some(class)) => Which::Slowest(class),
