@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use ioweir_core::Nanos;
-use ioweir_core::background::{Service, Slice, SliceTag, Step};
+use ioweir_core::background::{Service, SliceTag};
 use serde_json::Value;
 
 use super::clock::Moment;
@@ -23,25 +23,48 @@ const BACK_OFF_MAX: Nanos = Nanos::from_seconds(3600);
 /// The most steps that are taken at once.
 const STEPS_MAX: usize = 256;
 
+/// A piece of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The handle to complete it with.
+    pub tag: SliceTag,
+    /// The service that does it.
+    pub service: Service,
+    /// The bytes of debt that it pays.
+    pub bytes: u64,
+    /// How fast, for a worker that can be given a rate.
+    pub bytes_per_second: u64,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Run this, and ask again.
+    Run(Slice),
+    /// Pause this slice, complete it with what it has paid, and ask again.
+    Pause(SliceTag),
+    /// End this slice by any means, and complete it: it was to pause and did not.
+    End(SliceTag),
+    /// Nothing before this time or the next call, whichever is first.
+    WaitUntil(Nanos),
+}
+
 /// What decides: when background work runs, and how much of it. Times are those of the wall clock, and never go back.
 pub trait Governor {
-    /// Takes what was seen of the foreground in the last second; what is absent is not known.
-    fn sample(&mut self, now: Nanos, reading: &Reading);
+    /// Takes what was seen of the foreground in the last `span`; what is absent is not known.
+    fn sample(&mut self, now: Nanos, span: Nanos, reading: &Reading);
 
     /// The next step.
     fn poll(&mut self, now: Nanos) -> Step;
 
-    /// A slice has ended: it paid so many blocks, and took so much of the device's time.
-    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_blocks: u64, used: Nanos);
+    /// A slice has ended: it paid so many bytes, and took so much of the device's time.
+    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos);
 
-    /// A service owes nothing that is payable, as its worker says.
-    fn settle(&mut self, now: Nanos, service: Service);
+    /// What a service owes in all, as its worker says, with what its slice has paid so far.
+    fn owes(&mut self, now: Nanos, service: Service, bytes: u64);
 
-    /// Begins anew at an earlier time, with what it knows; no slice is open then.
+    /// Begins anew at an earlier time; no slice is open then.
     fn restart(&mut self, now: Nanos);
-
-    /// The bytes of a block.
-    fn block_bytes(&self) -> u64;
 
     /// What people and monitors want to know.
     fn status(&self, now: Nanos) -> GovernorStatus;
@@ -73,8 +96,6 @@ pub struct Employment {
 struct Open {
     slice: Slice,
     began: Nanos,
-    /// Its bytes, spread over its time.
-    bytes_per_second: u64,
     paid_bytes: u64,
     /// The device's time that its worker had taken when it began.
     device: Option<Nanos>,
@@ -94,6 +115,8 @@ enum Wish {
 struct Told {
     order: Order,
     at: Nanos,
+    /// Since when no order has been answered.
+    silent_since: Nanos,
     answer: Answer,
 }
 
@@ -116,8 +139,6 @@ struct Post {
     position: Position,
     done_bytes: Option<u64>,
     device: Option<Nanos>,
-    /// Bytes that are less than a block, for the next slice.
-    spare_bytes: u64,
     looked: Option<Nanos>,
     held_until: Nanos,
     failed_in_row: u32,
@@ -156,7 +177,6 @@ impl Overseer {
             serial: 0,
             position,
             device: None,
-            spare_bytes: 0,
             looked: None,
             held_until: Nanos::ZERO,
             failed_in_row: 0,
@@ -198,9 +218,9 @@ impl Overseer {
     }
 
     /// Takes what was seen of the foreground.
-    pub fn see(&mut self, now: Nanos, reading: Reading, governor: &mut dyn Governor) {
+    pub fn see(&mut self, now: Nanos, span: Nanos, reading: Reading, governor: &mut dyn Governor) {
         self.seen = reading;
-        governor.sample(now, &reading);
+        governor.sample(now, span, &reading);
     }
 
     /// Takes a worker's answer. `now` is the governor's time.
@@ -240,22 +260,22 @@ impl Overseer {
                 Step::Run(slice) => self.open(moment.steady, now, slice, governor),
                 Step::Pause(tag) => self.wish(tag, Wish::Pause),
                 Step::End(tag) => self.overran(tag, actions),
-                Step::WaitUntil(until, _) => {
+                Step::WaitUntil(until) => {
                     wake = until;
                     break;
                 }
-                Step::Idle => break,
             }
             for post in &mut self.posts {
                 post.close_stopped(moment.steady, now, governor);
             }
         }
-        let block_bytes = governor.block_bytes();
         for (number, post) in self.posts.iter_mut().enumerate() {
-            if let Some(order) = post.order(moment.steady, block_bytes) {
+            if let Some(order) = post.order(moment.steady) {
                 post.serial += 1;
-                post.told = Some(Told { order: order.clone(), at: moment.steady, answer: Answer::None });
-                actions.orders.push((number, post.serial, order));
+                let unanswered = post.told.as_ref().filter(|told| told.answer == Answer::None);
+                let silent_since = unanswered.map_or(moment.steady, |told| told.silent_since);
+                actions.orders.push((number, post.serial, order.clone()));
+                post.told = Some(Told { order, at: moment.steady, silent_since, answer: Answer::None });
             }
             post.complain(moment.steady, actions);
         }
@@ -266,12 +286,7 @@ impl Overseer {
         let post = self.posts.iter_mut().find(|post| post.employment.service == slice.service);
         match post {
             Some(post) if post.open.is_none() => {
-                let span_nanos = slice.ends_at.since(now).0.max(1);
-                let bytes = u128::from(slice.blocks) * u128::from(governor.block_bytes());
-                let bytes_per_second =
-                    u64::try_from(bytes * 1_000_000_000 / u128::from(span_nanos)).unwrap_or(u64::MAX);
-                let (paid_bytes, device) = (post.spare_bytes, post.device);
-                post.open = Some(Open { slice, began: steady, bytes_per_second, paid_bytes, device, wish: Wish::Run });
+                post.open = Some(Open { slice, began: steady, paid_bytes: 0, device: post.device, wish: Wish::Run });
             }
             // One slice at a time; a service without a worker is refused when the file is read.
             _ => governor.complete(now, slice.tag, 0, Nanos::ZERO),
@@ -341,9 +356,8 @@ impl Post {
             self.status.bytes_per_second = seconds.map(|seconds| more as f64 / seconds);
             self.status.paid_bytes += more;
             self.done_bytes = Some(done);
-            match &mut self.open {
-                Some(open) => open.paid_bytes += more,
-                None => self.spare_bytes = self.spare_bytes.saturating_add(more),
+            if let Some(open) = &mut self.open {
+                open.paid_bytes += more;
             }
         } else {
             self.status.bytes_per_second = None;
@@ -352,13 +366,16 @@ impl Post {
         self.device = progress.device.or(self.device);
         self.status.owed_bytes = progress.owed_bytes;
         self.status.note.clone_from(&progress.note);
+        let service = self.employment.service;
         if progress.is_finished && self.has_begun() {
             self.close(steady, now, governor);
-            self.spare_bytes = 0;
-            governor.settle(now, self.employment.service);
-        } else if let Some(open) = &self.open
-            && open.paid_bytes / governor.block_bytes().max(1) >= open.slice.blocks
-        {
+            governor.owes(now, service, 0);
+            return;
+        }
+        if let Some(owed) = progress.owed_bytes {
+            governor.owes(now, service, owed.saturating_add(self.open.map_or(0, |open| open.paid_bytes)));
+        }
+        if self.open.is_some_and(|open| open.paid_bytes >= open.slice.bytes) {
             self.close(steady, now, governor);
         }
     }
@@ -366,14 +383,12 @@ impl Post {
     /// Completes its slice.
     fn close(&mut self, steady: Nanos, now: Nanos, governor: &mut dyn Governor) {
         let Some(open) = self.open.take() else { return };
-        let block = governor.block_bytes().max(1);
         let took = match (self.device, open.device) {
             (Some(device), Some(before)) => device.since(before),
             // Whoever does not count it has had the device all the time.
             _ => steady.since(open.began),
         };
-        self.spare_bytes = open.paid_bytes % block;
-        governor.complete(now, open.slice.tag, open.paid_bytes / block, took);
+        governor.complete(now, open.slice.tag, open.paid_bytes, took);
     }
 
     /// Completes the slice of a worker that was to stop, and has.
@@ -406,13 +421,11 @@ impl Post {
     }
 
     /// What it is to be told now, if anything.
-    fn order(&self, steady: Nanos, block_bytes: u64) -> Option<Order> {
+    fn order(&self, steady: Nanos) -> Option<Order> {
         let wanted = match &self.open {
             _ if self.must_end => Order::End,
             Some(Open { wish: Wish::End, .. }) => Order::End,
-            Some(open @ Open { wish: Wish::Run, .. }) if steady >= self.held_until => {
-                Order::Run(self.task(open, block_bytes))
-            }
+            Some(open @ Open { wish: Wish::Run, .. }) if steady >= self.held_until => Order::Run(task(open)),
             _ => Order::Pause,
         };
         let Some(told) = &self.told else { return Some(wanted) };
@@ -431,19 +444,19 @@ impl Post {
         if is_same && !is_again { None } else { Some(wanted) }
     }
 
-    /// What it may do in its slice.
-    fn task(&self, open: &Open, block_bytes: u64) -> Task {
-        let bytes = open.slice.blocks.saturating_mul(block_bytes);
-        Task { bytes: bytes.saturating_sub(open.paid_bytes).max(1), bytes_per_second_max: Some(open.bytes_per_second) }
-    }
-
     /// Says that an order has not been answered in time, once.
     fn complain(&mut self, steady: Nanos, actions: &mut Actions) {
-        let Some(Told { at, answer: Answer::None, .. }) = &self.told else { return };
+        let Some(Told { silent_since, answer: Answer::None, .. }) = &self.told else { return };
         let problem = "its worker does not answer";
-        if steady.since(*at) > self.employment.patience && self.status.problem.as_deref() != Some(problem) {
+        if steady.since(*silent_since) > self.employment.patience && self.status.problem.as_deref() != Some(problem) {
             actions.events.push(format!("{}: {problem}", self.employment.name));
             self.status.problem = Some(problem.into());
         }
     }
+}
+
+/// What may be done in a slice.
+fn task(open: &Open) -> Task {
+    let bytes = open.slice.bytes.saturating_sub(open.paid_bytes).max(1);
+    Task { bytes, bytes_per_second_max: Some(open.slice.bytes_per_second) }
 }

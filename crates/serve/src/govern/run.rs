@@ -159,9 +159,10 @@ impl State {
         let now = self.timeline.now();
         let mut actions = Actions::default();
         if moment.steady.since(self.sampled) >= PERIOD {
+            let span = moment.steady.since(self.sampled);
             self.sampled = moment.steady;
             let reading = self.look(moment.steady, say);
-            self.overseer.see(now, reading, governor);
+            self.overseer.see(now, span, reading, governor);
             manager::say_alive();
         }
         let wake = self.overseer.turn(moment, now, governor, &mut actions);
@@ -220,8 +221,8 @@ impl State {
             }
             Course::FarBack(span) => {
                 say(&format!("the clock was put back by {} s; the governor begins anew", seconds(span)));
-                governor.restart(self.timeline.now());
                 self.overseer.forget_slices();
+                governor.restart(self.timeline.now());
             }
         }
     }

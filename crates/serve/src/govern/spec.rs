@@ -39,15 +39,15 @@ keys! {
         device: Option<String> = absent,
         /// of Prometheus: its address, http://HOST:PORT or https://HOST:PORT
         url: Option<String> = absent,
-        /// of Prometheus: the query of requests a second, which gives one series, such as "sum(rate(reads[1m]))"
+        /// of Prometheus: the query of requests a second, which gives one series, such as "sum(rate(reads[1m]))"; of series: the column
         requests: Option<String> = absent,
         /// of Prometheus: the query of bytes a second
         bytes: Option<String> = absent,
-        /// of Prometheus: the query of bytes written a second
+        /// of Prometheus: the query of bytes written a second; of series: the column
         written_bytes: Option<String> = absent,
         /// of Prometheus: the query of the latency that is judged, in seconds
         latency: Option<String> = absent,
-        /// of Prometheus: the query of the share of time that the device is busy, 0 to 1
+        /// of Prometheus: the query of the share of time that the device is busy, 0 to 1; of series: the column
         busy: Option<String> = absent,
         /// of Prometheus: how much of the past is asked for at the start; "0s" for none
         past: Duration = (Duration::from_seconds(28 * 86_400)),
@@ -61,7 +61,7 @@ keys! {
         authorities: PathBuf = (PathBuf::from("/etc/ssl/certs/ca-certificates.crt")),
         /// of Prometheus: how long an answer may take
         timeout: Duration = (Duration::from_seconds(5)),
-        /// of series: the files, in order of time; the policy's [load] says what their columns mean
+        /// of series: the files, in order of time
         file: Vec<String> = absent,
     }
 }
@@ -193,7 +193,7 @@ impl SourceKeys {
             &["url", "requests", "bytes", "written_bytes", "latency", "busy", "user", "password_file", "token_file"],
             "url",
         ),
-        (SourceKind::Series, "a source of kind series", &["file"], "file"),
+        (SourceKind::Series, "a source of kind series", &["file", "requests", "written_bytes", "busy"], "file"),
     ];
 
     /// Checks a source, which stands at `at` in its file.
@@ -216,7 +216,13 @@ impl SourceKeys {
         if self.worker_request.0 == 0 {
             return Err(Complaint::of_value(format!("{at}.worker_request"), "worker_request: a request of no size"));
         }
-        if self.kind == SourceKind::Prometheus { self.check_prometheus(at) } else { Ok(()) }
+        match self.kind {
+            SourceKind::Prometheus => self.check_prometheus(at),
+            SourceKind::Series if self.busy.is_none() && self.requests.is_none() => {
+                Err(missing(at, kind, "busy` or `requests"))
+            }
+            SourceKind::Disk | SourceKind::Server | SourceKind::Series => Ok(()),
+        }
     }
 
     fn check_prometheus(&self, at: &str) -> Result<(), Complaint> {
@@ -225,8 +231,8 @@ impl SourceKeys {
             let complaint = Complaint::of_value(format!("{at}.url"), "url: no address of a Prometheus server");
             return Err(complaint.expected("such as \"http://localhost:9090\" or \"https://metrics.example.com\""));
         }
-        if self.requests.is_none() && self.latency.is_none() {
-            return Err(missing(at, "a source of kind prometheus", "requests` or `latency"));
+        if self.requests.is_none() && self.busy.is_none() && self.latency.is_none() {
+            return Err(missing(at, "a source of kind prometheus", "busy`, `requests` or `latency"));
         }
         if self.user.is_some() != self.password_file.is_some() {
             return Err(Complaint::of_value(at, "basic authentication takes both `user` and `password_file`"));

@@ -12,13 +12,19 @@ pub struct ServiceStatus {
     /// Its name.
     pub name: String,
     /// What it owes, payable or not.
-    pub debt_bytes: u64,
-    /// What of it is payable now.
-    pub payable_bytes: u64,
-    /// What it paid after it was due.
+    pub owed_bytes: u64,
+    /// When the first of that is due.
+    pub due_unix_seconds: Option<i64>,
+    /// How much later than necessary it could begin: below zero it is in danger. Absent without a deadline.
+    pub slack_seconds: Option<i64>,
+    /// What it has paid since the state began.
+    pub paid_bytes: u64,
+    /// What of that it paid after it was due.
     pub late_bytes: u64,
-    /// The time until the first deadline; negative when it has passed. Absent without a deadline.
-    pub deadline_slack_seconds: Option<f64>,
+    /// The device's time that it took.
+    pub device_seconds: f64,
+    /// Bytes that it does in a second of the device's time, as learnt.
+    pub bytes_per_device_second: u64,
     /// Why it waits, if it does.
     pub waits: Option<String>,
 }
@@ -26,22 +32,32 @@ pub struct ServiceStatus {
 /// What a governor says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GovernorStatus {
-    /// The time, in seconds since 1970-01-01 (UTC).
-    pub now_unix_seconds: f64,
-    /// The services.
-    pub services: Vec<ServiceStatus>,
-    /// Of the last bin: by how much of what came the forecast's median was off.
-    pub forecast_error_share: Option<f64>,
-    /// Bins that came outside of the forecast's quantile, on the high side.
-    pub bins_above_forecast: u64,
-    /// Bins of which nothing is known.
-    pub bins_missing: u64,
-    /// Times that the foreground was measured above its objective.
-    pub violations: u64,
+    /// The time, since 1970-01-01 (UTC).
+    pub now_unix_seconds: i64,
+    /// Whether so little is seen that the foreground is taken to want everything.
+    pub is_stale: bool,
+    /// The share of the device's time, or of the cores, that background work may use now.
+    pub granted_share: f64,
+    /// The share that its slices hold.
+    pub running_share: f64,
+    /// How far the objective lets background work use what is idle.
+    pub open_share: f64,
     /// The objective of the foreground's latency, if there is one.
     pub objective_seconds: Option<f64>,
-    /// The share of what is spare that background work may have, as the objective leaves it.
-    pub open_share: Option<f64>,
+    /// Samples with a latency.
+    pub samples: u64,
+    /// Those above the objective.
+    pub samples_above: u64,
+    /// Those of them beside background work: what may have been felt.
+    pub samples_above_beside_background: u64,
+    /// The mean error of the forecast in the last day, as a share of the load.
+    pub forecast_error_share: Option<f64>,
+    /// The share of bins of the last day that were not above the forecast's high quantile.
+    pub forecast_covered_share: Option<f64>,
+    /// What cannot be kept, in words.
+    pub notes: Vec<String>,
+    /// The services.
+    pub services: Vec<ServiceStatus>,
 }
 
 /// What a worker is doing.
@@ -84,34 +100,51 @@ pub struct Status {
 type Of = fn(&Status) -> Vec<Sample>;
 
 /// A row for each metric: its name, its help, its kind, and its values.
-const METRICS: [(&str, &str, MetricType, Of); 19] = [
-    gauge("ioweir_govern_debt_bytes", "What a service owes", |all| of_services(all, |one| Some(one.debt_bytes as f64))),
-    gauge("ioweir_govern_payable_bytes", "What a service owes that may be paid now", |all| {
-        of_services(all, |one| Some(one.payable_bytes as f64))
+const METRICS: [(&str, &str, MetricType, Of); 24] = [
+    gauge("ioweir_govern_owed_bytes", "What a service owes", |all| of_services(all, |one| Some(one.owed_bytes as f64))),
+    counter("ioweir_govern_paid_bytes", "What a service has paid", |all| {
+        of_services(all, |one| Some(one.paid_bytes as f64))
     }),
     counter("ioweir_govern_late_bytes", "What a service paid after it was due", |all| {
         of_services(all, |one| Some(one.late_bytes as f64))
     }),
-    gauge("ioweir_govern_deadline_slack_seconds", "Time until the first deadline of a service", |all| {
-        of_services(all, |one| one.deadline_slack_seconds)
+    counter("ioweir_govern_device_seconds", "The time of the device that a service took", |all| {
+        of_services(all, |one| Some(one.device_seconds))
     }),
-    gauge("ioweir_govern_forecast_error_ratio", "How far the forecast of the last bin was off", |all| {
+    gauge("ioweir_govern_deadline_slack_seconds", "How much later than necessary a service could begin", |all| {
+        of_services(all, |one| one.slack_seconds.map(|slack| slack as f64))
+    }),
+    gauge("ioweir_govern_forecast_error_ratio", "The mean error of the forecast in the last day", |all| {
         one(all.governor.forecast_error_share)
     }),
-    counter("ioweir_govern_bins_above_forecast", "Bins in which more came than the quantile of the forecast", |all| {
-        one(Some(all.governor.bins_above_forecast as f64))
+    gauge(
+        "ioweir_govern_forecast_covered_ratio",
+        "Bins of the last day not above the forecast's high quantile",
+        |all| one(all.governor.forecast_covered_share),
+    ),
+    counter("ioweir_govern_samples", "Samples of the foreground's latency", |all| {
+        one(Some(all.governor.samples as f64))
     }),
-    counter("ioweir_govern_bins_missing", "Bins of which nothing is known", |all| {
-        one(Some(all.governor.bins_missing as f64))
+    counter("ioweir_govern_violations", "Samples of the foreground's latency above its objective", |all| {
+        one(Some(all.governor.samples_above as f64))
     }),
-    counter("ioweir_govern_violations", "Times that the foreground was above its objective", |all| {
-        one(Some(all.governor.violations as f64))
+    counter("ioweir_govern_felt", "Samples above the objective while background work ran", |all| {
+        one(Some(all.governor.samples_above_beside_background as f64))
     }),
     gauge("ioweir_govern_objective_seconds", "The objective of the foreground's latency", |all| {
         one(all.governor.objective_seconds)
     }),
-    gauge("ioweir_govern_open_ratio", "The share of what is spare that background work may have", |all| {
-        one(all.governor.open_share)
+    gauge("ioweir_govern_granted_ratio", "The share that background work may use now", |all| {
+        one(Some(all.governor.granted_share))
+    }),
+    gauge("ioweir_govern_running_ratio", "The share that running slices hold", |all| {
+        one(Some(all.governor.running_share))
+    }),
+    gauge("ioweir_govern_open_ratio", "How far the objective lets background work use what is idle", |all| {
+        one(Some(all.governor.open_share))
+    }),
+    gauge("ioweir_govern_stale", "Whether too little is seen of the foreground", |all| {
+        one(Some(f64::from(u8::from(all.governor.is_stale))))
     }),
     gauge("ioweir_govern_foreground_latency_seconds", "The latency that the foreground was last seen with", |all| {
         one(all.foreground.latency_seconds)

@@ -56,6 +56,7 @@ impl Source for Disk {
             written_bytes: rate(done.written_sectors.saturating_mul(512)),
             discarded_bytes: rate(done.discarded_sectors.saturating_mul(512)),
             busy: Some(share(done.busy_millis as f64 / 1e3 / seconds)),
+            background_busy: None,
             // The kernel has no quantiles: this is a mean.
             latency_seconds: (finished > 0)
                 .then(|| (done.read_millis + done.write_millis) as f64 / 1e3 / finished as f64),

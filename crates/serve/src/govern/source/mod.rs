@@ -37,23 +37,29 @@ pub struct Reading {
     pub written_bytes: Option<f64>,
     /// Bytes discarded.
     pub discarded_bytes: Option<f64>,
-    /// The share of time that the device was busy.
+    /// The share of time that the device was busy, with whatever work.
     pub busy: Option<f64>,
+    /// The part of it that was background work, if the source can tell.
+    pub background_busy: Option<f64>,
     /// The latency that the source has: a quantile, or a mean where it counts no better.
     pub latency_seconds: Option<f64>,
     /// The share of time that some process waited for a device.
     pub stalled: Option<f64>,
 }
 
-/// Rates of the past, in bins; `None` for a bin of which nothing is known.
+/// Rates of the past, in bins; `None` for a bin of which nothing is known. A list is empty where the source does not know any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Past {
     /// When the first bin begins.
     pub start_unix_seconds: i64,
+    /// The length of a bin.
+    pub bin_seconds: u32,
     /// Requests a second.
     pub requests: Vec<Option<f64>>,
-    /// Bytes written a second; empty if the source does not know.
+    /// Bytes written a second.
     pub written_bytes: Vec<Option<f64>>,
+    /// The share of time that the device was busy.
+    pub busy: Vec<Option<f64>>,
 }
 
 /// Why nothing is known.
@@ -121,6 +127,8 @@ pub fn merged<'a>(readings: impl Iterator<Item = &'a Reading>) -> Reading {
         bytes: all.bytes.or(one.bytes),
         written_bytes: all.written_bytes.or(one.written_bytes),
         discarded_bytes: all.discarded_bytes.or(one.discarded_bytes),
+        // The two are of one source, or the part is not of the whole.
+        background_busy: if all.busy.is_some() { all.background_busy } else { one.background_busy },
         busy: all.busy.or(one.busy),
         latency_seconds: all.latency_seconds.or(one.latency_seconds),
         stalled: all.stalled.or(one.stalled),

@@ -131,6 +131,7 @@ impl Source for Prometheus {
             written_bytes: value(&self.keys.written_bytes)?,
             discarded_bytes: None,
             busy: value(&self.keys.busy)?.filter(|busy| *busy <= 1.0),
+            background_busy: None,
             latency_seconds: value(&self.keys.latency)?,
             stalled: None,
         })
@@ -138,7 +139,6 @@ impl Source for Prometheus {
 
     fn past(&mut self, now: Moment, bin_seconds: u32) -> Result<Option<Past>, SourceError> {
         let bin = i64::from(bin_seconds.max(1));
-        let Some(requests) = &self.keys.requests else { return Ok(None) };
         let end = now.wall.0.cast_signed() / 1_000_000_000 / bin * bin;
         let asked = (self.keys.past.nanos().0 / 1_000_000_000).cast_signed() / bin;
         let bins = asked.clamp(0, PAST_VALUES_MAX).min(end / bin);
@@ -146,11 +146,14 @@ impl Source for Prometheus {
             return Ok(None);
         }
         let range = (end - bins * bin, bins, bin);
-        let written_bytes = match &self.keys.written_bytes {
-            Some(query) => self.values(query, range)?,
-            None => Vec::new(),
+        let values = |query: &Option<String>| match query {
+            Some(query) => self.values(query, range),
+            None => Ok(Vec::new()),
         };
-        Ok(Some(Past { start_unix_seconds: range.0, requests: self.values(requests, range)?, written_bytes }))
+        let (requests, written_bytes) = (values(&self.keys.requests)?, values(&self.keys.written_bytes)?);
+        let mut busy = values(&self.keys.busy)?;
+        busy.iter_mut().for_each(|busy| *busy = busy.filter(|busy| *busy <= 1.0));
+        Ok(Some(Past { start_unix_seconds: range.0, bin_seconds, requests, written_bytes, busy }))
     }
 }
 

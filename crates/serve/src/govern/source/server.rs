@@ -35,6 +35,8 @@ struct Seen {
     discarded_bytes: u64,
     /// The time of all requests in the device.
     device_seconds: f64,
+    /// Of that, the time of its own services.
+    service_seconds: f64,
     depth: u32,
     latency_seconds: Option<f64>,
 }
@@ -71,8 +73,10 @@ impl Server {
 
 impl Seen {
     fn add(&mut self, class: &ClassState) {
-        self.device_seconds += class.seconds_by_layer.get("device").copied().unwrap_or(0.0);
+        let in_device = class.seconds_by_layer.get("device").copied().unwrap_or(0.0);
+        self.device_seconds += in_device;
         if class.kind == SERVICE {
+            self.service_seconds += in_device;
             return;
         }
         for (operation, total) in &class.totals {
@@ -100,14 +104,15 @@ impl Seen {
         if self.seconds < before.seconds || self.device_seconds < before.device_seconds {
             return None;
         }
-        let in_device = (self.device_seconds - before.device_seconds) / seconds;
+        // Requests in the device on average, of those that it takes at once.
+        let share = |all: f64| Some((all / seconds / f64::from(self.depth.max(1))).clamp(0.0, 1.0));
         Some(Reading {
             requests: Some(rate(self.requests, before.requests)?),
             bytes: Some(rate(self.bytes, before.bytes)?),
             written_bytes: Some(rate(self.written_bytes, before.written_bytes)?),
             discarded_bytes: Some(rate(self.discarded_bytes, before.discarded_bytes)?),
-            // Requests in the device on average, of those that it takes at once.
-            busy: Some((in_device / f64::from(self.depth.max(1))).clamp(0.0, 1.0)),
+            busy: share(self.device_seconds - before.device_seconds),
+            background_busy: share(self.service_seconds - before.service_seconds),
             latency_seconds: self.latency_seconds,
             stalled: None,
         })

@@ -145,6 +145,8 @@ impl Commands {
         let Some(running) = &mut self.running else { return Ok(Progress::default()) };
         drain(&running.output, &mut running.printed);
         let Ok(Some(status)) = running.child.try_wait() else { return Ok(Progress::default()) };
+        // It may have printed its last words between the two.
+        drain(&running.output, &mut running.printed);
         let line = last_line(&String::from_utf8_lossy(&running.printed));
         (self.running, self.state, self.position.is_begun) = (None, State::Idle, false);
         self.watch(0)?;

@@ -55,7 +55,7 @@ fn keys_that_a_kind_does_not_use_or_that_are_missing_are_refused() {
         ("kind = \"disk\"\ndisk = \"sda\"\nurl = \"http://a\"", "url: a source of kind disk does not use it"),
         ("kind = \"server\"\ncontrol = \"tcp:127.0.0.1:1\"", "a control socket is a unix socket"),
         ("kind = \"prometheus\"\nurl = \"localhost\"\nrequests = \"x\"", "no address of a Prometheus server"),
-        ("kind = \"prometheus\"\nurl = \"http://a\"", "has no `requests` or `latency`"),
+        ("kind = \"prometheus\"\nurl = \"http://a\"", "has no `busy`, `requests` or `latency`"),
         (
             "kind = \"prometheus\"\nurl = \"http://a\"\nrequests = \"x\"\nuser = \"u\"",
             "both `user` and `password_file`",

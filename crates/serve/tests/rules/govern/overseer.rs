@@ -2,10 +2,11 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
-    Batch, Bucket, Executor, Pool, Resource, SERVICES_COUNT, Service, ServiceSettings, Settings, SliceTag, Step,
+    Batch, Bucket, Executor, Pool, Resource, SERVICES_COUNT, Service, ServiceSettings, Settings, SliceTag,
+    Step as Decision,
 };
 use ioweir_serve::govern::hand::{Order, Report};
-use ioweir_serve::govern::overseer::{Actions, Employment, Governor, Overseer};
+use ioweir_serve::govern::overseer::{Actions, Employment, Governor, Overseer, Slice, Step};
 use ioweir_serve::govern::source::Reading;
 use ioweir_serve::govern::status::{GovernorStatus, Status};
 use ioweir_serve::govern::worker::{Position, Progress, WorkerError};
@@ -21,7 +22,7 @@ const GRACE: Nanos = Nanos::from_seconds(5);
 pub(crate) struct Simple {
     pub(crate) executor: Executor,
     pub(crate) completed: Vec<(u64, Nanos)>,
-    pub(crate) settled: Vec<Service>,
+    pub(crate) owed: Vec<u64>,
     pub(crate) samples: Vec<Reading>,
 }
 
@@ -45,34 +46,41 @@ impl Simple {
         executor.foreground(now, 0);
         let batch = Batch { payable_at: now, due_at: Nanos::NEVER, blocks: owed_blocks };
         executor.incur(now, Service::Scrub, batch);
-        Self { executor, completed: Vec::new(), settled: Vec::new(), samples: Vec::new() }
+        Self { executor, completed: Vec::new(), owed: Vec::new(), samples: Vec::new() }
     }
 }
 
 impl Governor for Simple {
-    fn sample(&mut self, _: Nanos, reading: &Reading) {
+    fn sample(&mut self, _: Nanos, _: Nanos, reading: &Reading) {
         self.samples.push(*reading);
     }
 
     fn poll(&mut self, now: Nanos) -> Step {
-        self.executor.poll(now)
+        match self.executor.poll(now) {
+            Decision::Run(slice) => {
+                let (tag, service, bytes) = (slice.tag, slice.service, slice.blocks * BLOCK_BYTES);
+                let bytes_per_second = bytes * 1_000_000_000 / slice.ends_at.since(now).0.max(1);
+                Step::Run(Slice { tag, service, bytes, bytes_per_second })
+            }
+            Decision::Pause(tag) => Step::Pause(tag),
+            Decision::End(tag) => Step::End(tag),
+            Decision::WaitUntil(until, _) => Step::WaitUntil(until),
+            Decision::Idle => Step::WaitUntil(Nanos::NEVER),
+        }
     }
 
-    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_blocks: u64, used: Nanos) {
-        assert!(self.executor.complete(now, tag, paid_blocks, used), "a slice is completed once");
-        self.completed.push((paid_blocks, used));
+    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos) {
+        assert!(self.executor.complete(now, tag, paid_bytes / BLOCK_BYTES, took), "a slice is completed once");
+        self.completed.push((paid_bytes, took));
     }
 
-    fn settle(&mut self, now: Nanos, service: Service) {
-        self.executor.forgive(now, service, u64::MAX);
-        self.settled.push(service);
+    fn owes(&mut self, now: Nanos, service: Service, bytes: u64) {
+        let before = self.executor.debt_blocks(service);
+        self.executor.forgive(now, service, before.saturating_sub(bytes / BLOCK_BYTES));
+        self.owed.push(bytes);
     }
 
     fn restart(&mut self, _: Nanos) {}
-
-    fn block_bytes(&self) -> u64 {
-        BLOCK_BYTES
-    }
 
     fn status(&self, _: Nanos) -> GovernorStatus {
         GovernorStatus::default()
@@ -148,7 +156,7 @@ fn a_slice_that_is_done_is_completed_with_what_it_paid_and_took_and_the_next_fol
     case.hear(1, serial, Ok(()), Some(bytes / 2));
     assert!(case.governor.completed.is_empty());
     case.hear_progress(8, None, Ok(Progress { done_bytes: Some(bytes), ..Progress::default() }));
-    assert_eq!(case.governor.completed, [(bytes / BLOCK_BYTES, Nanos::from_seconds(8))]);
+    assert_eq!(case.governor.completed, [(bytes, Nanos::from_seconds(8))]);
     assert!(case.turn(8).iter().all(|(_, order)| matches!(order, Order::Run(_))));
 }
 
@@ -163,10 +171,10 @@ fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
     case.hear_progress(1, Some((serial, Ok(()))), said(100, 0));
     case.hear_progress(9, None, said(1600, bytes));
     // The first look came after the slice had begun.
-    assert_eq!(case.governor.completed, [(bytes / BLOCK_BYTES, Nanos::from_seconds(9))]);
+    assert_eq!(case.governor.completed, [(bytes, Nanos::from_seconds(9))]);
     let (serial, bytes_next) = case.runs(9);
     case.hear_progress(15, Some((serial, Ok(()))), said(2600, bytes + bytes_next));
-    assert_eq!(case.governor.completed[1], (bytes_next / BLOCK_BYTES, Nanos::from_seconds(1)));
+    assert_eq!(case.governor.completed[1], (bytes_next, Nanos::from_seconds(1)));
 }
 
 #[test]
@@ -179,7 +187,7 @@ fn a_foreground_that_comes_pauses_the_worker_and_its_slice_is_completed_when_it_
     let [(pause, Order::Pause)] = orders[..] else { panic!("{orders:?}") };
     assert!(case.governor.completed.is_empty(), "it may still be at work");
     case.hear(3, pause, Ok(()), Some(bytes / 4));
-    assert_eq!(case.governor.completed, [(bytes / 4 / BLOCK_BYTES, Nanos::from_seconds(3))]);
+    assert_eq!(case.governor.completed, [(bytes / 4, Nanos::from_seconds(3))]);
     assert!(case.turn(4).is_empty());
 }
 
@@ -248,9 +256,19 @@ fn work_that_is_finished_settles_the_debt_and_stops_its_worker() {
     let (serial, bytes) = case.runs(0);
     let finished = Progress { done_bytes: Some(bytes / 2), is_finished: true, ..Progress::default() };
     case.hear_progress(2, Some((serial, Ok(()))), Ok(finished));
-    assert_eq!(case.governor.settled, [Service::Scrub]);
+    assert_eq!(case.governor.owed, [0]);
     assert_eq!(case.governor.completed.len(), 1);
     assert!(matches!(case.turn(3)[..], [(_, Order::Pause)]));
+}
+
+#[test]
+fn what_a_worker_says_it_owes_is_told_with_what_its_slice_has_paid_so_far() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    let owed = |done: u64| Ok(Progress { done_bytes: Some(done), owed_bytes: Some(1 << 30), ..Progress::default() });
+    case.hear_progress(1, Some((serial, Ok(()))), owed(0));
+    case.hear_progress(2, None, owed(bytes / 2));
+    assert_eq!(case.governor.owed, [1 << 30, (1 << 30) + bytes / 2]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A Prometheus server that answers, lies, stalls or is gone.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ fn queries_become_rates_and_authentication_goes_along() {
     let read = prometheus(&server.url, &keys).read(at(0));
     assert_eq!(read, Ok(Reading { requests: Some(151.5), latency_seconds: Some(0.004), ..Reading::default() }));
     let asked = server.asked.recv().unwrap();
-    assert_eq!(asked[0], "GET /api/v1/query?query=sum%28rate%28a%5B1m%5D%29%29&time=1700000000.000 HTTP/1.1");
+    assert_eq!(asked[0], "GET /api/v1/query?query=sum(rate(a%5B1m%5D))&time=1700000000.000 HTTP/1.1");
     assert!(asked.iter().any(|line| line.eq_ignore_ascii_case("authorization: Bearer abc.def")), "{asked:?}");
 }
 
@@ -177,15 +177,15 @@ fn bins_that_are_not_answered_are_gaps_and_times_that_were_not_asked_for_are_ref
 #[test]
 fn the_past_is_asked_for_in_parts_that_prometheus_answers() {
     let body = matrix(&[]);
-    let server = Server::start(answers(&[body.clone(), body]));
+    let server = Server::start(answers(&[body.clone(), body.clone(), body]));
     let mut source = prometheus(&server.url, "requests = \"a\"\npast = \"14d\"");
     let past = source.past(at(0), 60).unwrap().unwrap();
     let end = NOW as i64 / 60 * 60;
     assert_eq!((past.start_unix_seconds, past.requests.len()), (end - 14 * 86_400, 14 * 1440));
-    let asked: Vec<_> = server.asked.iter().take(2).map(|lines| lines[0].clone()).collect();
+    let asked: Vec<_> = server.asked.iter().take(3).map(|lines| lines[0].clone()).collect();
     let first = end - 14 * 86_400 + 60;
     assert!(asked[0].contains(&format!("start={first}&end={}&step=60", first + 9999 * 60)), "{asked:?}");
-    assert!(asked[1].contains(&format!("end={end}&step=60")), "{asked:?}");
+    assert!(asked[2].contains(&format!("end={end}&step=60")), "{asked:?}");
 }
 
 /// A server that shows a certificate of `authority`.
