@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_config::{Duration, Key, format_range, format_value};
-use ioweir_core::background::{SERVICES, ServiceRow};
+use ioweir_config::{Key, format_range, format_value};
+use ioweir_core::background::SERVICES;
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{PAIR, POLICIES, Parameter};
 use ioweir_device::PRESETS;
