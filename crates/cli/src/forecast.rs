@@ -41,6 +41,7 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     spec.backtest_days = arguments.backtest.or(spec.backtest_days);
     let leads = arguments.lead.iter().map(|lead| lead.parse()).collect::<Result<Vec<Duration>, _>>()?;
     set_list(&mut spec.leads.0, &leads);
+    spec.diagnose |= arguments.diagnose;
     spec.total |= reading.total;
     if let Some(bin) = &reading.bin {
         spec.bin = Some(bin.parse::<Duration>()?);

@@ -74,6 +74,10 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "DAYS", help_heading = "Forecasting")]
     pub(crate) backtest: Option<usize>,
 
+    /// Show what the series are like instead: autocorrelation, lag plots, trend, seasons and rest; best with --export page.html
+    #[arg(long, conflicts_with_all = ["method", "horizon", "quantile", "backtest"], help_heading = "Forecasting")]
+    pub(crate) diagnose: bool,
+
     /// Hours ahead at which a backtest scores too, separated by commas: 1h,6h
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', help_heading = "Forecasting")]
     pub(crate) lead: Vec<String>,

@@ -1,5 +1,7 @@
 //! Backtests: forecast each of the last days of a series at its midnight from earlier data, and score the forecasts.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::score::{LEVELS, Point, Scores, naive_error};
@@ -107,7 +109,7 @@ pub fn backtest(
         origins.push(Origin { day, points: points(&series.values[known..to], &forecast, 0).collect() });
         if !leads.is_empty() {
             let end = bin_of(day + 1).min(series.values.len());
-            score_leads(&mut leads, &mut forecaster, &series.values[..end], known, slots / 24);
+            score_leads(&mut leads, &mut forecaster, &series.values, known..end, slots / 24);
             told = end;
         }
         unless_stopped(progress, Ok::<_, RunError>(()))?;
@@ -129,16 +131,16 @@ fn points<'a>(values: &'a [Option<f64>], forecast: &'a Forecast, from: usize) ->
     })
 }
 
-/// Tells a day from bin `from` on hour by hour, and forecasts before each; the end of `values` is that of the day.
+/// Tells the bins of a day hour by hour, and forecasts before each.
 fn score_leads(
     leads: &mut [(u32, Vec<Point>)],
     forecaster: &mut Learned,
     values: &[Option<f64>],
-    from: usize,
+    day: Range<usize>,
     hour: usize,
 ) {
     let most = leads.iter().map(|(hours, _)| *hours as usize).max().unwrap_or(0);
-    for now in (from..values.len()).step_by(hour.max(1)) {
+    for now in day.clone().step_by(hour.max(1)) {
         let forecast = forecaster.predict(most * hour, &LEVELS);
         for (hours, seen) in &mut *leads {
             let last = *hours as usize * hour;
@@ -146,7 +148,7 @@ fn score_leads(
                 seen.extend(points(values, &forecast, last - hour));
             }
         }
-        forecaster.update(&values[now..(now + hour).min(values.len())]);
+        forecaster.update(&values[now..(now + hour).min(day.end)]);
     }
 }
 

@@ -8,6 +8,7 @@ use ioweir_config::{Complaint, Duration, SpecError, plain, shown};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::diagnose::{diagnose, document as diagnosis};
 use super::{
     Backtest, Calendar, ForecastError, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find,
     predictions, scores, whole_days,
@@ -63,6 +64,8 @@ pub struct ForecastSpec {
     /// Forecast each of this many last days at its midnight instead, and score the forecasts.
     #[serde(rename = "backtest")]
     pub backtest_days: Option<usize>,
+    /// Show what the series are like instead: autocorrelation, lag plots, and the parts of a decomposition.
+    pub diagnose: bool,
     /// Hours ahead at which a backtest scores too, besides the day: each hour as it was forecast so long before its end.
     #[serde(rename = "lead")]
     pub leads: OneOrMore<Duration>,
@@ -89,6 +92,7 @@ impl Default for ForecastSpec {
             horizon: Duration::from_seconds(86_400),
             quantiles: OneOrMore(vec![0.5, 0.95, 0.99]),
             backtest_days: None,
+            diagnose: false,
             leads: OneOrMore::default(),
             holidays: BTreeMap::new(),
         }
@@ -149,8 +153,25 @@ impl ForecastSpec {
             return Err(complaint.expected("a backtest").hint("backtest = 14, or --backtest 14"));
         }
         self.lead_hours()?;
+        self.check_diagnosis()?;
         self.calendar()?;
         self.bin_seconds().map(|_| ())
+    }
+
+    /// Nothing that is only for forecasts is accepted beside a diagnosis.
+    fn check_diagnosis(&self) -> Result<(), Complaint> {
+        let usual = Self::default();
+        let named = |methods: &[ForecasterChoice]| methods.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let differs = [
+            ("method", named(&self.methods.0) != named(&usual.methods.0)),
+            ("horizon", self.horizon != usual.horizon),
+            ("quantile", self.quantiles.0 != usual.quantiles.0),
+            ("backtest", self.backtest_days.is_some()),
+        ];
+        match differs.into_iter().find(|(_, differs)| self.diagnose && *differs) {
+            Some((key, _)) => Err(Complaint::of_value(key, "a diagnosis forecasts nothing").expected("one of the two")),
+            None => Ok(()),
+        }
     }
 
     fn lead_hours(&self) -> Result<Vec<u32>, Complaint> {
@@ -230,6 +251,9 @@ impl ForecastSpec {
     pub fn document(&self, series: &[Series], progress: &dyn Progress) -> Result<Document, RunError> {
         self.check()?;
         let calendar = self.calendar()?;
+        if self.diagnose {
+            return self.look(series, &calendar, progress);
+        }
         match self.backtest_days {
             Some(days) => self.score(series, &calendar, days, progress),
             None => self.predict(series, &calendar, progress),
@@ -243,6 +267,16 @@ impl ForecastSpec {
     pub fn run(&self, progress: &dyn Progress) -> Result<(Document, Vec<Series>), RunError> {
         let series = self.read(progress)?;
         Ok((self.document(&series, progress)?, series))
+    }
+
+    fn look(&self, series: &[Series], calendar: &Calendar, progress: &dyn Progress) -> Result<Document, RunError> {
+        progress.started(series.len());
+        let look = |series: &Series| {
+            let found = unless_stopped(progress, diagnose(series, calendar))?;
+            progress.finished(&series.name);
+            Ok::<_, RunError>(found)
+        };
+        Ok(diagnosis(&series.iter().map(look).collect::<Result<Vec<_>, _>>()?)?)
     }
 
     fn predict(&self, series: &[Series], calendar: &Calendar, progress: &dyn Progress) -> Result<Document, RunError> {

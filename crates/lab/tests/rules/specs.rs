@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ioweir_lab::compare::Comparison;
-use ioweir_lab::document::{Document, Form, Origin, json_list};
+use ioweir_lab::document::{Document, Origin, json_list};
 use ioweir_lab::experiment::{Experiment, Overrides};
 use ioweir_lab::forecast::ForecastSpec;
 use ioweir_lab::plan::PlanSpec;
@@ -45,6 +45,11 @@ fn an_error_in_a_forecast_has_its_place() {
             "f.toml:2:13: both an offset and a time zone are named",
         ),
         ("backtest = 0", "f.toml:2:12: a backtest of no days"),
+        ("lead = \"1h\"", "f.toml:2:8: there is no backtest to score it"),
+        ("lead = [\"90m\"]\nbacktest = 3", "f.toml:2:8: a lead of 90m\n  expected: whole hours, less than a day"),
+        ("lead = \"24h\"\nbacktest = 3", "f.toml:2:8: a lead of 1d\n  expected: whole hours, less than a day"),
+        ("diagnose = true\nbacktest = 3", "f.toml:3:12: a diagnosis forecasts nothing"),
+        ("diagnose = true\nmethod = \"naive-day\"", "f.toml:3:10: a diagnosis forecasts nothing"),
         ("event = \"done\"", "f.toml:2:9: unknown kind of event `done`"),
         ("kind = \"meen\"", "f.toml:2:8: unknown variant `meen`"),
         ("[holiday]\n2026-12-25 = \"sundy\"", "f.toml:3:14: `2026-12-25=sundy` is no holiday"),
@@ -258,19 +263,4 @@ fn a_forecast_and_a_plan_end_where_they_are_stopped() {
     for most in [0, 1, 5] {
         assert_eq!(stopped_after(most, |progress| plan.run(&origin("x"), progress)), (RunError::Stopped, most));
     }
-}
-
-#[test]
-fn the_page_of_a_plan_shades_the_busy_hours_in_every_chart() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("load.csv").display().to_string();
-    let rate = |hour: usize| if (8..18).contains(&(hour % 24)) { 600 } else { 20 };
-    let rows: Vec<String> =
-        (0..10 * 24).map(|hour| format!("{},{},5", 1_454_284_800 + hour * 3600, rate(hour))).collect();
-    fs::write(&path, format!("time,reads,writes\n{}\n", rows.join("\n"))).unwrap();
-    let plan = PlanSpec::parse("p", &format!("series = '{path}'\n{}", inline_policy())).unwrap();
-    let form = Form::from_file_name("plan.html").unwrap();
-    let page = String::from_utf8(form.render(&plan.run(&origin("x"), &Silent).unwrap()).unwrap()).unwrap();
-    let (charts, shaded) = (page.matches("<svg").count(), page.matches("busy hours</text>").count());
-    assert!(charts > 2 && shaded >= charts, "{shaded} of {charts}");
 }

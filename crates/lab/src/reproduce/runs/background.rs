@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::{Context, Ran};
-use crate::forecast::{Backtest, Calendar, ForecasterChoice, backtest};
+use crate::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest};
 use crate::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, outlooks, replay};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
@@ -18,7 +18,8 @@ use crate::series::{Losses, Series, Vdi, series_of_trace};
 
 pub(super) const DAYS_METRICS: &str =
     "pool_gib violated queued debt_gib free_gib below_floor overrun foreground background used";
-pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95";
+pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95 actual forecast";
+const FORECAST_COURSES: [&str; 2] = ["actual", "forecast"];
 
 const DAY_SECONDS: u32 = 86_400;
 
@@ -238,8 +239,16 @@ pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_
             horizon_days: 1,
             lead_hours: Vec::new(),
         };
-        let scores = backtest(&series, &choice, &Calendar::default(), &test, &Silent)?.scores();
-        let cell = Cell::new(name).at("method", method).at("history", &history.name);
+        let tested = backtest(&series, &choice, &Calendar::default(), &test, &Silent)?;
+        let scores = tested.scores();
+        let mut cell = Cell::new(name).at("method", method).at("history", &history.name);
+        // The days one after another, from the first midnight.
+        let points = || tested.origins.iter().flat_map(|origin| &origin.points).enumerate();
+        for (name, value) in FORECAST_COURSES.iter().zip([|point: &Point| point.actual, |point: &Point| point.median]) {
+            let days = |bin: usize| bin as f64 / (24 * bins_an_hour) as f64;
+            let course = points().map(|(bin, point)| (days(bin), value(point))).collect();
+            cell.courses.insert((*name).to_owned(), Course::Points(course));
+        }
         Ok::<_, ReproduceError>(
             cell.metric("smape", scores.smape_percent)
                 .metric("mase", scores.mase)
