@@ -108,8 +108,6 @@ pub struct Mirror {
     /// Whether legs are being flushed to take marks away, or to become members.
     is_cleaning: bool,
     is_joining: bool,
-    /// Writes in flight that do not go to every leg.
-    partial_writes: u32,
     /// Increases when a leg goes out or comes back.
     epoch: u32,
     /// Why nothing is written or flushed any more.
@@ -145,7 +143,6 @@ impl Mirror {
             held: Vec::new(),
             is_cleaning: false,
             is_joining: false,
-            partial_writes: 0,
             epoch: 0,
             trouble: None,
             last_dispatch: None,
@@ -264,7 +261,7 @@ impl Mirror {
         if !self.is_cleaning && self.clean_due() <= now {
             self.start_cleaning(now);
         }
-        if !self.is_joining && self.partial_writes == 0 && !self.joining().is_empty() {
+        if !self.is_joining && !self.joining().is_empty() {
             self.start_joining(now);
         }
     }

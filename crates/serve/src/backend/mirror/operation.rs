@@ -49,13 +49,12 @@ pub(super) struct Op {
     outcome: Outcome,
     /// When it was sent.
     epoch: u32,
-    is_partial: bool,
 }
 
 impl Op {
     fn new(task: Task, io: Io) -> Self {
         let (sent, failed) = (Vec::new(), Vec::new());
-        Self { task, io, sent, failed, left: 0, outcome: Outcome::Plain, epoch: 0, is_partial: false }
+        Self { task, io, sent, failed, left: 0, outcome: Outcome::Plain, epoch: 0 }
     }
 
     fn is_done_on(&self, leg: usize) -> bool {
@@ -118,7 +117,8 @@ impl Mirror {
     pub(super) fn start_copy(&mut self, now: Nanos, io: Io, leg: usize) {
         let has_it = self.members().contains(&leg) && !self.marks.lacks(leg, self.marks.regions(io.offset, io.length));
         if !has_it {
-            return self.done.push(Done::new(io.id, io.buffers, Err(NbdError::InputOutput)));
+            // There is no such copy now.
+            return self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported)));
         }
         let number = self.ops.insert(Op::new(Task::Copy, io));
         self.read_from(now, number, leg);
@@ -148,11 +148,8 @@ impl Mirror {
 
     /// Sends a write to every leg that is there, each with data of its own.
     fn send_change(&mut self, now: Nanos, number: u32) {
-        let (legs, all) = (self.present(), self.legs.len());
-        let Some(op) = self.ops.get_mut(number) else { return };
-        op.is_partial = legs.len() < all;
-        self.partial_writes += u32::from(op.is_partial);
-        self.send_all(now, number, &legs);
+        let present = self.present();
+        self.send_all(now, number, &present);
     }
 
     /// Sends an operation to these legs.
@@ -331,7 +328,6 @@ impl Mirror {
 
     fn end_change(&mut self, now: Nanos, op: Op, has_it: bool) {
         let regions = self.marks.regions(op.io.offset, op.io.length);
-        self.partial_writes -= u32::from(op.is_partial);
         self.marks.end(now, regions.clone());
         // Where no member is known to have it, the first one counts.
         let first = if has_it { None } else { self.members().first().copied() };
@@ -384,9 +380,6 @@ impl Mirror {
         self.is_joining = false;
         let joining = self.joining();
         for &leg in legs.iter().filter(|leg| joining.contains(leg)) {
-            if self.partial_writes > 0 {
-                return;
-            }
             self.legs[leg].state = LegState::InSync;
             self.head.generation += 1;
             self.heads_due = true;
