@@ -9,6 +9,7 @@ use ioweir_core::{Nanos, Operation, Reason, StreamId};
 
 use super::admission::{ClassState, SubRequest};
 use super::dispatch::Failure;
+use super::services::ServiceReport;
 use crate::backend::Checksums;
 use crate::nbd::NbdError;
 
@@ -237,6 +238,8 @@ pub struct Report {
     pub inflight: u32,
     /// What the device has checked since the server began, if it keeps checksums.
     pub checksums: Option<Checksums>,
+    /// What each service of the device has done since the server began.
+    pub services: Vec<ServiceReport>,
     /// The failure of the device, if it has failed.
     pub failure: Option<Failure>,
     /// The time by which all reservations together have fallen behind since the server began; zero if all were kept.

@@ -20,7 +20,7 @@ use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
 use crate::backend::Checksums;
-use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters};
+use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
 use crate::spec::{Device, Spec};
@@ -51,6 +51,8 @@ enum Source {
     Queue(fn(&Counts) -> Value),
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
+    /// Each service.
+    Service(fn(&ServiceReport) -> Value),
     /// Each class. The number is also in the state, under the column's key.
     ClassNumber(Shown, fn(&ClassRecord) -> u64),
     /// Each class, with additional labels.
@@ -64,7 +66,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 29] = [
+const METRICS: [Metric; 37] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -195,6 +197,42 @@ const METRICS: [Metric; 29] = [
         "Processor time that workers have used",
         Source::Queue(|of| Value::Real(Nanos(of.used_nanos).as_seconds())),
     ),
+    gauge(
+        "ioweir_service_owed_bytes",
+        "What a service has still to do",
+        Source::Service(|of| Value::Whole(of.owed_bytes)),
+    ),
+    counter("ioweir_service_done_bytes", "What a service has done", Source::Service(|of| Value::Whole(of.done_bytes))),
+    counter(
+        "ioweir_service_device_seconds",
+        "Time in which the device had a request of the service",
+        Source::Service(|of| Value::Real(of.device.as_seconds())),
+    ),
+    gauge(
+        "ioweir_service_running",
+        "Whether a service has something to do and may do it",
+        Source::Service(|of| Value::Whole(of.is_running.into())),
+    ),
+    gauge(
+        "ioweir_service_late_seconds",
+        "By how much a service has missed its deadline",
+        Source::Service(|of| Value::Real(of.late.as_seconds())),
+    ),
+    counter(
+        "ioweir_service_damaged_bytes",
+        "What a service has found not to be what was written",
+        Source::Service(|of| Value::Whole(of.damaged_bytes)),
+    ),
+    counter(
+        "ioweir_service_failed_bytes",
+        "Requests of a service that failed",
+        Source::Service(|of| Value::Whole(of.failed_bytes)),
+    ),
+    counter(
+        "ioweir_service_repaired_bytes",
+        "What a service has written anew from a copy that was right",
+        Source::Service(|of| Value::Whole(of.repaired_bytes)),
+    ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
 ];
 
@@ -282,6 +320,12 @@ impl Scene<'_> {
                     })
                 })
                 .collect(),
+            Source::Service(of) => {
+                let classes = self.spec.classes();
+                let reports = self.record.services.iter().flatten();
+                let name = |report: &ServiceReport| classes.get(report.class as usize).map(|class| class.name.clone());
+                reports.filter_map(|report| Some((vec![("service", name(report)?)], of(report)))).collect()
+            }
             Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
             Source::Class(of) => self.classes(|_, class| of(class)),
             Source::Operation(of) => self.operations(of),

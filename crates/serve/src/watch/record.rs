@@ -6,7 +6,9 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::backend::Checksums;
-use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report};
+use crate::engine::{
+    ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
+};
 use crate::spec::Spec;
 
 /// The number of seconds that are kept.
@@ -53,6 +55,8 @@ pub(super) struct Record {
     pub(super) reported: Vec<Nanos>,
     /// Counts of what was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
+    /// What services have done, by device.
+    pub(super) services: Vec<Vec<ServiceReport>>,
 }
 
 impl Record {
@@ -72,6 +76,7 @@ impl Record {
             behind: vec![<_>::default(); devices],
             reported: vec![Nanos::ZERO; devices],
             checksums: vec![None; devices],
+            services: vec![Vec::new(); devices],
         }
     }
 
@@ -90,6 +95,9 @@ impl Record {
         }
         if let Some(checksums) = self.checksums.get_mut(device) {
             *checksums = report.checksums;
+        }
+        if let Some(services) = self.services.get_mut(device) {
+            *services = report.services;
         }
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.device == device) {
             class.state = report.classes.get(number).copied().unwrap_or_default();

@@ -143,7 +143,10 @@ impl Backend for Cached {
                 self.directory.forget(blocks_of(start, end));
                 vec![Piece { start, end, place: Place::Home }]
             }
-            Action::Flush | Action::Cache | Action::Extents => vec![Piece { start, end, place: Place::Home }],
+            // What the tiers do not know, they refuse.
+            Action::Flush | Action::Cache | Action::Extents | Action::Serve(_) => {
+                vec![Piece { start, end, place: Place::Home }]
+            }
         };
         pieces.iter().filter_map(slots_in).for_each(|slots| self.directory.hold(slots));
         let mut op = Staged::new(io, pieces);

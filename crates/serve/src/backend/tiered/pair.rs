@@ -78,12 +78,7 @@ pub(super) fn dispatch_of(
     offset: u64,
     length: u64,
 ) -> Option<Dispatch> {
-    let operation = match action {
-        Action::Read | Action::Cache | Action::Extents => Operation::Read,
-        Action::Write => Operation::Write,
-        Action::Flush => Operation::Flush,
-        Action::Trim | Action::Zero { .. } => Operation::Discard,
-    };
+    let operation = action.operation().unwrap_or(Operation::Read);
     let sector = offset / SECTOR_BYTES;
     // A part of a request, which is shorter than 4 GiB.
     let sectors = ((offset + length).div_ceil(SECTOR_BYTES) - sector) as u32;
