@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use ioweir_core::Nanos;
 use ioweir_serve::backend::{
-    Action, Backend, CLEAN_AFTER, Done, Io, LegState, Media, Memory, Mirror, MirrorPlan, Outcome, Work,
+    Action, Backend, CLEAN_AFTER, Done, Io, LegState, Media, Memory, Mirror, MirrorPlan, Outcome, Task,
 };
 use ioweir_serve::nbd::NbdError;
 
@@ -19,7 +19,7 @@ fn lose_nothing() -> bool {
 }
 
 fn owed(rig: &mut Rig) -> u64 {
-    rig.mirror().owed_bytes(Work::Resync) / REGION
+    rig.mirror().owed_bytes(Task::Resync) / REGION
 }
 
 /// Past the time for which regions stay marked.
@@ -133,7 +133,7 @@ fn a_first_leg_with_data_is_what_a_new_mirror_becomes() {
     grid.media(0).write(8192 + 512, &[1; 512]).unwrap();
     let mut mirror = open(&grid, 2, &[0, 1], None, 1).unwrap();
     assert_eq!(mirror.mirror().unwrap().legs[1].state, LegState::Behind);
-    assert_eq!(mirror.next_work(Work::Resync, 0, 4096), Some(0..4096));
+    assert_eq!(mirror.next_owed(Task::Resync, 0, 4096), Some(0..4096));
     let refused = open(&Grid::new(&[LEG_BYTES; 2], 1), 2, &[0], None, 1).err().unwrap();
     assert!(refused.contains("a new mirror takes all its legs"), "{refused}");
 }
@@ -221,7 +221,7 @@ fn a_read_that_one_leg_fails_is_answered_by_another() {
     rig.media(0).cut(lose_nothing);
     assert_eq!(rig.read(0, 8), [5; 8]);
     assert!(is_out(&mut rig, 0));
-    let copy = |leg| Asked::new(Action::Serve(Work::Copy(leg)), 0, 8);
+    let copy = |leg| Asked::new(Action::Serve(Task::Copy(leg)), 0, 8);
     assert_eq!(rig.run_one(copy(0)).0, Err(NbdError::NotSupported), "there is no such copy now");
     assert_eq!(values(&rig.ok(copy(2))), [5; 8]);
 }
