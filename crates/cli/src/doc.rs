@@ -167,7 +167,8 @@ comparison or an experiment is a sweep file by itself. Every combination is a ce
         summary: "keys of a server's spec, which `ioweir serve` reads",
         entries: || SERVER_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
         about: "A server's spec is TOML: [server], a [[device]] for each store of bytes, an [[export]] for each name that \
-clients open, and a [[tenant]] or [[group]] for clients with their own shares. `ioweir show FILE` prints a file with every \
+clients open, a [[tenant]] or [[group]] for clients with their own shares, and a [service.NAME] for background work of the \
+server. `ioweir show FILE` prints a file with every \
 default.",
         entry: Some(|name| key_text(&SERVER_KEYS, name)),
     },

@@ -48,6 +48,10 @@ pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'
     std::iter::empty()
 }
 
+pub(crate) fn service_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    std::iter::empty()
+}
+
 /// A server's spec has tables that no other file has.
 pub(crate) fn printed(_: &str, text: &str) -> Option<Result<String, Failure>> {
     let table = text.parse::<toml::Table>().ok()?;

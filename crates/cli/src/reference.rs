@@ -252,10 +252,13 @@ fn serving() -> String {
     );
     out += &key_sections(&crate::server::key_tables());
     out += "\n## Backends\n\n| backend | what it is | its keys |\n|---|---|---|\n";
-    for (name, summary, keys) in crate::server::backends() {
+    let row = |(name, summary, keys): (&str, &str, &[&str])| {
         let keys: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
-        let _ = writeln!(out, "| `{name}` | {} | {} |", cell(summary), keys.join(", "));
-    }
+        format!("| `{name}` | {} | {} |\n", cell(summary), keys.join(", "))
+    };
+    out.extend(crate::server::backends().map(row));
+    out += "\n## Kinds of services\n\n| kind | what it does | its keys |\n|---|---|---|\n";
+    out.extend(crate::server::service_kinds().map(row));
     out
 }
 

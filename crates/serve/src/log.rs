@@ -82,6 +82,14 @@ kinds! {
     ListeningPaused = "listening_paused", WARN;
     /// Other machines can connect, and nothing is encrypted.
     Unencrypted = "unencrypted", WARN;
+    /// A service found data that is not what was written, or that cannot be read.
+    ServiceDamage = "service_damage", WARN;
+    /// A service wrote damaged data anew, from a copy that is right.
+    ServiceRepaired = "service_repaired", INFO;
+    /// A service has done all that was due.
+    ServiceFinished = "service_finished", INFO;
+    /// A service has missed its deadline.
+    ServiceLate = "service_late", WARN;
     /// A key of the running spec was changed.
     SpecChanged = "spec_changed", INFO;
     /// A change of the running spec was refused.

@@ -37,7 +37,7 @@ pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
-pub(crate) use ctl::CtlVerb;
+pub(crate) use ctl::{CtlVerb, ServiceVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 pub(crate) use record::RecordArguments;
 pub(crate) use replay::ReplayArguments;

@@ -9,6 +9,7 @@ mod record;
 mod replay;
 mod scratch;
 mod serve;
+mod services;
 mod top;
 
 use ioweir_config::Key;
@@ -28,6 +29,11 @@ pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
 /// The backends: name, summary, keys.
 pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     spec::BACKENDS.iter().map(|row| (row.name, row.summary, row.keys))
+}
+
+/// The kinds of services: name, summary, the keys that only some kinds take.
+pub(crate) fn service_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    spec::SERVICES.iter().map(|row| (row.name, row.summary, row.keys))
 }
 
 /// The spec with every default, if the text is a server's spec.

@@ -163,6 +163,8 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     Ok(Device {
         name,
         read_only: false,
+        late: None,
+        relocates: None,
         scheduler,
         depth,
         queue_requests: keys.queue_requests,

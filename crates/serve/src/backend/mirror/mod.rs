@@ -2,7 +2,7 @@
 //!
 //! What is written goes to every leg, a read to the one that has least to do. A leg with an error is *out*: reads are tried
 //! on the others, and the device serves on. It comes back by [`Backend::reopen`], or at the next start; then it is *behind*,
-//! until what it lacks was copied to it, in operations of [`Work::Resync`] that somebody has to ask for.
+//! until what it lacks was copied to it, in operations of [`Task::Resync`] that somebody has to ask for.
 //!
 //! # On a leg
 //!
@@ -43,7 +43,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, Tier};
 
 use super::parts::dispatch_of;
-use super::{Action, Backend, Done, Io, Outcome, Remark, Work};
+use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
@@ -108,8 +108,6 @@ pub struct Mirror {
     /// Whether legs are being flushed to take marks away, or to become members.
     is_cleaning: bool,
     is_joining: bool,
-    /// Writes in flight that do not go to every leg.
-    partial_writes: u32,
     /// Increases when a leg goes out or comes back.
     epoch: u32,
     /// Why nothing is written or flushed any more.
@@ -145,7 +143,6 @@ impl Mirror {
             held: Vec::new(),
             is_cleaning: false,
             is_joining: false,
-            partial_writes: 0,
             epoch: 0,
             trouble: None,
             last_dispatch: None,
@@ -264,7 +261,7 @@ impl Mirror {
         if !self.is_cleaning && self.clean_due() <= now {
             self.start_cleaning(now);
         }
-        if !self.is_joining && self.partial_writes == 0 && !self.joining().is_empty() {
+        if !self.is_joining && !self.joining().is_empty() {
             self.start_joining(now);
         }
     }
@@ -313,8 +310,9 @@ impl Backend for Mirror {
             Action::Read | Action::Extents => self.start_read(now, io),
             Action::Write | Action::Trim | Action::Zero { .. } => self.start_change(now, io),
             Action::Flush => self.start_flush(now, io),
-            Action::Serve(Work::Copy(leg)) => self.start_copy(now, io, leg.into()),
-            Action::Serve(Work::Resync) => self.start_resync(now, io),
+            Action::Serve(Task::Copy(leg)) => self.start_copy(now, io, leg.into()),
+            Action::Serve(Task::Resync) => self.start_resync(now, io),
+            Action::Serve(_) => self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported))),
             // A hint may be ignored.
             Action::Cache => self.done.push(Done::new(io.id, io.buffers, Ok(Outcome::Plain))),
         }
@@ -418,13 +416,13 @@ impl Backend for Mirror {
         self.legs.len() as u8 // a mirror has eight at most
     }
 
-    fn owed_bytes(&self, work: Work) -> u64 {
+    fn owed_bytes(&self, task: Task) -> u64 {
         let lacking = self.present().into_iter().map(|leg| self.marks.lacking(leg)).max().unwrap_or(0);
-        if work == Work::Resync { lacking * self.layout().region_bytes } else { 0 }
+        if task == Task::Resync { lacking * self.layout().region_bytes } else { 0 }
     }
 
-    fn next_work(&mut self, work: Work, from: u64, length_max: u64) -> Option<Range<u64>> {
-        let range = self.marks.next_lacked(self.present().into_iter(), from).filter(|_| work == Work::Resync)?;
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        let range = self.marks.next_lacked(self.present().into_iter(), from).filter(|_| task == Task::Resync)?;
         Some(range.start..range.end.min(range.start + length_max))
     }
 }

@@ -14,7 +14,7 @@ use crate::nbd::NbdError;
 
 /// What an operation is for.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum Purpose {
     /// Read from one leg after another, until one can.
     Read,
     /// Read from one leg.
@@ -39,7 +39,7 @@ pub(super) enum Task {
 /// An operation in flight.
 #[derive(Debug)]
 pub(super) struct Op {
-    pub(super) task: Task,
+    pub(super) purpose: Purpose,
     /// The engine's, or the mirror's own.
     pub(super) io: Io,
     /// The legs that it was sent to, and those that have failed.
@@ -49,13 +49,12 @@ pub(super) struct Op {
     outcome: Outcome,
     /// When it was sent.
     epoch: u32,
-    is_partial: bool,
 }
 
 impl Op {
-    fn new(task: Task, io: Io) -> Self {
+    fn new(purpose: Purpose, io: Io) -> Self {
         let (sent, failed) = (Vec::new(), Vec::new());
-        Self { task, io, sent, failed, left: 0, outcome: Outcome::Plain, epoch: 0, is_partial: false }
+        Self { purpose, io, sent, failed, left: 0, outcome: Outcome::Plain, epoch: 0 }
     }
 
     fn is_done_on(&self, leg: usize) -> bool {
@@ -84,7 +83,7 @@ impl Mirror {
     }
 
     pub(super) fn start_read(&mut self, now: Nanos, io: Io) {
-        let number = self.ops.insert(Op::new(Task::Read, io));
+        let number = self.ops.insert(Op::new(Purpose::Read, io));
         self.read_on(now, number);
     }
 
@@ -118,9 +117,10 @@ impl Mirror {
     pub(super) fn start_copy(&mut self, now: Nanos, io: Io, leg: usize) {
         let has_it = self.members().contains(&leg) && !self.marks.lacks(leg, self.marks.regions(io.offset, io.length));
         if !has_it {
-            return self.done.push(Done::new(io.id, io.buffers, Err(NbdError::InputOutput)));
+            // There is no such copy now.
+            return self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported)));
         }
-        let number = self.ops.insert(Op::new(Task::Copy, io));
+        let number = self.ops.insert(Op::new(Purpose::Copy, io));
         self.read_from(now, number, leg);
     }
 
@@ -138,7 +138,7 @@ impl Mirror {
             return self.done.push(Done::new(io.id, io.buffers, Err(error)));
         }
         let is_marked = self.marks.begin(self.marks.regions(io.offset, io.length));
-        let number = self.ops.insert(Op::new(Task::Change, io));
+        let number = self.ops.insert(Op::new(Purpose::Change, io));
         if is_marked {
             return self.send_change(now, number);
         }
@@ -148,11 +148,8 @@ impl Mirror {
 
     /// Sends a write to every leg that is there, each with data of its own.
     fn send_change(&mut self, now: Nanos, number: u32) {
-        let (legs, all) = (self.present(), self.legs.len());
-        let Some(op) = self.ops.get_mut(number) else { return };
-        op.is_partial = legs.len() < all;
-        self.partial_writes += u32::from(op.is_partial);
-        self.send_all(now, number, &legs);
+        let present = self.present();
+        self.send_all(now, number, &present);
     }
 
     /// Sends an operation to these legs.
@@ -178,7 +175,7 @@ impl Mirror {
         if let Some(error) = self.trouble {
             return self.done.push(Done::new(io.id, io.buffers, Err(error)));
         }
-        let number = self.ops.insert(Op::new(Task::Flush, io));
+        let number = self.ops.insert(Op::new(Purpose::Flush, io));
         let members = self.members();
         self.send_all(now, number, &members);
     }
@@ -193,7 +190,7 @@ impl Mirror {
             return self.done.push(Done::new(id, io.buffers, result));
         }
         let buffers = Buffers::One(Buffer::with_capacity(length as usize));
-        let number = self.ops.insert(Op { epoch: self.epoch, ..Op::new(Task::Fetch, Io { buffers, ..io }) });
+        let number = self.ops.insert(Op { epoch: self.epoch, ..Op::new(Purpose::Fetch, Io { buffers, ..io }) });
         self.read_on(now, number);
     }
 
@@ -211,14 +208,14 @@ impl Mirror {
         if is_zero {
             (op.io.action, op.io.buffers) = (Action::Zero { keep: false, fast: false }, Buffers::None);
         }
-        (op.task, op.failed, op.outcome) = (Task::Fill, Vec::new(), Outcome::Plain);
+        (op.purpose, op.failed, op.outcome) = (Purpose::Fill, Vec::new(), Outcome::Plain);
         let number = self.ops.insert(op);
         self.send_all(now, number, &legs);
     }
 
     pub(super) fn start_page(&mut self, now: Nanos, page: u64) {
         let image = self.marks.begin_page(page);
-        let number = self.ops.insert(Op::new(Task::Page(page), Io::without_data(0)));
+        let number = self.ops.insert(Op::new(Purpose::Page(page), Io::without_data(0)));
         self.write_own(now, number, Layout::page_at(page), &self.present(), |_, bytes| bytes.copy_from_slice(&image));
     }
 
@@ -226,7 +223,7 @@ impl Mirror {
         (self.heads_due, self.heads_in_flight) = (false, true);
         let members = self.members();
         self.head.members = members.iter().fold(0, |all, leg| all | 1 << leg);
-        let number = self.ops.insert(Op::new(Task::Heads, Io::without_data(0)));
+        let number = self.ops.insert(Op::new(Purpose::Heads, Io::without_data(0)));
         let head = self.head;
         self.write_own(now, number, 0, &members, |leg, bytes| Head { leg: leg as u32, ..head }.encode(bytes));
     }
@@ -248,7 +245,7 @@ impl Mirror {
         self.is_cleaning = true;
         let before = Nanos(now.0.saturating_sub(super::CLEAN_AFTER.0));
         let regions = self.marks.at_rest(before);
-        let number = self.ops.insert(Op::new(Task::Clean(regions, before), Io::without_data(0)));
+        let number = self.ops.insert(Op::new(Purpose::Clean(regions, before), Io::without_data(0)));
         let present = self.present();
         self.send_all(now, number, &present);
     }
@@ -256,7 +253,7 @@ impl Mirror {
     pub(super) fn start_joining(&mut self, now: Nanos) {
         self.is_joining = true;
         let legs = self.joining();
-        let number = self.ops.insert(Op::new(Task::Join, Io::without_data(0)));
+        let number = self.ops.insert(Op::new(Purpose::Join, Io::without_data(0)));
         self.send_all(now, number, &legs);
     }
 
@@ -264,7 +261,7 @@ impl Mirror {
     pub(super) fn end_part(&mut self, now: Nanos, flight: Flight, done: Done) {
         let Flight { op: number, leg } = flight;
         let Some(op) = self.ops.get_mut(number) else { return };
-        let reads = matches!(op.task, Task::Read | Task::Copy | Task::Fetch);
+        let reads = matches!(op.purpose, Purpose::Read | Purpose::Copy | Purpose::Fetch);
         if reads || op.sent.last() == Some(&leg) {
             op.io.buffers = done.buffers;
         }
@@ -278,7 +275,7 @@ impl Mirror {
                 true
             }
         };
-        if matches!(op.task, Task::Read | Task::Fetch) {
+        if matches!(op.purpose, Purpose::Read | Purpose::Fetch) {
             return if failed { self.read_on(now, number) } else { self.end(now, number) };
         }
         op.left = op.left.saturating_sub(1);
@@ -292,46 +289,45 @@ impl Mirror {
         let Some(op) = self.ops.remove(number) else { return };
         let has_it = self.members().into_iter().any(|leg| op.is_done_on(leg));
         // Of a copy, the error is for whoever asked; what all members fail is the client's.
-        let spares_members = matches!(op.task, Task::Copy) || (!has_it && !matches!(op.task, Task::Fill | Task::Join));
+        let spares_members = matches!(op.purpose, Purpose::Copy) || (!has_it && !matches!(op.purpose, Purpose::Fill | Purpose::Join));
         for &(leg, error) in &op.failed {
             if !(spares_members && self.legs[leg].state == LegState::InSync) {
                 self.take_out(leg, error);
             }
         }
         let result = |op: &Op| if has_it { Ok(op.outcome.clone()) } else { Err(op.error()) };
-        match op.task {
-            Task::Read | Task::Copy => {
+        match op.purpose {
+            Purpose::Read | Purpose::Copy => {
                 let result = result(&op);
                 self.done.push(Done::new(op.io.id, op.io.buffers, result));
             }
-            Task::Fetch if has_it => self.fill(now, op),
-            Task::Fetch => self.done.push(Done::new(op.io.id, Buffers::None, Err(op.error()))),
-            Task::Fill => self.end_fill(now, &op),
-            Task::Change => self.end_change(now, op, has_it),
-            Task::Flush => {
+            Purpose::Fetch if has_it => self.fill(now, op),
+            Purpose::Fetch => self.done.push(Done::new(op.io.id, Buffers::None, Err(op.error()))),
+            Purpose::Fill => self.end_fill(now, &op),
+            Purpose::Change => self.end_change(now, op, has_it),
+            Purpose::Flush => {
                 if !has_it {
                     self.give_up();
                 }
                 let result = result(&op);
                 self.answer(Done::new(op.io.id, op.io.buffers, result));
             }
-            Task::Page(page) if has_it => self.end_page(now, page),
-            Task::Page(_) | Task::Clean(..) if !has_it => self.give_up(),
-            Task::Heads => self.end_heads(has_it),
-            Task::Clean(regions, before) => {
+            Purpose::Page(page) if has_it => self.end_page(now, page),
+            Purpose::Page(_) | Purpose::Clean(..) if !has_it => self.give_up(),
+            Purpose::Heads => self.end_heads(has_it),
+            Purpose::Clean(regions, before) => {
                 self.is_cleaning = false;
                 if op.failed.is_empty() && op.epoch == self.epoch {
                     self.marks.clean(&regions, before);
                 }
             }
-            Task::Join => self.end_joining(&op.sent),
-            Task::Page(_) => {}
+            Purpose::Join => self.end_joining(&op.sent),
+            Purpose::Page(_) => {}
         }
     }
 
     fn end_change(&mut self, now: Nanos, op: Op, has_it: bool) {
         let regions = self.marks.regions(op.io.offset, op.io.length);
-        self.partial_writes -= u32::from(op.is_partial);
         self.marks.end(now, regions.clone());
         // Where no member is known to have it, the first one counts.
         let first = if has_it { None } else { self.members().first().copied() };
@@ -384,9 +380,6 @@ impl Mirror {
         self.is_joining = false;
         let joining = self.joining();
         for &leg in legs.iter().filter(|leg| joining.contains(leg)) {
-            if self.partial_writes > 0 {
-                return;
-            }
             self.legs[leg].state = LegState::InSync;
             self.head.generation += 1;
             self.heads_due = true;

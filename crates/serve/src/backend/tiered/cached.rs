@@ -144,6 +144,7 @@ impl Backend for Cached {
                 self.directory.forget(blocks_of(start, end));
                 vec![Piece { start, end, place: Place::Home }]
             }
+            // What the tiers do not know, they refuse.
             Action::Flush | Action::Cache | Action::Extents | Action::Serve(_) => {
                 vec![Piece { start, end, place: Place::Home }]
             }

@@ -10,7 +10,8 @@
 //! A scheduler that places data names the device of each dispatch. Blocks that it writes to the fast device move there: each
 //! gets a slot (if only a part of it is written, the rest is read from the slow tier first). Reads, and writes to blocks
 //! that have a slot, follow the [map](map::Map) whatever the dispatch says. Whole blocks that are trimmed or zeroed return
-//! to the slow tier. Nothing else moves back, as with `bid-hybrid`: once all slots are used, writes stay on the slow tier.
+//! to the slow tier. Once all slots are used, writes stay on the slow tier, as with `bid-hybrid`. Nothing else moves, unless a
+//! service has it moved ([`relocation`]).
 //!
 //! The map is durable in a [ledger](ledger::Ledger), a redb table of blocks and slots, from which the policy's own map is
 //! made at the start ([`Backend::fast_tier`]). After a loss of power at any moment, everything that was acknowledged as
@@ -42,12 +43,14 @@
 
 mod cached;
 mod directory;
+mod heat;
 mod identity;
 mod ledger;
 mod map;
 mod operation;
 mod pair;
 mod placed;
+mod relocation;
 
 use std::ops::Range;
 

@@ -5,3 +5,4 @@
 mod model;
 mod rig;
 mod rules;
+mod spec;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ioweir_config::Duration;
 use ioweir_core::Nanos;
-use ioweir_serve::backend::{Action, Backend, Io, LegState, Media, Mirror, MirrorPlan, Outcome, Work};
+use ioweir_serve::backend::{Action, Backend, Io, LegState, Media, Mirror, MirrorPlan, Outcome, Task};
 use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::spec::Faults;
@@ -205,17 +205,17 @@ impl Rig {
     /// Copies what is owed, at most so many pieces; returns whether nothing more is.
     pub(super) fn resync(&mut self, pieces: usize) -> bool {
         for _ in 0..pieces {
-            let Some(range) = self.mirror().next_work(Work::Resync, 0, 4096) else { return true };
+            let Some(range) = self.mirror().next_owed(Task::Resync, 0, 4096) else { return true };
             // The pieces of the first region, so that each is complete some time.
             let end = (range.start / REGION + 1) * REGION;
             for offset in (range.start..end).step_by(4096) {
-                let asked = Asked::new(Action::Serve(Work::Resync), offset / SECTOR, 4096 / SECTOR);
+                let asked = Asked::new(Action::Serve(Task::Resync), offset / SECTOR, 4096 / SECTOR);
                 if self.run_one(asked).0.is_err() {
                     return false;
                 }
             }
         }
-        self.mirror().owed_bytes(Work::Resync) == 0
+        self.mirror().owed_bytes(Task::Resync) == 0
     }
 
     /// The data of a leg.
