@@ -209,7 +209,7 @@ impl<'a> Case<'a> {
         let outlook = forecaster.outlook(policy.bins());
         notes.extend(outlook.degraded.iter().map(|reason| format!("forecast: {reason}")));
         let system = policy.system(history.unique_percent);
-        let ledger = Ledger::new(&system, policy.pool());
+        let ledger = Ledger::new(policy.pool());
         let setting = Setting {
             start_unix_seconds: history.end_unix_seconds(),
             block_bytes: policy.pool.block.0,

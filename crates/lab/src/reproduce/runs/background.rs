@@ -159,7 +159,7 @@ impl Days {
             Decides::Harvesting => Decider::Watermark { watermark: Watermark::PAPER, harvests: true },
             Decides::P95 | Decides::P99 | Decides::Oracle => Decider::Planner(&mut outlook),
         };
-        replay(&system, Ledger::new(&system, policy.pool()), &self.actual, &mut decider)
+        replay(&system, Ledger::new(policy.pool()), &self.actual, &mut decider)
     }
 }
 
