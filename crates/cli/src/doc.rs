@@ -16,8 +16,7 @@ use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 #[cfg(feature = "plan")]
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
-#[cfg(feature = "reproduce")]
-use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
+use ioweir_lab::server::{self, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 use ioweir_trace as trace;
 
@@ -89,21 +88,28 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
 datasheet, an [array] of equal drives, [tiered], or a model with all its parameters, [hdd] or [ssd].",
         entry: Some(|name| key_text(&DEVICE_KEYS, name)),
     },
-    #[cfg(feature = "reproduce")]
+    Topic {
+        name: "servers",
+        summary: "keys of an experiment on servers, which simulate reads",
+        entries: || SERVERS_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "An experiment file with [[server]] tables runs the model of a storage server: schedules of its cores at shares of its \
+peak load. examples/server.toml is one to start from.",
+        entry: Some(|name| key_text(&SERVERS_KEYS, name)),
+    },
     Topic {
         name: "platform",
         summary: "storage servers whose request scheduling can be simulated",
         entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Platforms: the hardware of the storage servers that `ioweir reproduce wafl` models, with their parameters. A server of \
-one's own is an experiment with [cores] and [[device]]: examples/storage-box.toml is one to start from.",
+        about: "Platforms: the hardware of the storage servers whose cores are scheduled, with their parameters. `ioweir simulate` runs an \
+experiment that names them, or files of one's own, in [[server]] tables: examples/server.toml is one to start from. A server with the \
+models of disks is an experiment with [cores] and [[device]]: examples/storage-box.toml.",
         entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
     },
-    #[cfg(feature = "reproduce")]
     Topic {
         name: "workload",
         summary: "workloads of storage servers",
         entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Workloads of the storage servers that `ioweir reproduce wafl` models, with their parameters.",
+        about: "Workloads of the storage servers whose cores are scheduled, with their parameters: for the key `workload` of a [[server]] table.",
         entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
@@ -340,7 +346,6 @@ fn policy(row: &PolicyRow) -> String {
 }
 
 /// A platform or a workload.
-#[cfg(feature = "reproduce")]
 fn server_part(preset: &ServerPreset) -> String {
     let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
     for source in preset.sources {
@@ -429,6 +434,7 @@ type Keys = LazyLock<Vec<(String, Key)>>;
 
 static DEVICE_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_device::key_tables()));
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
+static SERVERS_KEYS: Keys = LazyLock::new(|| key_paths(server::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
 

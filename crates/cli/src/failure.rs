@@ -11,8 +11,6 @@ use ioweir_lab::document::DocumentError;
 #[cfg(feature = "reproduce")]
 use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
-#[cfg(feature = "reproduce")]
-use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
 
 /// Why a command failed.
@@ -94,20 +92,9 @@ impl From<RunError> for Failure {
 }
 
 #[cfg(feature = "reproduce")]
-impl From<ServerError> for Failure {
-    fn from(error: ServerError) -> Self {
-        match error {
-            ServerError::Violation(_) => Self::Running(error.to_string()),
-            _ => Self::Input(error.to_string()),
-        }
-    }
-}
-
-#[cfg(feature = "reproduce")]
 impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
         match error {
-            ReproduceError::Server(error) => error.into(),
             ReproduceError::Run(error) => error.into(),
             _ => Self::Input(error.to_string()),
         }

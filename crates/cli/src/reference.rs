@@ -10,7 +10,7 @@ use ioweir_core::policy::{PAIR, POLICIES, Parameter};
 use ioweir_device::PRESETS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
-use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
+use ioweir_lab::server::{self, COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
 use ioweir_trace::{Clock, FORMATS, Format};
 
@@ -221,6 +221,9 @@ fn experiments() -> String {
          file with every default; `examples/` has some to start from. A phase without a key of a share keeps the class's.\n"
     );
     out += &key_sections(&experiment::key_tables());
+    out += "\n## Experiments on servers\n\nA file with `[[server]]` tables runs the model of a storage server instead: schedules of its cores at shares of \
+            its peak load ([servers.md](servers.md)). These are its keys.\n";
+    out += &key_sections(&server::key_tables()).replace("\n## ", "\n### ");
     out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
     for metric in METRICS {
         let of = match (metric.of_class.is_some(), metric.of_run.is_some()) {
@@ -295,7 +298,7 @@ fn forecasters() -> String {
 fn servers() -> String {
     let mut out = format!(
         "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
-         work costs. `ioweir reproduce wafl` runs all of them.\n"
+         work costs. `ioweir simulate examples/server.toml` runs one, `ioweir reproduce wafl` all of them.\n"
     );
     for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
         let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");

@@ -3,6 +3,7 @@
 
 use ioweir_config::read_spec;
 use ioweir_device::{DeviceFile, PRESETS};
+use ioweir_lab::server::ServerExperiment;
 
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
@@ -17,6 +18,9 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         engine::check_file("preset or file", name)?;
     }
     let text = if is_preset { String::new() } else { read_spec(name)? };
+    if ServerExperiment::is_described_by(&text) {
+        return output::print(simulate::read_servers(name)?.to_toml().as_bytes());
+    }
     if let Some(printed) = server::printed(name, &text) {
         return output::print(printed?.as_bytes());
     }

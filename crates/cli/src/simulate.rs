@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ioweir_config::{read_spec, shown};
 use ioweir_lab::experiment::{self, Experiment, Overrides};
+use ioweir_lab::server::ServerExperiment;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::engine;
@@ -19,6 +20,9 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
         by_stream: arguments.by.is_some(),
         fold: arguments.fold,
     };
+    if ServerExperiment::is_described_by(&read_spec(&arguments.spec)?) {
+        return simulate_servers(arguments, &overrides);
+    }
     let experiment = overrides.apply(read(&arguments.spec)?)?;
     let mut inputs = vec![Path::new(&arguments.spec)];
     inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
@@ -45,6 +49,23 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     )))
 }
 
+/// Runs an experiment on servers and writes the report.
+fn simulate_servers(arguments: &SimulateArguments, overrides: &Overrides) -> Result<(), Failure> {
+    if *overrides != Overrides::default() || arguments.requests.is_some() {
+        let problem = format!(
+            "{}: --scheduler, --seed, --fold, --by and --requests are for experiments with classes and devices\n  \
+             expected: the file alone, since it has [[server]] tables",
+            shown(&arguments.spec)
+        );
+        return Err(Failure::Input(problem));
+    }
+    let experiment = read_servers(&arguments.spec)?;
+    let outputs = Outputs::new(&arguments.output, &[], &[Path::new(&arguments.spec)])?;
+    let origin = engine::origin(&overrides.command(&arguments.spec));
+    let report = engine::watched(arguments.quiet, |progress| experiment.run(&origin, progress))?;
+    outputs.write(&report.document()?)
+}
+
 /// Says why requests of an experiment waited.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let overrides = Overrides {
@@ -53,10 +74,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         by_stream: false,
         fold: false,
     };
-    let mut experiment = overrides.apply(read(&arguments.spec)?)?;
-    // One run is told of: the first, where nothing else was said.
-    experiment.schedulers.truncate(1);
-    experiment.seeds.truncate(1);
+    let experiment = overrides.apply(read(&arguments.spec)?)?;
     let which = match (arguments.request, &arguments.slowest) {
         (Some(number), _) => experiment::Which::Request(number),
         (None, Some(class)) => experiment::Which::Slowest(class.clone()),
@@ -70,4 +88,10 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 pub(crate) fn read(name: &str) -> Result<Experiment, Failure> {
     let text = read_spec(name)?;
     Experiment::parse(&shown(name), &text).map_err(|error| Failure::Input(error.to_string()))
+}
+
+/// Reads and checks an experiment on servers.
+pub(crate) fn read_servers(name: &str) -> Result<ServerExperiment, Failure> {
+    let text = read_spec(name)?;
+    ServerExperiment::parse(&shown(name), &text).map_err(|error| Failure::Input(error.to_string()))
 }

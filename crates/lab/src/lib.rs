@@ -18,6 +18,8 @@ pub mod experiment;
 #[cfg(feature = "plan")]
 pub mod forecast;
 #[cfg(feature = "plan")]
+pub mod govern;
+#[cfg(feature = "plan")]
 pub mod plan;
 #[cfg(feature = "advise")]
 pub mod replay;
@@ -26,7 +28,6 @@ pub mod reproduce;
 pub mod run;
 #[cfg(feature = "plan")]
 pub mod series;
-#[cfg(feature = "reproduce")]
 pub mod server;
 pub mod sim;
 pub mod spec;

@@ -179,18 +179,19 @@ impl Learned {
     /// # Errors
     /// [`ForecastError`] if the text is not a state of this version.
     pub fn restore(text: &str) -> Result<Self, ForecastError> {
-        let wrong = |problem: String| ForecastError {
-            problem: format!("the stored forecaster cannot be used: {problem}"),
-            expected: format!("a state of version {VERSION}, as this program stores it"),
-        };
-        let state: Self = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if state.version != VERSION {
-            return Err(wrong(format!("it is of version {}", state.version)));
+        let state: Self = serde_json::from_str(text).map_err(|error| unusable(error.to_string()))?;
+        state.check().map(|()| state)
+    }
+
+    /// Checks a state that was stored.
+    pub(crate) fn check(&self) -> Result<(), ForecastError> {
+        if self.version != VERSION {
+            return Err(unusable(format!("it is of version {}", self.version)));
         }
-        if state.bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(state.bin_seconds) {
-            return Err(wrong(format!("a day is no whole number of bins of {} s", state.bin_seconds)));
+        if self.bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(self.bin_seconds) {
+            return Err(unusable(format!("a day is no whole number of bins of {} s", self.bin_seconds)));
         }
-        if state.is_whole() { Ok(state) } else { Err(wrong("its parts do not fit together".into())) }
+        if self.is_whole() { Ok(()) } else { Err(unusable("its parts do not fit together".into())) }
     }
 
     /// Whether the lengths of all parts agree.
@@ -523,6 +524,13 @@ impl Learned {
             out.push(format!("the level has been {percent:.0} % {way} what was forecast for {hours:.0} hours"));
         }
         out
+    }
+}
+
+fn unusable(problem: String) -> ForecastError {
+    ForecastError {
+        problem: format!("the stored forecaster cannot be used: {problem}"),
+        expected: format!("a state of version {VERSION}, as this program stores it"),
     }
 }
 

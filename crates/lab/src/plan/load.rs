@@ -5,6 +5,7 @@ use super::system::Demand;
 use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
 use ioweir_config::Size;
+use serde::{Deserialize, Serialize};
 
 /// An error in the load of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -213,8 +214,9 @@ pub struct Outlook {
     pub history_days: usize,
 }
 
-/// Forecasts a load.
-#[derive(Clone, Debug)]
+/// Forecasts a load. Its state can be stored; what was stored is [checked](LoadForecaster::check) before it is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LoadForecaster {
     bin_seconds: u32,
     quantile: f64,
@@ -223,7 +225,7 @@ pub struct LoadForecaster {
     unmapped: Model,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Model {
     Own(Box<Learned>),
     Share(f64),
@@ -254,6 +256,20 @@ impl LoadForecaster {
             written: model(&load.written)?,
             unmapped: model(&load.unmapped)?,
         })
+    }
+
+    /// Checks a forecaster that was stored.
+    ///
+    /// # Errors
+    /// [`crate::forecast::ForecastError`] if it is of another version, or its parts do not fit together.
+    pub fn check(&self) -> Result<(), crate::forecast::ForecastError> {
+        self.requests.check()?;
+        for model in [&self.written, &self.unmapped] {
+            if let Model::Own(model) = model {
+                model.check()?;
+            }
+        }
+        Ok(())
     }
 
     /// Feeds bins of a load, in order.

@@ -66,7 +66,7 @@ pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &
     for (bin, demand) in actual.iter().enumerate() {
         let (course, reserve) = match decider {
             Decider::Watermark { watermark, harvests } => {
-                let reserve = watermark.cores(ledger.tied_blocks(system), ledger.pool.blocks, system.cores);
+                let reserve = watermark.units(ledger.tied_blocks(system), ledger.pool.blocks, system.cores);
                 let schedule = Schedule {
                     reserve_cores: vec![reserve],
                     harvests: *harvests,

@@ -124,7 +124,7 @@ impl PlanSpec {
         progress.started(1 + if self.replay.0.is_empty() { 0 } else { policy.bins() });
         let history = unless_stopped(progress, self.read(&self.series.0, &policy, progress))?;
         let mut notes = history.notes.clone();
-        let calendar = policy.calendar()?;
+        let calendar = policy.forecast.calendar()?;
         let case = unless_stopped(progress, Case::new(&policy, &calendar, &history, &mut notes))?;
         let made = plan(&case.system, &case.ledger, &case.outlook, case.setting);
         progress.finished("plan");

@@ -24,6 +24,7 @@ use rayon::prelude::*;
 use crate::document::DocumentError;
 #[cfg(feature = "plan")]
 use crate::forecast::ForecastError;
+use crate::server::ServerError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
 use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
 use ioweir_trace::TraceError;
@@ -81,6 +82,16 @@ impl From<Complaint> for RunError {
 impl From<ForecastError> for RunError {
     fn from(error: ForecastError) -> Self {
         Self::Value(error.to_string())
+    }
+}
+
+impl From<ServerError> for RunError {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Spec(error) => Self::Spec(error),
+            ServerError::Choice(error) => Self::Scheduler(error),
+            error => Self::Value(error.to_string()),
+        }
     }
 }
 

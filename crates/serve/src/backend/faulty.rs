@@ -172,7 +172,7 @@ impl Surface {
                 let state = if all.iter().all(|&byte| byte == 0) { STATE_ZERO } else { 0 };
                 return Outcome::Extents(vec![Extent { length, state }]);
             }
-            Action::Cache => {}
+            Action::Cache | Action::Serve(_) => {}
         }
         if matches!(action, Action::Write | Action::Trim | Action::Zero { .. }) {
             self.touch(offset, length);

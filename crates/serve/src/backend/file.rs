@@ -195,6 +195,7 @@ impl Files {
                 }
             }
             Action::Extents => return self.extents(offset, length).map(Outcome::Extents),
+            Action::Serve(_) => return Err(Errno::OPNOTSUPP.into()),
         }
         if durable && matches!(action, Action::Trim | Action::Zero { .. }) {
             rustix::fs::fdatasync(&self.cached)?;

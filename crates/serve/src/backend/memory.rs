@@ -43,7 +43,7 @@ pub(super) fn perform(store: &mut Store, io: &mut Io) -> Outcome {
         Action::Trim => store.zero(offset, length, false),
         Action::Zero { keep, .. } => store.zero(offset, length, keep),
         Action::Extents => return Outcome::Extents(store.extents(offset, length)),
-        Action::Flush | Action::Cache => {}
+        Action::Flush | Action::Cache | Action::Serve(_) => {}
     }
     Outcome::Plain
 }

@@ -8,6 +8,8 @@ mod emulated;
 mod faulty;
 mod file;
 mod memory;
+mod mirror;
+mod parts;
 mod returned;
 mod store;
 mod threads;
@@ -16,6 +18,7 @@ mod tiered;
 mod uring;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -24,6 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::buffer::{Buffer, Buffers};
+use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::real::Target;
@@ -36,6 +40,7 @@ pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
 pub use faulty::{Faulty, Media};
 pub use memory::Memory;
+pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
@@ -66,6 +71,17 @@ pub enum Action {
     Cache,
     /// Reports what is allocated within the range.
     Extents,
+    /// Does the work of a service on the range; [`NbdError::NotSupported`] where a backend knows nothing of it.
+    Serve(Work),
+}
+
+/// What a service of the server has a backend do on a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Reads one of the copies that the device keeps, by its number, below [`Backend::copies`].
+    Copy(u8),
+    /// Copies what legs of a mirror lack of the range to them.
+    Resync,
 }
 
 impl Action {
@@ -78,7 +94,16 @@ impl Action {
             Self::Flush => Some(Operation::Flush),
             Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
             Self::Cache | Self::Extents => None,
+            Self::Serve(Work::Copy(_)) => Some(Operation::Read),
+            // Nothing else may happen on the range meanwhile.
+            Self::Serve(Work::Resync) => Some(Operation::Write),
         }
+    }
+
+    /// Whether it fills the buffers.
+    #[must_use]
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Serve(Work::Copy(_)))
     }
 }
 
@@ -219,15 +244,45 @@ pub trait Backend {
     fn finish(&mut self) {}
 
     /// Messages for people since the last call.
-    fn remarks(&mut self) -> Vec<String> {
+    fn remarks(&mut self) -> Vec<Remark> {
         Vec::new()
+    }
+
+    /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
+    /// descriptors may have to be waited for.
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// Its legs, if it is a mirror.
+    fn mirror(&self) -> Option<MirrorStatus> {
+        None
     }
 
     /// Counts of what was checked so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         None
     }
+
+    /// The number of copies that it keeps of everything.
+    fn copies(&self) -> u8 {
+        1
+    }
+
+    /// The bytes on which a kind of work is still to be done.
+    fn owed_bytes(&self, _work: Work) -> u64 {
+        0
+    }
+
+    /// The next range for a kind of work, at or after an offset and of at most this length; `None` if there is none from
+    /// there on.
+    fn next_work(&mut self, _work: Work, _from: u64, _length_max: u64) -> Option<Range<u64>> {
+        None
+    }
 }
+
+/// A message of a backend: what it is about, and the words.
+pub type Remark = (EventKind, String);
 
 /// Waits until one of them is readable, or for `span`.
 pub(crate) fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
@@ -249,6 +304,7 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
         spec::Backend::File { .. } => true,
         spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
+        spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
         _ => false,
     }
 }
@@ -298,6 +354,12 @@ fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String
             };
             tier("fast", fast).and(tier("slow", slow))
         }
+        spec::Backend::Mirror { region, leg, .. } => {
+            let sizes = leg.iter().map(|leg| check_backend(&leg.backend, read_only));
+            // A leg that cannot be opened may be missed.
+            let shortest = sizes.collect::<Vec<_>>().into_iter().filter_map(Result::ok).min();
+            mirror::size_of(shortest.ok_or("no leg can be opened")?, region.0)
+        }
         others => Ok(open_backend(others, 1, read_only, &mut [])?.size_bytes()),
     }
 }
@@ -331,6 +393,16 @@ fn open_backend(
                 (None, Some(path)) => Box::new(Placed::open(slow, fast, Ledger::open(path)?, depth)?),
                 (None, None) => Box::new(Placed::open(slow, fast, Ledger::in_memory()?, depth)?),
             }
+        }
+        spec::Backend::Mirror { region, force_generation, leg } => {
+            let plan = MirrorPlan { legs: leg.len(), region_bytes: region.0, force: *force_generation, read_only };
+            let legs = leg.clone();
+            // Each leg would register the same buffers.
+            let open = move |number: usize| {
+                let leg = legs.get(number).ok_or("there is no such leg")?;
+                open_backend(&leg.backend, leg.depth, read_only, &mut [])
+            };
+            Box::new(Mirror::open(plan, Box::new(open))?)
         }
     })
 }

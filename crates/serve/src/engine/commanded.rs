@@ -77,10 +77,14 @@ impl Engine {
         }
     }
 
-    /// Opens a device again after a failure, with its durable content.
+    /// Opens a device again after a failure, with its durable content, or what of it is out while it serves.
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
-            return Err("it has not failed".into());
+            let reopened = self.dispatcher.backend_mut().reopen();
+            watch_backend(&self.epoll, self.dispatcher.backend())
+                .map_err(|error| format!("it cannot be waited for: {error}"))?;
+            self.report_remarks();
+            return reopened.unwrap_or_else(|| Err("it has not failed".into()));
         }
         if !backend::outlives_its_backend(&self.device.backend) {
             return Err("it is in memory: opened again it would be empty".into());

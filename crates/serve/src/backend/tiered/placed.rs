@@ -7,13 +7,14 @@ use std::os::fd::BorrowedFd;
 use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
+use super::super::parts::{BLOCK_BYTES, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::identity::introduce;
 use super::ledger::{Committer, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
-use super::pair::{Flight, Pair, dispatch_of};
-use super::{BLOCK_BYTES, FastTier, slots_of};
+use super::pair::{Flight, Pair};
+use super::{FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
@@ -360,7 +361,7 @@ impl Placed {
             }
             // A flush tries again.
             Action::Flush => false,
-            Action::Read | Action::Cache | Action::Extents => return None,
+            Action::Read | Action::Cache | Action::Extents | Action::Serve(_) => return None,
         };
         (changes || trouble != NbdError::NoSpace).then_some(trouble)
     }
@@ -414,6 +415,7 @@ impl Backend for Placed {
             Action::Extents => self.start_extents(now, io),
             // A hint may be ignored.
             Action::Cache => self.done.push(Done::new(io.id, io.buffers, Ok(Outcome::Plain))),
+            Action::Serve(_) => self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported))),
         }
     }
 

@@ -1,0 +1,1 @@
+//! Rules of mirrors, one by one.
