@@ -106,6 +106,14 @@ def test_progress_ends_with_all_runs_done():
     assert finished == runs == 2 and requests > 0
 
 
+def test_a_bar_is_shown_where_it_is_asked_for(capsys):
+    ioweir.compare(SMALL, progress=True)
+    assert "requests" in capsys.readouterr().err
+    ioweir.compare(SMALL, progress=False)
+    ioweir.compare(SMALL)
+    assert not capsys.readouterr().err, "nobody watches"
+
+
 def test_two_threads_at_once_get_what_one_gets():
     alone = ioweir.compare(**SMALL).json()
     results = [None] * 4

@@ -16,6 +16,7 @@ use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 #[cfg(feature = "plan")]
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
+#[cfg(feature = "servers")]
 use ioweir_lab::server::{self, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 use ioweir_trace as trace;
@@ -88,6 +89,7 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
 datasheet, an [array] of equal drives, [tiered], or a model with all its parameters, [hdd] or [ssd].",
         entry: Some(|name| key_text(&DEVICE_KEYS, name)),
     },
+    #[cfg(feature = "servers")]
     Topic {
         name: "servers",
         summary: "keys of an experiment on servers, which simulate reads",
@@ -96,6 +98,7 @@ datasheet, an [array] of equal drives, [tiered], or a model with all its paramet
 peak load. examples/server.toml is one to start from.",
         entry: Some(|name| key_text(&SERVERS_KEYS, name)),
     },
+    #[cfg(feature = "servers")]
     Topic {
         name: "platform",
         summary: "storage servers whose request scheduling can be simulated",
@@ -105,6 +108,7 @@ experiment that names them, or files of one's own, in [[server]] tables: example
 models of disks is an experiment with [cores] and [[device]]: examples/storage-box.toml.",
         entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
     },
+    #[cfg(feature = "servers")]
     Topic {
         name: "workload",
         summary: "workloads of storage servers",
@@ -347,6 +351,7 @@ fn policy(row: &PolicyRow) -> String {
 }
 
 /// A platform or a workload.
+#[cfg(feature = "servers")]
 fn server_part(preset: &ServerPreset) -> String {
     let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
     for source in preset.sources {
@@ -435,6 +440,7 @@ type Keys = LazyLock<Vec<(String, Key)>>;
 
 static DEVICE_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_device::key_tables()));
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
+#[cfg(feature = "servers")]
 static SERVERS_KEYS: Keys = LazyLock::new(|| key_paths(server::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));

@@ -5,7 +5,14 @@
 //! met. A reader that closes the pipe is no failure.
 
 // Its macro stands for modules below.
-#[cfg(not(all(feature = "advise", feature = "parquet", feature = "plan", feature = "reproduce", feature = "serve")))]
+#[cfg(not(all(
+    feature = "advise",
+    feature = "parquet",
+    feature = "plan",
+    feature = "reproduce",
+    feature = "serve",
+    feature = "servers"
+)))]
 #[macro_use]
 mod left_out;
 
@@ -29,6 +36,8 @@ mod reference;
 mod reproduce;
 #[cfg_attr(not(feature = "serve"), path = "no_server.rs")]
 mod server;
+#[cfg_attr(not(feature = "servers"), path = "no_servers.rs")]
+mod servers;
 mod show;
 mod simulate;
 #[cfg_attr(not(feature = "parquet"), path = "no_sweep.rs")]

@@ -3,12 +3,11 @@
 
 use ioweir_config::read_spec;
 use ioweir_device::{DeviceFile, PRESETS};
-use ioweir_lab::server::ServerExperiment;
 
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{advise, calibrate, engine, forecast, output, plan, server, simulate, sweep};
+use crate::{advise, calibrate, engine, forecast, output, plan, server, servers, simulate, sweep};
 
 /// Prints the spec as TOML.
 pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
@@ -18,8 +17,8 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         engine::check_file("preset or file", name)?;
     }
     let text = if is_preset { String::new() } else { read_spec(name)? };
-    if ServerExperiment::is_described_by(&text) {
-        return output::print(simulate::read_servers(name)?.to_toml().as_bytes());
+    if servers::are_described_by(&text) {
+        return output::print(servers::to_toml(name)?.as_bytes());
     }
     if let Some(printed) = server::printed(name, &text) {
         return output::print(printed?.as_bytes());

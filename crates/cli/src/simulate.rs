@@ -5,12 +5,12 @@ use std::path::Path;
 
 use ioweir_config::{read_spec, shown};
 use ioweir_lab::experiment::{self, Experiment, Overrides};
-use ioweir_lab::server::ServerExperiment;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::servers;
 
 /// Runs an experiment and writes the report.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
@@ -20,8 +20,8 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
         by_stream: arguments.by.is_some(),
         fold: arguments.fold,
     };
-    if ServerExperiment::is_described_by(&read_spec(&arguments.spec)?) {
-        return simulate_servers(arguments, &overrides);
+    if servers::are_described_by(&read_spec(&arguments.spec)?) {
+        return servers::simulate(arguments, &overrides);
     }
     let experiment = overrides.apply(read(&arguments.spec)?)?;
     let mut inputs = vec![Path::new(&arguments.spec)];
@@ -49,23 +49,6 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     )))
 }
 
-/// Runs an experiment on servers and writes the report.
-fn simulate_servers(arguments: &SimulateArguments, overrides: &Overrides) -> Result<(), Failure> {
-    if *overrides != Overrides::default() || arguments.requests.is_some() {
-        let problem = format!(
-            "{}: --scheduler, --seed, --fold, --by and --requests are for experiments with classes and devices\n  \
-             expected: the file alone, since it has [[server]] tables",
-            shown(&arguments.spec)
-        );
-        return Err(Failure::Input(problem));
-    }
-    let experiment = read_servers(&arguments.spec)?;
-    let outputs = Outputs::new(&arguments.output, &[], &[Path::new(&arguments.spec)])?;
-    let origin = engine::origin(&overrides.command(&arguments.spec));
-    let report = engine::watched(arguments.quiet, |progress| experiment.run(&origin, progress))?;
-    outputs.write(&report.document()?)
-}
-
 /// Says why requests of an experiment waited.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let overrides = Overrides {
@@ -88,10 +71,4 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 pub(crate) fn read(name: &str) -> Result<Experiment, Failure> {
     let text = read_spec(name)?;
     Experiment::parse(&shown(name), &text).map_err(|error| Failure::Input(error.to_string()))
-}
-
-/// Reads and checks an experiment on servers.
-pub(crate) fn read_servers(name: &str) -> Result<ServerExperiment, Failure> {
-    let text = read_spec(name)?;
-    ServerExperiment::parse(&shown(name), &text).map_err(|error| Failure::Input(error.to_string()))
 }

@@ -2,9 +2,9 @@
 //!
 //! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
 //!
-//! Features leave out whole subjects, for builds that are to be quick: `advise`, `plan` and `reproduce` with what only they use.
+//! Features leave out whole subjects, for builds that are to be quick: `advise`, `plan`, `servers` and `reproduce` with what only they use.
 #![cfg_attr(
-    not(all(feature = "advise", feature = "plan", feature = "reproduce")),
+    not(all(feature = "advise", feature = "plan", feature = "reproduce", feature = "servers")),
     allow(dead_code, unused_imports, reason = "what several subjects share is there although some are left out")
 )]
 
@@ -28,6 +28,7 @@ pub mod reproduce;
 pub mod run;
 #[cfg(feature = "plan")]
 pub mod series;
+#[cfg(feature = "servers")]
 pub mod server;
 pub mod sim;
 pub mod spec;

@@ -24,6 +24,7 @@ use rayon::prelude::*;
 use crate::document::DocumentError;
 #[cfg(feature = "plan")]
 use crate::forecast::ForecastError;
+#[cfg(feature = "servers")]
 use crate::server::ServerError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
 use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
@@ -85,6 +86,7 @@ impl From<ForecastError> for RunError {
     }
 }
 
+#[cfg(feature = "servers")]
 impl From<ServerError> for RunError {
     fn from(error: ServerError) -> Self {
         match error {
