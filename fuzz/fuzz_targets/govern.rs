@@ -1,4 +1,4 @@
-//! Nothing that Prometheus, the kernel or a command says makes the governor panic, or see what cannot be.
+//! No spec, no kept state and nothing that happens makes the governor panic, run on, or give out what there is not.
 //!
 //! `cargo +nightly fuzz run govern`; a failure goes into `corpus/govern` under a name that says what it was.
 

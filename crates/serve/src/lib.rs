@@ -15,6 +15,7 @@
 pub mod backend;
 pub mod buffer;
 pub mod capture;
+mod committer;
 pub mod control;
 pub mod engine;
 pub mod executor;

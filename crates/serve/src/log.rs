@@ -50,6 +50,12 @@ kinds! {
     DeviceRemark = "device_remark", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
+    /// A leg of a mirror is out: it could not be opened, or an operation of it has failed.
+    LegOut = "leg_out", ERROR;
+    /// A leg of a mirror is back, and what it lacks has to be copied to it.
+    LegBack = "leg_back", INFO;
+    /// A leg of a mirror has everything again.
+    LegInSync = "leg_in_sync", INFO;
     /// A client was closed: there are as many as the server takes.
     ServerFull = "server_full", WARN;
     /// A client was closed: there are as many of its address or user as there may be.
@@ -76,6 +82,14 @@ kinds! {
     ListeningPaused = "listening_paused", WARN;
     /// Other machines can connect, and nothing is encrypted.
     Unencrypted = "unencrypted", WARN;
+    /// A service found data that is not what was written, or that cannot be read.
+    ServiceDamage = "service_damage", WARN;
+    /// A service wrote damaged data anew, from a copy that is right.
+    ServiceRepaired = "service_repaired", INFO;
+    /// A service has done all that was due.
+    ServiceFinished = "service_finished", INFO;
+    /// A service has missed its deadline.
+    ServiceLate = "service_late", WARN;
     /// A key of the running spec was changed.
     SpecChanged = "spec_changed", INFO;
     /// A change of the running spec was refused.

@@ -16,13 +16,13 @@ use crate::backend::checked::WorkerPool;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
-use crate::engine::{Engine, Handle, Settings, Timeouts, Turn};
+use crate::engine::{Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
-use crate::spec::{Device, Export, Spec};
+use crate::spec::{ClassKind, Device, Export, Service, Spec};
 use crate::tls;
 use crate::watch::{self, Watch, Watched};
 
@@ -352,6 +352,8 @@ impl Starting {
             timeouts: Timeouts::new(&spec.server),
             priorities: spec.priorities(),
             own_classes: own_classes.collect(),
+            services: service_plans(spec, number),
+            epoch: clock.epoch(),
             log: DeviceLog { log, device: device.name.clone(), classes },
         };
         let name = device.name.clone();
@@ -392,6 +394,17 @@ impl Starting {
     fn wait_until_open(&self) -> Result<Opened, ServeError> {
         self.opened.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
     }
+}
+
+/// The services of a device, by name, as in its spec.
+fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
+    let device = &spec.device[number];
+    let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);
+    let plan = |(name, service): (&String, &Service)| {
+        let (class, _) = classes().find(|(_, class)| class.name == *name)?;
+        Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device) })
+    };
+    spec.services_of(device).filter_map(plan).collect()
 }
 
 fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Result<Engine, ServeError> {

@@ -44,7 +44,8 @@ pub(crate) enum CtlVerb {
     },
     /// Change keys of the running server's spec, all together or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
-one of a share (`ioweir doc serve` lists them); server.connections_max,\n\
+one of a share (`ioweir doc serve` lists them); service.NAME.KEY, also with\n\
+default, every, deadline and depth; server.connections_max,\n\
 connections_per_peer_max, handshake_timeout, stall_timeout,\n\
 reading_rate_min, idle_timeout and shutdown_timeout of server.\n\
 Values are written as in a spec, without quotes; `none` removes a key.")]
@@ -59,6 +60,11 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[arg(value_name = "DEVICE")]
         device: String,
     },
+    /// List the services, and command them
+    Service {
+        #[command(subcommand)]
+        verb: ServiceVerb,
+    },
     /// Write the running spec, with its changes, as a spec file
     Save {
         /// File to write, or `-` for standard output; the comments of the spec file are lost
@@ -67,4 +73,41 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
     },
     /// Read the spec file again, as SIGHUP does, and apply all of it or nothing
     Reload,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceVerb {
+    /// Show what each owes, has done and has found, and why it waits
+    List {
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// Let a service work while a lease holds
+    Run {
+        /// Name of the service in the spec
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// For how long, such as 10m; then its default holds again
+        #[arg(long, value_name = "TIME")]
+        lease: String,
+        /// The most that it does in a second, such as 50MiB/s; its share still holds
+        #[arg(long, value_name = "RATE")]
+        rate: Option<String>,
+    },
+    /// Let a service rest while a lease holds
+    Pause {
+        /// Name of the service in the spec
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// For how long, such as 10m; then its default holds again
+        #[arg(long, value_name = "TIME")]
+        lease: String,
+    },
+    /// End the lease of a service: its default holds again
+    Release {
+        /// Name of the service in the spec
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::{read_spec, shown};
-use ioweir_serve::control::{AskError, Command, ask};
+use ioweir_config::{ByteRate, read_spec, shown};
+use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{clients, top};
-use crate::arguments::{CtlArguments, CtlVerb};
+use super::{clients, services, top};
+use crate::arguments::{CtlArguments, CtlVerb, ServiceVerb};
 use crate::failure::Failure;
 use crate::output;
 
@@ -41,8 +41,33 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
         }
         CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
+        CtlVerb::Service { verb: ServiceVerb::List { json } } => {
+            let state = ask(&socket, &Command::State {})?;
+            match json {
+                Some(target) => output::put(target, format!("{:#}\n", state["services"]).as_bytes()),
+                None => services::print(state),
+            }
+        }
+        CtlVerb::Service { verb } => tell(&ask(&socket, &Command::Service(service_command(verb)?))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
     }
+}
+
+/// The command of a verb for one service.
+fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {
+    let of = |name: &String| ServiceCommand { name: name.clone(), ..ServiceCommand::default() };
+    Ok(match verb {
+        ServiceVerb::List { .. } => ServiceCommand::default(),
+        ServiceVerb::Run { name, lease, rate } => {
+            let rate: Option<ByteRate> = rate.as_deref().map(str::parse).transpose()?;
+            let run = RunLease { lease: lease.parse()?, bytes_per_second_max: rate.map(|rate| rate.0) };
+            ServiceCommand { run: Some(run), ..of(name) }
+        }
+        ServiceVerb::Pause { name, lease } => {
+            ServiceCommand { pause: Some(PauseLease { lease: lease.parse()? }), ..of(name) }
+        }
+        ServiceVerb::Release { name } => ServiceCommand { release: Some(Release {}), ..of(name) },
+    })
 }
 
 /// The control socket of a server: `unix:PATH`, or what the spec file says.

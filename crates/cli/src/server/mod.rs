@@ -3,21 +3,21 @@
 
 mod clients;
 mod control;
-mod govern;
 mod log;
 mod probe;
 mod record;
 mod replay;
 mod scratch;
 mod serve;
+mod services;
 mod top;
 
 use ioweir_config::Key;
 use ioweir_serve::spec::{self, Spec};
 
 pub(crate) use self::{
-    control::act as control, govern::act as govern, govern::key_tables as govern_key_tables, probe::act as probe,
-    record::act as record, replay::act as replay, serve::act as serve, top::act as top,
+    control::act as control, probe::act as probe, record::act as record, replay::act as replay, serve::act as serve,
+    top::act as top,
 };
 use crate::failure::Failure;
 
@@ -31,7 +31,12 @@ pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'
     spec::BACKENDS.iter().map(|row| (row.name, row.summary, row.keys))
 }
 
-/// The spec with every default, if the text is a server's spec or a govern file.
+/// The kinds of services: name, summary, the keys that only some kinds take.
+pub(crate) fn service_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    spec::SERVICES.iter().map(|row| (row.name, row.summary, row.keys))
+}
+
+/// The spec with every default, if the text is a server's spec.
 pub(crate) fn printed(name: &str, text: &str) -> Option<Result<String, Failure>> {
-    govern::printed(name, text).or_else(|| Spec::is_meant_by(text).then(|| Ok(Spec::parse(name, text)?.to_toml())))
+    Spec::is_meant_by(text).then(|| Ok(Spec::parse(name, text)?.to_toml()))
 }

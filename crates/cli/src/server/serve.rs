@@ -120,6 +120,10 @@ fn tell(spec: &Spec, server: &Server) {
         let share = weight(&tenant.share);
         lines.push(format!("tenant \"{}\": export {}{share}", tenant.name, tenant.export));
     }
+    for (name, service) in &spec.service {
+        let share = weight(&service.share);
+        lines.push(format!("service \"{name}\": {} of device {}{share}", service.kind.row().name, service.device));
+    }
     lines.iter().for_each(|line| say(line));
 }
 

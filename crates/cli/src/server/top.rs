@@ -15,7 +15,7 @@ use ioweir_serve::watch::{ClassState, DeviceState, SCHEMA_VERSION, SecondState, 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::control;
+use super::{control, services};
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -24,6 +24,8 @@ use crate::output;
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 /// Lines around the classes.
 const LINES_AROUND: usize = 10;
+/// Lines of the table of services, besides one for each.
+const LINES_OF_SERVICES: usize = 3;
 
 /// Prints the state of a server, once or repeatedly.
 pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
@@ -65,7 +67,8 @@ pub(crate) fn print(state: Value) -> Result<(), Failure> {
 /// Draws over the state before. The terminal keeps its modes, so that there is nothing to restore.
 fn show_in_place(state: &State, is_first: bool) -> Result<(), Failure> {
     let height = terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| usize::from(height.0));
-    let classes_max = height.saturating_sub(LINES_AROUND + state.devices.len()).max(1);
+    let of_services = if state.services.is_empty() { 0 } else { LINES_OF_SERVICES + state.services.len() };
+    let classes_max = height.saturating_sub(LINES_AROUND + state.devices.len() + of_services).max(1);
     let text = draw(state, classes_max, true).replace('\n', "\x1b[K\n");
     let mut out = anstream::stdout().lock();
     write!(out, "{}\x1b[H{text}\x1b[J", if is_first { "\x1b[2J" } else { "" })?;
@@ -148,6 +151,10 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     out += &table(state, chosen.iter().copied()).to_terminal(colour);
     if chosen.len() < state.classes.len() {
         let _ = writeln!(out, "and {} more, which wait less", state.classes.len() - chosen.len());
+    }
+    if !state.services.is_empty() {
+        out.push('\n');
+        out += &services::draw(&state.services, colour);
     }
     let _ = writeln!(out, "\n{}", shown(&longest(state)));
     if let Some(change) = state.changes.last() {

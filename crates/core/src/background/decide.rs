@@ -12,7 +12,7 @@ impl Executor {
             return None;
         }
         if let Some(tag) = self.slots.end_late(now, grace) {
-            self.overruns += 1;
+            self.overruns = self.overruns.saturating_add(1);
             return Some(Step::End(tag));
         }
         if let Some(tag) = self.slots.pause_late(now, grace) {

@@ -287,10 +287,15 @@ impl Executor {
 
     /// Adds debt of a service. If old versions of blocks are kept beside the new ones, they take space from now on.
     pub fn incur(&mut self, now: Nanos, service: Service, batch: Batch) {
-        self.advance(now);
         if service.row().takes_room {
             self.pool.take(self.settings.services[service as usize].tied(batch.blocks));
         }
+        self.owe(now, service, batch);
+    }
+
+    /// Adds debt of a service that takes no space, or took it already.
+    pub fn owe(&mut self, now: Nanos, service: Service, batch: Batch) {
+        self.advance(now);
         self.queues[service as usize].incur(batch);
     }
 

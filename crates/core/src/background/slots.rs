@@ -5,6 +5,9 @@ use alloc::boxed::Box;
 use super::{SERVICES_COUNT, Service};
 use crate::Nanos;
 
+/// The most units that a slice which was read back can hold: their sum is far from the end of its type.
+const UNITS_MAX: u32 = 1 << 16;
+
 /// A handle to a running slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SliceTag {
@@ -216,6 +219,11 @@ impl Slots {
     }
 }
 
+/// Units of a slice that was read back.
+fn units(word: u64) -> Option<u32> {
+    u32::try_from(word).ok().filter(|units| *units <= UNITS_MAX)
+}
+
 impl Slot {
     fn is_free(&self, now: Nanos) -> bool {
         self.slice.is_none() && self.held.is_none_or(|(_, _, until)| until <= now)
@@ -242,7 +250,7 @@ impl Slot {
             self.slice = Some(Slice {
                 tag,
                 service: service(exchange(of.service as u64))?,
-                units: u32::try_from(exchange(u64::from(of.units))).ok()?,
+                units: units(exchange(u64::from(of.units)))?,
                 blocks: exchange(of.blocks),
                 due_at: Nanos(exchange(of.due_at.0)),
                 ends_at: Nanos(exchange(of.ends_at.0)),
@@ -261,7 +269,7 @@ impl Slot {
         if exchange(u64::from(self.held.is_some())) == 1 {
             let (of, units, until) = self.held.unwrap_or((Service::Scrub, 0, Nanos::ZERO));
             let of = service(exchange(of as u64))?;
-            self.held = Some((of, u32::try_from(exchange(u64::from(units))).ok()?, Nanos(exchange(until.0))));
+            self.held = Some((of, self::units(exchange(u64::from(units)))?, Nanos(exchange(until.0))));
         } else {
             self.held = None;
         }

@@ -2,17 +2,17 @@
 
 use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
-use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, ServiceSettings, SliceTag};
+use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, SliceTag};
 
-use super::sample::Sample;
+use super::sample::{OpenBin, Sample};
 use super::spec::{GovernSpec, ServiceSpec};
 use super::state::{Known, State, StateError, VERSION};
 use super::status::{BinRecord, PlannedBin};
 use crate::forecast::Calendar;
 use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, System, solve};
 
-/// After a longer pause the forecaster begins anew, and bins that are over are forgotten.
-const PAUSE_MAX: Nanos = Nanos::from_seconds(56 * 86_400);
+/// After a pause of more bins the forecaster begins anew, and bins that are over are forgotten.
+const PAUSE_BINS_MAX: u64 = 10_000;
 /// The number of bins that are over that the state keeps: a week of ten minutes.
 const PAST_MAX: usize = 1008;
 
@@ -146,26 +146,28 @@ impl Governor {
         let mut past = past.into_iter().peekable();
         let Some((first, sample)) = past.peek() else { return };
         let begins = first.0.saturating_sub(sample.span.0);
-        let (bin, now) = (self.spec.bin().0, self.known.now_nanos);
-        let open = self.known.bin_nanos;
-        let from = (begins - begins % bin).max(open.saturating_sub(PAUSE_MAX.0 - PAUSE_MAX.0 % bin));
+        let (bin, now, open) = (self.spec.bin().0, self.known.now_nanos, self.known.bin_nanos);
+        let from = (begins - begins % bin).max(open.saturating_sub(bin * PAUSE_BINS_MAX)).min(open);
         let Ok(forecaster) = forecaster(&self.spec, &self.calendar, from) else { return };
         self.forecaster = forecaster;
-        self.known.bin_nanos = from;
+        let (mut bin_nanos, mut measured) = (from, OpenBin::default());
         for (end, sample) in past.filter(|(end, _)| end.0 <= now) {
             let middle = end.0.saturating_sub(sample.span.0 / 2);
-            while middle >= self.known.bin_nanos + bin {
-                self.learn();
+            while middle >= bin_nanos + bin {
+                self.feed(bin_nanos, &std::mem::take(&mut measured));
+                bin_nanos += bin;
             }
-            if middle >= self.known.bin_nanos {
-                let foreground = self.foreground_of(&sample);
-                self.known.open.add(&sample, foreground);
+            if middle >= bin_nanos {
+                measured.add(&sample, self.foreground_of(&sample));
             }
         }
-        while self.known.bin_nanos < open {
-            self.learn();
+        while bin_nanos < open {
+            self.feed(bin_nanos, &std::mem::take(&mut measured));
+            bin_nanos += bin;
         }
+        self.known.open = measured;
         self.forecaster.refit();
+        self.replan();
     }
 
     /// Takes what was measured since the sample before.
@@ -354,32 +356,41 @@ impl Governor {
         if begins <= self.known.bin_nanos {
             return;
         }
-        if begins - self.known.bin_nanos > PAUSE_MAX.0 {
-            let fresh = forecaster(&self.spec, &self.calendar, begins);
+        if (begins - self.known.bin_nanos) / bin > PAUSE_BINS_MAX {
             // The spec was checked when the governor was made.
-            if let Ok(fresh) = fresh {
+            if let Ok(fresh) = forecaster(&self.spec, &self.calendar, begins) {
                 self.forecaster = fresh;
             }
             (self.known.bin_nanos, self.known.past) = (begins, Vec::new());
+            (self.known.open, self.known.ahead) = (OpenBin::default(), Vec::new());
         }
+        let day = self.calendar.day(seconds(self.known.bin_nanos));
         while self.known.bin_nanos < begins {
             self.learn();
+        }
+        let spare = self.known.past.len().saturating_sub(PAST_MAX);
+        self.known.past.drain(..spare);
+        if self.calendar.day(seconds(begins)) != day {
+            self.forecaster.refit();
         }
         self.replan();
     }
 
+    /// Tells the forecaster of a bin; returns its load, if enough of it was measured.
+    fn feed(&mut self, bin_nanos: u64, measured: &OpenBin) -> Option<Demand> {
+        let bin = self.spec.bin();
+        let rates = [measured.foreground, measured.written_bytes, measured.unmapped_bytes];
+        let load = load(&self.spec, bin_nanos, rates.map(|sum| measured.rate(bin, sum)));
+        self.forecaster.update(&load, 0..1);
+        load.demand(0)
+    }
+
     /// Closes the open bin.
     fn learn(&mut self) {
-        let bin = self.spec.bin();
         let open = std::mem::take(&mut self.known.open);
         let start = seconds(self.known.bin_nanos);
-        let load = load(
-            &self.spec,
-            self.known.bin_nanos,
-            [open.rate(bin, open.foreground), open.rate(bin, open.written_bytes), open.rate(bin, open.unmapped_bytes)],
-        );
-        self.forecaster.update(&load, 0..1);
-        if let Some(demand) = load.demand(0) {
+        let demand = self.feed(self.known.bin_nanos, &open);
+        if let Some(demand) = demand {
             self.incur_written(&demand);
         }
         let planned = self.known.ahead.first().filter(|planned| planned.start_unix_seconds == start);
@@ -390,49 +401,37 @@ impl Governor {
         };
         let record = BinRecord {
             start_unix_seconds: start,
-            actual_per_mille: load.demand(0).map(|demand| self.per_mille(demand.requests)),
+            actual_per_mille: demand.map(|demand| self.per_mille(demand.requests)),
             forecast_per_mille: forecast,
             paid_bytes: std::mem::take(&mut self.known.open_paid).into_iter().collect(),
             owed_bytes: self.spec.services().map(owed).collect(),
             above: std::mem::take(&mut self.known.open_above),
         };
         self.known.past.push(record);
-        let spare = self.known.past.len().saturating_sub(PAST_MAX);
-        self.known.past.drain(..spare);
-        if !self.known.ahead.is_empty() {
-            self.known.ahead.remove(0);
-        }
-        self.known.bin_nanos += bin.0;
-        let next = seconds(self.known.bin_nanos);
-        if self.calendar.day(next) != self.calendar.day(start) {
-            self.forecaster.refit();
-        }
+        let over = usize::from(!self.known.ahead.is_empty());
+        self.known.ahead.drain(..over);
+        self.known.bin_nanos += self.spec.bin().0;
     }
 
     /// Adds the debts that the writes of the bin leave.
     fn incur_written(&mut self, demand: &Demand) {
         let (now, bin) = (Nanos(self.known.now_nanos), self.known.bin_nanos / self.spec.bin().0);
         let system = self.system(&|_| Vec::new());
-        let used = self.executor.pool().used_blocks;
-        for (service, terms) in system.run().filter(|(_, terms)| terms.share_per_mille > 0) {
-            let place = usize::try_from(bin).unwrap_or(usize::MAX);
-            if let Some(batch) = system.incurred(terms, service.row().source, place, demand, used) {
-                self.executor.incur(now, service, batch);
-            }
+        let place = usize::try_from(bin).unwrap_or(usize::MAX);
+        for (service, batch) in system.debts(place, demand, self.executor.pool().used_blocks) {
+            self.executor.incur(now, service, batch);
         }
         self.executor.store(now, system.new_blocks(demand));
     }
 
     /// Thousandths of the device, or of the cores, that a bin's foreground needs.
     fn per_mille(&self, requests: u64) -> u32 {
-        let system = self.system(&|_| Vec::new());
-        let most = u128::from(self.spec.resource().units()) * u128::from(system.core_requests.max(1));
+        let most = u128::from(self.spec.resource().units()) * u128::from(self.spec.unit_requests());
         u32::try_from((u128::from(requests) * 1000).div_ceil(most)).unwrap_or(u32::MAX)
     }
 
     fn system(&self, owed: &dyn Fn(Service) -> Vec<(Nanos, u64)>) -> System {
-        let settings = |service| -> ServiceSettings { *self.executor.service(service) };
-        self.spec.system(settings, owed)
+        self.spec.system(|service| *self.executor.service(service), owed)
     }
 
     /// The debts of a service that recur within the horizon.
@@ -454,22 +453,12 @@ impl Governor {
         let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
         let outlook = self.forecaster.outlook(bins);
         let system = self.system(&|service| self.recurring(service));
-        let ledger = Ledger {
-            bin: usize::try_from(self.known.bin_nanos / bin.0).unwrap_or(usize::MAX),
-            pool: *self.executor.pool(),
-            queues: self.executor.queues().clone(),
-            queued_requests: 0,
-        };
+        let place = usize::try_from(self.known.bin_nanos / bin.0).unwrap_or(usize::MAX);
+        let ledger = Ledger::of(&self.executor, place, 0);
         let busy = outlook.busy();
         let solution = solve(&Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy));
         let most = self.executor.directives_max();
-        let directive = |at: usize| core::Directive {
-            from: Nanos(self.known.bin_nanos + at as u64 * bin.0),
-            reserve_units: solution.schedule.reserve_cores[at],
-            limit_units: solution.schedule.limit_cores[at],
-            pressing: solution.schedule.pressing[at],
-            pay_blocks: solution.course[at].paid_blocks,
-        };
+        let directive = |at: usize| solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
         let directives: Vec<core::Directive> = (0..bins.min(most)).map(directive).collect();
         self.executor.adopt(Nanos(self.known.now_nanos), &directives);
         self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();

@@ -18,6 +18,8 @@ const DEVICE_OPERATION: Nanos = Nanos::from_seconds(1);
 /// The most directives that the executor is given: after them the last one stays in effect.
 const DIRECTIVES_MAX: usize = 144;
 const BATCHES_MAX: usize = 1 << 12;
+/// With a pool: of a thousand blocks written, the new ones, as a policy of plans assumes without saying.
+const UNIQUE_PER_MILLE: u32 = 50;
 /// What a block is without a pool.
 const BLOCK: Size = Size(1 << 20);
 
@@ -175,6 +177,19 @@ impl GovernSpec {
         if self.cores.is_some() { Nanos::from_millis(1) } else { DEVICE_OPERATION }
     }
 
+    fn headroom_units(&self) -> u32 {
+        (f64::from(self.resource().units()) * self.headroom_percent / 100.0).ceil() as u32
+    }
+
+    /// The foreground's work that a unit does in a bin: requests for cores, microseconds for a device.
+    pub(super) fn unit_requests(&self) -> u64 {
+        let requests = match &self.cores {
+            Some(cores) => u64::from(cores.foreground_iops).saturating_mul(self.bin().0 / 1_000_000_000),
+            None => self.bin().0 / 1_000_000,
+        };
+        requests.max(1)
+    }
+
     pub(super) fn calendar(&self) -> Result<Calendar, Complaint> {
         self.forecast.calendar()
     }
@@ -238,7 +253,7 @@ impl GovernSpec {
             operation: self.operation(),
             slice: self.slice.nanos(),
             grace: self.grace.nanos(),
-            headroom_units: (f64::from(resource.units()) * self.headroom_percent / 100.0).ceil() as u32,
+            headroom_units: self.headroom_units(),
             calm: self.calm.nanos(),
             bucket,
             pool: self.pool(),
@@ -272,14 +287,11 @@ impl GovernSpec {
         let core_work = u128::from(unit_nanos) * 1000 / u128::from(self.operation().0.max(1));
         System {
             bin,
-            cores: resource.units(),
-            core_requests: match &self.cores {
-                Some(cores) => u64::from(cores.foreground_iops) * (bin.0 / 1_000_000_000),
-                // Microseconds of a device's time that a thousandth of it is.
-                None => bin.0 / 1_000_000,
-            },
+            // What is kept free for bursts is not planned.
+            cores: resource.units().saturating_sub(self.headroom_units()).max(1),
+            core_requests: self.unit_requests(),
             core_work: u64::try_from(core_work).unwrap_or(u64::MAX),
-            unique_per_mille: if self.pool.is_some() { 50 } else { 0 },
+            unique_per_mille: if self.pool.is_some() { UNIQUE_PER_MILLE } else { 0 },
             services,
             resident_cores: 0,
         }

@@ -17,7 +17,7 @@ pub struct Status {
     pub is_stale: bool,
     /// Of a device's time, or of the cores, the thousandths that background work may use now.
     pub granted_per_mille: u32,
-    /// And what its slices hold.
+    /// And what it holds: its slices, but for those that were told to end, and what makes up for those that took too much.
     pub running_per_mille: u32,
     /// How far the objective lets background work use what is idle: 1000 is all of it.
     pub open_per_mille: u32,
@@ -130,13 +130,13 @@ impl Governor {
         let units = u64::from(self.spec.resource().units());
         let of_units = |count: u32| (u64::from(count) * 1000 / units) as u32;
         let nanos = |nanos: u64| (nanos / 1_000_000_000) as i64;
-        let running: u32 = self.executor.running().map(|slice| slice.units).sum();
+        let held = self.spec.resource().units().saturating_sub(self.executor.foreground_units());
         Status {
             now_unix_seconds: nanos(now.0),
             sampled_unix_seconds: self.known.sampled_nanos.map(nanos),
             is_stale: self.is_stale(now),
             granted_per_mille: of_units(self.executor.granted_units()),
-            running_per_mille: of_units(running),
+            running_per_mille: of_units(held),
             open_per_mille: self.executor.open_per_mille(),
             latency_seconds: self.known.latency_nanos.map(|latency| Nanos(latency).as_seconds()),
             latency_max_seconds: self.spec.objective.as_ref().map(|most| most.latency_max.nanos().as_seconds()),

@@ -404,21 +404,21 @@ impl Outlook {
 }
 
 /// Forecasts at the start of each bin from `from` on, by a forecaster that has seen all earlier bins of `load`: the high
-/// path of at most `horizon` bins, never beyond the end of `load`. The forecaster refits at each local midnight.
-#[must_use]
-pub fn outlooks(
-    load: &Load,
+/// path of at most `horizon` bins, never beyond the end of `load`. The forecaster refits at each local midnight. Each is made
+/// when it is asked for.
+pub fn outlooks<'a>(
+    load: &'a Load,
     from: usize,
     mut forecaster: LoadForecaster,
     horizon: usize,
-    calendar: &Calendar,
-) -> Vec<Ahead> {
+    calendar: &'a Calendar,
+) -> impl Iterator<Item = Ahead> + 'a {
     let bins = load.requests.len();
-    let midnight = |bin: usize| {
+    let midnight = move |bin: usize| {
         let begins = load.start_unix_seconds + bin as i64 * i64::from(load.bin_seconds);
         calendar.day(begins) != calendar.day(begins - i64::from(load.bin_seconds))
     };
-    let ahead = |bin: usize| {
+    (from..bins).map(move |bin| {
         if bin > from {
             forecaster.update(load, bin - 1..bin);
             if midnight(bin) {
@@ -427,6 +427,5 @@ pub fn outlooks(
         }
         let outlook = forecaster.outlook(horizon.min(bins - bin));
         Ahead { busy: outlook.busy(), demand: outlook.high }
-    };
-    (from..bins).map(ahead).collect()
+    })
 }

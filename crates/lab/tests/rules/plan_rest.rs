@@ -62,7 +62,7 @@ struct Case {
 impl Case {
     fn new(policy: &Policy, demand: Vec<Demand>) -> Self {
         let system = policy.system(None);
-        let ledger = Ledger::new(&system, policy.pool());
+        let ledger = Ledger::new(policy.pool());
         Self { system, ledger, demand }
     }
 

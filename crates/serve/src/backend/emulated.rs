@@ -106,9 +106,9 @@ impl Backend for Emulated {
         {
             self.flights.pop();
             let Some(mut io) = self.operations.remove(flight.slot) else { continue };
-            let outcome = perform(&mut self.store, &mut io);
+            let result = perform(&mut self.store, &mut io);
             self.is_busy &= io.dispatch.is_none();
-            done.push(Done::new(io.id, io.buffers, Ok(outcome)));
+            done.push(Done::new(io.id, io.buffers, result));
             self.begin_chosen(now);
         }
         Ok(())

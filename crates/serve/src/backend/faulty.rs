@@ -156,7 +156,7 @@ impl Surface {
         }
     }
 
-    fn perform(&mut self, io: &mut Io) -> Outcome {
+    fn perform(&mut self, io: &mut Io) -> Result<Outcome, NbdError> {
         let Io { action, offset, length, durable, .. } = *io;
         match action {
             Action::Read => each(&mut io.buffers, offset, |at, bytes| {
@@ -170,9 +170,10 @@ impl Surface {
             Action::Extents => {
                 let all = &self.volatile[offset as usize..(offset + length) as usize];
                 let state = if all.iter().all(|&byte| byte == 0) { STATE_ZERO } else { 0 };
-                return Outcome::Extents(vec![Extent { length, state }]);
+                return Ok(Outcome::Extents(vec![Extent { length, state }]));
             }
             Action::Cache => {}
+            Action::Serve(_) => return Err(NbdError::NotSupported),
         }
         if matches!(action, Action::Write | Action::Trim | Action::Zero { .. }) {
             self.touch(offset, length);
@@ -180,7 +181,7 @@ impl Surface {
                 self.secure(offset, length);
             }
         }
-        Outcome::Plain
+        Ok(Outcome::Plain)
     }
 }
 
@@ -219,7 +220,8 @@ impl Faulty {
     fn lose_power(&mut self, io: &mut Io) {
         if io.action == Action::Write {
             let mut surface = self.media.surface();
-            surface.perform(&mut Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io });
+            // A write does not fail.
+            let _ = surface.perform(&mut Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io });
         }
         let mut random = self.draw();
         self.media.clone().cut(|| {
@@ -241,7 +243,7 @@ impl Faulty {
         let result = if fails || !self.media.has_power() {
             Err(NbdError::InputOutput)
         } else {
-            Ok(self.media.surface().perform(&mut io))
+            self.media.surface().perform(&mut io)
         };
         Done::new(io.id, io.buffers, result)
     }

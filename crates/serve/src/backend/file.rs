@@ -45,7 +45,7 @@ pub(super) struct Files {
 }
 
 /// Makes the directory entry of a new file durable.
-pub(super) fn keep_name(path: &Path) -> io::Result<()> {
+pub(crate) fn keep_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
@@ -195,6 +195,7 @@ impl Files {
                 }
             }
             Action::Extents => return self.extents(offset, length).map(Outcome::Extents),
+            Action::Serve(_) => return Err(Errno::OPNOTSUPP.into()),
         }
         if durable && matches!(action, Action::Trim | Action::Zero { .. }) {
             rustix::fs::fdatasync(&self.cached)?;

@@ -8,6 +8,7 @@ use ioweir_core::Nanos;
 use super::store::Store;
 use super::{Action, Backend, Done, Io, Outcome};
 use crate::buffer::Buffers;
+use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
@@ -34,18 +35,19 @@ impl Memory {
 }
 
 /// Carries out an operation on a store.
-pub(super) fn perform(store: &mut Store, io: &mut Io) -> Outcome {
+pub(super) fn perform(store: &mut Store, io: &mut Io) -> Result<Outcome, NbdError> {
     let Io { action, offset, length, .. } = *io;
     match action {
-        Action::Read if store.is_hole(offset, length) => return Outcome::Hole,
+        Action::Read if store.is_hole(offset, length) => return Ok(Outcome::Hole),
         Action::Read => each(&mut io.buffers, offset, |at, bytes| store.read(at, bytes)),
         Action::Write => each(&mut io.buffers, offset, |at, bytes| store.write(at, bytes)),
         Action::Trim => store.zero(offset, length, false),
         Action::Zero { keep, .. } => store.zero(offset, length, keep),
-        Action::Extents => return Outcome::Extents(store.extents(offset, length)),
+        Action::Extents => return Ok(Outcome::Extents(store.extents(offset, length))),
         Action::Flush | Action::Cache => {}
+        Action::Serve(_) => return Err(NbdError::NotSupported),
     }
-    Outcome::Plain
+    Ok(Outcome::Plain)
 }
 
 /// Each buffer with its offset on the device.
@@ -58,25 +60,26 @@ pub(super) fn each(buffers: &mut Buffers, offset: u64, mut act: impl FnMut(u64, 
 }
 
 /// Carries out an operation without a store.
-fn forget(io: &mut Io) -> Outcome {
+fn forget(io: &mut Io) -> Result<Outcome, NbdError> {
     match io.action {
         // The buffer may contain another client's bytes.
         Action::Read => each(&mut io.buffers, 0, |_, bytes| bytes.fill(0)),
         Action::Extents => {
-            return Outcome::Extents(vec![Extent { length: io.length, state: STATE_HOLE | STATE_ZERO }]);
+            return Ok(Outcome::Extents(vec![Extent { length: io.length, state: STATE_HOLE | STATE_ZERO }]));
         }
+        Action::Serve(_) => return Err(NbdError::NotSupported),
         _ => {}
     }
-    Outcome::Plain
+    Ok(Outcome::Plain)
 }
 
 impl Backend for Memory {
     fn start(&mut self, _now: Nanos, mut io: Io) {
-        let outcome = match &mut self.store {
+        let result = match &mut self.store {
             Some(store) => perform(store, &mut io),
             None => forget(&mut io),
         };
-        self.done.push(Done::new(io.id, io.buffers, Ok(outcome)));
+        self.done.push(Done::new(io.id, io.buffers, result));
     }
 
     fn collect(&mut self, _now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {

@@ -3,11 +3,15 @@
 //! The engine starts operations, submits them as a batch, and collects the completed ones. Overlapping operations are never
 //! in flight at the same time, unless both read, so backends need no ordering and no locks of their own.
 
+mod book;
 pub mod checked;
 mod emulated;
 mod faulty;
 mod file;
+pub mod late;
 mod memory;
+mod mirror;
+mod parts;
 mod returned;
 mod store;
 mod threads;
@@ -16,26 +20,32 @@ mod tiered;
 mod uring;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use ioweir_core::{Dispatch, Nanos, Operation};
+use ioweir_core::{Dispatch, Nanos, Operation, Tier};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::buffer::{Buffer, Buffers};
+use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::real::Target;
 use crate::spec;
 use checked::sidecar::{Begun, Sidecar};
-use checked::table::BLOCK_BYTES;
 use checked::{WorkerPool, Workers, items_of};
+use late::journal::Journal;
 
+pub(crate) use checked::table::BLOCK_BYTES;
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
 pub use faulty::{Faulty, Media};
+pub(crate) use file::keep_name;
+pub use late::Late;
 pub use memory::Memory;
+pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
@@ -66,6 +76,23 @@ pub enum Action {
     Cache,
     /// Reports what is allocated within the range.
     Extents,
+    /// Does the work of a service on the range; [`NbdError::NotSupported`] where a backend knows nothing of it.
+    Serve(Task),
+}
+
+/// What a service of the server has a backend do on a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Reads one of the copies that the device keeps, by its number, below [`Backend::copies`].
+    Copy(u8),
+    /// Writes the range durably from a copy that is right.
+    Repair,
+    /// Trims what is still to be trimmed of the range.
+    Trim,
+    /// Moves the range to this tier.
+    Relocate(Tier),
+    /// Copies what legs of a mirror lack of the range to them.
+    Resync,
 }
 
 impl Action {
@@ -78,7 +105,18 @@ impl Action {
             Self::Flush => Some(Operation::Flush),
             Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
             Self::Cache | Self::Extents => None,
+            Self::Serve(Task::Copy(_)) => Some(Operation::Read),
+            // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
+            Self::Serve(Task::Trim | Task::Relocate(Tier::Base)) => Some(Operation::Discard),
+            // Nothing else may happen on the range meanwhile.
+            Self::Serve(Task::Repair | Task::Relocate(Tier::Fast) | Task::Resync) => Some(Operation::Write),
         }
+    }
+
+    /// Whether it fills the buffers.
+    #[must_use]
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Serve(Task::Copy(_)))
     }
 }
 
@@ -123,11 +161,16 @@ pub enum Outcome {
 
 impl Outcome {
     /// The result for a part of the operation; damage in other parts does not count.
-    fn of_part(&self, offset: u64, length: u64) -> Result<Self, NbdError> {
-        let Self::Damaged(blocks) = self else { return Ok(self.clone()) };
+    pub(crate) fn of_part(&self, offset: u64, length: u64) -> Self {
+        let Self::Damaged(blocks) = self else { return self.clone() };
         let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
-        let is_hit = blocks.iter().any(|&block| first <= block && block < end);
-        if is_hit { Err(NbdError::InputOutput) } else { Ok(Self::Plain) }
+        let hit: Vec<u64> = blocks.iter().copied().filter(|&block| first <= block && block < end).collect();
+        if hit.is_empty() { Self::Plain } else { Self::Damaged(hit) }
+    }
+
+    /// The result for a client, which gets no damaged data.
+    pub(crate) fn for_client(self) -> Result<Self, NbdError> {
+        if matches!(self, Self::Damaged(_)) { Err(NbdError::InputOutput) } else { Ok(self) }
     }
 }
 
@@ -150,11 +193,6 @@ impl Done {
     pub const fn new(id: u32, buffers: Buffers, result: Result<Outcome, NbdError>) -> Self {
         Self { id, buffers, result, cores: Nanos::ZERO }
     }
-}
-
-/// The result for a part of an operation.
-pub(crate) fn part_of(result: &Result<Outcome, NbdError>, offset: u64, length: u64) -> Result<Outcome, NbdError> {
-    result.as_ref().map_err(|error| *error).and_then(|outcome| outcome.of_part(offset, length))
 }
 
 /// A device.
@@ -219,15 +257,50 @@ pub trait Backend {
     fn finish(&mut self) {}
 
     /// Messages for people since the last call.
-    fn remarks(&mut self) -> Vec<String> {
+    fn remarks(&mut self) -> Vec<Remark> {
         Vec::new()
+    }
+
+    /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
+    /// descriptors may have to be waited for.
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// Its legs, if it is a mirror.
+    fn mirror(&self) -> Option<MirrorStatus> {
+        None
     }
 
     /// Counts of what was checked so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         None
     }
+
+    /// The next range at or after an offset whose checksums are known.
+    fn known(&self, _from: u64) -> Option<Range<u64>> {
+        None
+    }
+
+    /// The number of copies that it keeps of everything.
+    fn copies(&self) -> u8 {
+        1
+    }
+
+    /// The bytes on which a task is still to be done.
+    fn owed_bytes(&self, _task: Task) -> u64 {
+        0
+    }
+
+    /// The next range for a task, at or after an offset and of at most this length; `None` if there is none from
+    /// there on.
+    fn next_owed(&mut self, _task: Task, _from: u64, _length_max: u64) -> Option<Range<u64>> {
+        None
+    }
 }
+
+/// A message of a backend: what it is about, and the words.
+pub type Remark = (EventKind, String);
 
 /// Waits until one of them is readable, or for `span`.
 pub(crate) fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
@@ -249,6 +322,7 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
         spec::Backend::File { .. } => true,
         spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
+        spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
         _ => false,
     }
 }
@@ -263,7 +337,19 @@ pub fn open(
     registered: &mut [Buffer],
     shared: Option<&Arc<WorkerPool>>,
 ) -> Result<Box<dyn Backend>, String> {
-    let backend = open_backend(&device.backend, device.depth, device.read_only, registered)?;
+    let backend = open_checked(device, registered, shared)?;
+    let Some(late) = &device.late else { return Ok(backend) };
+    let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
+    Ok(Box::new(Late::open(backend, journal, device.backend.main_path())?))
+}
+
+/// Opens the backend with its checksums, if it keeps any.
+fn open_checked(
+    device: &spec::Device,
+    registered: &mut [Buffer],
+    shared: Option<&Arc<WorkerPool>>,
+) -> Result<Box<dyn Backend>, String> {
+    let backend = open_backend(&device.backend, (device.depth, device.relocates), device.read_only, registered)?;
     if !device.checksums {
         return Ok(backend);
     }
@@ -298,13 +384,19 @@ fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String
             };
             tier("fast", fast).and(tier("slow", slow))
         }
-        others => Ok(open_backend(others, 1, read_only, &mut [])?.size_bytes()),
+        spec::Backend::Mirror { region, leg, .. } => {
+            let sizes = leg.iter().map(|leg| check_backend(&leg.backend, read_only));
+            // A leg that cannot be opened may be missed.
+            let shortest = sizes.collect::<Vec<_>>().into_iter().filter_map(Result::ok).min();
+            mirror::size_of(shortest.ok_or("no leg can be opened")?, region.0)
+        }
+        others => Ok(open_backend(others, (1, None), read_only, &mut [])?.size_bytes()),
     }
 }
 
 fn open_backend(
     backend: &spec::Backend,
-    depth: u32,
+    (depth, relocates): (u32, Option<u32>),
     read_only: bool,
     registered: &mut [Buffer],
 ) -> Result<Box<dyn Backend>, String> {
@@ -322,15 +414,31 @@ fn open_backend(
         }
         spec::Backend::Tiered { slow, fast, cache, map } => {
             let mut tier = |name: &str, tier: &spec::Tier| {
-                open_backend(&tier.backend, tier.depth, false, registered)
+                open_backend(&tier.backend, (tier.depth, None), false, registered)
                     .map_err(|error| format!("{name} tier: {error}"))
             };
             let (slow, fast, depth) = (tier("slow", slow)?, tier("fast", fast)?, fast.depth);
             match (cache, map) {
                 (Some(spec::Cache::Read), _) => Box::new(Cached::open(slow, fast)?),
-                (None, Some(path)) => Box::new(Placed::open(slow, fast, Ledger::open(path)?, depth)?),
-                (None, None) => Box::new(Placed::open(slow, fast, Ledger::in_memory()?, depth)?),
+                (None, path) => {
+                    let ledger = path.as_deref().map_or_else(Ledger::in_memory, Ledger::open)?;
+                    let placed = Placed::open(slow, fast, ledger, depth)?;
+                    Box::new(match relocates {
+                        Some(margin) => placed.relocating(margin),
+                        None => placed,
+                    })
+                }
             }
+        }
+        spec::Backend::Mirror { region, force_generation, leg } => {
+            let plan = MirrorPlan { legs: leg.len(), region_bytes: region.0, force: *force_generation, read_only };
+            let legs = leg.clone();
+            // Each leg would register the same buffers.
+            let open = move |number: usize| {
+                let leg = legs.get(number).ok_or("there is no such leg")?;
+                open_backend(&leg.backend, (leg.depth, None), read_only, &mut [])
+            };
+            Box::new(Mirror::open(plan, Box::new(open))?)
         }
     })
 }

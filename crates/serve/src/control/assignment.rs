@@ -66,9 +66,10 @@ impl<'a> Assignment<'a> {
             "server" => return Self::of_key(text, "server", 0, rest),
             "export" => ("export", spec.export.iter().map(|export| export.name.as_str()).collect()),
             "tenant" => ("tenant", spec.tenant.iter().map(|tenant| tenant.name.as_str()).collect()),
+            "service" => ("service", spec.service.keys().map(String::as_str).collect()),
             "group" => ("group", spec.group.iter().map(|group| group.name.as_str()).collect()),
             _ => {
-                let error = unknown("table", table, &["export", "tenant", "group", "server"], "");
+                let error = unknown("table", table, &["export", "tenant", "group", "service", "server"], "");
                 return Err(format!("{}: {error}", shown(text)));
             }
         };
@@ -98,7 +99,15 @@ impl<'a> Assignment<'a> {
     /// The path of its key in the spec, as in errors.
     fn path(&self) -> String {
         let Self { table, number, key, .. } = self;
-        if *table == "server" { format!("server.{}", key.name) } else { format!("{table}[{number}].{}", key.name) }
+        match *table {
+            "server" => format!("server.{}", key.name),
+            "service" => {
+                let name =
+                    self.text.strip_prefix("service.").and_then(|rest| rest.split('.').next()).unwrap_or_default();
+                format!("service.\"{name}\".{}", key.name)
+            }
+            _ => format!("{table}[{number}].{}", key.name),
+        }
     }
 
     fn apply(&self, spec: &mut Spec) -> Result<(), String> {
@@ -109,6 +118,7 @@ impl<'a> Assignment<'a> {
         match self.table {
             "export" => export.map_or(Ok(()), |export| self.put(export)),
             "tenant" => tenant.map_or(Ok(()), |tenant| self.put(tenant)),
+            "service" => spec.service.values_mut().nth(self.number).map_or(Ok(()), |service| self.put(service)),
             _ => spec.group.get_mut(self.number).map_or(Ok(()), |group| self.put(group)),
         }
     }

@@ -1,7 +1,10 @@
 //! Commands of the control socket: one JSON object on each line.
 
-use ioweir_config::Duration;
+use ioweir_config::{Duration, format_bytes, shown};
+use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
+
+use crate::engine::ServiceOrder;
 
 /// The longest line that is read.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -30,6 +33,80 @@ pub enum Command {
     Save {},
     /// Open the device of this name again after a failure.
     Reopen(String),
+    /// Tell a service what to do.
+    Service(ServiceCommand),
+}
+
+/// What a service is told to do: one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceCommand {
+    /// Its name.
+    pub name: String,
+    /// To work while the lease holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunLease>,
+    /// To rest while the lease holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseLease>,
+    /// To do what its default says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<Release>,
+}
+
+/// Leave to work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunLease {
+    /// For how long.
+    pub lease: Duration,
+    /// The most bytes in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second_max: Option<u64>,
+}
+
+/// An order to rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseLease {
+    /// For how long.
+    pub lease: Duration,
+}
+
+/// The end of a lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {}
+
+impl ServiceCommand {
+    /// The order, with what it says in words.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn order(&self) -> Result<(ServiceOrder, String), String> {
+        let name = shown(&self.name);
+        let wrong = |what: &str| Err(format!("service {name}: {what}"));
+        let lasting = |lease: &Duration| lease.nanos() > Nanos::ZERO;
+        match (&self.run, &self.pause, &self.release) {
+            (Some(RunLease { lease, bytes_per_second_max }), None, None) if lasting(lease) => {
+                let at_most = match bytes_per_second_max {
+                    Some(0) => return wrong("bytes_per_second_max: 0 would never let it work; pause it"),
+                    Some(rate) => format!(", at most {}/s", format_bytes(*rate)),
+                    None => String::new(),
+                };
+                let order = ServiceOrder::Run(lease.nanos(), *bytes_per_second_max);
+                Ok((order, format!("service {name}: runs for {lease}{at_most}")))
+            }
+            (None, Some(PauseLease { lease }), None) if lasting(lease) => {
+                Ok((ServiceOrder::Pause(lease.nanos()), format!("service {name}: rests for {lease}")))
+            }
+            (None, None, Some(Release {})) => {
+                Ok((ServiceOrder::Release, format!("service {name}: does what its default says")))
+            }
+            (Some(_), None, None) | (None, Some(_), None) => wrong("lease: must be longer than nothing"),
+            _ => wrong("takes one of run, pause and release"),
+        }
+    }
 }
 
 impl Command {
@@ -42,8 +119,8 @@ impl Command {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
         }
         serde_json::from_slice(line).map_err(|error| {
-            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}} \
-                            or {\"reopen\":\"DEVICE\"}";
+            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
+                            {\"reopen\":\"DEVICE\"} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
             format!("not a command: {error}\n  expected: one of {expected}")
         })
     }

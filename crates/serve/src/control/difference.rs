@@ -5,7 +5,7 @@ use std::fmt;
 use ioweir_config::{Key, KeySet as _, ShareKeys, to_table};
 use toml::{Table, Value};
 
-use crate::spec::{Export, Server, Spec};
+use crate::spec::{Export, Server, Service, Spec};
 
 /// Keys of `server` that can change while it runs.
 const SERVER_KEYS: [&str; 7] = [
@@ -26,6 +26,10 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
             let priority = Export::keys().into_iter().filter(|key| key.name == "priority");
             priority.chain(ShareKeys::keys()).collect()
         }
+        "service" => Service::keys()
+            .into_iter()
+            .filter(|key| !["kind", "device", "state", "margin"].contains(&key.name))
+            .collect(),
         "server" => Server::keys().into_iter().filter(|key| SERVER_KEYS.contains(&key.name)).collect(),
         _ => Vec::new(),
     }
@@ -48,6 +52,14 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
             _ => return Err(format!("{name}: whether there is such a table does not change while the server runs")),
         }
     }
+    let services = |table: &Table| table.get("service").and_then(Value::as_table).cloned().unwrap_or_default();
+    let named = |(name, value): (String, Value)| {
+        let mut table = value.as_table().cloned().unwrap_or_default();
+        table.insert("name".into(), Value::String(name));
+        Value::Table(table)
+    };
+    let [old, new] = [services(&old), services(&new)].map(|all| all.into_iter().map(named).collect::<Vec<_>>());
+    compare_all("service", &old, &new, &mut found)?;
     Ok(found)
 }
 

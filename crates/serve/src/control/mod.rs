@@ -16,20 +16,20 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ioweir_config::shown;
-use ioweir_core::Nanos;
+use ioweir_config::{shown, unknown};
 use ioweir_core::tenant::Share;
+use ioweir_core::{Nanos, StreamId};
 
 use crate::engine::{self, Change, Handle, Refusal, Timeouts};
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log};
-use crate::spec::{Holder, Server, Spec};
+use crate::spec::{ClassKind, Holder, Server, Spec};
 use crate::tls;
 
 pub use assignment::assign;
 pub use client::{AskError, ask};
 pub use clients::{ClientState, Clients, ProcessState};
-pub use command::{Command, LINE_BYTES_MAX};
+pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;
 
 /// The number of changes that are remembered.
@@ -222,6 +222,29 @@ impl Controller {
         answer.map_err(|problem| format!("device {}: {problem}", shown(device)))
     }
 
+    /// Tells a service what to do; returns what it does now, in words.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn order(&self, command: &ServiceCommand) -> Result<String, String> {
+        let (order, words) = command.order()?;
+        let (spec, _) = self.running();
+        let classes = spec.classes().into_iter().enumerate();
+        let mut services = classes.filter(|(_, class)| class.kind == ClassKind::Service);
+        let Some((number, class)) = services.find(|(_, class)| class.name == command.name) else {
+            let names: Vec<&str> = spec.service.keys().map(String::as_str).collect();
+            let error = unknown("service", &command.name, &names, "add [service.NAME] to the spec, and start it again");
+            return Err(error.to_string());
+        };
+        let (sender, answer) = channel();
+        // Counted from zero, in a spec of a few megabytes.
+        self.0.engines[class.device].send(engine::Command::Service(StreamId(number as u32), order, sender));
+        match answer.recv_timeout(PATIENCE) {
+            Ok(true) => Ok(words),
+            _ => Err(format!("service {}: its device does not answer", shown(&command.name))),
+        }
+    }
+
     fn change(&self, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
         let mut running = self.lock();
         let spec = make(&running.spec)?;
@@ -244,7 +267,7 @@ impl Controller {
     /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec) -> Result<(), String> {
         let priorities = new.priorities();
-        let is_for_all = old.server != new.server || old.priorities() != priorities;
+        let is_for_all = old.server != new.server || old.priorities() != priorities || old.service != new.service;
         let mut asked = Vec::new();
         for (device, engine) in self.0.engines.iter().enumerate() {
             let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));
@@ -254,7 +277,8 @@ impl Controller {
             let (prepared, hear) = channel();
             let (verdict, wait) = channel();
             let (timeouts, priorities) = (Timeouts::new(&new.server), priorities.clone());
-            let change = Change { shares, priorities, timeouts, prepared, verdict: wait };
+            let services = new.services_of(&new.device[device]).map(|(_, service)| service.clone()).collect();
+            let change = Change { shares, priorities, timeouts, services, prepared, verdict: wait };
             engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));
         }

@@ -244,6 +244,13 @@ impl Admission {
         }
     }
 
+    /// A service has moved a range to the fast tier.
+    pub(super) fn placed(&mut self, offset: u64, length: u32) {
+        let end = offset + u64::from(length);
+        // As at the start, a policy without room takes it to be on the slow device.
+        self.driver.scheduler_mut().place(offset / SECTOR_BYTES, end / SECTOR_BYTES);
+    }
+
     /// Sets the priority of each class for requests that arrive from now on.
     pub(super) fn set_priorities(&mut self, priorities: Vec<Priority>) {
         self.priorities = priorities;

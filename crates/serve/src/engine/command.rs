@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Nanos, Priority};
+use ioweir_core::{Nanos, Priority, StreamId};
 
 use super::accounts::Report;
-use super::{Client, ClientAccount, Counters};
-use crate::spec::{Holder, Server};
+use super::{Client, ClientAccount, Counters, ServiceOrder};
+use crate::spec::{self, Holder, Server};
 
 /// A message to an engine.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub enum Command {
     Clients(Sender<Vec<ClientAccount>>),
     /// End the client of this number; the answer is its account from before, or `None` if the engine has no such client.
     Kick(u64, Sender<Option<ClientAccount>>),
+    /// Tell the service of this class what to do; the answer is whether the engine has it.
+    Service(StreamId, ServiceOrder, Sender<bool>),
     /// Report counters and state.
     Report(Question),
     /// Answer the requests in flight, within this time or else the spec's `shutdown_timeout`, and stop. A later one can only
@@ -89,7 +91,7 @@ impl Timeouts {
     }
 }
 
-/// New shares, priorities and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
+/// New shares, priorities, timeouts and keys of services. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
 /// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
 #[derive(Debug)]
 pub struct Change {
@@ -99,6 +101,8 @@ pub struct Change {
     pub priorities: Vec<Priority>,
     /// The new timeouts.
     pub timeouts: Timeouts,
+    /// The keys of the services of the device.
+    pub services: Vec<spec::Service>,
     /// Gets the report whether the engine could make the change.
     pub prepared: Sender<Result<(), Refusal>>,
     /// A message keeps the change; the end of the channel undoes it.

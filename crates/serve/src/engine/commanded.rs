@@ -2,7 +2,7 @@
 
 use ioweir_core::{Nanos, StreamId};
 
-use super::{Call, Change, Command, Engine, Question, Report, Stopping, watch_backend};
+use super::{Call, Change, Command, Engine, Question, Report, Stopping, watch_all};
 use crate::backend;
 use crate::log::EventKind;
 
@@ -38,6 +38,10 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.sessions.kick(number, |slot| waiting_of(&waiting, slot)));
                 }
+                Command::Service(class, order, answer) => {
+                    // As above.
+                    let _ = answer.send(self.services.order(self.now, class, order));
+                }
                 Command::Stop(within) => self.stop(within),
             }
         }
@@ -50,6 +54,7 @@ impl Engine {
             Stopping::No => {
                 self.stopping = Stopping::Closing(until);
                 self.sessions.drain_all();
+                self.services.end();
             }
             Stopping::Closing(before) => self.stopping = Stopping::Closing(before.min(until)),
             Stopping::Flushing | Stopping::Done => {}
@@ -68,6 +73,7 @@ impl Engine {
             self.shutdown_timeout = change.timeouts.shutdown;
             self.sessions.set_timeouts(change.timeouts);
             self.admission.set_priorities(change.priorities);
+            self.services.set(&change.services);
             self.divide_room();
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));
@@ -77,10 +83,14 @@ impl Engine {
         }
     }
 
-    /// Opens a device again after a failure, with its durable content.
+    /// Opens a device again after a failure, with its durable content, or what of it is out while it serves.
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
-            return Err("it has not failed".into());
+            let reopened = self.dispatcher.backend_mut().reopen();
+            watch_all(&self.epoll, self.dispatcher.backend().descriptors())
+                .map_err(|error| format!("it cannot be waited for: {error}"))?;
+            self.report_remarks();
+            return reopened.unwrap_or_else(|| Err("it has not failed".into()));
         }
         if !backend::outlives_its_backend(&self.device.backend) {
             return Err("it is in memory: opened again it would be empty".into());
@@ -95,7 +105,7 @@ impl Engine {
         if opened.size_bytes() != size_bytes {
             return Err("its size has changed: the server must be started again".into());
         }
-        watch_backend(&self.epoll, &*opened).map_err(|error| format!("it cannot be waited for: {error}"))?;
+        watch_all(&self.epoll, opened.descriptors()).map_err(|error| format!("it cannot be waited for: {error}"))?;
         let description = opened.describe();
         self.dispatcher.reopened(opened);
         self.log.report(self.now, EventKind::DeviceOpened, &format!("opened again: {description}"));
@@ -116,10 +126,21 @@ impl Engine {
         }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
+        let mirror = self.dispatcher.backend().mirror();
         let failure = self.dispatcher.failure();
         let tenants = self.admission.driver().scheduler().tenants();
         let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
-        let now = self.now;
-        (question.reply)(Report { now, counters, classes, inflight, checksums, failure, reservations_behind });
+        let (now, services) = (self.now, self.services.reports(self.dispatcher.backend()));
+        (question.reply)(Report {
+            now,
+            services,
+            counters,
+            classes,
+            inflight,
+            checksums,
+            mirror,
+            failure,
+            reservations_behind,
+        });
     }
 }

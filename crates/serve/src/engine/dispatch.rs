@@ -10,7 +10,7 @@ use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::admission::{Members, SubRequest};
 use super::sessions::Query;
-use crate::backend::{Action, Backend, Done, Io, Memory, Outcome, part_of};
+use crate::backend::{Action, Backend, Done, Io, Memory, Outcome, Task};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers, Pool};
 use crate::nbd::NbdError;
 use crate::slots::Slots;
@@ -194,11 +194,12 @@ impl Dispatcher {
             Some(Members::One(sub_request)) => self.start_one(now, number, dispatch, sub_request, pool),
             Some(Members::Many(mut sub_requests)) => {
                 sub_requests.sort_by_key(|sub_request| sub_request.offset);
-                // Sub-requests that are adjacent in sectors may have a gap in bytes, which needs another operation.
+                // Sub-requests that are adjacent in sectors may have a gap in bytes, or be of a client and of a service:
+                // each needs an operation of its own.
                 let mut adjacent: Vec<SubRequest> = Vec::new();
                 for sub_request in sub_requests {
-                    let end = adjacent.last().map(|last| last.offset + u64::from(last.length));
-                    if end.is_some_and(|end| end != sub_request.offset) {
+                    let end = adjacent.last().map(|last| (last.offset + u64::from(last.length), last.action));
+                    if end.is_some_and(|end| end != (sub_request.offset, sub_request.action)) {
                         self.start_many(now, number, dispatch, std::mem::take(&mut adjacent), pool);
                     }
                     adjacent.push(sub_request);
@@ -262,7 +263,7 @@ impl Dispatcher {
 
     /// Whether a device that has failed refuses this action.
     fn is_refused(&self, action: Action) -> bool {
-        let reads = matches!(action, Action::Read | Action::Cache | Action::Extents);
+        let reads = matches!(action, Action::Read | Action::Cache | Action::Extents | Action::Serve(Task::Copy(_)));
         self.failure.is_some_and(|failure| failure.is_closed || !reads)
     }
 
@@ -370,7 +371,8 @@ impl Dispatcher {
         result: &Result<Outcome, NbdError>,
         cores: Nanos,
     ) {
-        let result = part_of(result, sub_request.offset, sub_request.length.into());
+        let part = |outcome: &Outcome| outcome.of_part(sub_request.offset, sub_request.length.into());
+        let result = result.as_ref().map(part).map_err(|error| *error);
         self.completed.push_back(Completed::SubRequest(SubRequest { buffer, ..sub_request }, result, cores));
     }
 
@@ -387,10 +389,7 @@ impl Dispatcher {
 
 /// The data of a write, or a buffer for the data of a read.
 fn take_buffer(sub_request: &mut SubRequest, pool: &mut Pool) -> Option<Buffer> {
-    match sub_request.action {
-        Action::Read => Some(pool.take(sub_request.length as usize)),
-        _ => sub_request.buffer.take(),
-    }
+    if sub_request.action.reads() { Some(pool.take(sub_request.length as usize)) } else { sub_request.buffer.take() }
 }
 
 const fn is_durable(sub_request: &SubRequest) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! A request passes through four components, each of which owns its state: `sessions` receive and decode it and send the
 //! replies; `admission` keeps its sub-requests in the scheduler; `dispatch` gives the scheduler's dispatches to the backend;
-//! `accounts` counts. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a ready
+//! `accounts` counts. Requests of the server itself come from `services`, and go the same way. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a ready
 //! socket), and applies the result to the next component. Only one thing happens at a time, so there is nothing to lock.
 //! Time is an argument: only [`Engine::wait`] and the thread around it use a clock.
 //!
@@ -21,21 +21,22 @@ mod admission;
 mod command;
 mod commanded;
 mod dispatch;
+mod services;
 mod sessions;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Nanos, Priority, StreamId};
+use ioweir_core::{Nanos, Priority, StreamId, Tier};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::checked::WorkerPool;
-use crate::backend::{Backend, Checksums};
+use crate::backend::{Action, Backend, Checksums, Outcome, Task};
 use crate::buffer::Pool;
 use crate::log::{DeviceLog, EventKind, Peer};
 use crate::nbd::{Export, NbdError};
@@ -50,6 +51,8 @@ pub use admission::{Call, ClassState, Observer, Stage, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
+pub use services::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+use services::{Services, is_own, querier};
 pub use sessions::{Client, ClientAccount, Mode, Permit};
 use sessions::{Event, Sessions};
 
@@ -87,6 +90,10 @@ pub struct Settings {
     pub priorities: Vec<Priority>,
     /// The classes of this device.
     pub own_classes: Vec<StreamId>,
+    /// The services of this device.
+    pub services: Vec<ServicePlan>,
+    /// The time since 1970 when the engine's time was zero.
+    pub epoch: Nanos,
     /// The log for events.
     pub log: DeviceLog,
 }
@@ -105,6 +112,7 @@ enum Stopping {
 /// One device with its scheduler and its clients.
 pub struct Engine {
     sessions: Sessions,
+    services: Services,
     admission: Admission,
     dispatcher: Dispatcher,
     accounts: Accounts,
@@ -131,20 +139,25 @@ impl Engine {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, workers, timeouts, priorities, own_classes, log } = settings;
+        let Settings { exports, device, workers, timeouts, priorities, own_classes, services, epoch, log } = settings;
         let classes = priorities.len() as u32; // a server has thousands at most
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
-        watch_backend(&epoll, &*backend)?;
+        watch_all(&epoll, backend.descriptors())?;
+        let services = Services::new(services, &*backend, epoch, device.request_bytes_max.0)?;
+        watch_all(&epoll, services.descriptors())?;
         let mut sessions = Sessions::new(exports, &device, pool, Arc::clone(&epoll));
         sessions.set_timeouts(timeouts);
+        let mut accounts = Accounts::default();
+        services.classes().for_each(|class| accounts.connected(class));
         let mut engine = Self {
             sessions,
+            services,
             admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), priorities),
             dispatcher: Dispatcher::new(backend),
-            accounts: Accounts::default(),
+            accounts,
             log,
             commands,
             handle: Handle { commands: sender, wake },
@@ -198,8 +211,8 @@ impl Engine {
 
     /// Logs the backend's messages.
     fn report_remarks(&mut self) {
-        for remark in self.dispatcher.backend_mut().remarks() {
-            self.log.report(self.now, EventKind::DeviceRemark, &remark);
+        for (kind, what) in self.dispatcher.backend_mut().remarks() {
+            self.log.report(self.now, kind, &what);
         }
     }
 
@@ -267,6 +280,8 @@ impl Engine {
     pub fn turn(&mut self, now: Nanos) -> io::Result<Turn> {
         self.now = now;
         self.sessions.begin_turn(now);
+        let driver = self.admission.driver();
+        self.services.begin_turn(now, |class| driver.class(class).in_flight > 0);
         // Completions come before arrivals of the same moment, as in the simulator.
         let mut has_completed = self.complete()?;
         for at in 0..self.ready.len() {
@@ -284,6 +299,8 @@ impl Engine {
             self.sessions.hang_up_all();
         }
         self.sessions.continue_ranges();
+        let has_failed = self.dispatcher.failure().is_some();
+        self.services.ask(self.dispatcher.backend_mut(), has_failed);
         self.apply_events();
         loop {
             self.work(has_completed)?;
@@ -304,6 +321,7 @@ impl Engine {
         self.admission.settle(now);
         let mut next =
             self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
+        next = next.min(self.services.due());
         if let Stopping::Closing(until) = self.stopping
             && until > now
         {
@@ -330,28 +348,28 @@ impl Engine {
 
     /// Applies the events of clients.
     fn apply_events(&mut self) {
-        let Self { sessions, admission, dispatcher, accounts, now, log, .. } = self;
+        let Self { sessions, services, admission, dispatcher, accounts, now, log, .. } = self;
         loop {
             while let Some(sub_request) = admission.next_rejected() {
-                sessions.finish(sub_request, Err(NbdError::Invalid));
+                finish(sessions, services, sub_request, Err(NbdError::Invalid));
             }
-            let Some(event) = sessions.next_event() else { return };
+            let Some(event) = sessions.next_event().or_else(|| services.next_event()) else { return };
             match event {
                 Event::Arrived(sub_request) => {
-                    admission.arrive(*now, sub_request, &mut |first, at| sessions.cut(first, at));
+                    admission.arrive(*now, sub_request, &mut |first, at| cut(sessions, services, first, at));
                 }
                 Event::Query(query) => dispatcher.query(*now, query),
                 Event::Answered(answered) => accounts.answered(*now, &answered),
                 Event::Refused(class, error) => accounts.refused(class, error),
                 Event::Remarkable(kind, class, peer, what) => {
-                    log.report_client(*now, kind, class, (Some(peer), None), &what);
+                    log.report_client(*now, kind, class, (peer, None), &what);
                 }
                 Event::Gone(connection) => {
                     for sub_request in admission.withdraw(*now, connection) {
-                        sessions.finish(sub_request, Err(NbdError::ShuttingDown));
+                        finish(sessions, services, sub_request, Err(NbdError::ShuttingDown));
                     }
                     // Withdrawn requests leave room in the scheduler.
-                    admission.retry(*now, &mut |first, at| sessions.cut(first, at));
+                    admission.retry(*now, &mut |first, at| cut(sessions, services, first, at));
                 }
             }
         }
@@ -360,27 +378,35 @@ impl Engine {
     /// Applies the backend's completions, and admits what waited for them; returns whether there were any.
     fn complete(&mut self) -> io::Result<bool> {
         let had_failed = self.dispatcher.failure().is_some();
-        let Self { sessions, admission, dispatcher, accounts, now, log, .. } = self;
+        let Self { sessions, services, admission, dispatcher, accounts, now, log, .. } = self;
         if !dispatcher.collect(*now)? {
             return Ok(false);
         }
         while let Some(completed) = dispatcher.next_completed() {
             match completed {
                 Completed::SubRequest(sub_request, result, cores) => {
-                    if let Err(error) = result {
-                        report_failure(log, *now, &sub_request, sessions.peer(sub_request.connection), error);
+                    let is_own = is_own(&sub_request);
+                    let result = if is_own { result } else { result.and_then(Outcome::for_client) };
+                    if let (Err(error), false) = (&result, is_own) {
+                        report_failure(log, *now, &sub_request, sessions.peer(sub_request.connection), *error);
                     }
                     accounts.completed(*now, &sub_request, cores);
+                    if is_own && result.is_ok() && sub_request.action == Action::Serve(Task::Relocate(Tier::Fast)) {
+                        admission.placed(sub_request.offset, sub_request.length);
+                    }
                     admission.reached(*now, sub_request.number, Stage::Completed(cores));
-                    sessions.finish(sub_request, result);
+                    finish(sessions, services, sub_request, result);
                 }
                 Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),
-                Completed::Query(request, result) => sessions.finish_query(request, result),
+                Completed::Query(request, result) => match querier(request) {
+                    Some(service) => services.finish_query(service, result, dispatcher.backend()),
+                    None => sessions.finish_query(request, result),
+                },
                 Completed::LastFlush => self.stopping = Stopping::Done,
             }
         }
         dispatcher.begin_deferred(*now, sessions.pool());
-        admission.retry(*now, &mut |first, at| sessions.cut(first, at));
+        admission.retry(*now, &mut |first, at| cut(sessions, services, first, at));
         self.apply_events();
         if !had_failed && self.dispatcher.failure().is_some() {
             self.log.report(self.now, EventKind::DeviceFailed, FAILED);
@@ -401,6 +427,27 @@ impl Engine {
     }
 }
 
+/// Ends a sub-request of a client or a service.
+fn finish(
+    sessions: &mut Sessions,
+    services: &mut Services,
+    mut sub_request: SubRequest,
+    result: Result<Outcome, NbdError>,
+) {
+    if !is_own(&sub_request) {
+        return sessions.finish(sub_request, result);
+    }
+    if let Some(buffer) = sub_request.buffer.take() {
+        sessions.pool().give(buffer);
+    }
+    services.finish(&sub_request, result);
+}
+
+/// Cuts a sub-request of a client or a service in two, and returns the second part.
+fn cut(sessions: &mut Sessions, services: &mut Services, first: &mut SubRequest, at: u64) -> SubRequest {
+    if is_own(first) { services.cut(first, at) } else { sessions.cut(first, at) }
+}
+
 /// Logs a failed operation, unless the client asked for something impossible.
 #[cold]
 fn report_failure(log: &DeviceLog, now: Nanos, sub_request: &SubRequest, peer: Option<Peer>, error: NbdError) {
@@ -411,11 +458,16 @@ fn report_failure(log: &DeviceLog, now: Nanos, sub_request: &SubRequest, peer: O
     }
 }
 
-fn watch_backend(epoll: &OwnedFd, backend: &dyn Backend) -> io::Result<()> {
-    for descriptor in backend.descriptors() {
+/// Has descriptors of the backend or of services wake the engine.
+fn watch_all(epoll: &OwnedFd, descriptors: Vec<BorrowedFd<'_>>) -> io::Result<()> {
+    for descriptor in descriptors {
         // Edge-triggered: every turn polls the backend, which need not read the descriptor that woke the engine.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
+        match epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags) {
+            // Some of them may be watched already.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }

@@ -46,6 +46,18 @@ impl MachineClock {
     pub fn new() -> Self {
         Self { origin: Instant::now() }
     }
+
+    /// The time since 1970 of its origin, as the system's clock says now.
+    #[must_use]
+    pub fn epoch(&self) -> Nanos {
+        time_of(ClockId::Realtime).since(self.now())
+    }
+}
+
+fn time_of(clock: ClockId) -> Nanos {
+    let time = clock_gettime(clock);
+    let part = |part: i64| u64::try_from(part).unwrap_or(0);
+    Nanos::from_seconds(part(time.tv_sec)).after(Nanos(part(time.tv_nsec)))
 }
 
 impl Clock for MachineClock {
@@ -54,9 +66,7 @@ impl Clock for MachineClock {
     }
 
     fn used(&self) -> Nanos {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        let part = |part: i64| u64::try_from(part).unwrap_or(0);
-        Nanos::from_seconds(part(time.tv_sec)).after(Nanos(part(time.tv_nsec)))
+        time_of(ClockId::ThreadCPUTime)
     }
 
     fn sleep<'guard, T>(

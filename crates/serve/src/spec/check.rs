@@ -45,6 +45,8 @@ impl Spec {
         self.check_groups(&mut shares)?;
         self.check_exports(&mut shares)?;
         self.check_tenants(&mut shares)?;
+        self.check_services()?;
+        self.share_services(&mut shares)?;
         Ok(self)
     }
 
@@ -160,6 +162,17 @@ impl Spec {
             within(&key("connections_max"), tenant.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
             shares.give_class(device, &self.group, &mut tenant.share, &at)?;
+        }
+        Ok(())
+    }
+}
+
+impl Spec {
+    fn share_services(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
+        for (name, service) in &mut self.service {
+            let at = format!("service.\"{name}\"");
+            let device = find_device(&self.device, &service.device, &at)?;
+            shares.give_class(device, &self.group, &mut service.share, &at)?;
         }
         Ok(())
     }

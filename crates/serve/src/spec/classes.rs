@@ -1,4 +1,4 @@
-//! Classes of clients, which a scheduler serves by their shares: one for each export and one for each tenant.
+//! Classes, which a scheduler serves by their shares: one for each export, each tenant and each service.
 
 use ioweir_core::tenant::{GroupId, Share, ShareError, TenantControl};
 use ioweir_core::{Nanos, Priority, StreamId};
@@ -17,6 +17,8 @@ pub enum ClassKind {
     Export,
     /// The clients of an export that have a tenant's certificate.
     Tenant,
+    /// Background work of the server.
+    Service,
 }
 
 impl ClassKind {
@@ -26,11 +28,12 @@ impl ClassKind {
         match self {
             Self::Export => "export",
             Self::Tenant => "tenant",
+            Self::Service => "service",
         }
     }
 }
 
-/// Clients that are scheduled as one. The number of a class, its position in [`Spec::classes`], is the stream that
+/// Clients that are scheduled as one, or a service. The number of a class, its position in [`Spec::classes`], is the stream that
 /// schedulers see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
@@ -38,8 +41,8 @@ pub struct Class {
     pub name: String,
     /// Its kind.
     pub kind: ClassKind,
-    /// The number of its export.
-    pub export: usize,
+    /// The number of its export, unless it is a service.
+    pub export: Option<usize>,
     /// The number of its device.
     pub device: usize,
     /// A name in the certificates of its clients.
@@ -56,7 +59,7 @@ pub struct Class {
 pub fn class_of(classes: &[Class], export: usize, certificate_names: &[String]) -> usize {
     let is_its = |class: &Class| {
         let bears = class.certificate.as_ref().is_some_and(|name| certificate_names.contains(name));
-        class.kind == ClassKind::Tenant && class.export == export && bears
+        class.kind == ClassKind::Tenant && class.export == Some(export) && bears
     };
     // Exports come first, and each is a class of its own.
     classes.iter().position(is_its).unwrap_or(export)
@@ -85,14 +88,14 @@ impl Holder {
 }
 
 impl Spec {
-    /// The classes: exports, then tenants, in the order of the file.
+    /// The classes: exports, then tenants, in the order of the file, then services by name.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
         let known = |priority: Option<IoPriority>| priority.map_or(Priority::NONE, |priority| priority.0);
         let exports = self.export.iter().enumerate().map(|(number, export)| Class {
             name: export.name.clone(),
             kind: ClassKind::Export,
-            export: number,
+            export: Some(number),
             device: self.device_of(export),
             certificate: None,
             connections_max: export.connections_max,
@@ -104,14 +107,23 @@ impl Spec {
             Some(Class {
                 name: tenant.name.clone(),
                 kind: ClassKind::Tenant,
-                export,
+                export: Some(export),
                 device: self.device_of(of_export),
                 certificate: Some(tenant.certificate.clone()),
                 connections_max: tenant.connections_max,
                 priority: known(tenant.priority.or(of_export.priority)),
             })
         });
-        exports.chain(tenants).collect()
+        let services = self.service.iter().map(|(name, service)| Class {
+            name: name.clone(),
+            kind: ClassKind::Service,
+            export: None,
+            device: self.device.iter().position(|device| device.name == service.device).unwrap_or(0),
+            certificate: None,
+            connections_max: None,
+            priority: known(service.priority),
+        });
+        exports.chain(tenants).chain(services).collect()
     }
 
     /// The priority of each class.
@@ -129,8 +141,10 @@ impl Spec {
     /// The share of a class; `None` if its scheduler has no shares.
     #[must_use]
     pub fn share_of(&self, class: usize) -> Option<&ShareKeys> {
-        let tenant = || self.tenant.get(class - self.export.len()).map(|tenant| &tenant.share);
-        let share = self.export.get(class).map(|export| &export.share).or_else(tenant)?;
+        let exports = self.export.iter().map(|export| &export.share);
+        let tenants = self.tenant.iter().map(|tenant| &tenant.share);
+        let services = self.service.values().map(|service| &service.share);
+        let share = exports.chain(tenants).chain(services).nth(class)?;
         share.weight.is_some().then_some(share)
     }
 

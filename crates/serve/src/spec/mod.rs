@@ -9,9 +9,12 @@ mod check;
 mod classes;
 mod device;
 mod listen;
+mod mirror;
 mod read;
+mod services;
 mod tiers;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,7 @@ use ioweir_config::{
     ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
 use ioweir_core::cores::SCHEDULES;
+pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
 pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
@@ -47,6 +51,9 @@ pub struct Spec {
     /// Tenants: clients that are distinguished within an export.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenant: Vec<Tenant>,
+    /// Background work of the server itself, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub service: BTreeMap<String, Service>,
 }
 
 keys! {
@@ -163,6 +170,12 @@ pub struct Device {
     /// Whether all its exports refuse writes, so that its file need not be writable.
     #[serde(skip)]
     pub read_only: bool,
+    /// Whether a service carries out discards later.
+    #[serde(skip)]
+    pub late: Option<Late>,
+    /// The percentage of its fast tier that a service keeps free, if one moves blocks between its tiers.
+    #[serde(skip)]
+    pub relocates: Option<u32>,
     /// Its backend.
     #[serde(flatten)]
     pub backend: Backend,
@@ -275,6 +288,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[[export]]", Export::keys()),
         ("[[tenant]]", Tenant::keys()),
         ("[[group]]", Group::keys()),
+        ("[service.NAME]", Service::keys()),
     ]
 }
 

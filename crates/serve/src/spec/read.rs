@@ -1,9 +1,11 @@
 //! Reads a spec: the keys of the file, the devices made of them, and the checks.
 
+use std::collections::BTreeMap;
+
 use ioweir_config::{Complaint, KeySet as _, SpecError, keys};
 
 use super::device::{self, DeviceKeys};
-use super::{Export, Group, Server, Spec, Tenant, Workers};
+use super::{Export, Group, Server, Service, Spec, Tenant, Workers};
 
 keys! {
     /// The keys of a file.
@@ -20,6 +22,8 @@ keys! {
         export: Vec<Export> = absent,
         /// clients that are recognised within an export
         tenant: Vec<Tenant> = absent,
+        /// background work of the server
+        service: BTreeMap<String, Service> = (BTreeMap::new()),
     }
 }
 
@@ -37,11 +41,11 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 fn resolve(file: File) -> Result<Spec, Complaint> {
-    let File { server, cores, device, group, export, tenant } = file;
+    let File { server, cores, device, group, export, tenant, service } = file;
     let server = match server {
         Some(server) => server,
         None => Server::finish(<_>::default()).map_err(|error| Complaint::of_toml(&error, HINTS))?,
     };
     let device = device::resolve_all(device, &group, cores.as_ref())?;
-    Spec { file: String::new(), server, cores, device, group, export, tenant }.checked()
+    Spec { file: String::new(), server, cores, device, group, export, tenant, service }.checked()
 }

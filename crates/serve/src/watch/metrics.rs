@@ -19,8 +19,8 @@ use serde_json::Number;
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
-use crate::backend::Checksums;
-use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters};
+use crate::backend::{Checksums, LegState, LegStatus};
+use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
 use crate::spec::{Device, Spec};
@@ -51,6 +51,10 @@ enum Source {
     Queue(fn(&Counts) -> Value),
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
+    /// Each leg of each mirror.
+    Legs(fn(&LegStatus) -> u64),
+    /// Each service.
+    Service(fn(&ServiceReport) -> Value),
     /// Each class. The number is also in the state, under the column's key.
     ClassNumber(Shown, fn(&ClassRecord) -> u64),
     /// Each class, with additional labels.
@@ -64,7 +68,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 29] = [
+const METRICS: [Metric; 39] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -165,6 +169,16 @@ const METRICS: [Metric; 29] = [
         "The scheduler of the device",
         Source::Device(|device, _| (vec![("policy", device.scheduler.to_string())], Value::Whole(1))),
     ),
+    gauge(
+        "ioweir_mirror_leg_in_sync",
+        "Whether a leg of the mirror has everything",
+        Source::Legs(|leg| u64::from(leg.state == LegState::InSync)),
+    ),
+    gauge(
+        "ioweir_mirror_owed_bytes",
+        "What may have to be copied to a leg of the mirror, in whole regions",
+        Source::Legs(|leg| leg.owed_bytes),
+    ),
     counter(
         "ioweir_checksum_blocks_checked",
         "Blocks that were read and checked",
@@ -194,6 +208,42 @@ const METRICS: [Metric; 29] = [
         "ioweir_cores_used_seconds",
         "Processor time that workers have used",
         Source::Queue(|of| Value::Real(Nanos(of.used_nanos).as_seconds())),
+    ),
+    gauge(
+        "ioweir_service_owed_bytes",
+        "What a service has still to do",
+        Source::Service(|of| Value::Whole(of.owed_bytes)),
+    ),
+    counter("ioweir_service_done_bytes", "What a service has done", Source::Service(|of| Value::Whole(of.done_bytes))),
+    counter(
+        "ioweir_service_device_seconds",
+        "Time in which the device had a request of the service",
+        Source::Service(|of| Value::Real(of.device.as_seconds())),
+    ),
+    gauge(
+        "ioweir_service_running",
+        "Whether a service has something to do and may do it",
+        Source::Service(|of| Value::Whole(of.is_running.into())),
+    ),
+    gauge(
+        "ioweir_service_late_seconds",
+        "By how much a service has missed its deadline",
+        Source::Service(|of| Value::Real(of.late.as_seconds())),
+    ),
+    counter(
+        "ioweir_service_damaged_bytes",
+        "What a service has found not to be what was written",
+        Source::Service(|of| Value::Whole(of.damaged_bytes)),
+    ),
+    counter(
+        "ioweir_service_failed_bytes",
+        "Requests of a service that failed",
+        Source::Service(|of| Value::Whole(of.failed_bytes)),
+    ),
+    counter(
+        "ioweir_service_repaired_bytes",
+        "What a service has written anew from a copy that was right",
+        Source::Service(|of| Value::Whole(of.repaired_bytes)),
     ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
 ];
@@ -273,6 +323,16 @@ impl Scene<'_> {
                 };
                 devices.filter_map(of).collect()
             }
+            Source::Legs(of) => {
+                let mirrors = self.spec.device.iter().zip(&self.record.mirrors);
+                let legs = mirrors.filter_map(|(device, mirror)| Some((device, mirror.as_ref()?)));
+                legs.flat_map(|(device, mirror)| {
+                    mirror.legs.iter().enumerate().map(move |(number, leg)| {
+                        named(device, (vec![("leg", number.to_string())], Value::Whole(of(leg))))
+                    })
+                })
+                .collect()
+            }
             Source::Queue(of) => self
                 .pools()
                 .into_iter()
@@ -282,6 +342,12 @@ impl Scene<'_> {
                     })
                 })
                 .collect(),
+            Source::Service(of) => {
+                let classes = self.spec.classes();
+                let reports = self.record.services.iter().flatten();
+                let name = |report: &ServiceReport| classes.get(report.class as usize).map(|class| class.name.clone());
+                reports.filter_map(|report| Some((vec![("service", name(report)?)], of(report)))).collect()
+            }
             Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
             Source::Class(of) => self.classes(|_, class| of(class)),
             Source::Operation(of) => self.operations(of),

@@ -33,8 +33,8 @@ use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
 pub use state::{
-    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, GroupState, QueueState, SCHEMA_VERSION,
-    SecondState, State, TotalState,
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FoundState, GroupState, LegState,
+    MirrorState, QueueState, SCHEMA_VERSION, SecondState, ServiceState, State, TotalState,
 };
 
 /// The commit that the program was built from, if it is set.

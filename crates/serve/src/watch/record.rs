@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
-use crate::backend::Checksums;
-use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report};
+use crate::backend::{Checksums, MirrorStatus};
+use crate::engine::{
+    ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
+};
 use crate::spec::Spec;
 
 /// The number of seconds that are kept.
@@ -53,6 +55,10 @@ pub(super) struct Record {
     pub(super) reported: Vec<Nanos>,
     /// Counts of what was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
+    /// Legs, by device that is a mirror.
+    pub(super) mirrors: Vec<Option<MirrorStatus>>,
+    /// What services have done, by device.
+    pub(super) services: Vec<Vec<ServiceReport>>,
 }
 
 impl Record {
@@ -72,6 +78,8 @@ impl Record {
             behind: vec![<_>::default(); devices],
             reported: vec![Nanos::ZERO; devices],
             checksums: vec![None; devices],
+            mirrors: vec![None; devices],
+            services: vec![Vec::new(); devices],
         }
     }
 
@@ -90,6 +98,12 @@ impl Record {
         }
         if let Some(checksums) = self.checksums.get_mut(device) {
             *checksums = report.checksums;
+        }
+        if let Some(mirror) = self.mirrors.get_mut(device) {
+            *mirror = report.mirror;
+        }
+        if let Some(services) = self.services.get_mut(device) {
+            *services = report.services;
         }
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.device == device) {
             class.state = report.classes.get(number).copied().unwrap_or_default();

@@ -93,6 +93,7 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
         Ok(Command::Reopen(device)) => {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }
+        Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
         Ok(Command::Save {}) => shared.controller.saved().map(|text| json!({ "spec": text })),
         Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),

@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::Watched;
 use super::metrics;
 use super::record::{ClassRecord, Record, Second};
-use crate::backend::Checksums;
+use crate::backend::{self, Checksums, LegStatus, MirrorStatus};
 use crate::control::Changed;
-use crate::engine::{FAILED, LAYERS, WaitCause};
+use crate::engine::{FAILED, LAYERS, ServiceReport, WaitCause};
 use crate::spec::{Class, Spec};
 use ioweir_config::{IoPriority, ShareKeys, ShareNumbers};
 
@@ -47,10 +47,80 @@ pub struct State {
     /// The numbers of shares that tables show: [`ClassState::share`] has them under these keys.
     #[serde(default)]
     pub share_columns: Vec<Column>,
-    /// The classes of clients: exports, then tenants.
+    /// The classes: exports, then tenants, then services.
     pub classes: Vec<ClassState>,
+    /// The services.
+    #[serde(default)]
+    pub services: Vec<ServiceState>,
     /// The last changes of the running spec.
     pub changes: Vec<ChangeState>,
+}
+
+/// A service, by the numbers since the server began. Its requests are those of its class, which has the same name.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServiceState {
+    /// The name in the spec.
+    pub name: String,
+    /// What it does.
+    pub kind: String,
+    /// The device.
+    pub device: String,
+    /// Whether it has something to do and may do it.
+    pub running: bool,
+    /// Why it does not ask for more, in words.
+    pub waits_because: String,
+    /// How long its lease still holds, if it has one.
+    pub lease_left_seconds: Option<f64>,
+    /// The bytes that are still to be done.
+    pub owed_bytes: u64,
+    /// The bytes that were done.
+    pub done_bytes: u64,
+    /// The time in which the device had at least one request of it.
+    pub device_seconds: f64,
+    /// What it has found and done about it.
+    pub found: FoundState,
+    /// When it last had nothing left to do, in seconds since 1970.
+    pub last_finished: Option<f64>,
+    /// When what it owes became due, in seconds since 1970.
+    pub due_since: Option<f64>,
+    /// By how much it has missed its deadline.
+    pub late_seconds: f64,
+}
+
+/// What a service has found since the server began, and done about it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FoundState {
+    /// Bytes whose checksums were wrong.
+    pub damaged_bytes: u64,
+    /// Bytes of requests that failed.
+    pub failed_bytes: u64,
+    /// Bytes that were written anew from a copy that was right.
+    pub repaired_bytes: u64,
+}
+
+impl ServiceState {
+    fn new(spec: &Spec, classes: &[Class], report: &ServiceReport) -> Option<Self> {
+        let class = classes.get(report.class as usize)?;
+        Some(Self {
+            name: class.name.clone(),
+            kind: spec.service.get(&class.name)?.kind.row().name.into(),
+            device: spec.device[class.device].name.clone(),
+            running: report.is_running,
+            waits_because: report.wait.words().into(),
+            lease_left_seconds: report.lease_left.map(Nanos::as_seconds),
+            owed_bytes: report.owed_bytes,
+            done_bytes: report.done_bytes,
+            device_seconds: report.device.as_seconds(),
+            found: FoundState {
+                damaged_bytes: report.damaged_bytes,
+                failed_bytes: report.failed_bytes,
+                repaired_bytes: report.repaired_bytes,
+            },
+            last_finished: report.last_finished.map(Nanos::as_seconds),
+            due_since: report.due_since.map(Nanos::as_seconds),
+            late_seconds: report.late.as_seconds(),
+        })
+    }
 }
 
 /// The state of a device.
@@ -90,6 +160,40 @@ pub struct DeviceState {
     pub reservations_broken: bool,
     /// What it has checked, if it keeps checksums.
     pub checksums: Option<ChecksumState>,
+    /// Its legs, if it is a mirror.
+    #[serde(default)]
+    pub mirror: Option<MirrorState>,
+}
+
+/// A device that is a mirror.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MirrorState {
+    /// Increases when the legs that have everything change.
+    pub generation: u64,
+    /// The legs, by number.
+    pub legs: Vec<LegState>,
+}
+
+/// A leg of a mirror.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LegState {
+    /// `in_sync`, `behind` or `out`.
+    pub state: String,
+    /// Why it is out.
+    pub why: Option<String>,
+    /// Bytes that may have to be copied to it, in whole regions.
+    pub owed_bytes: u64,
+}
+
+impl MirrorState {
+    fn new(of: &MirrorStatus) -> Self {
+        let leg = |leg: &LegStatus| LegState {
+            state: leg.state.name().into(),
+            why: if let backend::LegState::Out(why) = &leg.state { Some(why.clone()) } else { None },
+            owed_bytes: leg.owed_bytes,
+        };
+        Self { generation: of.generation, legs: of.legs.iter().map(leg).collect() }
+    }
 }
 
 /// The failure of a device.
@@ -186,9 +290,9 @@ pub struct Column {
 pub struct ClassState {
     /// The name in the spec.
     pub name: String,
-    /// `export` or `tenant`.
+    /// `export`, `tenant` or `service`.
     pub kind: String,
-    /// The export.
+    /// The export; empty for a service.
     pub export: String,
     /// The device.
     pub device: String,
@@ -314,6 +418,7 @@ impl State {
                 age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
                 reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
                 reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
+                mirror: record.mirrors.get(number).and_then(Option::as_ref).map(MirrorState::new),
                 checksums: spec
                     .workers_of(device)
                     .zip(record.checksums.get(number).copied().flatten())
@@ -339,6 +444,7 @@ impl State {
             columns: metrics::columns(),
             share_columns: metrics::share_columns(spec),
             classes: class_states.map(|(number, (_, its))| ClassState::new(spec, &classes, number, its)).collect(),
+            services: record.services.iter().flatten().filter_map(|of| ServiceState::new(spec, &classes, of)).collect(),
             changes: changes
                 .iter()
                 .map(|change| ChangeState { at_seconds: change.at.as_seconds(), what: change.what.clone() })
@@ -359,7 +465,7 @@ impl ClassState {
         Self {
             name: class.name.clone(),
             kind: class.kind.name().into(),
-            export: spec.export[class.export].name.clone(),
+            export: class.export.map_or_else(String::new, |export| spec.export[export].name.clone()),
             device: spec.device[class.device].name.clone(),
             group: share.and_then(|share| share.group.clone()),
             connections: state.connections,

@@ -44,8 +44,14 @@ fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> boo
         verdict.send(()).unwrap();
     }
     drop(verdict);
-    let change =
-        Change { shares: shares.to_vec(), priorities: Vec::new(), timeouts: TIMEOUTS, prepared, verdict: wait };
+    let change = Change {
+        shares: shares.to_vec(),
+        priorities: Vec::new(),
+        timeouts: TIMEOUTS,
+        services: Vec::new(),
+        prepared,
+        verdict: wait,
+    };
     bench.engine.handle().send(Command::Change(Box::new(change)));
     bench.turn();
     hear.recv().unwrap().is_ok()

@@ -9,11 +9,18 @@ use crate::client::*;
 use crate::process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 4] = [
+const DEVICES: [(&str, &str); 5] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
+    ),
+    // Discards wait in a journal, and everything is scrubbed.
+    (
+        "file-services",
+        "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true
+        [service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"run\"
+        [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"",
     ),
     // Fewer slots than blocks, so that both tiers are written and the map is full.
     (
@@ -29,6 +36,9 @@ const DEVICES: [(&str, &str); 4] = [
         [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
     ),
 ];
+
+/// What stands for the flags of a discard.
+const DISCARD: u16 = u16::MAX;
 
 /// How often each is killed: `IOWEIR_KILL_ROUNDS`, or few enough for every day.
 fn rounds() -> u64 {
@@ -84,6 +94,14 @@ impl Killed {
                     continue;
                 }
                 let flags = if self.draw(2) == 0 { FUA } else { 0 };
+                if self.draw(8) == 0 {
+                    // From now on it may hold anything older, or nothing, until it is written again.
+                    self.blocks[block as usize] = 0;
+                    unflushed.retain(|&(_, other)| other != block);
+                    client.write_all(&request(TRIM, flags, self.cookie, block * 4096, 4096)).unwrap();
+                    on_their_way.push((self.cookie, block, DISCARD));
+                    continue;
+                }
                 let mut message = request(WRITE, flags, self.cookie, block * 4096, 4096);
                 message.extend((self.cookie << 8 | block).to_be_bytes().repeat(512));
                 client.write_all(&message).unwrap();
@@ -93,6 +111,9 @@ impl Killed {
             let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
             let (cookie, block, flags) = on_their_way.swap_remove(place);
             answered += 1;
+            if flags == DISCARD {
+                continue;
+            }
             if flags == FUA {
                 self.blocks[block as usize] = cookie;
             } else {
@@ -103,8 +124,10 @@ impl Killed {
                 for _ in 0..on_their_way.len() {
                     let cookie = answer(client);
                     let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
-                    let (cookie, block, _) = on_their_way.swap_remove(place);
-                    unflushed.push((cookie, block));
+                    let (cookie, block, flags) = on_their_way.swap_remove(place);
+                    if flags != DISCARD {
+                        unflushed.push((cookie, block));
+                    }
                 }
                 client.write_all(&request(FLUSH, 0, 0, 0, 0)).unwrap();
                 answer(client);

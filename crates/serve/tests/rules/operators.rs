@@ -74,7 +74,7 @@ impl Served {
         socket
     }
 
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         self.server.stopper().stop();
         self.server.wait().unwrap();
     }

@@ -219,7 +219,7 @@ fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
     let classes = spec.classes();
     let names: Vec<_> = classes.iter().map(|class| (class.name.as_str(), class.kind.name(), class.export)).collect();
-    assert_eq!(names, [("a", "export", 0), ("b", "export", 1), ("t", "tenant", 1)]);
+    assert_eq!(names, [("a", "export", Some(0)), ("b", "export", Some(1)), ("t", "tenant", Some(1))]);
     let of = |export, names: &[&str]| {
         class_of(&classes, export, &names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>())
     };

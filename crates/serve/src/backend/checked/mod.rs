@@ -28,6 +28,7 @@
 //! MQ stays empty. Items that find no room in the pool wait here, first come, first served.
 
 mod plan;
+mod repair;
 pub mod sidecar;
 mod sums;
 pub mod table;
@@ -44,8 +45,9 @@ use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, FastTier, Io, Outcome};
+use super::{Action, Backend, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task};
 use crate::buffer::{Buffer, Buffers};
+use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 use plan::{Plan, in_part, touched};
@@ -95,6 +97,8 @@ struct Flight {
     edges: [Option<Edge>; 2],
     edges_left: u32,
     error: Option<NbdError>,
+    /// Of a repair: the copy that is read now; `None` once one that is right is being written.
+    copy: Option<u8>,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
     given: Option<Nanos>,
     cores: Nanos,
@@ -232,7 +236,7 @@ impl Checked {
     /// it comes back whatever happens.
     fn sum(&mut self, now: Nanos, number: u32) -> Option<Job> {
         let flight = self.flights.get_mut(number)?;
-        let kind = if flight.action == Action::Read { Kind::Read } else { Kind::Write };
+        let kind = if flight.action == Action::Write { Kind::Write } else { Kind::Read };
         let Flight { offset, length, ref plan, .. } = *flight;
         let end = &mut self.ends[usize::from(kind == Kind::Write)];
         let sequential = std::mem::replace(end, offset + length) == offset;
@@ -280,16 +284,19 @@ impl Checked {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
         let Done { buffers, mut result, .. } = finished;
+        if action == Action::Serve(Task::Repair) {
+            return self.repair_went_on(now, number, Done { buffers, result, ..finished }, done);
+        }
         let touched = touched(offset, length);
         match (action, &result) {
-            (Action::Read, Ok(Outcome::Plain)) if !flight.plan.blocks.is_empty() => {
+            (_, Ok(Outcome::Plain)) if action.reads() && !flight.plan.blocks.is_empty() => {
                 flight.buffers = buffers;
                 if let Some(job) = self.sum(now, number) {
                     self.summed(now, job, done);
                 }
                 return;
             }
-            (Action::Read, Ok(Outcome::Hole)) => {
+            (_, Ok(Outcome::Hole)) if action.reads() => {
                 let blocks = flight.plan.blocks.clone();
                 let sums: Vec<u32> = blocks.clone().map(|block| self.sum_of_zeroes(block)).collect();
                 result = self.check(blocks, &sums).map_or(result, Ok);
@@ -373,7 +380,10 @@ impl Checked {
             self.remark("a worker failed to compute the checksums of a request, so the request failed".into());
             return self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done);
         }
-        if action == Action::Read {
+        if action == Action::Serve(Task::Repair) {
+            return self.compared(now, job, done);
+        }
+        if action.reads() {
             let result = self.check(blocks, &job.sums).unwrap_or(Outcome::Plain);
             return self.hand_back(number, job.buffers, Ok(result), done);
         }
@@ -446,7 +456,7 @@ impl Checked {
             }
         }
         let mut buffers = buffers;
-        if action == Action::Read && plan.before + plan.after > 0 {
+        if action.reads() && plan.before + plan.after > 0 {
             let mut all = take_all(buffers);
             if plan.after > 0 {
                 all.pop();
@@ -493,12 +503,14 @@ impl Backend for Checked {
             edges: [None, None],
             edges_left: 0,
             error: None,
+            copy: None,
             given: None,
             cores: Nanos::ZERO,
             is_single: false,
         });
         match action {
-            Action::Read => self.start_read(now, number, buffers),
+            Action::Read | Action::Serve(Task::Copy(_)) => self.start_read(now, number, buffers),
+            Action::Serve(Task::Repair) => self.start_repair(now, number),
             Action::Write => self.start_write(now, number, buffers),
             _ => self.inner.start(now, Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }),
         }
@@ -570,8 +582,34 @@ impl Backend for Checked {
         }
     }
 
-    fn remarks(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.remarks)
+    fn remarks(&mut self) -> Vec<Remark> {
+        let own = std::mem::take(&mut self.remarks).into_iter().map(|what| (EventKind::DeviceRemark, what));
+        own.chain(self.inner.remarks()).collect()
+    }
+
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        self.inner.reopen()
+    }
+
+    fn mirror(&self) -> Option<MirrorStatus> {
+        self.inner.mirror()
+    }
+
+    fn known(&self, from: u64) -> Option<Range<u64>> {
+        let blocks = self.table.next_known(from.div_ceil(BLOCK_BYTES))?;
+        Some(blocks.start * BLOCK_BYTES..self.table.end_of(blocks.end - 1))
+    }
+
+    fn copies(&self) -> u8 {
+        self.inner.copies()
+    }
+
+    fn owed_bytes(&self, task: Task) -> u64 {
+        self.inner.owed_bytes(task)
+    }
+
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        self.inner.next_owed(task, from, length_max)
     }
 
     fn checksums(&self) -> Option<Checksums> {

@@ -33,6 +33,14 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// That of a file now.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        Ok(Self::of(&path.metadata()?))
+    }
+
     fn of(metadata: &Metadata) -> Self {
         Self {
             size_bytes: metadata.len(),

@@ -97,6 +97,17 @@ impl Table {
         })
     }
 
+    /// The next blocks in a row, at or after one, whose checksums are known: not beyond their chunk.
+    #[must_use]
+    pub fn next_known(&self, from: u64) -> Option<Range<u64>> {
+        self.chunks.range(from / CHUNK_BLOCKS..).find_map(|(number, chunk)| {
+            let base = number * CHUNK_BLOCKS;
+            let start = (from.saturating_sub(base)..CHUNK_BLOCKS).find(|&at| chunk.knows(at))?;
+            let end = (start..CHUNK_BLOCKS).find(|&at| !chunk.knows(at)).unwrap_or(CHUNK_BLOCKS);
+            Some(base + start..base + end)
+        })
+    }
+
     /// Sets the checksums of blocks; those past the end of the device have none.
     pub fn set(&mut self, blocks: Range<u64>, mut sum: impl FnMut(u64) -> u32) {
         for (number, range) in pieces(blocks.start..blocks.end.min(self.blocks())) {

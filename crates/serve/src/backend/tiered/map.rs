@@ -147,6 +147,17 @@ impl Map {
         Piece { start, end: until.min(end), place: Place::Slots(u64::from(first) * BLOCK_BYTES) }
     }
 
+    /// The blocks that have slots, from one on.
+    pub(super) fn placed_from(&self, block: u64) -> impl Iterator<Item = u64> {
+        self.slots.range(block..).map(|(&block, _)| block)
+    }
+
+    /// The number of slots that are free, or will be after a commit.
+    pub(super) fn free(&self) -> u64 {
+        // Slot zero holds the identity.
+        u64::from(self.slots_max - 1).saturating_sub(self.slots.len() as u64)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }

@@ -10,7 +10,8 @@
 //! A scheduler that places data names the device of each dispatch. Blocks that it writes to the fast device move there: each
 //! gets a slot (if only a part of it is written, the rest is read from the slow tier first). Reads, and writes to blocks
 //! that have a slot, follow the [map](map::Map) whatever the dispatch says. Whole blocks that are trimmed or zeroed return
-//! to the slow tier. Nothing else moves back, as with `bid-hybrid`: once all slots are used, writes stay on the slow tier.
+//! to the slow tier. Once all slots are used, writes stay on the slow tier, as with `bid-hybrid`. Nothing else moves, unless a
+//! service has it moved ([`relocation`]).
 //!
 //! The map is durable in a [ledger](ledger::Ledger), a redb table of blocks and slots, from which the policy's own map is
 //! made at the start ([`Backend::fast_tier`]). After a loss of power at any moment, everything that was acknowledged as
@@ -42,28 +43,22 @@
 
 mod cached;
 mod directory;
+mod heat;
 mod identity;
 mod ledger;
 mod map;
 mod operation;
 mod pair;
 mod placed;
+mod relocation;
 
-use std::io;
 use std::ops::Range;
 
-use ioweir_core::Nanos;
-use rustix::event::{PollFd, PollFlags};
-
-use super::{Backend, Done, Io};
-use crate::buffer::ALIGNMENT_BYTES;
+use super::parts::BLOCK_BYTES;
 
 pub use cached::Cached;
 pub use ledger::Ledger;
 pub use placed::Placed;
-
-/// The size of a block, and of a slot.
-const BLOCK_BYTES: u64 = ALIGNMENT_BYTES as u64;
 
 /// The faster of two tiers, as a scheduler that places data sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,27 +79,5 @@ fn slots_of(size_bytes: u64) -> Result<u32, String> {
         Ok(slots) if slots >= 2 => Ok(slots),
         Ok(_) => Err("the fast tier is too small: it takes at least 8KiB".into()),
         Err(_) => Err("the fast tier is too large: it takes less than 16TiB".into()),
-    }
-}
-
-/// Carries out one operation and waits for it, while nothing else is in flight.
-fn perform_alone(backend: &mut dyn Backend, io: Io) -> io::Result<Done> {
-    let (mut now, mut done) = (Nanos::ZERO, Vec::new());
-    backend.start(now, io);
-    loop {
-        backend.submit()?;
-        backend.collect(now, &mut done)?;
-        if let Some(done) = done.pop() {
-            return Ok(done);
-        }
-        let due = backend.due();
-        if due == Nanos::NEVER {
-            let descriptors = backend.descriptors();
-            let mut watched: Vec<_> =
-                descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
-            rustix::io::retry_on_intr(|| rustix::event::poll(&mut watched, None))?;
-        } else {
-            now = now.max(due);
-        }
     }
 }

@@ -2,19 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
-use super::super::{Action, Backend, Done, Io, Outcome};
+use super::super::parts::{BLOCK_BYTES, dispatch_of};
+use super::super::{Action, Backend, Done, Io, Outcome, Task};
 use super::identity::introduce;
-use super::ledger::{Committer, Ledger};
-use super::map::{Map, Piece, Place, blocks_of, pieces};
+use super::ledger::Ledger;
+use super::map::{Changes, Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
-use super::pair::{Flight, Pair, dispatch_of};
-use super::{BLOCK_BYTES, FastTier, slots_of};
+use super::pair::{Flight, Pair};
+use super::relocation::Relocation;
+use super::{FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
+use crate::committer::Committer;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::slots::Slots;
@@ -26,7 +31,7 @@ const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
 
 /// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// The rest of each partly written block is being read from the slow tier.
     Edges,
     /// Its pieces are in flight.
@@ -35,22 +40,33 @@ enum Stage {
     Sync,
 }
 
+/// Whether an operation moves blocks between the tiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moving {
+    Not,
+    /// It reads them, to move them to this tier.
+    Reads(Tier),
+    /// It writes them.
+    Writes,
+}
+
 /// An operation of the engine.
-struct Op {
-    staged: Staged,
-    stage: Stage,
+pub(super) struct Op {
+    pub(super) staged: Staged,
+    pub(super) stage: Stage,
     /// Blocks that are partly written and move; each is complete here.
-    edges: Vec<(u64, Buffer)>,
+    pub(super) edges: Vec<(u64, Buffer)>,
     /// Blocks that get a slot once everything is written.
-    moves: BTreeMap<u64, u32>,
+    pub(super) moves: BTreeMap<u64, u32>,
     /// Blocks that return to the slow tier once everything is completed.
-    returns: Vec<u64>,
+    pub(super) returns: Vec<u64>,
+    pub(super) moving: Moving,
 }
 
 impl Op {
-    fn new(io: Io, pieces: Vec<Piece>) -> Self {
+    pub(super) fn new(io: Io, pieces: Vec<Piece>) -> Self {
         let (edges, moves, returns) = Default::default();
-        Self { staged: Staged::new(io, pieces), stage: Stage::Pieces, edges, moves, returns }
+        Self { staged: Staged::new(io, pieces), stage: Stage::Pieces, edges, moves, returns, moving: Moving::Not }
     }
 }
 
@@ -65,9 +81,11 @@ struct Sync {
 
 /// Two tiers with placement, as the parent module describes.
 pub struct Placed {
-    pair: Pair,
-    map: Map,
-    committer: Committer,
+    pub(super) pair: Pair,
+    pub(super) map: Map,
+    /// What is moved in the background, if anything.
+    pub(super) relocation: Option<Relocation>,
+    committer: Committer<Arc<Changes>>,
     name: String,
     fast_depth: u32,
     slots: u32,
@@ -81,7 +99,7 @@ pub struct Placed {
     waiting: Vec<u32>,
     /// When a sync begins if no client flushes.
     sync_due: Nanos,
-    done: Vec<Done>,
+    pub(super) done: Vec<Done>,
 }
 
 impl Placed {
@@ -93,7 +111,7 @@ impl Placed {
     pub fn open(
         slow: Box<dyn Backend>,
         mut fast: Box<dyn Backend>,
-        ledger: Ledger,
+        mut ledger: Ledger,
         fast_depth: u32,
     ) -> Result<Self, String> {
         let (slow_bytes, fast_bytes) = (slow.size_bytes(), fast.size_bytes());
@@ -107,7 +125,9 @@ impl Placed {
         Ok(Self {
             pair: Pair::new(slow, fast),
             map,
-            committer: Committer::start(ledger).map_err(|error| format!("{name}: no thread for it: {error}"))?,
+            relocation: None,
+            committer: Committer::start("ioweir-map", move |changes: &Arc<Changes>| ledger.commit(changes))
+                .map_err(|error| format!("{name}: no thread for it: {error}"))?,
             name,
             fast_depth,
             slots,
@@ -120,12 +140,19 @@ impl Placed {
         })
     }
 
-    fn pieces(&self, start: u64, end: u64, moves: &BTreeMap<u64, u32>) -> Vec<Piece> {
+    /// Moves blocks in the background, as a service says, and keeps this part of the fast tier free.
+    #[must_use]
+    pub fn relocating(mut self, margin_percent: u32) -> Self {
+        self.relocation = Some(Relocation::new(self.slots, margin_percent));
+        self
+    }
+
+    pub(super) fn pieces(&self, start: u64, end: u64, moves: &BTreeMap<u64, u32>) -> Vec<Piece> {
         pieces(start, end, |block| self.map.slot_of(block).or_else(|| moves.get(&block).copied()))
     }
 
     /// Takes slots for the blocks of a range that have none, while there are free slots.
-    fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
+    pub(super) fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
         let mut moves = BTreeMap::new();
         if self.trouble.is_some() {
             return moves;
@@ -213,7 +240,7 @@ impl Placed {
         self.start_pieces(now, Op { returns, ..Op::new(io, pieces) });
     }
 
-    fn start_pieces(&mut self, now: Nanos, mut op: Op) {
+    pub(super) fn start_pieces(&mut self, now: Nanos, mut op: Op) {
         op.stage = Stage::Pieces;
         let Op { staged, edges, moves, .. } = &mut op;
         staged.left = staged.pieces.len() as u32;
@@ -280,6 +307,9 @@ impl Placed {
         if op.stage == Stage::Edges {
             return self.start_pieces(now, op);
         }
+        if let Moving::Reads(to) = op.moving {
+            return self.write_moved(now, op, to);
+        }
         op.moves.iter().for_each(|(&block, &slot)| self.map.place(block, slot));
         op.returns.iter().for_each(|&block| self.map.unplace(block));
         let Staged { io, .. } = &op.staged;
@@ -293,7 +323,11 @@ impl Placed {
         self.finish(op);
     }
 
-    fn finish(&mut self, op: Op) {
+    fn finish(&mut self, mut op: Op) {
+        if op.moving != Moving::Not {
+            // The engine has given no buffers.
+            op.staged.io.buffers = Buffers::None;
+        }
         self.done.push(op.staged.done());
     }
 
@@ -361,6 +395,7 @@ impl Placed {
             // A flush tries again.
             Action::Flush => false,
             Action::Read | Action::Cache | Action::Extents => return None,
+            Action::Serve(_) => true,
         };
         (changes || trouble != NbdError::NoSpace).then_some(trouble)
     }
@@ -403,6 +438,9 @@ impl Backend for Placed {
         if let Some(error) = self.refusal(&io) {
             return self.done.push(Done::new(io.id, io.buffers, Err(error)));
         }
+        if let (Some(relocation), Action::Read | Action::Write) = (&mut self.relocation, io.action) {
+            relocation.heat.touch(blocks_of(io.offset, io.offset + io.length));
+        }
         match io.action {
             Action::Read => {
                 let pieces = self.pieces(io.offset, io.offset + io.length, &BTreeMap::new());
@@ -414,6 +452,8 @@ impl Backend for Placed {
             Action::Extents => self.start_extents(now, io),
             // A hint may be ignored.
             Action::Cache => self.done.push(Done::new(io.id, io.buffers, Ok(Outcome::Plain))),
+            Action::Serve(Task::Relocate(to)) if self.relocation.is_some() => self.start_move(now, io, to),
+            Action::Serve(_) => self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported))),
         }
     }
 
@@ -468,6 +508,16 @@ impl Backend for Placed {
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
         })
+    }
+
+    fn owed_bytes(&self, task: Task) -> u64 {
+        if let Task::Relocate(to) = task { self.owed_blocks(to) * BLOCK_BYTES } else { 0 }
+    }
+
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        let Task::Relocate(to) = task else { return None };
+        let blocks = self.next_blocks(to, from.div_ceil(BLOCK_BYTES), length_max / BLOCK_BYTES)?;
+        Some(blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES)
     }
 
     fn describe(&self) -> String {

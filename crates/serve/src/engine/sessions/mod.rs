@@ -50,8 +50,8 @@ pub(super) enum Event {
     Refused(StreamId, NbdError),
     /// A connection broke: its queued sub-requests are to be withdrawn.
     Gone(u32),
-    /// A client of a class did something that should be logged.
-    Remarkable(EventKind, StreamId, Peer, String),
+    /// A client of a class, or a service, did something that should be logged.
+    Remarkable(EventKind, StreamId, Option<Peer>, String),
 }
 
 /// An operation that does not pass the scheduler.
@@ -229,7 +229,7 @@ impl Sessions {
     /// Logs an event of a client.
     fn remark(&mut self, slot: u32, kind: EventKind, what: impl Into<String>) {
         if let Some(Connection { class, peer, .. }) = self.connections.get(slot) {
-            self.events.push_back(Event::Remarkable(kind, *class, *peer, what.into()));
+            self.events.push_back(Event::Remarkable(kind, *class, Some(*peer), what.into()));
         }
     }
 

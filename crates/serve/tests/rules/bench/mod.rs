@@ -5,17 +5,22 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Priority, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
-use ioweir_serve::engine::{Client, Engine, Settings, Timeouts, Turn};
+use ioweir_serve::engine::{
+    Client, Command, Counters, Engine, Question, Report, ServiceOrder, ServicePlan, ServiceReport, Settings, Timeouts,
+    Turn,
+};
 use ioweir_serve::log::{DeviceLog, EventKind, Log, Peer as PeerName};
 use ioweir_serve::nbd::{Agreed, Export, Replies};
-use ioweir_serve::spec::{Device, Holder, Spec};
+use ioweir_serve::spec::{Device, Holder, Service, Spec};
 
 /// The device of a spec that is given by the keys that matter.
 pub(crate) fn device(keys: &str) -> Device {
@@ -31,6 +36,9 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     reading_bytes_per_second: 16 << 10,
     shutdown: Nanos::from_seconds(10),
 };
+
+/// When the engine's time is zero, since 1970.
+pub(crate) const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
 
 /// An engine, and the clock that it sees.
 pub(crate) struct Bench {
@@ -61,7 +69,28 @@ impl Bench {
         Self::of(device, backend, pool, [Priority::NONE; 3])
     }
 
+    /// With services, the first of which is the fourth class.
+    pub(crate) fn with_services(
+        device: Device,
+        backend: Box<dyn Backend>,
+        services: impl IntoIterator<Item = (Service, Option<PathBuf>)>,
+    ) -> Self {
+        let plan = |(number, (spec, state))| ServicePlan { class: StreamId(number), spec, state };
+        let services = (3..).zip(services).map(plan).collect();
+        let pool = Pool::new(device.request_bytes_max.0 as usize);
+        Self::made(device, backend, pool, ([Priority::NONE; 3], services))
+    }
+
     fn of(device: Device, backend: Box<dyn Backend>, pool: Pool, priorities: [Priority; 3]) -> Self {
+        Self::made(device, backend, pool, (priorities, Vec::new()))
+    }
+
+    fn made(
+        device: Device,
+        backend: Box<dyn Backend>,
+        pool: Pool,
+        (priorities, services): ([Priority; 3], Vec<ServicePlan>),
+    ) -> Self {
         let size_bytes = backend.size_bytes();
         let export = |name: &str, read_only| Export {
             name: name.into(),
@@ -80,16 +109,54 @@ impl Bench {
             device,
             workers: None,
             timeouts: TIMEOUTS,
-            priorities: priorities.to_vec(),
-            own_classes: (0..3).map(StreamId).collect(),
+            // The last class is for a service.
+            priorities: priorities.iter().copied().chain([Priority::NONE]).collect(),
+            own_classes: (0..4).map(StreamId).collect(),
+            services,
+            epoch: EPOCH,
             log: DeviceLog {
                 log: log.clone(),
                 device: name.clone(),
-                classes: ["a", "b", "c"].map(String::from).into(),
+                classes: ["a", "b", "c", "service"].map(String::from).into(),
             },
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
         Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false, hung: false }
+    }
+
+    /// What its services have done, in their order.
+    pub(crate) fn services(&mut self) -> Vec<ServiceReport> {
+        let (sender, answer) = channel();
+        let reply = Box::new(move |report: Report| sender.send(report.services).expect("somebody listens"));
+        let question = Question { counters: Box::<Counters>::default(), reply };
+        self.engine.handle().send(Command::Report(question));
+        self.turn();
+        answer.recv().expect("it reports")
+    }
+
+    /// Tells the service of a class what to do.
+    pub(crate) fn order(&mut self, class: u32, order: ServiceOrder) {
+        let (sender, answer) = channel();
+        self.engine.handle().send(Command::Service(StreamId(class), order, sender));
+        self.turn();
+        assert!(answer.recv().expect("it answers"), "there is such a service");
+    }
+
+    /// Turns, time jumping to what is due next, until it says so; at most this often.
+    pub(crate) fn turn_until(&mut self, turns_max: u32, mut is_over: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..turns_max {
+            if is_over(self) {
+                return;
+            }
+            let due = self.turn();
+            if due == Nanos::NEVER || due > self.now.after(Nanos::from_seconds(20)) {
+                // Threads and the kernel take their time.
+                self.engine.wait(Nanos::from_millis(1)).expect("can be waited for");
+            } else {
+                self.now = self.now.max(due);
+            }
+        }
+        panic!("it is not over after {turns_max} turns");
     }
 
     /// Events of a kind, written or not.

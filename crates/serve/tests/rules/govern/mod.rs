@@ -1,7 +1,7 @@
 //! Rules of the governor's parts: what is measured, who is told what, and what happens when something of it lies, hangs or dies.
 
-#[path = "../../../../../fuzz/drive_govern.rs"]
-mod drive_govern;
+#[path = "../../../../../fuzz/drive_sources.rs"]
+mod drive_sources;
 
 mod disk;
 mod leases;
@@ -93,17 +93,17 @@ fn keys_that_a_kind_does_not_use_or_that_are_missing_are_refused() {
 
 #[test]
 fn nothing_that_others_say_breaks_a_reader() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/govern");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sources");
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 4);
     for file in files {
         let whole = std::fs::read(file).unwrap();
-        drive_govern::drive(&whole);
+        drive_sources::drive(&whole);
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x11;
-            drive_govern::drive(&damaged);
-            drive_govern::drive(&whole[..at]);
+            drive_sources::drive(&damaged);
+            drive_sources::drive(&whole[..at]);
         }
     }
 }

@@ -197,14 +197,48 @@ pub(crate) fn check(run: &Run) {
     }
 }
 
+/// As [`check`], where discards are carried out at any time, or never, but not after a write that came later.
+pub(crate) fn check_with_late_discards(run: &Run) {
+    for block in 0..BLOCKS {
+        let covering: Vec<&Asked> = run.asked.values().filter(|asked| asked.covers(block)).collect();
+        let discards = covering.iter().filter(|asked| asked.command == TRIM);
+        let is_overwritten = |discard: &Asked, read: &Event| {
+            let writes = covering.iter().filter(|asked| matches!(asked.command, WRITE | WRITE_ZEROES) && !asked.failed);
+            let mut between = writes.filter(|write| write.until.is_some_and(|until| until < read.from));
+            discard.until.is_some_and(|until| between.any(|write| write.from > until))
+        };
+        let is_discarded = |read: &Event| {
+            !read.writes
+                && read.value == 0
+                && discards.clone().any(|discard| {
+                    read.until.is_none_or(|until| discard.from < until) && !is_overwritten(discard, read)
+                })
+        };
+        let others = run.asked.iter().filter(|(_, asked)| asked.command != TRIM);
+        let others = others.map(|(&cookie, asked)| (cookie, asked.clone())).collect();
+        let mut events = events_of(&others, block);
+        events.retain(|event| !is_discarded(event));
+        assert!(is_linearisable(&events), "block {block} cannot be explained: {events:?}");
+    }
+}
+
 /// What may be in a block after the power failed: nothing older than the last write that was made durable.
 pub(crate) fn check_durable(asked: &BTreeMap<u64, Asked>, block: u64, found: u32) {
+    check_durable_where(asked, block, found, &|_| true);
+}
+
+/// The same, where a discard need not have been carried out, whatever was flushed.
+pub(crate) fn check_durable_with_late_discards(asked: &BTreeMap<u64, Asked>, block: u64, found: u32) {
+    check_durable_where(asked, block, found, &|write| write.command != TRIM);
+}
+
+fn check_durable_where(asked: &BTreeMap<u64, Asked>, block: u64, found: u32, lasts: &dyn Fn(&Asked) -> bool) {
     let writes = asked.iter().filter(|(_, asked)| asked.covers(block) && asked.changes());
     let writes: Vec<_> =
         writes.map(|(&cookie, asked)| (if asked.command == WRITE { cookie as u32 } else { 0 }, asked)).collect();
     let answered = |asked: &Asked| asked.until.filter(|_| !asked.failed);
     let is_durable = |write: &Asked| {
-        let Some(end) = answered(write) else { return false };
+        let Some(end) = answered(write).filter(|_| lasts(write)) else { return false };
         let flushed =
             asked.values().any(|flush| flush.command == FLUSH && flush.from > end && answered(flush).is_some());
         write.flags & FUA != 0 || flushed

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, unknown};
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, read_spec, unknown};
 use ioweir_core::background::Service;
 use ioweir_lab::govern::{self, GovernSpec};
 use ioweir_serve::govern::spec::{self, SourceKeys, SourceKind, WorkerKeys};
@@ -37,14 +37,10 @@ pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     tables
 }
 
-/// The file with every default, if the text is a govern file.
-pub(crate) fn printed(name: &str, text: &str) -> Option<Result<String, Failure>> {
-    let table = text.parse::<toml::Table>().ok()?;
-    if !table.contains_key("worker") {
-        return None;
-    }
-    let print = |file: GovernFile| toml::to_string(&file).map_err(|error| Failure::Running(error.to_string()));
-    Some(GovernFile::parse(name, text).map_err(Failure::from).and_then(print))
+/// A govern file with every default.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    let file = GovernFile::parse(name, &read_spec(name)?)?;
+    toml::to_string(&file).map_err(|error| Failure::Running(error.to_string()))
 }
 
 const HINTS: &[(&str, &str)] = &[
@@ -119,7 +115,7 @@ mod tests {
         for path in files {
             let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
             let file = GovernFile::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
-            let printed = printed(&name, &text).unwrap().unwrap_or_else(|failure| panic!("{failure:?}"));
+            let printed = to_toml(&name).unwrap_or_else(|failure| panic!("{failure:?}"));
             assert_eq!(GovernFile::parse("printed", &printed), Ok(file), "{name}");
         }
     }
@@ -131,7 +127,11 @@ mod tests {
         let worker = "[worker.scrub]\nrun = [\"true\"]\n";
         for (text, position, problem) in [
             (format!("{source}{scrub}"), Some((4, 1)), "has no worker"),
-            (format!("{source}{scrub}{worker}[worker.trim]\nrun = [\"true\"]\n"), Some((8, 1)), "unknown service `trim`"),
+            (
+                format!("{source}{scrub}{worker}[worker.trim]\nrun = [\"true\"]\n"),
+                Some((8, 1)),
+                "unknown service `trim`",
+            ),
             (format!("{scrub}{worker}"), None, "no source measures how busy the device is"),
             (format!("{source}{scrub}{worker}limit = \"0s\""), Some((8, 9)), "limit: 0s is out of range"),
             (format!("{source}{scrub}{worker}colour = 1"), Some((8, 1)), "unknown field `colour`"),

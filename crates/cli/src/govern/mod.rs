@@ -23,7 +23,7 @@ use ioweir_trace::Input;
 
 use self::adapter::{Adapter, sample_of};
 use self::file::GovernFile;
-pub(crate) use self::file::{key_tables, printed};
+pub(crate) use self::file::{key_tables, to_toml};
 use crate::arguments::GovernArguments;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};

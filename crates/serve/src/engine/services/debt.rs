@@ -1,0 +1,109 @@
+//! A debt that the backend knows of: discards to be carried out, blocks on the wrong tier.
+
+use ioweir_core::Nanos;
+
+use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait};
+use crate::backend::{Action, Backend, Task};
+use crate::log::EventKind;
+use crate::nbd::NbdError;
+
+/// How long a debt rests after a request that failed.
+const AGAIN_AFTER: Nanos = Nanos::from_seconds(1);
+
+/// The duty of a service that pays a debt of its device, range by range, from the beginning of the device to its end and
+/// again. What is still owed is durable with the device, so that a restart goes on.
+pub(super) struct Debt {
+    /// What is owed, the first before the others.
+    tasks: &'static [Task],
+    /// The most bytes of a request; as many as one with data where absent.
+    length_max: Option<u64>,
+    /// Where to look for the next range.
+    cursor: u64,
+    in_flight: u32,
+    wall: Nanos,
+    /// After a failure, when to try again.
+    again: Nanos,
+    /// When something began to be owed, and when nothing was any more.
+    since: Option<Nanos>,
+    finished: Option<Nanos>,
+}
+
+impl Debt {
+    pub(super) const fn new(tasks: &'static [Task], length_max: Option<u64>) -> Self {
+        Self {
+            tasks,
+            length_max,
+            cursor: 0,
+            in_flight: 0,
+            wall: Nanos::ZERO,
+            again: Nanos::ZERO,
+            since: None,
+            finished: None,
+        }
+    }
+}
+
+impl Duty for Debt {
+    fn look(&mut self, wall: Nanos, backend: &dyn Backend) -> Found {
+        self.wall = wall;
+        let owes = self.in_flight > 0 || self.owed_bytes(backend) > 0;
+        if owes {
+            self.since.get_or_insert(wall);
+        } else if self.since.take().is_some() {
+            self.finished = Some(wall);
+        }
+        Found::new()
+    }
+
+    fn next(&mut self, backend: &mut dyn Backend, length_max: u64) -> Next {
+        if self.again > self.wall {
+            return Next::Later(self.again.since(self.wall));
+        }
+        let length_max = self.length_max.unwrap_or(length_max);
+        let tasks = self.tasks;
+        let mut look = |from| tasks.iter().find_map(|&task| Some((task, backend.next_owed(task, from, length_max)?)));
+        let mut found = look(self.cursor);
+        // What is in flight is still owed: the device begins anew only without it.
+        if found.is_none() && self.cursor > 0 && self.in_flight == 0 {
+            found = look(0);
+        }
+        let Some((task, range)) = found else {
+            let wait = if self.in_flight == 0 { ServiceWait::NothingOwed } else { ServiceWait::Nothing };
+            return Next::Wait(wait);
+        };
+        self.cursor = range.end;
+        self.in_flight += 1;
+        let (offset, length) = (range.start, range.end - range.start);
+        Next::Request(Piece { of: offset, action: Action::Serve(task), offset, length })
+    }
+
+    fn put_back(&mut self, piece: Piece) {
+        self.in_flight -= 1;
+        self.cursor = self.cursor.min(piece.offset);
+    }
+
+    fn ended(&mut self, piece: Piece, _damaged: &[u64], error: Option<NbdError>, report: &mut ServiceReport) -> Found {
+        self.in_flight -= 1;
+        let Piece { offset, length, .. } = piece;
+        report.done_bytes += length;
+        let Some(error) = error else { return Found::new() };
+        report.failed_bytes += length;
+        self.again = self.wall.after(AGAIN_AFTER);
+        vec![(
+            EventKind::OperationFailed,
+            format!("its work on the {length} bytes at {offset} failed: {}", error.name()),
+        )]
+    }
+
+    fn owed_bytes(&self, backend: &dyn Backend) -> u64 {
+        self.tasks.iter().map(|&task| backend.owed_bytes(task)).sum()
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.since
+    }
+
+    fn finished(&self) -> Option<Nanos> {
+        self.finished
+    }
+}

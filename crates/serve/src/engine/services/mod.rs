@@ -1,0 +1,557 @@
+//! The services of a device: background work of the server itself, as tenants beside the clients.
+//!
+//! A service asks for one range after another. Its requests go the way of those of clients: admission, scheduler, backend,
+//! under its own class, so that its share bounds it and all accounts show it. It has at most `depth` requests at once, and
+//! asks for more once in a turn: with a device that completes at once, clients have their turn in between.
+//!
+//! Whether it works is said by a lease, for the time that the lease holds, and else by its `default`. When it must stop, what
+//! the scheduler still holds is withdrawn and asked for again later.
+//!
+//! What it does is its [`Duty`]. There are two: a [`Pass`] over the device from time to time, and a [`Debt`], which the
+//! backend knows of.
+
+mod debt;
+mod pass;
+mod progress;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use ioweir_core::{Nanos, StreamId, Tier};
+
+use super::accounts::Answered;
+use super::admission::SubRequest;
+use super::sessions::{Event, Query};
+use crate::backend::{Action, Backend, Outcome, Task};
+use crate::log::EventKind;
+use crate::nbd::NbdError;
+use crate::nbd::reply::Extent;
+use crate::slots::Slots;
+use crate::spec::{self, ServiceDefault, ServiceKind};
+use debt::Debt;
+use pass::Pass;
+
+/// The longest request of a service that trims: as that of a client.
+const TRIM_BYTES_MAX: u64 = 32 << 20;
+/// Blocks go back before others come.
+const RELOCATIONS: [Task; 2] = [Task::Relocate(Tier::Base), Task::Relocate(Tier::Fast)];
+/// Set in the numbers of connections and queries that are services.
+const OWN: u32 = 1 << 31;
+
+/// Whether a sub-request is of a service.
+pub(super) const fn is_own(sub_request: &SubRequest) -> bool {
+    sub_request.connection & OWN != 0
+}
+
+/// The service of a query; `None` if it is a client's.
+pub(super) fn querier(request: u32) -> Option<usize> {
+    (request & OWN != 0).then_some((request & !OWN) as usize)
+}
+
+/// A service to be set up.
+#[derive(Clone, Debug)]
+pub struct ServicePlan {
+    /// Its class.
+    pub class: StreamId,
+    /// Its keys.
+    pub spec: spec::Service,
+    /// The file with what it must know after a restart.
+    pub state: Option<PathBuf>,
+}
+
+/// What a service is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceOrder {
+    /// To work for this time, at most at this rate.
+    Run(Nanos, Option<u64>),
+    /// To rest for this time.
+    Pause(Nanos),
+    /// To do what its default says.
+    Release,
+}
+
+/// Why a service does not ask for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServiceWait {
+    /// It asks for as much as it may.
+    #[default]
+    Nothing,
+    /// There is nothing to do.
+    NothingOwed,
+    /// It has no lease, and its default is to rest.
+    Rests,
+    /// It is paused by a lease.
+    Paused,
+    /// The rate of its lease is used up.
+    Rate,
+    /// It learns what is to be done.
+    Measures,
+    /// Its progress has to be durable first.
+    Saves,
+    /// Some of it has failed, and is tried again soon.
+    Fails,
+    /// Its device has failed.
+    Failed,
+    /// The server ends.
+    Ends,
+}
+
+impl ServiceWait {
+    /// The words for people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "it works",
+            Self::NothingOwed => "nothing is owed",
+            Self::Rests => "it has no lease, and its default is to rest",
+            Self::Paused => "a lease pauses it",
+            Self::Rate => "the rate of its lease is used up",
+            Self::Measures => "it finds out what there is to do",
+            Self::Saves => "its progress is being made durable",
+            Self::Fails => "some of it has failed, and is tried again soon",
+            Self::Failed => "its device has failed",
+            Self::Ends => "the server ends",
+        }
+    }
+}
+
+/// What a service has done since the server began, and its state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceReport {
+    /// Its class.
+    pub class: u32,
+    /// Whether it has something to do and may do it.
+    pub is_running: bool,
+    /// Why it does not ask for more.
+    pub wait: ServiceWait,
+    /// How long its lease still holds.
+    pub lease_left: Option<Nanos>,
+    /// The bytes that are still to be done.
+    pub owed_bytes: u64,
+    /// The bytes that were done.
+    pub done_bytes: u64,
+    /// The time in which the device had at least one request of it.
+    pub device: Nanos,
+    /// Bytes whose checksums were wrong.
+    pub damaged_bytes: u64,
+    /// Bytes that could not be read or written.
+    pub failed_bytes: u64,
+    /// Bytes that were damaged or could not be read, and were written anew from a copy that was right.
+    pub repaired_bytes: u64,
+    /// When it last had nothing left to do, since 1970.
+    pub last_finished: Option<Nanos>,
+    /// When what is owed now became due, since 1970.
+    pub due_since: Option<Nanos>,
+    /// By how much it has missed its deadline.
+    pub late: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    runs: bool,
+    until: Nanos,
+    bytes_per_second_max: Option<u64>,
+}
+
+/// A request of a service.
+#[derive(Debug)]
+struct Asked {
+    piece: Piece,
+    arrived: Nanos,
+    /// Sub-requests that have not ended.
+    pending: u32,
+    damaged: Vec<u64>,
+    error: Option<NbdError>,
+    is_withdrawn: bool,
+}
+
+/// A range that a service has the device do something with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    /// Of which larger piece it is a part, if that matters: the offset of that.
+    of: u64,
+    action: Action,
+    offset: u64,
+    length: u64,
+}
+
+/// What a service finds to do.
+enum Next {
+    Request(Piece),
+    Wait(ServiceWait),
+    /// Something has failed, and is tried again after this time.
+    Later(Nanos),
+}
+
+/// What was found that should be logged.
+type Found = Vec<(EventKind, String)>;
+
+/// What a service does: it finds the ranges, and hears what became of them. Times are since 1970.
+trait Duty {
+    /// Sets the keys that can change while the server runs.
+    fn set(&mut self, _spec: &spec::Service) {}
+
+    /// Looks at the time, whether the service may work or not.
+    fn look(&mut self, _wall: Nanos, _backend: &dyn Backend) -> Found {
+        Found::new()
+    }
+
+    /// The range whose extents it must know.
+    fn query(&mut self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Takes the answer to its query: none if it has failed.
+    fn learn(&mut self, _extents: &[Extent], _backend: &dyn Backend) {}
+
+    /// The next thing to do.
+    fn next(&mut self, backend: &mut dyn Backend, length_max: u64) -> Next;
+
+    /// Takes back a piece that was not done.
+    fn put_back(&mut self, piece: Piece);
+
+    /// A piece was done, or has failed; what it yielded is counted in `report`.
+    fn ended(&mut self, piece: Piece, damaged: &[u64], error: Option<NbdError>, report: &mut ServiceReport) -> Found;
+
+    /// The service stops working for now.
+    fn pause(&mut self) {}
+
+    /// The bytes that are still to be done.
+    fn owed_bytes(&self, backend: &dyn Backend) -> u64;
+
+    /// When what is owed became due, or becomes due.
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// When it last had nothing left to do.
+    fn finished(&self) -> Option<Nanos>;
+
+    /// Becomes readable when something was made durable.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+struct Service {
+    class: StreamId,
+    number: u32,
+    spec: spec::Service,
+    duty: Box<dyn Duty>,
+    lease: Option<Lease>,
+    asked: Slots<Asked>,
+    /// When its rate lets the next request go.
+    paced: Nanos,
+    /// When it was last looked at, for the time in which the device had requests of it.
+    looked: Nanos,
+    report: ServiceReport,
+    /// When to look again without an event.
+    due: Nanos,
+}
+
+/// The services of a device.
+pub(super) struct Services {
+    list: Vec<Service>,
+    /// The time since 1970 when the engine's time was zero.
+    epoch: Nanos,
+    request_bytes_max: u64,
+    events: VecDeque<Event>,
+    is_ending: bool,
+    now: Nanos,
+}
+
+impl Services {
+    pub(super) fn new(
+        plans: Vec<ServicePlan>,
+        backend: &dyn Backend,
+        epoch: Nanos,
+        request_bytes_max: u64,
+    ) -> io::Result<Self> {
+        let mut services = Self {
+            list: Vec::new(),
+            epoch,
+            request_bytes_max,
+            events: VecDeque::new(),
+            is_ending: false,
+            now: Nanos::ZERO,
+        };
+        for (number, plan) in (0..).zip(plans) {
+            let ServicePlan { class, spec, state } = plan;
+            let duty: Box<dyn Duty> = match spec.kind {
+                ServiceKind::Scrub => {
+                    let (pass, remark) = Pass::open(&spec, state, (backend.size_bytes(), backend.copies()), epoch)?;
+                    services.events.extend(remark.map(|what| remarkable(EventKind::DeviceRemark, class, what)));
+                    Box::new(pass)
+                }
+                ServiceKind::Trim => Box::new(Debt::new(&[Task::Trim], Some(TRIM_BYTES_MAX))),
+                ServiceKind::Relocate => Box::new(Debt::new(&RELOCATIONS, None)),
+                ServiceKind::Resync => Box::new(Debt::new(&[Task::Resync], None)),
+            };
+            services.list.push(Service {
+                class,
+                number,
+                spec,
+                duty,
+                lease: None,
+                asked: Slots::default(),
+                paced: Nanos::ZERO,
+                looked: Nanos::ZERO,
+                report: ServiceReport { class: class.0, ..ServiceReport::default() },
+                due: Nanos::ZERO,
+            });
+        }
+        Ok(services)
+    }
+
+    /// The classes of the services.
+    pub(super) fn classes(&self) -> impl Iterator<Item = StreamId> {
+        self.list.iter().map(|service| service.class)
+    }
+
+    /// The descriptors that become readable when something was made durable.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.list.iter().filter_map(|service| service.duty.descriptor()).collect()
+    }
+
+    /// The events since the last call, in order.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call again without an event.
+    pub(super) fn due(&self) -> Nanos {
+        self.list.iter().map(|service| service.due).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Sets the keys that can change while the server runs.
+    pub(super) fn set(&mut self, specs: &[spec::Service]) {
+        for (service, spec) in self.list.iter_mut().zip(specs) {
+            service.spec = spec.clone();
+            service.duty.set(spec);
+        }
+    }
+
+    /// Tells a service of this class what to do.
+    pub(super) fn order(&mut self, now: Nanos, class: StreamId, order: ServiceOrder) -> bool {
+        let Some(service) = self.list.iter_mut().find(|service| service.class == class) else { return false };
+        service.lease = match order {
+            ServiceOrder::Run(span, bytes_per_second_max) => {
+                Some(Lease { runs: true, until: now.after(span), bytes_per_second_max })
+            }
+            ServiceOrder::Pause(span) => {
+                Some(Lease { runs: false, until: now.after(span), bytes_per_second_max: None })
+            }
+            ServiceOrder::Release => None,
+        };
+        true
+    }
+
+    /// No service asks for anything any more.
+    pub(super) const fn end(&mut self) {
+        self.is_ending = true;
+    }
+
+    /// Accounts for the time since the last turn; `holds` says whether the device has had requests of a class since then.
+    pub(super) fn begin_turn(&mut self, now: Nanos, mut holds: impl FnMut(StreamId) -> bool) {
+        self.now = now;
+        for service in &mut self.list {
+            if holds(service.class) {
+                service.report.device = service.report.device.after(now.since(service.looked));
+            }
+            service.looked = now;
+        }
+    }
+
+    /// Has each service ask for what it may now.
+    pub(super) fn ask(&mut self, backend: &mut dyn Backend, has_failed: bool) {
+        let stopped = if self.is_ending { Some(ServiceWait::Ends) } else { has_failed.then_some(ServiceWait::Failed) };
+        let scene = Scene { now: self.now, epoch: self.epoch, length_max: self.request_bytes_max, stopped };
+        for service in &mut self.list {
+            service.ask(&scene, backend, &mut self.events);
+        }
+    }
+
+    /// Cuts a sub-request in two at an offset within it, and returns the second part.
+    pub(super) fn cut(&mut self, sub_request: &mut SubRequest, at: u64) -> SubRequest {
+        let first = (at - sub_request.offset) as u32;
+        let rest = sub_request.length - first;
+        sub_request.length = first;
+        if let Some(asked) = self.asked(sub_request) {
+            asked.pending += 1;
+        }
+        SubRequest { offset: at, length: rest, buffer: None, arrived: self.now, tag: None, ..*sub_request }
+    }
+
+    fn asked(&mut self, of: &SubRequest) -> Option<&mut Asked> {
+        self.list.get_mut((of.connection & !OWN) as usize)?.asked.get_mut(of.request)
+    }
+
+    /// Ends a sub-request that was completed or withdrawn.
+    pub(super) fn finish(&mut self, sub_request: &SubRequest, result: Result<Outcome, NbdError>) {
+        let Some(asked) = self.asked(sub_request) else { return };
+        asked.pending -= 1;
+        match result {
+            Ok(Outcome::Damaged(mut blocks)) => asked.damaged.append(&mut blocks),
+            Ok(_) => {}
+            Err(NbdError::ShuttingDown) => asked.is_withdrawn = true,
+            Err(error) => asked.error = Some(error),
+        }
+        if asked.pending > 0 {
+            return;
+        }
+        let (now, number) = (self.now, sub_request.request);
+        if let Some(service) = self.list.get_mut((sub_request.connection & !OWN) as usize)
+            && let Some(asked) = service.asked.remove(number)
+        {
+            service.ended(now, asked, &mut self.events);
+        }
+    }
+
+    /// Takes the answer to a query of a service.
+    pub(super) fn finish_query(&mut self, service: usize, result: Result<Outcome, NbdError>, backend: &dyn Backend) {
+        let Some(service) = self.list.get_mut(service) else { return };
+        let extents = if let Ok(Outcome::Extents(extents)) = result { extents } else { Vec::new() };
+        service.duty.learn(&extents, backend);
+    }
+
+    /// What each has done, and its state.
+    pub(super) fn reports(&self, backend: &dyn Backend) -> Vec<ServiceReport> {
+        let wall = self.epoch.after(self.now);
+        self.list.iter().map(|service| service.report(self.now, wall, backend)).collect()
+    }
+}
+
+/// What all services of a device have in common at a moment.
+struct Scene {
+    now: Nanos,
+    epoch: Nanos,
+    length_max: u64,
+    stopped: Option<ServiceWait>,
+}
+
+const fn remarkable(kind: EventKind, class: StreamId, what: String) -> Event {
+    Event::Remarkable(kind, class, None, what)
+}
+
+impl Service {
+    /// Why it may not work at all, if so.
+    fn held(&self, stopped: Option<ServiceWait>) -> Option<ServiceWait> {
+        match (stopped, self.lease) {
+            (Some(_), _) => stopped,
+            (None, Some(Lease { runs, .. })) => (!runs).then_some(ServiceWait::Paused),
+            (None, None) => (self.spec.default == ServiceDefault::Rest).then_some(ServiceWait::Rests),
+        }
+    }
+
+    fn say(&self, found: Found, events: &mut VecDeque<Event>) {
+        events.extend(found.into_iter().map(|(kind, what)| remarkable(kind, self.class, what)));
+    }
+
+    fn ask(&mut self, scene: &Scene, backend: &mut dyn Backend, events: &mut VecDeque<Event>) {
+        let Scene { now, epoch, length_max, stopped } = *scene;
+        if self.lease.is_some_and(|lease| lease.until <= now) {
+            self.lease = None;
+        }
+        let wall = epoch.after(now);
+        let found = self.duty.look(wall, backend);
+        self.say(found, events);
+        let becomes_due =
+            self.duty.due().filter(|due| *due > wall).map_or(Nanos::NEVER, |due| now.after(due.since(wall)));
+        self.due = self.lease.map_or(Nanos::NEVER, |lease| lease.until).min(becomes_due);
+        if stopped.is_none()
+            && let Some((offset, length)) = self.duty.query()
+        {
+            let request = OWN | self.number;
+            events.push_back(Event::Query(Query { request, action: Action::Extents, offset, length }));
+        }
+        let held = self.held(stopped);
+        if let Some(held) = held {
+            if self.report.wait != held {
+                self.duty.pause();
+                if self.asked.len() > 0 {
+                    events.push_back(Event::Gone(OWN | self.number));
+                }
+            }
+            self.report.wait = held;
+            return;
+        }
+        self.report.wait = ServiceWait::Nothing;
+        while self.asked.len() < self.spec.depth as usize {
+            if self.paced > now {
+                self.report.wait = ServiceWait::Rate;
+                self.due = self.due.min(self.paced);
+                return;
+            }
+            match self.duty.next(backend, length_max) {
+                Next::Request(piece) => self.request(now, piece, events),
+                Next::Wait(wait) => {
+                    self.report.wait = wait;
+                    return;
+                }
+                Next::Later(span) => {
+                    self.report.wait = ServiceWait::Fails;
+                    self.due = self.due.min(now.after(span));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, now: Nanos, piece: Piece, events: &mut VecDeque<Event>) {
+        let Piece { action, offset, length, .. } = piece;
+        let (damaged, error, is_withdrawn) = (Vec::new(), None, false);
+        let request = self.asked.insert(Asked { piece, arrived: now, pending: 1, damaged, error, is_withdrawn });
+        if let Some(rate) = self.lease.and_then(|lease| lease.bytes_per_second_max) {
+            // A piece is shorter than 4 GiB, and a rate at least a byte a second.
+            let span = u128::from(length) * 1_000_000_000 / u128::from(rate.max(1));
+            self.paced = self.paced.max(now).after(Nanos(u64::try_from(span).unwrap_or(u64::MAX)));
+        }
+        events.push_back(Event::Arrived(SubRequest {
+            number: 0,
+            request,
+            connection: OWN | self.number,
+            class: self.class.0,
+            action,
+            fua: false,
+            offset,
+            length: length as u32,
+            arrived: now,
+            tag: None,
+            dispatched: None,
+            buffer: None,
+        }));
+    }
+
+    fn ended(&mut self, now: Nanos, asked: Asked, events: &mut VecDeque<Event>) {
+        let Asked { piece, arrived, damaged, error, is_withdrawn, .. } = asked;
+        self.due = now;
+        if is_withdrawn {
+            return self.duty.put_back(piece);
+        }
+        if let Some(operation) = piece.action.operation() {
+            let bytes = if error.is_none() { Some(piece.length) } else { None };
+            let answered = Answered { class: self.class.0, operation, arrived: Some(arrived), bytes };
+            events.push_back(Event::Answered(answered));
+        }
+        let found = self.duty.ended(piece, &damaged, error, &mut self.report);
+        self.say(found, events);
+    }
+
+    fn report(&self, now: Nanos, wall: Nanos, backend: &dyn Backend) -> ServiceReport {
+        let owed_bytes = self.duty.owed_bytes(backend);
+        let due_since = self.duty.due().filter(|due| owed_bytes > 0 && *due <= wall);
+        let deadline = self.spec.deadline.map(|deadline| deadline.nanos());
+        let late = deadline.zip(due_since).map_or(Nanos::ZERO, |(deadline, due)| wall.since(due.after(deadline)));
+        ServiceReport {
+            is_running: owed_bytes > 0 && self.held(None).is_none(),
+            lease_left: self.lease.map(|lease| lease.until.since(now)),
+            owed_bytes,
+            last_finished: self.duty.finished(),
+            due_since,
+            late,
+            ..self.report.clone()
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a pass must know after a restart, in a small file that is replaced as a whole.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::keep_name;
+use crate::committer::Committer;
+use crate::nbd::NbdError;
+
+const VERSION: u32 = 1;
+/// The longest file that is read.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// The progress of a pass. Times are nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Progress {
+    version: u32,
+    /// The length of the device that it is about.
+    pub(super) device_bytes: u64,
+    /// When the pass became due, or the next one becomes due.
+    pub(super) due_nanos: u64,
+    /// Everything before it was done in this pass; absent if the last pass has ended.
+    pub(super) position_bytes: Option<u64>,
+    /// When the last pass ended.
+    pub(super) finished_nanos: Option<u64>,
+}
+
+impl Progress {
+    /// The progress of a pass that becomes due at this time.
+    pub(super) const fn begin(device_bytes: u64, due_nanos: u64) -> Self {
+        Self { version: VERSION, device_bytes, due_nanos, position_bytes: None, finished_nanos: None }
+    }
+}
+
+/// Where progress is kept.
+#[derive(Debug)]
+pub(super) struct Keeper(Option<Committer<Progress>>);
+
+impl Keeper {
+    /// Reads what was kept in a file. Without a file, and where it cannot be used, which the remark says, there is nothing.
+    ///
+    /// # Errors
+    /// If the system has no threads left.
+    pub(super) fn open(
+        path: Option<PathBuf>,
+        device_bytes: u64,
+    ) -> io::Result<(Self, Option<Progress>, Option<String>)> {
+        let Some(path) = path else { return Ok((Self(None), None, None)) };
+        let (progress, remark) = match read(&path, device_bytes) {
+            Ok(progress) => (progress, None),
+            Err(problem) => (None, Some(format!("{}: not used: {problem}; the pass begins anew", path.display()))),
+        };
+        let keep = move |progress: &Progress| replace(&path, progress).map_err(|error| NbdError::from_io(&error));
+        Ok((Self(Some(Committer::start("ioweir-progress", keep)?)), progress, remark))
+    }
+
+    /// Begins to make progress durable; returns whether it takes time.
+    pub(super) fn keep(&mut self, progress: Progress) -> bool {
+        self.0.as_mut().is_some_and(|committer| {
+            committer.commit(progress);
+            true
+        })
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.0.as_ref().is_some_and(Committer::is_busy)
+    }
+
+    pub(super) fn finished(&mut self) -> Option<Result<(), NbdError>> {
+        self.0.as_mut()?.finished()
+    }
+
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(Committer::descriptor)
+    }
+}
+
+/// Reads the file, if there is one.
+fn read(path: &Path, device_bytes: u64) -> Result<Option<Progress>, String> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    parse(&text, device_bytes).map(Some)
+}
+
+/// The progress in a text.
+fn parse(text: &[u8], device_bytes: u64) -> Result<Progress, String> {
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err("it is too long".into());
+    }
+    let progress: Progress = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if progress.version != VERSION {
+        return Err(format!("it is of version {}, and this program knows {VERSION}", progress.version));
+    }
+    if progress.device_bytes != device_bytes {
+        return Err(format!("its device had {} bytes, and now has {device_bytes}", progress.device_bytes));
+    }
+    if progress.position_bytes.is_some_and(|position| position > device_bytes) {
+        return Err("it is past the end of the device".into());
+    }
+    Ok(progress)
+}
+
+/// Replaces the file durably: after a crash, the old or the new one is there.
+fn replace(path: &Path, progress: &Progress) -> io::Result<()> {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let mut file = File::create(&new)?;
+    let mut text = serde_json::to_vec(progress)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    keep_name(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_progress_of_the_device_is_told_apart() {
+        let progress = Progress { position_bytes: Some(7), ..Progress::begin(10, 3) };
+        let text = serde_json::to_string(&progress).expect("numbers can be written");
+        assert_eq!(parse(text.as_bytes(), 10), Ok(progress));
+        let refused = |from: &str, to: &str, device_bytes| {
+            let changed = text.replace(from, to);
+            parse(changed.as_bytes(), device_bytes).expect_err("it is wrong")
+        };
+        assert!(refused("\"version\":1", "\"version\":2", 10).contains("version 2"));
+        assert!(refused("7", "11", 10).contains("past the end"));
+        assert!(refused("", "", 11).contains("had 10 bytes"));
+        assert!(parse(&[b' '; 5000], 10).expect_err("it is long").contains("too long"));
+        assert!(parse(b"{", 10).is_err());
+    }
+}

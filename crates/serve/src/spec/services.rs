@@ -1,0 +1,283 @@
+//! Services of a server: background work on a device, each a tenant of it with a share of its own.
+
+use std::path::PathBuf;
+
+use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, keys, shown};
+use serde::{Deserialize, Serialize};
+
+use super::check::within;
+use super::{Backend, Device, Spec};
+
+/// Discards that are carried out later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The journal, if it outlives the server.
+    pub journal: Option<PathBuf>,
+}
+
+/// What a service does when nobody commands it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceDefault {
+    /// Nothing.
+    #[default]
+    Rest,
+    /// Its work, as its share allows.
+    Run,
+}
+
+/// The kinds of services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceKind {
+    /// Reads everything that was written, and compares checksums.
+    Scrub,
+    /// Carries out discards that were answered before.
+    Trim,
+    /// Moves blocks between tiers.
+    Relocate,
+    /// Copies to legs of a mirror what they lack.
+    Resync,
+}
+
+keys! {
+    /// Background work of the server on a device, as a tenant of it: `[service.NAME]`, with a name of its own also among exports
+    /// and tenants.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Service {
+        /// what it does: `ioweir doc serve` lists the kinds
+        kind: ServiceKind = required,
+        /// the device that it works on
+        device: String = required,
+        /// what it does while no lease of `ioweir ctl SERVER service` or of a governor holds: "rest" or "run"
+        default: ServiceDefault = (ServiceDefault::Rest),
+        /// `scrub`: from one pass becoming due to the next; "7d" if absent
+        every: Option<Duration> = absent,
+        /// `scrub`: how long after a pass became due it should have ended; the state and the metrics say when it is late
+        deadline: Option<Duration> = absent,
+        /// `relocate`: percent of the fast tier that it keeps free, 1 to 90; 10 if absent
+        margin: Option<u32> = absent,
+        /// requests of it that wait or are with the device at once, 1 to 64
+        depth: u32 = (4),
+        /// the file with what it must know after a restart; beside the device's file, as PATH.NAME.service, if absent, and needed
+        /// for a device in /dev
+        state: Option<PathBuf> = absent,
+        /// I/O priority of its requests, as that of an export
+        priority: Option<IoPriority> = absent,
+        ..share: ShareKeys,
+    }
+}
+
+/// A row of the table of kinds.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceRow {
+    /// The kind.
+    pub kind: ServiceKind,
+    /// The value of the key `kind`.
+    pub name: &'static str,
+    /// One line that describes it.
+    pub summary: &'static str,
+    /// The keys that not every kind takes, and this one does.
+    pub keys: &'static [&'static str],
+    /// Whether it must know something after a restart, which it keeps in a file of its own.
+    pub keeps_state: bool,
+    /// What it needs of its device, in words, if the device lacks it.
+    pub lacks: fn(&Device) -> Option<&'static str>,
+}
+
+/// Every kind of service.
+pub const SERVICES: &[ServiceRow] = &[
+    ServiceRow {
+        kind: ServiceKind::Scrub,
+        name: "scrub",
+        summary: "reads everything that was written once in `every`, compares checksums where there are any, and repairs where there is a \
+              second copy",
+        keys: &["every", "deadline"],
+        keeps_state: true,
+        lacks: |_| None,
+    },
+    ServiceRow {
+        kind: ServiceKind::Trim,
+        name: "trim",
+        summary: "discards of clients are answered as soon as a journal, its `state`, holds them, joined where they touch, and carried out \
+                  by this service; at once where the journal is full",
+        keys: &[],
+        keeps_state: true,
+        lacks: |device| device.read_only.then_some("a device that is written"),
+    },
+    ServiceRow {
+        kind: ServiceKind::Relocate,
+        name: "relocate",
+        summary: "moves what is used often to the fast tier of a `tiered` device whose scheduler places data, and what is used least \
+                  back, so that `margin` percent of the fast tier stay free",
+        keys: &["margin"],
+        keeps_state: false,
+        lacks: |device| {
+            let places = matches!(device.backend, Backend::Tiered { cache: None, .. });
+            (!places).then_some("a tiered device whose scheduler places data")
+        },
+    },
+    ServiceRow {
+        kind: ServiceKind::Resync,
+        name: "resync",
+        summary: "copies to a leg of a `mirror` what it lacks after it was out, and makes legs alike after a crash; a mirror that is \
+                  written needs one",
+        keys: &[],
+        keeps_state: false,
+        lacks: |device| match device.backend {
+            Backend::Mirror { .. } if device.read_only => Some("a device that is written"),
+            Backend::Mirror { .. } => None,
+            _ => Some("a mirror"),
+        },
+    },
+];
+
+/// Keys that only some kinds take.
+const OWN_KEYS: [&str; 3] = ["every", "deadline", "margin"];
+/// What a service that relocates keeps free unless it says otherwise.
+const MARGIN: u32 = 10;
+/// The most requests of a service at once.
+const DEPTH_MAX: u32 = 64;
+
+impl ServiceKind {
+    /// Its row.
+    ///
+    /// # Panics
+    /// Never: every kind has a row, which is a test.
+    #[must_use]
+    pub fn row(self) -> &'static ServiceRow {
+        SERVICES.iter().find(|row| row.kind == self).expect("every kind has a row")
+    }
+}
+
+impl Service {
+    /// The file with what it must know after a restart; `None` if it need not, or its device ends with the server.
+    #[must_use]
+    pub fn state_path(&self, name: &str, device: &Device) -> Option<PathBuf> {
+        let beside = || {
+            let mut path = device.backend.main_path()?.as_os_str().to_os_string();
+            path.push(format!(".{name}.service"));
+            Some(path.into())
+        };
+        if self.kind.row().keeps_state { self.state.clone().or_else(beside) } else { None }
+    }
+}
+
+impl Spec {
+    /// The services of a device, by name.
+    pub(crate) fn services_of<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (&'a String, &'a Service)> {
+        self.service.iter().filter(|(_, service)| service.device == device.name)
+    }
+
+    /// Checks everything about services but their shares.
+    pub(super) fn check_services(&mut self) -> Result<(), Complaint> {
+        self.prepare_devices();
+        for (name, service) in &self.service {
+            let key = |key: &str| format!("service.\"{name}\".{key}");
+            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+            let is_taken = self.export.iter().any(|export| export.name == *name)
+                || self.tenant.iter().any(|tenant| tenant.name == *name);
+            if name.is_empty() || !name.chars().all(is_plain) || is_taken {
+                let problem =
+                    format!("service name `{}` is taken, or has other than letters, digits, - and _", shown(name));
+                let expected = "a name of its own for each service, also among exports and tenants";
+                return Err(Complaint::of_value(format!("service.\"{name}\""), problem).expected(expected));
+            }
+            within(&key("depth"), service.depth, 1, DEPTH_MAX)?;
+            within(&key("margin"), service.margin.unwrap_or(MARGIN), 1, 90)?;
+            let row = service.kind.row();
+            let given = service.given();
+            if let Some(own) = OWN_KEYS.iter().find(|own| given.contains(own) && !row.keys.contains(own)) {
+                let problem = format!("{own}: a service of kind {} has none", row.name);
+                return Err(Complaint::of_value(key(own), problem));
+            }
+            let spans = [("every", service.every), ("deadline", service.deadline)];
+            if let Some((span, _)) = spans.iter().find(|(_, span)| span.is_some_and(|span| span.nanos().0 == 0)) {
+                return Err(Complaint::of_value(key(span), format!("{span}: must be longer than nothing")));
+            }
+            let Some(device) = self.device.iter().find(|device| device.name == service.device) else { continue };
+            if let Some(what) = (row.lacks)(device) {
+                let problem =
+                    format!("kind: {} needs {what}, and device {} is not that", row.name, shown(&device.name));
+                return Err(Complaint::of_value(key("kind"), problem));
+            }
+            self.check_state(name, service, device)?;
+            let twice = |(other, its): (&String, &Service)| other < name && its.kind == service.kind;
+            if self.services_of(device).any(twice) {
+                let problem =
+                    format!("kind: device {} has a service of kind {} already", shown(&device.name), row.name);
+                return Err(Complaint::of_value(key("kind"), problem).expected("one of each kind for a device"));
+            }
+        }
+        self.check_debts()
+    }
+
+    /// Refuses devices with a debt that nothing would ever pay.
+    fn check_debts(&self) -> Result<(), Complaint> {
+        for (number, device) in self.device.iter().enumerate() {
+            let has = |kind| self.services_of(device).any(|(_, service)| service.kind == kind);
+            if matches!(device.backend, Backend::Mirror { .. }) && !device.read_only && !has(ServiceKind::Resync) {
+                let problem = "nothing would copy to a leg what it lacks after it was out";
+                let complaint = Complaint::of_value(format!("device[{number}].backend"), problem);
+                return Err(complaint.expected("a service of kind resync for it").hint(format!(
+                    "add [service.resync] with kind = \"resync\", device = \"{}\" and default = \"run\"",
+                    shown(&device.name)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the devices what services have them do.
+    fn prepare_devices(&mut self) {
+        let Self { device, service, .. } = self;
+        for device in device {
+            let of_kind = |kind| service.iter().find(|(_, its)| its.kind == kind && its.device == device.name);
+            let relocates = of_kind(ServiceKind::Relocate);
+            device.relocates = relocates.map(|(_, service)| service.margin.unwrap_or(MARGIN));
+            let trims = of_kind(ServiceKind::Trim);
+            device.late = trims.map(|(name, service)| Late { journal: service.state_path(name, device) });
+        }
+    }
+
+    fn check_state(&self, name: &str, service: &Service, device: &Device) -> Result<(), Complaint> {
+        let key = format!("service.\"{name}\".state");
+        let row = service.kind.row();
+        if service.state.is_some() && !row.keeps_state {
+            let problem = format!("state: a service of kind {} keeps nothing in a file of its own", row.name);
+            return Err(Complaint::of_value(key, problem));
+        }
+        let Some(path) = service.state_path(name, device) else { return Ok(()) };
+        if service.state.is_none() && path.starts_with("/dev") {
+            let place = format!("service.\"{name}\".device");
+            let problem =
+                format!("state: it must know something after a restart, and {} is no place for a file", path.display());
+            return Err(
+                Complaint::of_value(place, problem).expected("state = \"PATH\" beside it, in a folder that stays")
+            );
+        }
+        let of_services = self.service.iter().filter(|(other, _)| other.as_str() < name);
+        let of_services = of_services.filter_map(|(other, its)| {
+            its.state_path(other, self.device.iter().find(|device| device.name == its.device)?)
+        });
+        let mut taken = self.device.iter().flat_map(|device| device.backend.paths()).chain(of_services);
+        if taken.any(|other| other == path) {
+            let problem = format!("file {} is used already", path.display());
+            return Err(Complaint::of_value(key, problem).expected("a file of its own for each service"));
+        }
+        Ok(())
+    }
+}
+
+impl Backend {
+    /// The file beside which files that belong to the device lie; `None` if it has none that outlives the server.
+    #[must_use]
+    pub fn main_path(&self) -> Option<PathBuf> {
+        match self {
+            Self::File { path, .. } => Some(path.clone()),
+            Self::Mirror { leg, .. } => leg.iter().find_map(|leg| leg.backend.main_path()),
+            Self::Tiered { slow, map, .. } => map.clone().or_else(|| slow.backend.main_path()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Discards that are answered at once and carried out later: what reads may see, and that nothing that was written is lost.
+
+use std::sync::{Arc, Mutex};
+
+use crate::bench::{Bench, device};
+use crate::client::*;
+use crate::history::*;
+use crate::powered::{Grid, Powered};
+use crate::services::service;
+use ioweir_config::Duration;
+use ioweir_core::Nanos;
+use ioweir_serve::backend::late::journal::Journal;
+use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Late, Media, Memory};
+use ioweir_serve::engine::ServiceWait;
+use ioweir_serve::log::EventKind;
+use ioweir_serve::spec::{Faults, Service};
+use proptest::prelude::*;
+
+fn trimming(default: &str) -> [(Service, Option<std::path::PathBuf>); 1] {
+    [(service(&format!("kind = \"trim\"\ndefault = \"{default}\"\ndepth = 2")), None)]
+}
+
+fn keys(length: &str) -> String {
+    format!(
+        "backend = \"memory\"\nsize = \"48KiB\"\nscheduler = \"sfq\"\nqueue_requests = 16\nrequest_bytes_max = \"{length}\""
+    )
+}
+
+/// Blocks of this size are discarded whole, so that the tests' shorter ones are not told apart.
+const WHOLE: u64 = 4096 / BLOCK;
+
+/// Makes discards whole blocks of the device, as only these are carried out.
+fn whole(moves: Vec<Move>) -> Vec<Move> {
+    let widened = |step| match step {
+        Move::Ask { client, command: TRIM, flags, block, blocks } => {
+            let (first, end) = (block / WHOLE * WHOLE, (block + blocks).next_multiple_of(WHOLE).min(BLOCKS));
+            Move::Ask { client, command: TRIM, flags, block: first, blocks: end - first }
+        }
+        other => other,
+    };
+    moves.into_iter().map(widened).collect()
+}
+
+fn faults(seed: u64, errors_per_million: u32) -> Faults {
+    let stall = Duration::new(Nanos::from_millis(1));
+    Faults { seed, errors_per_million, stalls_per_million: 300_000, stall, ..Faults::default() }
+}
+
+proptest! {
+    #![proptest_config(config(50))]
+
+    #[test]
+    fn a_discard_takes_effect_at_any_time_but_never_after_a_later_write(
+        moves in moves().prop_map(whole), seed in any::<u64>(), short in any::<bool>(), ranges_max in 0_usize..4, fails in any::<bool>(),
+    ) {
+        let errors = if fails { 30_000 } else { 0 };
+        let inner = Faulty::new(Media::new(BLOCKS * BLOCK), faults(seed, errors));
+        let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), None).unwrap().with_ranges_max(ranges_max);
+        let device = device(&keys(if short { "4KiB" } else { "64KiB" }));
+        let mut run = Run::new(Bench::with_services(device, Box::new(late), trimming("run")));
+        run.play(&moves);
+        run.settle();
+        // In the end all of it is carried out, unless a flush has failed, and everything can be read.
+        run.bench.turn_until(20_000, |bench| {
+            let report = bench.services().remove(0);
+            report.owed_bytes == 0 || report.wait == ServiceWait::Failed
+        });
+        run.ask(0, READ, 0, 0, BLOCKS);
+        run.settle();
+        prop_assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+        prop_assert_eq!(run.bench.engine.buffered_bytes(), 0);
+        check_with_late_discards(&run);
+    }
+}
+
+/// A device and the journal of its discards on one supply.
+fn open_on(grid: &Grid, length: &str, seed: u64) -> Bench {
+    let inner = Powered::new(grid, 0, faults(seed, 0));
+    let late = Late::open(Box::new(inner), Journal::over(grid.database(1)), None).unwrap();
+    Bench::with_services(device(&keys(length)), Box::new(late), trimming("run"))
+}
+
+fn read_all(bench: &mut Bench) -> Vec<u32> {
+    let mut peer = bench.connect(0, true);
+    peer.expect(1, (BLOCKS * BLOCK) as usize);
+    peer.send(&request(READ, 0, 1, 0, (BLOCKS * BLOCK) as u32));
+    bench.settle();
+    let answers = peer.answers();
+    assert_eq!(answers[0].error, 0);
+    answers[0].bytes().chunks(BLOCK as usize).map(value_of).collect()
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn a_discard_that_is_carried_out_after_the_loss_of_power_destroys_nothing_that_was_written_after_it(
+        moves in moves().prop_map(whole), seed in any::<u64>(), short in any::<bool>(), at in 1_u64..250,
+    ) {
+        let length = if short { "4KiB" } else { "64KiB" };
+        let grid = Grid::new(&[BLOCKS * BLOCK, 4 << 20], seed);
+        let mut run = Run::new(open_on(&grid, length, seed));
+        grid.cut_after(at);
+        run.play(&moves);
+        run.settle();
+        let Run { bench, asked, .. } = run;
+        drop(bench);
+        grid.cut();
+        grid.restore();
+        let mut bench = open_on(&grid, length, seed);
+        bench.turn_until(20_000, |bench| bench.services()[0].owed_bytes == 0);
+        for (block, found) in (0..).zip(read_all(&mut bench)) {
+            check_durable_with_late_discards(&asked, block, found);
+        }
+    }
+}
+
+/// The discards that a device gets.
+type Trims = Arc<Mutex<Vec<(u64, u64)>>>;
+
+struct Noted(Memory, Trims);
+
+impl Backend for Noted {
+    fn start(&mut self, now: Nanos, io: Io) {
+        if io.action == Action::Trim {
+            self.1.lock().unwrap().push((io.offset, io.length));
+        }
+        self.0.start(now, io);
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        self.0.collect(now, done)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+fn noted(default: &str, ranges_max: usize) -> (Bench, Trims) {
+    let trims = Trims::default();
+    let inner = Noted(Memory::new(1 << 20), Arc::clone(&trims));
+    let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), None).unwrap().with_ranges_max(ranges_max);
+    let device = device("backend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"sfq\"");
+    (Bench::with_services(device, Box::new(late), trimming(default)), trims)
+}
+
+fn ask(bench: &mut Bench, command: u16, offset: u64, length: u32) {
+    let mut peer = bench.connect(0, true);
+    let mut message = request(command, 0, 1, offset, length);
+    if command == WRITE {
+        message.extend(vec![7; length as usize]);
+    }
+    peer.send(&message);
+    bench.settle();
+    assert_eq!(peer.answers()[0].error, 0);
+}
+
+#[test]
+fn discards_are_joined_paid_when_the_service_works_and_cancelled_by_writes() {
+    let (mut bench, trims) = noted("rest", 100);
+    for at in [0, 64 << 10, 16 << 10, 32 << 10, 48 << 10] {
+        ask(&mut bench, TRIM, at, 16 << 10);
+    }
+    // Less than a block is no discard.
+    ask(&mut bench, TRIM, (128 << 10) + 1, 4096);
+    ask(&mut bench, WRITE, 20 << 10, 1000);
+    let report = bench.services().remove(0);
+    assert_eq!((report.owed_bytes, report.wait), ((80 << 10) - 4096, ServiceWait::Rests));
+    assert!(trims.lock().unwrap().is_empty());
+    bench.order(3, ioweir_serve::engine::ServiceOrder::Run(Nanos::from_seconds(100), None));
+    bench.turn_until(1000, |bench| bench.services()[0].last_finished.is_some());
+    assert_eq!(*trims.lock().unwrap(), [(0, 20 << 10), (24 << 10, 56 << 10)]);
+    let report = bench.services().remove(0);
+    assert_eq!((report.done_bytes, report.failed_bytes), (76 << 10, 0));
+    assert!(report.last_finished.is_some());
+    // What was written is there, and the discards of the service are those of its class.
+    let mut peer = bench.connect(0, true);
+    peer.expect(1, 1000);
+    peer.send(&request(READ, 0, 1, 20 << 10, 1000));
+    bench.settle();
+    assert_eq!(peer.answers()[0].bytes(), [7; 1000]);
+}
+
+#[test]
+fn a_full_journal_has_discards_carried_out_at_once() {
+    let (mut bench, trims) = noted("rest", 2);
+    for at in [0, 100 << 10, 200 << 10, 300 << 10] {
+        ask(&mut bench, TRIM, at, 4096);
+    }
+    assert_eq!(*trims.lock().unwrap(), [(200 << 10, 4096), (300 << 10, 4096)]);
+    assert_eq!(bench.services()[0].owed_bytes, 8192);
+}
+
+#[test]
+fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, path) = (folder.path().join("disk"), folder.path().join("journal"));
+    std::fs::write(&disk, vec![1; 1 << 20]).unwrap();
+    let open = |bytes| {
+        let inner = Memory::new(bytes);
+        Late::open(Box::new(inner), Journal::open(&path)?, Some(disk.clone()))
+    };
+    let bench = |late: Late| {
+        let device = device("backend = \"memory\"\nsize = \"1MiB\"");
+        Bench::with_services(device, Box::new(late), trimming("rest"))
+    };
+    let end = |mut bench: Bench| {
+        bench.engine.handle().send(ioweir_serve::engine::Command::Stop(None));
+        bench.turn_until(100, |bench| bench.stopped);
+    };
+    let mut first = bench(open(1 << 20).unwrap());
+    ask(&mut first, TRIM, 0, 8192);
+    // It dies, and the debt is there again.
+    drop(first);
+    let mut second = bench(open(1 << 20).unwrap());
+    assert_eq!(second.services()[0].owed_bytes, 8192);
+    end(second);
+    let mut third = bench(open(1 << 20).unwrap());
+    assert_eq!(third.services()[0].owed_bytes, 8192);
+    end(third);
+    // Somebody else writes between a clean end and the next start.
+    let before = std::fs::metadata(&disk).unwrap();
+    while std::os::unix::fs::MetadataExt::ctime_nsec(&std::fs::metadata(&disk).unwrap())
+        == std::os::unix::fs::MetadataExt::ctime_nsec(&before)
+    {
+        std::fs::write(&disk, vec![2; 1 << 20]).unwrap();
+    }
+    let mut fourth = bench(open(1 << 20).unwrap());
+    assert_eq!((fourth.services()[0].owed_bytes, fourth.count(EventKind::DeviceRemark)), (0, 1));
+    end(fourth);
+    let refused = open(2 << 20).err().unwrap();
+    assert!(refused.contains("belongs to another device"), "{refused}");
+}

@@ -1,0 +1,199 @@
+//! Blocks that a service moves between tiers: where they come to lie, and that nothing is lost on the way.
+
+use std::sync::{Arc, Mutex};
+
+use crate::bench::{Bench, device};
+use crate::client::*;
+use crate::history::*;
+use crate::powered::{Grid, Powered};
+use ioweir_config::Duration;
+use ioweir_core::Nanos;
+use ioweir_serve::backend::{Action, Backend, Done, Io, Ledger, Memory, Placed};
+use ioweir_serve::spec::{Device, Faults, Service, Spec};
+use proptest::prelude::*;
+
+fn keys(length: &str, slow: &str, fast: &str) -> String {
+    format!(
+        "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nqueue_requests = 16\nrequest_bytes_max = \"{length}\"\n\
+         [device.slow]\nbackend = \"memory\"\nsize = \"{slow}\"\ndepth = 2\n\
+         [device.fast]\nbackend = \"memory\"\nsize = \"{fast}\"\ndepth = 4\n"
+    )
+}
+
+/// The device, and a service that moves blocks on it.
+fn tiered(length: &str, (slow, fast): (&str, &str)) -> (Device, Service) {
+    let keys = keys(length, slow, fast);
+    let text = format!(
+        "[[device]]\nname = \"d\"\n{keys}[[export]]\nname = \"a\"\ndevice = \"d\"\n\
+         [service.r]\nkind = \"relocate\"\ndevice = \"d\"\ndefault = \"run\"\ndepth = 2\n"
+    );
+    let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(spec.device[0].relocates, Some(10));
+    (device(&keys), spec.service.remove("r").unwrap())
+}
+
+fn bench_of(length: &str, sizes: (&str, &str), backend: Placed) -> Bench {
+    let (device, service) = tiered(length, sizes);
+    Bench::with_services(device, Box::new(backend), [(service, None)])
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn blocks_that_move_between_tiers_are_linearisable(moves in moves(), length in 0..3_usize, fast in 2_u64..12, margin in 1_u32..90) {
+        let length = ["4KiB", "8KiB", "64KiB"][length];
+        let backend = Placed::open(
+            Box::new(Memory::new(BLOCKS * BLOCK)),
+            Box::new(Memory::new(4096 * fast)),
+            Ledger::in_memory().unwrap(),
+            4,
+        );
+        let fast = format!("{}KiB", 4 * fast);
+        let mut run = Run::new(bench_of(length, ("48KiB", &fast), backend.unwrap().relocating(margin)));
+        run.play(&moves);
+        run.settle();
+        run.ask(0, READ, 0, 0, BLOCKS);
+        run.settle();
+        prop_assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+        prop_assert_eq!(run.bench.engine.buffered_bytes(), 0);
+        check(&run);
+    }
+}
+
+/// Tiers on a grid, with their map on it, too.
+fn open_on(grid: &Grid, length: &str, seed: u64, margin: u32) -> Bench {
+    let stall = Duration::new(Nanos::from_millis(1));
+    let faults = |seed| Faults { seed, stalls_per_million: 200_000, stall, ..Faults::default() };
+    let tier = |at: usize| Box::new(Powered::new(grid, at, faults(seed.rotate_left(at as u32 * 16))));
+    let backend = Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4).unwrap();
+    bench_of(length, ("48KiB", "24KiB"), backend.relocating(margin))
+}
+
+fn read_all(bench: &mut Bench) -> Vec<u32> {
+    let mut peer = bench.connect(0, true);
+    peer.expect(1, (BLOCKS * BLOCK) as usize);
+    peer.send(&request(READ, 0, 1, 0, (BLOCKS * BLOCK) as u32));
+    bench.settle();
+    let answers = peer.answers();
+    assert_eq!(answers[0].error, 0);
+    answers[0].bytes().chunks(BLOCK as usize).map(value_of).collect()
+}
+
+proptest! {
+    #![proptest_config(config(200))]
+
+    #[test]
+    fn a_loss_of_power_while_blocks_move_loses_nothing_that_was_durable(
+        moves in moves(), length in 0..3_usize, seed in any::<u64>(), at in 1_u64..400, slots in 3_u64..9, margin in 1_u32..90,
+    ) {
+        let length = ["4KiB", "8KiB", "64KiB"][length];
+        let grid = Grid::new(&[BLOCKS * BLOCK, slots * 4096, 4 << 20], seed);
+        let mut run = Run::new(open_on(&grid, length, seed, margin));
+        grid.cut_after(at);
+        run.play(&moves);
+        run.settle();
+        // Much is moved after the last request, too.
+        for _ in 0..20 {
+            run.bench.now = run.bench.now.after(Nanos::from_millis(100));
+            run.bench.turn();
+        }
+        let Run { bench, asked, .. } = run;
+        drop(bench);
+        grid.cut();
+        grid.restore();
+        let mut bench = open_on(&grid, length, seed, margin);
+        for (block, found) in (0..).zip(read_all(&mut bench)) {
+            check_durable(&asked, block, found);
+        }
+    }
+}
+
+/// Offsets and lengths of reads and writes.
+type Uses = Arc<Mutex<Vec<(Action, u64, u64)>>>;
+
+struct Noted(Memory, Uses);
+
+impl Backend for Noted {
+    fn start(&mut self, now: Nanos, io: Io) {
+        self.1.lock().unwrap().push((io.action, io.offset, io.length));
+        self.0.start(now, io);
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        self.0.collect(now, done)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+fn ask(bench: &mut Bench, command: u16, offset: u64, length: u32) {
+    let mut peer = bench.connect(0, true);
+    let mut message = request(command, 0, 1, offset, length);
+    if command == WRITE {
+        message.extend(vec![7; length as usize]);
+    } else {
+        peer.expect(1, length as usize);
+    }
+    peer.send(&message);
+    bench.settle();
+    let answer = peer.answers().remove(0);
+    assert_eq!(answer.error, 0);
+    assert!(command == WRITE || answer.bytes().iter().all(|&byte| byte == 0 || byte == 7));
+}
+
+fn pay(bench: &mut Bench) {
+    bench.turn_until(20_000, |bench| bench.services()[0].owed_bytes == 0);
+}
+
+#[test]
+fn what_is_used_often_comes_to_the_fast_tier_and_what_is_not_goes_back_while_a_part_stays_free() {
+    let (slow, fast) = (Uses::default(), Uses::default());
+    let backend = Placed::open(
+        Box::new(Noted(Memory::new(16 << 20), Arc::clone(&slow))),
+        Box::new(Noted(Memory::new(1 << 20), Arc::clone(&fast))),
+        Ledger::in_memory().unwrap(),
+        4,
+    );
+    let mut bench = bench_of("64KiB", ("16MiB", "1MiB"), backend.unwrap().relocating(20));
+    let reads_of = |uses: &Uses| uses.lock().unwrap().drain(..).filter(|(action, ..)| *action == Action::Read).count();
+    for _ in 0..5 {
+        ask(&mut bench, READ, 8 << 20, 64 << 10);
+    }
+    pay(&mut bench);
+    assert_eq!(bench.services()[0].done_bytes, 64 << 10);
+    let _ = (reads_of(&slow), reads_of(&fast));
+    ask(&mut bench, READ, 8 << 20, 64 << 10);
+    assert_eq!((reads_of(&slow), reads_of(&fast)), (0, 1), "it lies on the fast tier");
+
+    // Small writes are placed; more of them than there is room for.
+    for block in 0..300 {
+        ask(&mut bench, WRITE, block * 8192, 4096);
+        if block % 50 == 0 {
+            ask(&mut bench, READ, 8 << 20, 64 << 10);
+            pay(&mut bench);
+        }
+    }
+    pay(&mut bench);
+    fast.lock().unwrap().clear();
+    ask(&mut bench, WRITE, 15 << 20, 4096);
+    let placed = fast.lock().unwrap().iter().any(|(action, ..)| *action == Action::Write);
+    assert!(placed, "there is room for what is written now");
+    fast.lock().unwrap().clear();
+    ask(&mut bench, READ, 8 << 20, 64 << 10);
+    assert_eq!(reads_of(&fast), 1, "what is hot has stayed");
+    // Everything is there.
+    for block in 0..300 {
+        let mut peer = bench.connect(0, true);
+        peer.expect(1, 4096);
+        peer.send(&request(READ, 0, 1, block * 8192, 4096));
+        bench.settle();
+        assert_eq!(peer.answers()[0].bytes(), [7; 4096], "block {block}");
+    }
+}

@@ -1,0 +1,566 @@
+//! Services of a server: what they do, when they may, and what a restart, damage and a loss of power leave of it.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::bench::{Bench, EPOCH, device};
+use crate::client::*;
+use crate::operators::Served;
+use ioweir_core::Nanos;
+use ioweir_serve::backend::checked::sidecar::Begun;
+use ioweir_serve::backend::checked::{WorkerPool, Workers};
+use ioweir_serve::backend::{Action, Backend, Checked, Done, Faulty, Io, Media, Memory, Task};
+use ioweir_serve::buffer::{Buffer, Buffers};
+use ioweir_serve::control::Command;
+use ioweir_serve::engine::{ServiceOrder, ServiceReport, ServiceWait};
+use ioweir_serve::log::EventKind;
+use ioweir_serve::nbd::NbdError;
+use ioweir_serve::spec::{Faults, Service, Spec};
+
+const MIB: u64 = 1 << 20;
+
+/// The service of a spec with these keys.
+pub(crate) fn service(keys: &str) -> Service {
+    let text = format!(
+        "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n\
+         [service.nightly]\ndevice = \"d\"\n{keys}\n"
+    );
+    let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+    spec.service.remove("nightly").unwrap()
+}
+
+/// The ranges that were read, and how often.
+type Reads = Arc<Mutex<Vec<(u64, u64)>>>;
+
+/// A device that notes what is read.
+struct Noted<B>(B, Reads);
+
+impl<B: Backend> Backend for Noted<B> {
+    fn start(&mut self, now: Nanos, io: Io) {
+        if io.action == Action::Read {
+            self.1.lock().unwrap().push((io.offset, io.length));
+        }
+        self.0.start(now, io);
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        self.0.collect(now, done)
+    }
+
+    fn due(&self) -> Nanos {
+        self.0.due()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+/// Writes to a device before anybody serves it.
+fn fill<B: Backend>(mut backend: B, ranges: &[(u64, u64)]) -> B {
+    for &(offset, length) in ranges {
+        let mut buffer = Buffer::with_capacity(length as usize);
+        buffer.bytes_mut().fill(7);
+        let (action, durable, dispatch, buffers) = (Action::Write, false, None, Buffers::One(buffer));
+        backend.start(Nanos::ZERO, Io { id: 0, action, offset, length, durable, dispatch, buffers });
+        backend.collect(Nanos::ZERO, &mut Vec::new()).unwrap();
+    }
+    backend
+}
+
+/// A bench over memory of this size with a scrub, and what the device reads. These ranges are written.
+fn scrubbed(size: &str, keys: &str, state: Option<&Path>, ranges: &[(u64, u64)]) -> (Bench, Reads) {
+    let device = device(&format!("backend = \"memory\"\nsize = \"{size}\"\nscheduler = \"sfq\""));
+    let reads = Reads::default();
+    let bytes = size.parse::<ioweir_config::Size>().unwrap().0;
+    let backend = Noted(fill(Memory::new(bytes), ranges), Arc::clone(&reads));
+    let spec = service(&format!("kind = \"scrub\"\n{keys}"));
+    (Bench::with_services(device, Box::new(backend), [(spec, state.map(Into::into))]), reads)
+}
+
+fn write(bench: &mut Bench, offset: u64, length: u32) {
+    let mut peer = bench.connect(0, true);
+    let mut message = request(WRITE, 0, 1, offset, length);
+    message.extend(vec![7; length as usize]);
+    let mut rest = &message[..];
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(rest.len().min(64 << 10));
+        peer.send_long(now, || {
+            bench.turn();
+        });
+        rest = later;
+    }
+    bench.settle();
+    assert_eq!(peer.answers()[0].error, 0);
+}
+
+fn only(bench: &mut Bench) -> ServiceReport {
+    bench.services().remove(0)
+}
+
+fn run_to_the_end(bench: &mut Bench) {
+    bench.turn_until(20_000, |bench| only(bench).last_finished.is_some());
+}
+
+#[test]
+fn a_scrub_reads_what_was_written_once_and_nothing_else() {
+    let ranges = [(3 * MIB, 300 << 10), (40 * MIB + 4096, 4096)];
+    let (mut bench, reads) = scrubbed("64MiB", "default = \"run\"", None, &ranges);
+    run_to_the_end(&mut bench);
+    let mut read = reads.lock().unwrap().clone();
+    read.sort_unstable();
+    // Memory is allocated in chunks of 64 KiB.
+    assert_eq!(read, [(3 * MIB, 256 << 10), (3 * MIB + (256 << 10), 64 << 10), (40 * MIB, 64 << 10)]);
+    let report = only(&mut bench);
+    assert_eq!((report.owed_bytes, report.done_bytes), (0, 384 << 10));
+    assert_eq!((report.is_running, report.wait), (false, ServiceWait::NothingOwed));
+    assert_eq!(bench.count(EventKind::ServiceFinished), 1);
+}
+
+#[test]
+fn a_service_rests_without_a_lease_runs_with_one_and_rests_again_when_it_ends() {
+    let (mut bench, reads) = scrubbed("64MiB", "", None, &[(0, 2 << 20)]);
+    for _ in 0..10 {
+        bench.turn();
+    }
+    let report = only(&mut bench);
+    assert_eq!((report.wait, report.owed_bytes, report.is_running), (ServiceWait::Rests, 2 * MIB, false));
+    assert!(reads.lock().unwrap().is_empty());
+    // 256 KiB a second, for two seconds and a bit: three requests.
+    bench.order(3, ServiceOrder::Run(Nanos::from_millis(2100), Some(256 << 10)));
+    let report = only(&mut bench);
+    assert_eq!((report.wait, report.is_running), (ServiceWait::Rate, true));
+    assert!(report.lease_left.is_some_and(|left| left > Nanos::from_millis(2000)));
+    bench.turn_until(1000, |bench| only(bench).lease_left.is_none());
+    let report = only(&mut bench);
+    assert_eq!((report.wait, report.done_bytes), (ServiceWait::Rests, 3 * (256 << 10)));
+    assert_eq!(report.owed_bytes, 2 * MIB - report.done_bytes);
+    bench.order(3, ServiceOrder::Pause(Nanos::from_seconds(1)));
+    assert_eq!(only(&mut bench).wait, ServiceWait::Paused);
+    bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), None));
+    bench.order(3, ServiceOrder::Release);
+    assert_eq!(only(&mut bench).wait, ServiceWait::Rests);
+}
+
+#[test]
+fn a_client_has_its_turn_beside_a_service_on_a_device_that_completes_at_once() {
+    let (mut bench, _) = scrubbed("64MiB", "default = \"run\"\ndepth = 2", None, &[(0, 64 << 20)]);
+    let mut peer = bench.connect(1, true);
+    // The pass is long; each turn does a part of it, and answers the client.
+    for cookie in 0..20 {
+        let before = only(&mut bench).done_bytes;
+        peer.expect(cookie, 4096);
+        peer.send(&request(READ, 0, cookie, 0, 4096));
+        bench.turn();
+        assert_eq!(peer.answers().len(), 1);
+        assert!(only(&mut bench).done_bytes - before <= 4 * (256 << 10));
+    }
+}
+
+/// The slice of a scrub: what a restart may repeat.
+const SLICE_BYTES: u64 = 32 * MIB;
+
+#[test]
+fn a_scrub_that_is_started_again_neither_skips_nor_repeats_more_than_a_slice() {
+    const SIZE: u64 = 96 * MIB;
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("progress");
+    let media = Media::new(SIZE);
+    let mut read = vec![0_u32; (SIZE / MIB) as usize];
+    let mut is_over = false;
+    for turns in [40, 7, 90, 1, 300, 5000] {
+        let device = device("backend = \"memory\"\nsize = \"96MiB\"\nrequest_bytes_max = \"1MiB\"");
+        let reads = Reads::default();
+        let backend = Noted(Faulty::new(media.clone(), Faults::default()), Arc::clone(&reads));
+        let spec = service("kind = \"scrub\"\ndefault = \"run\"\ndepth = 2");
+        let mut bench = Bench::with_services(device, Box::new(backend), [(spec, Some(state.clone()))]);
+        for _ in 0..turns {
+            bench.turn();
+            // What is to be made durable takes its time.
+            bench.engine.wait(Nanos::from_millis(1)).unwrap();
+        }
+        is_over = only(&mut bench).last_finished.is_some();
+        // It dies here, as by a kill: nothing is asked to end.
+        drop(bench);
+        let mut repeated = 0;
+        for (offset, length) in reads.lock().unwrap().iter().copied() {
+            assert_eq!((offset % MIB, length), (0, MIB));
+            let times = &mut read[(offset / MIB) as usize];
+            repeated += if *times > 0 { MIB } else { 0 };
+            *times += 1;
+        }
+        assert!(repeated <= SLICE_BYTES, "{repeated} bytes were read again");
+    }
+    assert!(is_over && read.iter().all(|&times| times > 0), "nothing is skipped: {read:?}");
+    // It is not due again, and a new start knows.
+    let text = std::fs::read_to_string(&state).unwrap();
+    assert!(text.contains("\"position_bytes\":null"), "{text}");
+}
+
+#[test]
+fn a_state_file_of_another_device_is_not_used_and_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("progress");
+    std::fs::write(
+        &state,
+        "{\"version\":1,\"device_bytes\":7,\"due_nanos\":0,\"position_bytes\":3,\"finished_nanos\":null}",
+    )
+    .unwrap();
+    let (mut bench, _) = scrubbed("1MiB", "default = \"run\"", Some(&state), &[]);
+    bench.turn();
+    assert_eq!(bench.count(EventKind::DeviceRemark), 1);
+    run_to_the_end(&mut bench);
+}
+
+#[test]
+fn a_pass_becomes_due_once_in_its_period_and_is_late_after_its_deadline() {
+    let (mut bench, reads) = scrubbed("1MiB", "every = \"1h\"\ndeadline = \"10m\"", None, &[(0, 4096)]);
+    for _ in 0..5 {
+        bench.turn();
+    }
+    let hour = Nanos::from_seconds(3600);
+    bench.now = Nanos::from_seconds(660);
+    let report = only(&mut bench);
+    assert_eq!((report.due_since, report.owed_bytes), (Some(EPOCH), 64 << 10));
+    assert!(report.late >= Nanos::from_seconds(60), "{report:?}");
+    assert_eq!(bench.count(EventKind::ServiceLate), 1);
+    bench.order(3, ServiceOrder::Run(hour, None));
+    run_to_the_end(&mut bench);
+    assert_eq!(reads.lock().unwrap().len(), 1);
+    let report = only(&mut bench);
+    assert_eq!((report.owed_bytes, report.late, report.due_since), (0, Nanos::ZERO, None));
+    // Two hours later one pass is due, not two.
+    bench.now = hour.after(hour).after(Nanos::from_seconds(1));
+    bench.turn();
+    bench.order(3, ServiceOrder::Run(hour, None));
+    bench.turn_until(1000, |bench| only(bench).owed_bytes == 0);
+    assert_eq!(reads.lock().unwrap().len(), 2);
+    assert_eq!(bench.count(EventKind::ServiceFinished), 2);
+}
+
+#[test]
+fn a_clock_that_was_put_back_puts_off_no_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("progress");
+    let years_ahead = EPOCH.0 + 300_000_000 * 1_000_000_000;
+    let text = format!(
+        "{{\"version\":1,\"device_bytes\":{MIB},\"due_nanos\":{years_ahead},\"position_bytes\":null,\"finished_nanos\":null}}"
+    );
+    std::fs::write(&state, text).unwrap();
+    let (mut bench, _) = scrubbed("1MiB", "every = \"1h\"", Some(&state), &[(0, 4096)]);
+    bench.turn();
+    assert_eq!(only(&mut bench).owed_bytes, 0);
+    bench.now = Nanos::from_seconds(3601);
+    (0..5).for_each(|_| {
+        bench.turn();
+    });
+    assert_eq!(only(&mut bench).owed_bytes, 64 << 10);
+}
+
+#[test]
+fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
+    let device = device(
+        "backend = \"emulated\"\nmodel = \"tiny\"\nsize = \"4MiB\"\nscheduler = \"deadline\"\nmerge = false\n\
+         request_bytes_max = \"64KiB\"",
+    );
+    let reads = Reads::default();
+    let backend = ioweir_serve::backend::Emulated::open("tiny", Some(4 * MIB), 0).unwrap();
+    let spec = service("kind = \"scrub\"\ndepth = 8");
+    let backend = Noted(fill(backend, &[(0, 4 << 20)]), Arc::clone(&reads));
+    let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
+    let day = Nanos::from_seconds(86_400);
+    for _ in 0..6 {
+        bench.order(3, ServiceOrder::Run(day, None));
+        bench.turn();
+        bench.order(3, ServiceOrder::Pause(day));
+        let before = reads.lock().unwrap().len();
+        // What the device has ends; nothing more begins.
+        for _ in 0..20 {
+            bench.now = bench.now.after(Nanos::from_millis(100));
+            bench.turn();
+        }
+        assert_eq!(reads.lock().unwrap().len(), before);
+    }
+    bench.order(3, ServiceOrder::Run(day, None));
+    run_to_the_end(&mut bench);
+    let mut read = reads.lock().unwrap().clone();
+    read.sort_unstable();
+    let once: Vec<_> = (0..64).map(|at| (at * (64 << 10), 64 << 10)).collect();
+    assert_eq!(read, once, "each piece was read once");
+    assert!(only(&mut bench).device > Nanos::from_millis(1));
+}
+
+/// Two copies of everything, on two media.
+struct Twins(Vec<Media>, Vec<Done>);
+
+impl Backend for Twins {
+    fn start(&mut self, _now: Nanos, mut io: Io) {
+        let result = match io.action {
+            Action::Read | Action::Serve(Task::Copy(_)) => {
+                let copy = if let Action::Serve(Task::Copy(copy)) = io.action { copy } else { 0 };
+                let mut at = io.offset;
+                for buffer in io.buffers.as_mut_slice() {
+                    self.0[usize::from(copy)].read(at, buffer.bytes_mut()).unwrap();
+                    at += buffer.len() as u64;
+                }
+                Ok(ioweir_serve::backend::Outcome::Plain)
+            }
+            Action::Write => {
+                for media in &self.0 {
+                    let mut at = io.offset;
+                    for buffer in io.buffers.as_slice() {
+                        media.write(at, buffer.bytes()).unwrap();
+                        at += buffer.len() as u64;
+                    }
+                }
+                Ok(ioweir_serve::backend::Outcome::Plain)
+            }
+            Action::Serve(_) => Err(NbdError::NotSupported),
+            _ => Ok(ioweir_serve::backend::Outcome::Plain),
+        };
+        self.1.push(Done::new(io.id, io.buffers, result));
+    }
+
+    fn collect(&mut self, _now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        done.append(&mut self.1);
+        Ok(())
+    }
+
+    fn copies(&self) -> u8 {
+        self.0.len() as u8
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0[0].contents().len() as u64
+    }
+
+    fn describe(&self) -> String {
+        "twins".into()
+    }
+}
+
+fn checked(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+    let row = ioweir_core::cores::find("mq").or_else(|| ioweir_core::cores::SCHEDULES.first()).unwrap();
+    let workers = Workers {
+        schedule: row.schedule(&row.defaults()),
+        count: 1,
+        cores: 1,
+        items: 8,
+        inline_bytes_max: 1 << 30,
+        append: crc32c::crc32c_append,
+    };
+    let begun = Begun::anew(inner.size_bytes());
+    Box::new(Checked::new(inner, begun, WorkerPool::start(workers).unwrap(), 8).unwrap())
+}
+
+/// Damages block 5 of one copy, block 7 of another, and block 9 of all.
+fn damage(media: &[Media]) {
+    media[0].flip(5 * 4096 + 17, 3);
+    media[media.len() - 1].flip(7 * 4096 + 1, 0);
+    media.iter().for_each(|media| media.flip(9 * 4096, 7));
+}
+
+fn scrub_damaged(media: &[Media]) -> (Bench, ServiceReport) {
+    let device = device("backend = \"memory\"\nsize = \"1MiB\"");
+    let spec = service("kind = \"scrub\"");
+    let backend: Box<dyn Backend> = match media {
+        [only] => Box::new(Faulty::new(only.clone(), Faults::default())),
+        several => Box::new(Twins(several.to_vec(), Vec::new())),
+    };
+    let mut bench = Bench::with_services(device, checked(backend), [(spec, None)]);
+    write(&mut bench, 0, 256 << 10);
+    damage(media);
+    bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), None));
+    run_to_the_end(&mut bench);
+    let report = only(&mut bench);
+    (bench, report)
+}
+
+#[test]
+fn a_scrub_finds_damage_says_so_and_repairs_it_where_another_copy_is_right() {
+    let media = [Media::new(MIB)];
+    let (bench, report) = scrub_damaged(&media);
+    assert_eq!((report.damaged_bytes, report.repaired_bytes, report.failed_bytes), (3 * 4096, 0, 0));
+    assert_eq!(bench.count(EventKind::ServiceDamage), 1, "one request found all of it");
+
+    let media = [Media::new(MIB), Media::new(MIB)];
+    let (mut bench, report) = scrub_damaged(&media);
+    assert_eq!((report.damaged_bytes, report.repaired_bytes), (4 * 4096, 2 * 4096));
+    assert_eq!(bench.count(EventKind::ServiceRepaired), 2);
+    for media in &media {
+        let contents = media.contents();
+        let is_right = |block: usize| contents[block * 4096..(block + 1) * 4096].iter().all(|&byte| byte == 7);
+        assert!(is_right(5) && is_right(7) && !is_right(9));
+    }
+    let mut peer = bench.connect(0, true);
+    for (cookie, block) in [(1, 5), (2, 7), (3, 9)] {
+        peer.expect(cookie, 4096);
+        peer.send(&request(READ, 0, cookie, block * 4096, 4096));
+        bench.settle();
+        assert_eq!(peer.answers()[0].error, if block == 9 { 5 } else { 0 });
+    }
+}
+
+#[test]
+fn data_that_has_become_a_hole_is_damage_too() {
+    // The device says that it has nothing; the checksums know better.
+    let device = device("backend = \"memory\"\nsize = \"1MiB\"");
+    let mut bench = Bench::with_services(
+        device,
+        checked(Box::new(Memory::null(MIB))),
+        [(service("kind = \"scrub\"\ndefault = \"run\""), None)],
+    );
+    write(&mut bench, 8192, 8192);
+    run_to_the_end(&mut bench);
+    bench.now = Nanos::from_seconds(8 * 24 * 3600);
+    bench.turn_until(1000, |bench| only(bench).damaged_bytes > 0);
+    assert_eq!(only(&mut bench).damaged_bytes, 8192);
+}
+
+#[test]
+fn a_device_that_cannot_be_read_is_counted_and_the_pass_goes_on() {
+    let device = device("backend = \"memory\"\nsize = \"4MiB\"");
+    let faults = Faults { seed: 3, errors_per_million: 300_000, ..Faults::default() };
+    let backend = Faulty::new(Media::new(4 * MIB), faults);
+    let spec = service("kind = \"scrub\"\ndefault = \"run\"");
+    let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
+    run_to_the_end(&mut bench);
+    let report = only(&mut bench);
+    assert!(report.failed_bytes > 0 && report.failed_bytes < 4 * MIB, "{report:?}");
+    assert_eq!(report.done_bytes, 4 * MIB);
+}
+
+#[test]
+fn a_server_ends_while_a_service_works() {
+    let (mut bench, _) = scrubbed("64MiB", "default = \"run\"", None, &[(0, 32 << 20)]);
+    let handle = bench.engine.handle();
+    handle.send(ioweir_serve::engine::Command::Stop(None));
+    bench.turn_until(100, |bench| bench.stopped);
+}
+
+const SPEC: &str = r#"
+[[device]]
+name = "d"
+backend = "file"
+path = "FOLDER/disk"
+size = "64MiB"
+scheduler = "sfq"
+[[export]]
+name = "export"
+device = "d"
+[service.nightly]
+kind = "scrub"
+device = "d"
+weight = 10
+every = "1d"
+"#;
+
+fn parsed(text: &str) -> Result<Spec, String> {
+    Spec::parse("s.toml", text.trim_start()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn what_is_wrong_with_a_service_is_said_with_its_place() {
+    let spec = parsed(SPEC).unwrap();
+    assert_eq!(parsed(&spec.to_toml()).unwrap(), Spec { file: "s.toml".into(), ..spec.clone() });
+    let classes: Vec<_> = spec.classes().iter().map(|class| (class.name.clone(), class.kind.name())).collect();
+    assert_eq!(classes, [("export".into(), "export"), ("nightly".into(), "service")]);
+    assert_eq!(spec.share_of(1).unwrap().weight, Some(10));
+    for (from, to, beginning) in [
+        ("\"scrub\"", "\"scrap\"", "s.toml:11:8: unknown variant `scrap`"),
+        (
+            "[service.nightly]\nkind = \"scrub\"\ndevice = \"d\"",
+            "[service.nightly]\nkind = \"scrub\"\ndevice = \"e\"",
+            "s.toml:12:10: unknown device `e`",
+        ),
+        ("weight = 10", "weight = 0", "s.toml:13:10: weight: 0 is out of range"),
+        ("weight = 10", "depth = 65", "s.toml:13:9: depth: 65 is out of range"),
+        ("weight = 10", "group = \"g\"", "s.toml:13:9: unknown group of device d `g`"),
+        ("\"1d\"", "\"0s\"", "s.toml:14:9: every: must be longer than nothing"),
+        ("[service.nightly]", "[service.export]", "s.toml:10:1: service name `export` is taken"),
+        (
+            "[service.nightly]",
+            "[service.\"a b\"]",
+            "s.toml:10:1: service name `a b` is taken, or has other than letters",
+        ),
+        ("FOLDER/disk", "/dev/sdz", "s.toml:12:10: state: it must know something after a restart"),
+        ("weight = 10", "state = \"FOLDER/disk\"", "s.toml:13:9: file FOLDER/disk is used already"),
+        (
+            "every = \"1d\"",
+            "[service.other]\nkind = \"scrub\"\ndevice = \"d\"",
+            "s.toml:15:8: kind: device d has a service of kind scrub already",
+        ),
+    ] {
+        let error = parsed(&SPEC.replacen(from, to, 1)).unwrap_err();
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}
+
+#[test]
+fn a_service_is_commanded_changed_and_shown_as_any_class_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    // What is written is due soon, whenever that is.
+    let served = Served::of("", &SPEC.replace("FOLDER", &path).replace("1d", "100ms"));
+    let mut client = served.client("export");
+    client.write_all(&[request(WRITE, FUA, 1, 0, 1 << 20), vec![1; 1 << 20]].concat()).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+    let ask = |text: &str| served.ask(&Command::parse(text.as_bytes()).unwrap());
+    let state = || ask("{\"state\":{}}").unwrap()["services"][0].clone();
+    let said = |text: &str| ask(text).unwrap()["changes"][0].as_str().unwrap().to_string();
+
+    let told = state();
+    assert_eq!(
+        (told["name"].as_str(), told["kind"].as_str(), told["device"].as_str()),
+        (Some("nightly"), Some("scrub"), Some("d"))
+    );
+    assert_eq!(
+        (told["running"].as_bool(), told["waits_because"].as_str()),
+        (Some(false), Some(ServiceWait::Rests.words()))
+    );
+    let order = "{\"service\":{\"name\":\"nightly\",\"run\":{\"lease\":\"1h\",\"bytes_per_second_max\":500000000}}}";
+    assert_eq!(said(order), "service nightly: runs for 1h, at most 477 MiB/s");
+    loop {
+        let told = state();
+        if told["done_bytes"].as_u64().unwrap() >= 1 << 20 && told["last_finished"].as_f64().is_some() {
+            assert!(told["lease_left_seconds"].as_f64().is_some_and(|left| left > 1.0 && left <= 3600.0));
+            break;
+        }
+    }
+    assert_eq!(
+        said("{\"service\":{\"name\":\"nightly\",\"release\":{}}}"),
+        "service nightly: does what its default says"
+    );
+    // A state is at most a tenth of a second old.
+    while !state()["lease_left_seconds"].is_null() {}
+
+    // Its requests are those of a class, with a share that can be changed.
+    let told = ask("{\"state\":{}}").unwrap();
+    let class = told["classes"].as_array().unwrap().iter().find(|class| class["name"] == "nightly").unwrap().clone();
+    assert_eq!((class["kind"].as_str(), class["share"]["weight"].as_u64()), (Some("service"), Some(10)));
+    assert!(class["totals"]["read"]["bytes"].as_u64().unwrap() >= 1 << 20);
+    assert_eq!(said("{\"set\":[\"service.nightly.weight=20\"]}"), "service.nightly.weight 10 -> 20");
+    assert_eq!(said("{\"set\":[\"service.nightly.default=run\"]}"), "service.nightly.default rest -> run");
+    let refused = ask("{\"set\":[\"service.nightly.kind=scrub\"]}").unwrap_err().to_string();
+    assert!(refused.contains("unknown key `kind`"), "{refused}");
+    let saved = ask("{\"save\":{}}").unwrap()["spec"].as_str().unwrap().to_string();
+    assert!(saved.contains("[service.nightly]") && saved.contains("weight = 20"), "{saved}");
+
+    for (wrong, what) in [
+        ("{\"name\":\"nightly\"}", "takes one of run, pause and release"),
+        ("{\"name\":\"nightly\",\"run\":{\"lease\":\"0s\"}}", "lease: must be longer than nothing"),
+        ("{\"name\":\"nightly\",\"run\":{\"lease\":\"1s\",\"bytes_per_second_max\":0}}", "bytes_per_second_max: 0"),
+        ("{\"name\":\"nightly\",\"release\":{},\"pause\":{\"lease\":\"1s\"}}", "takes one of"),
+        ("{\"name\":\"daily\",\"release\":{}}", "unknown service `daily`"),
+    ] {
+        let error = ask(&format!("{{\"service\":{wrong}}}")).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    drop(client);
+    served.stop();
+}
