@@ -50,6 +50,12 @@ kinds! {
     DeviceRemark = "device_remark", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
+    /// A leg of a mirror is out: it could not be opened, or an operation of it has failed.
+    LegOut = "leg_out", ERROR;
+    /// A leg of a mirror is back, and what it lacks has to be copied to it.
+    LegBack = "leg_back", INFO;
+    /// A leg of a mirror has everything again.
+    LegInSync = "leg_in_sync", INFO;
     /// A client was closed: there are as many as the server takes.
     ServerFull = "server_full", WARN;
     /// A client was closed: there are as many of its address or user as there may be.

@@ -10,6 +10,8 @@ mod faulty;
 mod file;
 pub mod late;
 mod memory;
+mod mirror;
+mod parts;
 mod returned;
 mod store;
 mod threads;
@@ -27,6 +29,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::buffer::{Buffer, Buffers};
+use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::real::Target;
@@ -42,6 +45,7 @@ pub use faulty::{Faulty, Media};
 pub(crate) use file::keep_name;
 pub use late::Late;
 pub use memory::Memory;
+pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
@@ -87,6 +91,8 @@ pub enum Task {
     Trim,
     /// Moves the range to this tier.
     Relocate(Tier),
+    /// Copies what legs of a mirror lack of the range to them.
+    Resync,
 }
 
 impl Action {
@@ -103,7 +109,7 @@ impl Action {
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base)) => Some(Operation::Discard),
             // Nothing else may happen on the range meanwhile.
-            Self::Serve(Task::Repair | Task::Relocate(Tier::Fast)) => Some(Operation::Write),
+            Self::Serve(Task::Repair | Task::Relocate(Tier::Fast) | Task::Resync) => Some(Operation::Write),
         }
     }
 
@@ -251,8 +257,19 @@ pub trait Backend {
     fn finish(&mut self) {}
 
     /// Messages for people since the last call.
-    fn remarks(&mut self) -> Vec<String> {
+    fn remarks(&mut self) -> Vec<Remark> {
         Vec::new()
+    }
+
+    /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
+    /// descriptors may have to be waited for.
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// Its legs, if it is a mirror.
+    fn mirror(&self) -> Option<MirrorStatus> {
+        None
     }
 
     /// Counts of what was checked so far, if there are checksums.
@@ -282,6 +299,9 @@ pub trait Backend {
     }
 }
 
+/// A message of a backend: what it is about, and the words.
+pub type Remark = (EventKind, String);
+
 /// Waits until one of them is readable, or for `span`.
 pub(crate) fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
     let mut watched: Vec<_> = descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
@@ -302,6 +322,7 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
         spec::Backend::File { .. } => true,
         spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
+        spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
         _ => false,
     }
 }
@@ -363,6 +384,12 @@ fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String
             };
             tier("fast", fast).and(tier("slow", slow))
         }
+        spec::Backend::Mirror { region, leg, .. } => {
+            let sizes = leg.iter().map(|leg| check_backend(&leg.backend, read_only));
+            // A leg that cannot be opened may be missed.
+            let shortest = sizes.collect::<Vec<_>>().into_iter().filter_map(Result::ok).min();
+            mirror::size_of(shortest.ok_or("no leg can be opened")?, region.0)
+        }
         others => Ok(open_backend(others, (1, None), read_only, &mut [])?.size_bytes()),
     }
 }
@@ -402,6 +429,16 @@ fn open_backend(
                     })
                 }
             }
+        }
+        spec::Backend::Mirror { region, force_generation, leg } => {
+            let plan = MirrorPlan { legs: leg.len(), region_bytes: region.0, force: *force_generation, read_only };
+            let legs = leg.clone();
+            // Each leg would register the same buffers.
+            let open = move |number: usize| {
+                let leg = legs.get(number).ok_or("there is no such leg")?;
+                open_backend(&leg.backend, (leg.depth, None), read_only, &mut [])
+            };
+            Box::new(Mirror::open(plan, Box::new(open))?)
         }
     })
 }

@@ -83,10 +83,14 @@ impl Engine {
         }
     }
 
-    /// Opens a device again after a failure, with its durable content.
+    /// Opens a device again after a failure, with its durable content, or what of it is out while it serves.
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
-            return Err("it has not failed".into());
+            let reopened = self.dispatcher.backend_mut().reopen();
+            watch_all(&self.epoll, self.dispatcher.backend().descriptors())
+                .map_err(|error| format!("it cannot be waited for: {error}"))?;
+            self.report_remarks();
+            return reopened.unwrap_or_else(|| Err("it has not failed".into()));
         }
         if !backend::outlives_its_backend(&self.device.backend) {
             return Err("it is in memory: opened again it would be empty".into());
@@ -122,6 +126,7 @@ impl Engine {
         }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
+        let mirror = self.dispatcher.backend().mirror();
         let failure = self.dispatcher.failure();
         let tenants = self.admission.driver().scheduler().tenants();
         let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
@@ -133,6 +138,7 @@ impl Engine {
             classes,
             inflight,
             checksums,
+            mirror,
             failure,
             reservations_behind,
         });

@@ -211,8 +211,8 @@ impl Engine {
 
     /// Logs the backend's messages.
     fn report_remarks(&mut self) {
-        for remark in self.dispatcher.backend_mut().remarks() {
-            self.log.report(self.now, EventKind::DeviceRemark, &remark);
+        for (kind, what) in self.dispatcher.backend_mut().remarks() {
+            self.log.report(self.now, kind, &what);
         }
     }
 
@@ -463,7 +463,11 @@ fn watch_all(epoll: &OwnedFd, descriptors: Vec<BorrowedFd<'_>>) -> io::Result<()
     for descriptor in descriptors {
         // Edge-triggered: every turn polls the backend, which need not read the descriptor that woke the engine.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
+        match epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags) {
+            // Some of them may be watched already.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use ioweir_core::policy::POLICIES;
 
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::check::within;
+use super::mirror::MirrorKeys;
 use super::tiers::{Cache, TierKeys, Tiers};
 use super::{Device, Group, Workers};
 
@@ -39,7 +40,7 @@ keys! {
     pub struct DeviceKeys {
         /// the name that exports use
         name: String = required,
-        /// what it is made of: file, memory, null, emulated, tiered or faulty
+        /// what it is made of: file, memory, null, emulated, tiered, mirror or faulty
         backend: String = required,
         /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served if absent
         scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
@@ -70,6 +71,15 @@ keys! {
         map: Option<PathBuf> = absent,
         /// `tiered`, if the scheduler places no data: "read", so that the fast tier holds copies of what is read again
         cache: Option<Cache> = absent,
+        /// `mirror`: 2 to 8 tables [[device.leg]], each a backend with its keys and depth: devices that hold the same. Their order
+        /// must not change
+        leg: Vec<TierKeys> = absent,
+        /// `mirror`: the size of the regions of which it is known whether legs may differ: what is copied to a leg that comes back,
+        /// a power of two from 4KiB to 1GiB; 1MiB if absent
+        region: Option<Size> = absent,
+        /// `mirror`: goes on without legs that are missing, although they may have what the others lack, if the generation of those
+        /// is this one; the error that refuses to start says which. It has no effect afterwards
+        force_generation: Option<u64> = absent,
         ..of: BackendKeys,
     }
 }
@@ -129,9 +139,10 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     }
     check_keys(&keys.given(), row, at)?;
     check_paths(&keys, at, others)?;
-    let DeviceKeys { slow, fast, map, cache, of, .. } = keys;
+    let DeviceKeys { slow, fast, map, cache, of, leg, region, force_generation, .. } = keys;
     let backend = match (slow, fast) {
         (Some(slow), Some(fast)) => Tiers { slow, fast, map, cache }.resolve(scheduler, at)?,
+        _ if row.name == "mirror" => MirrorKeys { legs: leg, region, force_generation }.resolve(at)?,
         _ => resolve_backend(of, row, at)?,
     };
     let bytes_max = keys.request_bytes_max;
@@ -232,15 +243,16 @@ fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Com
     let mut taken: Vec<PathBuf> = others.iter().flat_map(|other| other.backend.paths()).collect();
     let of_tier = |tier: &Option<TierKeys>| tier.as_ref().and_then(|tier| tier.of.path.clone());
     let paths = [
-        ("path", keys.of.path.clone()),
-        ("slow.path", of_tier(&keys.slow)),
-        ("fast.path", of_tier(&keys.fast)),
-        ("map", keys.map.clone()),
+        ("path".to_string(), keys.of.path.clone()),
+        ("slow.path".into(), of_tier(&keys.slow)),
+        ("fast.path".into(), of_tier(&keys.fast)),
+        ("map".into(), keys.map.clone()),
     ];
-    for (key, path) in paths.into_iter().filter_map(|(key, path)| Some((key, path?))) {
+    let legs = keys.leg.iter().enumerate().map(|(number, leg)| (format!("leg[{number}].path"), leg.of.path.clone()));
+    for (key, path) in paths.into_iter().chain(legs).filter_map(|(key, path)| Some((key, path?))) {
         if taken.contains(&path) {
             let problem = format!("file {} is used already", path.display());
-            let expected = "a file of its own for each device, tier and map";
+            let expected = "a file of its own for each device, tier, leg and map";
             return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
         }
         taken.push(path);

@@ -9,6 +9,7 @@ mod check;
 mod classes;
 mod device;
 mod listen;
+mod mirror;
 mod read;
 mod services;
 mod tiers;

@@ -36,6 +36,8 @@ pub enum ServiceKind {
     Trim,
     /// Moves blocks between tiers.
     Relocate,
+    /// Copies to legs of a mirror what they lack.
+    Resync,
 }
 
 keys! {
@@ -113,6 +115,19 @@ pub const SERVICES: &[ServiceRow] = &[
         lacks: |device| {
             let places = matches!(device.backend, Backend::Tiered { cache: None, .. });
             (!places).then_some("a tiered device whose scheduler places data")
+        },
+    },
+    ServiceRow {
+        kind: ServiceKind::Resync,
+        name: "resync",
+        summary: "copies to a leg of a `mirror` what it lacks after it was out, and makes legs alike after a crash; a mirror that is \
+                  written needs one",
+        keys: &[],
+        keeps_state: false,
+        lacks: |device| match device.backend {
+            Backend::Mirror { .. } if device.read_only => Some("a device that is written"),
+            Backend::Mirror { .. } => None,
+            _ => Some("a mirror"),
         },
     },
 ];
@@ -194,6 +209,22 @@ impl Spec {
                 return Err(Complaint::of_value(key("kind"), problem).expected("one of each kind for a device"));
             }
         }
+        self.check_debts()
+    }
+
+    /// Refuses devices with a debt that nothing would ever pay.
+    fn check_debts(&self) -> Result<(), Complaint> {
+        for (number, device) in self.device.iter().enumerate() {
+            let has = |kind| self.services_of(device).any(|(_, service)| service.kind == kind);
+            if matches!(device.backend, Backend::Mirror { .. }) && !device.read_only && !has(ServiceKind::Resync) {
+                let problem = "nothing would copy to a leg what it lacks after it was out";
+                let complaint = Complaint::of_value(format!("device[{number}].backend"), problem);
+                return Err(complaint.expected("a service of kind resync for it").hint(format!(
+                    "add [service.resync] with kind = \"resync\", device = \"{}\" and default = \"run\"",
+                    shown(&device.name)
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -244,6 +275,7 @@ impl Backend {
     pub fn main_path(&self) -> Option<PathBuf> {
         match self {
             Self::File { path, .. } => Some(path.clone()),
+            Self::Mirror { leg, .. } => leg.iter().find_map(|leg| leg.backend.main_path()),
             Self::Tiered { slow, map, .. } => map.clone().or_else(|| slow.backend.main_path()),
             _ => None,
         }

@@ -9,10 +9,10 @@ use super::backends::{Backend, BackendRow};
 use super::check::within;
 use super::device::{BackendKeys, check_keys, find_row, resolve_backend};
 
-/// One of two tiers.
+/// One of two tiers, or a leg of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tier {
-    /// Its backend, which is not tiered itself.
+    /// Its backend, which is not made of others itself.
     #[serde(flatten)]
     pub backend: Backend,
     /// The number of operations that it holds at once. The device's `depth` is by default that of the slow tier if data is
@@ -29,10 +29,10 @@ pub enum Cache {
 }
 
 keys! {
-    /// A tier as the file has it.
+    /// A tier, or a leg, as the file has it.
     #[derive(Clone, Debug)]
     pub struct TierKeys {
-        /// what it is made of; not of tiers again
+        /// what it is made of; not of tiers or legs again
         backend: String = required,
         /// requests that it holds at once, 1 to 1024
         depth: Option<u32> = absent,
@@ -102,11 +102,13 @@ fn check_map(is_given: bool, slow: &Tier, fast: &Tier, at: &str) -> Result<(), C
     }
 }
 
-fn resolve_tier(keys: TierKeys, at: &str) -> Result<Tier, Complaint> {
+/// Makes a backend that is a part of another.
+pub(super) fn resolve_tier(keys: TierKeys, at: &str) -> Result<Tier, Complaint> {
     let row = find_row(&keys.backend, at)?;
-    if row.name == "tiered" {
-        let complaint = Complaint::of_value(format!("{at}.backend"), "a tier has no tiers itself");
-        return Err(complaint.expected("such as file or emulated"));
+    if row.name == "tiered" || row.name == "mirror" {
+        let problem =
+            if row.name == "tiered" { "a tier has no tiers itself" } else { "a mirror is no part of another device" };
+        return Err(Complaint::of_value(format!("{at}.backend"), problem).expected("such as file or emulated"));
     }
     check_keys(&keys.given(), row, at)?;
     let depth = keys.depth.unwrap_or(row.depth);
@@ -120,6 +122,8 @@ impl Backend {
         match self {
             Self::Tiered { slow, cache: None, .. } => slow.depth,
             Self::Tiered { slow, fast, cache: Some(_), .. } => slow.depth.saturating_add(fast.depth).min(1024),
+            // Every leg gets every write.
+            Self::Mirror { leg, .. } => leg.iter().map(|leg| leg.depth).min().unwrap_or(1),
             _ => row.depth,
         }
     }
@@ -132,6 +136,7 @@ impl Backend {
                 let tiers = [slow, fast].into_iter().flat_map(|tier| tier.backend.paths());
                 tiers.chain(map.clone()).collect()
             }
+            Self::Mirror { leg, .. } => leg.iter().flat_map(|leg| leg.backend.paths()).collect(),
             _ => Vec::new(),
         }
     }

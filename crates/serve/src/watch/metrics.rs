@@ -19,7 +19,7 @@ use serde_json::Number;
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
-use crate::backend::Checksums;
+use crate::backend::{Checksums, LegState, LegStatus};
 use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
@@ -27,7 +27,7 @@ use crate::spec::{Device, Spec};
 use ioweir_config::{SHARE_NUMBERS, ShareKeys, ShareNumber};
 
 /// The content type of the text format.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A row: the name of a metric, and where its values come from.
 struct Metric {
@@ -51,6 +51,8 @@ enum Source {
     Queue(fn(&Counts) -> Value),
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
+    /// Each leg of each mirror.
+    Legs(fn(&LegStatus) -> u64),
     /// Each service.
     Service(fn(&ServiceReport) -> Value),
     /// Each class. The number is also in the state, under the column's key.
@@ -66,7 +68,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 37] = [
+const METRICS: [Metric; 39] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -166,6 +168,16 @@ const METRICS: [Metric; 37] = [
         "ioweir_policy_info",
         "The scheduler of the device",
         Source::Device(|device, _| (vec![("policy", device.scheduler.to_string())], Value::Whole(1))),
+    ),
+    gauge(
+        "ioweir_mirror_leg_in_sync",
+        "Whether a leg of the mirror has everything",
+        Source::Legs(|leg| u64::from(leg.state == LegState::InSync)),
+    ),
+    gauge(
+        "ioweir_mirror_owed_bytes",
+        "What may have to be copied to a leg of the mirror, in whole regions",
+        Source::Legs(|leg| leg.owed_bytes),
     ),
     counter(
         "ioweir_checksum_blocks_checked",
@@ -269,11 +281,11 @@ fn layers(class: &ClassRecord) -> Vec<Sample> {
     LAYERS.into_iter().zip(class.counts.layer_nanos()).map(sample).collect()
 }
 
-type Labels = Vec<(&'static str, String)>;
-type Sample = (Labels, Value);
+pub(crate) type Labels = Vec<(&'static str, String)>;
+pub(crate) type Sample = (Labels, Value);
 
 #[derive(Clone, Debug)]
-enum Value {
+pub(crate) enum Value {
     Whole(u64),
     Real(f64),
     Histogram(Durations),
@@ -310,6 +322,16 @@ impl Scene<'_> {
                     checksums.as_ref().map(|checksums| named(device, (vec![], Value::Whole(of(checksums)))))
                 };
                 devices.filter_map(of).collect()
+            }
+            Source::Legs(of) => {
+                let mirrors = self.spec.device.iter().zip(&self.record.mirrors);
+                let legs = mirrors.filter_map(|(device, mirror)| Some((device, mirror.as_ref()?)));
+                legs.flat_map(|(device, mirror)| {
+                    mirror.legs.iter().enumerate().map(move |(number, leg)| {
+                        named(device, (vec![("leg", number.to_string())], Value::Whole(of(leg))))
+                    })
+                })
+                .collect()
             }
             Source::Queue(of) => self
                 .pools()
@@ -393,7 +415,7 @@ fn named(device: &Device, (mut labels, value): Sample) -> Sample {
 struct Families(Vec<Family>);
 
 /// The name, help, kind and samples.
-type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
+pub(crate) type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -432,7 +454,11 @@ pub(super) fn text(spec: &Spec, record: &Record, connections: u32, log: &Log) ->
         let help = format!("What the share of the class says: {} {unit}", number.title);
         (name.into(), help.trim_end().to_string().into(), MetricType::Gauge, scene.shares(number))
     });
-    let families = families.chain(shares);
+    encoded(families.chain(shares))
+}
+
+/// Metrics in the text format; those without a value are left out.
+pub(crate) fn encoded(families: impl Iterator<Item = Family>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families.filter(|(.., samples)| !samples.is_empty()).collect())));
     let mut out = String::new();

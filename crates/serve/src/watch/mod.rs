@@ -7,8 +7,8 @@
 //!
 //! Its sockets have no authentication, so they are for this machine only. HTTP changes nothing.
 
-mod http;
-mod metrics;
+pub(crate) mod http;
+pub(crate) mod metrics;
 mod record;
 mod socket;
 mod state;
@@ -32,10 +32,7 @@ use crate::spec::Spec;
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
-pub use state::{
-    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FoundState, GroupState, QueueState,
-    SCHEMA_VERSION, SecondState, ServiceState, State, TotalState,
-};
+pub use state::{ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FoundState, GroupState, LegState, MirrorState, QueueState, SCHEMA_VERSION, SecondState, ServiceState, State, TotalState};
 
 /// The commit that the program was built from, if it is set.
 static COMMIT: OnceLock<&'static str> = OnceLock::new();
@@ -256,7 +253,7 @@ impl Watch {
                 let keeping = Arc::clone(&shared);
                 tokio::spawn(async move { keeping.keep_time().await });
                 if let Some(watch) = watch {
-                    tokio::spawn(watch.serve(Arc::clone(&shared)));
+                    tokio::spawn(watch.serve(http::routes(Arc::clone(&shared))));
                 }
                 if let Some(control) = control {
                     tokio::spawn(control.serve(Arc::clone(&shared)));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
-use crate::backend::Checksums;
+use crate::backend::{Checksums, MirrorStatus};
 use crate::engine::{
     ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
 };
@@ -55,6 +55,8 @@ pub(super) struct Record {
     pub(super) reported: Vec<Nanos>,
     /// Counts of what was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
+    /// Legs, by device that is a mirror.
+    pub(super) mirrors: Vec<Option<MirrorStatus>>,
     /// What services have done, by device.
     pub(super) services: Vec<Vec<ServiceReport>>,
 }
@@ -76,6 +78,7 @@ impl Record {
             behind: vec![<_>::default(); devices],
             reported: vec![Nanos::ZERO; devices],
             checksums: vec![None; devices],
+            mirrors: vec![None; devices],
             services: vec![Vec::new(); devices],
         }
     }
@@ -95,6 +98,9 @@ impl Record {
         }
         if let Some(checksums) = self.checksums.get_mut(device) {
             *checksums = report.checksums;
+        }
+        if let Some(mirror) = self.mirrors.get_mut(device) {
+            *mirror = report.mirror;
         }
         if let Some(services) = self.services.get_mut(device) {
             *services = report.services;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Watched;
 use super::metrics;
 use super::record::{ClassRecord, Record, Second};
-use crate::backend::Checksums;
+use crate::backend::{self, Checksums, LegStatus, MirrorStatus};
 use crate::control::Changed;
 use crate::engine::{FAILED, LAYERS, ServiceReport, WaitCause};
 use crate::spec::{Class, Spec};
@@ -160,6 +160,40 @@ pub struct DeviceState {
     pub reservations_broken: bool,
     /// What it has checked, if it keeps checksums.
     pub checksums: Option<ChecksumState>,
+    /// Its legs, if it is a mirror.
+    #[serde(default)]
+    pub mirror: Option<MirrorState>,
+}
+
+/// A device that is a mirror.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MirrorState {
+    /// Increases when the legs that have everything change.
+    pub generation: u64,
+    /// The legs, by number.
+    pub legs: Vec<LegState>,
+}
+
+/// A leg of a mirror.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LegState {
+    /// `in_sync`, `behind` or `out`.
+    pub state: String,
+    /// Why it is out.
+    pub why: Option<String>,
+    /// Bytes that may have to be copied to it, in whole regions.
+    pub owed_bytes: u64,
+}
+
+impl MirrorState {
+    fn new(of: &MirrorStatus) -> Self {
+        let leg = |leg: &LegStatus| LegState {
+            state: leg.state.name().into(),
+            why: if let backend::LegState::Out(why) = &leg.state { Some(why.clone()) } else { None },
+            owed_bytes: leg.owed_bytes,
+        };
+        Self { generation: of.generation, legs: of.legs.iter().map(leg).collect() }
+    }
 }
 
 /// The failure of a device.
@@ -384,6 +418,7 @@ impl State {
                 age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
                 reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
                 reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
+                mirror: record.mirrors.get(number).and_then(Option::as_ref).map(MirrorState::new),
                 checksums: spec
                     .workers_of(device)
                     .zip(record.checksums.get(number).copied().flatten())

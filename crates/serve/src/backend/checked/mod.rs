@@ -45,8 +45,9 @@ use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, FastTier, Io, Outcome, Task};
+use super::{Action, Backend, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task};
 use crate::buffer::{Buffer, Buffers};
+use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 use plan::{Plan, in_part, touched};
@@ -581,8 +582,17 @@ impl Backend for Checked {
         }
     }
 
-    fn remarks(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.remarks)
+    fn remarks(&mut self) -> Vec<Remark> {
+        let own = std::mem::take(&mut self.remarks).into_iter().map(|what| (EventKind::DeviceRemark, what));
+        own.chain(self.inner.remarks()).collect()
+    }
+
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        self.inner.reopen()
+    }
+
+    fn mirror(&self) -> Option<MirrorStatus> {
+        self.inner.mirror()
     }
 
     fn known(&self, from: u64) -> Option<Range<u64>> {

@@ -27,9 +27,10 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
 use super::checked::sidecar::Identity;
-use super::{Action, BLOCK_BYTES, Backend, Checksums, Done, FastTier, Io, Outcome, Task};
+use super::{Action, BLOCK_BYTES, Backend, Checksums, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task};
 use crate::buffer::Buffers;
 use crate::committer::Committer;
+use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 use journal::Journal;
@@ -338,10 +339,17 @@ impl Backend for Late {
         }
     }
 
-    fn remarks(&mut self) -> Vec<String> {
-        let mut remarks = self.inner.remarks();
-        remarks.append(&mut self.remarks);
-        remarks
+    fn remarks(&mut self) -> Vec<Remark> {
+        let own = std::mem::take(&mut self.remarks).into_iter().map(|what| (EventKind::DeviceRemark, what));
+        self.inner.remarks().into_iter().chain(own).collect()
+    }
+
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        self.inner.reopen()
+    }
+
+    fn mirror(&self) -> Option<MirrorStatus> {
+        self.inner.mirror()
     }
 
     fn checksums(&self) -> Option<Checksums> {

@@ -7,12 +7,13 @@ use std::os::fd::BorrowedFd;
 use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, Tier};
 
+use super::super::parts::{BLOCK_BYTES, copy_from, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
-use super::pair::{Flight, Pair, copy_from, dispatch_of};
-use super::{BLOCK_BYTES, slots_of};
+use super::pair::{Flight, Pair};
+use super::slots_of;
 use crate::buffer::{Buffer, Buffers};
 use crate::slots::Slots;
 

@@ -1,7 +1,7 @@
 //! The identity that binds a fast tier to its map.
 
+use super::super::parts::{BLOCK_BYTES, perform_alone};
 use super::super::{Action, Backend, Io, Outcome};
-use super::{BLOCK_BYTES, perform_alone};
 use crate::buffer::{Buffer, Buffers};
 
 /// The first bytes of a fast tier; its identity follows.

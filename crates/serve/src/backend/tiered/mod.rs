@@ -52,21 +52,13 @@ mod pair;
 mod placed;
 mod relocation;
 
-use std::io;
 use std::ops::Range;
 
-use ioweir_core::Nanos;
-use rustix::event::{PollFd, PollFlags};
-
-use super::{Backend, Done, Io};
-use crate::buffer::ALIGNMENT_BYTES;
+use super::parts::BLOCK_BYTES;
 
 pub use cached::Cached;
 pub use ledger::Ledger;
 pub use placed::Placed;
-
-/// The size of a block, and of a slot.
-const BLOCK_BYTES: u64 = ALIGNMENT_BYTES as u64;
 
 /// The faster of two tiers, as a scheduler that places data sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,27 +79,5 @@ fn slots_of(size_bytes: u64) -> Result<u32, String> {
         Ok(slots) if slots >= 2 => Ok(slots),
         Ok(_) => Err("the fast tier is too small: it takes at least 8KiB".into()),
         Err(_) => Err("the fast tier is too large: it takes less than 16TiB".into()),
-    }
-}
-
-/// Carries out one operation and waits for it, while nothing else is in flight.
-fn perform_alone(backend: &mut dyn Backend, io: Io) -> io::Result<Done> {
-    let (mut now, mut done) = (Nanos::ZERO, Vec::new());
-    backend.start(now, io);
-    loop {
-        backend.submit()?;
-        backend.collect(now, &mut done)?;
-        if let Some(done) = done.pop() {
-            return Ok(done);
-        }
-        let due = backend.due();
-        if due == Nanos::NEVER {
-            let descriptors = backend.descriptors();
-            let mut watched: Vec<_> =
-                descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
-            rustix::io::retry_on_intr(|| rustix::event::poll(&mut watched, None))?;
-        } else {
-            now = now.max(due);
-        }
     }
 }

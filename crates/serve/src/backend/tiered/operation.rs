@@ -1,9 +1,9 @@
 //! An operation of the engine that is carried out in pieces on two tiers.
 
+use super::super::parts::{BLOCK_BYTES, copy_from, dispatch_of, take};
 use super::super::{Action, Done, Io, Outcome};
-use super::BLOCK_BYTES;
 use super::map::Piece;
-use super::pair::{Flight, copy_from, dispatch_of, take};
+use super::pair::Flight;
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
+use super::super::parts::{BLOCK_BYTES, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome, Task};
 use super::identity::introduce;
 use super::ledger::Ledger;
 use super::map::{Changes, Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
-use super::pair::{Flight, Pair, dispatch_of};
+use super::pair::{Flight, Pair};
 use super::relocation::Relocation;
-use super::{BLOCK_BYTES, FastTier, slots_of};
+use super::{FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::committer::Committer;
 use crate::nbd::NbdError;

@@ -287,6 +287,7 @@ impl Services {
                 }
                 ServiceKind::Trim => Box::new(Debt::new(&[Task::Trim], Some(TRIM_BYTES_MAX))),
                 ServiceKind::Relocate => Box::new(Debt::new(&RELOCATIONS, None)),
+                ServiceKind::Resync => Box::new(Debt::new(&[Task::Resync], None)),
             };
             services.list.push(Service {
                 class,

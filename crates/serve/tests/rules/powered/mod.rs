@@ -31,7 +31,7 @@ impl Supply {
     /// Whether the power fails during the operation that begins now.
     fn fails_now(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
-        self.left == 0 && self.disks[0].has_power()
+        self.left == 0 && self.disks.iter().any(Media::has_power)
     }
 
     fn cut(&mut self) {

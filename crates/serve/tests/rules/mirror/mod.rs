@@ -1,0 +1,8 @@
+//! Devices that hold the same: what one leg loses, the others have, and no leg is taken for more than it is.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+mod model;
+mod rig;
+mod rules;
+mod spec;
