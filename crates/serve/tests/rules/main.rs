@@ -34,6 +34,7 @@ mod relocate;
 mod robustness;
 mod server;
 mod services;
+mod snapshots;
 mod spec;
 mod tiers;
 mod tls;

@@ -58,6 +58,7 @@ fn what_a_leg_lost_with_its_power_is_copied_although_it_had_got_it() {
     rig.media(1).cut(|| false);
     rig.ok(Asked::write(3 * OF_REGION, 8, 2));
     rest(&mut rig);
+    assert_eq!(rig.mirror().mirror().unwrap().legs[1].owed_bytes, 2 * REGION);
     rig.media(1).restore();
     rig.mirror().reopen().unwrap().unwrap();
     assert_eq!(owed(&mut rig), 2);
