@@ -24,6 +24,9 @@ device = \"d\"
 [[export]]
 name = \"b.c=d\"
 device = \"d\"
+[service.s]
+kind = \"scrub\"
+device = \"d\"
 ";
 
 /// Takes every line for a command. An assignment that is accepted gives a spec that reads back, and that the running server

@@ -20,6 +20,8 @@ use crate::nbd::NbdError;
 
 /// The most blocks among which the one that was used least goes back.
 const LOOKS_MAX: usize = 1024;
+/// The most blocks that are looked at each time for one that was not used, to make room for others that were.
+const LOOKS_FOR_ROOM: usize = 64;
 
 /// What is moved, and when.
 #[derive(Debug)]
@@ -46,8 +48,7 @@ impl Placed {
         let free = self.map.free();
         match to {
             Tier::Base => margin.saturating_sub(free).min(self.map.len() as u64),
-            // Half of the margin is for them: what goes back makes room again.
-            Tier::Fast => heat.wanted_blocks().min(free.saturating_sub(margin / 2)),
+            Tier::Fast => heat.wanted_blocks().min(free.saturating_sub(*margin)),
         }
     }
 
@@ -66,20 +67,12 @@ impl Placed {
 
     /// The next blocks that should go to a tier, at or after one; those that go back are taken in another order.
     pub(super) fn next_blocks(&mut self, to: Tier, from: u64, count_max: u64) -> Option<Range<u64>> {
+        if to == Tier::Base {
+            return self.next_return(count_max);
+        }
         let owed = self.owed_blocks(to).min(count_max);
         if owed == 0 {
             return None;
-        }
-        let relocation = self.relocation.as_mut()?;
-        if to == Tier::Base {
-            let around = self.map.placed_from(relocation.hand).chain(self.map.placed_from(0)).take(LOOKS_MAX);
-            let coldest = around.min_by_key(|block| relocation.heat.of(*block))?;
-            relocation.hand = coldest + 1;
-            let mut end = coldest + 1;
-            while end - coldest < owed && self.map.slot_of(end).is_some() {
-                end += 1;
-            }
-            return Some(coldest..end);
         }
         let mut from = from;
         loop {
@@ -93,6 +86,35 @@ impl Placed {
             }
             from = region.end;
         }
+    }
+
+    /// The next blocks that go back: of those that come next, the ones that were used least; or, where there is no room for
+    /// blocks that are hot, some that were not used at all.
+    fn next_return(&mut self, count_max: u64) -> Option<Range<u64>> {
+        let owed = self.owed_blocks(Tier::Base).min(count_max);
+        let relocation = self.relocation.as_mut()?;
+        let (looks_max, wanted) = match owed {
+            0 if self.map.free() > relocation.margin => return None,
+            0 => (LOOKS_FOR_ROOM, relocation.heat.wanted_blocks().min(count_max)),
+            _ => (LOOKS_MAX, owed),
+        };
+        if wanted == 0 {
+            return None;
+        }
+        let around = self.map.placed_from(relocation.hand).chain(self.map.placed_from(0));
+        let looked: Vec<u64> = around.take(looks_max).collect();
+        let coldest = looked.iter().copied().min_by_key(|block| relocation.heat.of(*block))?;
+        let heat = relocation.heat.of(coldest);
+        if owed == 0 && heat > 0 {
+            relocation.hand = looked.last().map_or(0, |last| last + 1);
+            return None;
+        }
+        let mut end = coldest + 1;
+        while end - coldest < wanted && self.map.slot_of(end).is_some() && relocation.heat.of(end) <= heat {
+            end += 1;
+        }
+        relocation.hand = end;
+        Some(coldest..end)
     }
 
     /// Begins to move the blocks of a range to a tier, if all of them lie on the other.
