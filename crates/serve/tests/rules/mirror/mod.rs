@@ -5,4 +5,5 @@
 mod model;
 mod rig;
 mod rules;
+mod service;
 mod spec;
