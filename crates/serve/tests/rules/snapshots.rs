@@ -293,3 +293,10 @@ fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
 }
+
+#[test]
+fn the_example_is_a_device_whose_snapshots_are_kept_for_a_day() {
+    let spec = Spec::parse("snapshots.toml", include_str!("../../../../examples/snapshots.toml"));
+    let spec = spec.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(spec.device[0].snapshots.as_ref().unwrap().keep, Some(24));
+}

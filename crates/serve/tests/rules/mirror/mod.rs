@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
+#[path = "../../../../../fuzz/drive_mirror.rs"]
+mod drive_mirror;
 mod model;
 mod rig;
 mod rules;

@@ -315,3 +315,23 @@ fn flush() -> Io {
         buffers: ioweir_serve::buffer::Buffers::None,
     }
 }
+
+#[test]
+fn no_first_block_of_a_leg_makes_the_opening_panic() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/mirror");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let seed = std::fs::read(entry.unwrap().path()).unwrap();
+        super::drive_mirror::drive(&seed);
+        // And near it.
+        for at in 1..seed.len().min(80) {
+            for bit in 0..8 {
+                let mut near = seed.clone();
+                near[at] ^= 1 << bit;
+                super::drive_mirror::drive(&near);
+            }
+        }
+        seeds += 1;
+    }
+    assert!(seeds >= 6);
+}
