@@ -40,7 +40,7 @@ pub(crate) fn drive(data: &[u8]) {
     forecaster.update(&load, 0..load.requests.len());
     forecaster.refit();
     let system = policy.system(None);
-    let ledger = Ledger::new(&system, policy.pool());
+    let ledger = Ledger::new(policy.pool());
     let setting = Setting {
         start_unix_seconds: load.end_unix_seconds(),
         block_bytes: policy.pool.block.0,

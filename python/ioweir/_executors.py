@@ -171,7 +171,7 @@ def _mapped(executor: Any, run: Run, missing: list[Cell]) -> Generator[Answer, N
 def _differs(plan: _native.SweepPlan, answer: Answer) -> _native.InputError:
     theirs = answer.traces or {}
     other = [name for name, files in plan.traces.items() if theirs.get(name, files) != files]
-    what = f"trace {other[0]} has" if other else "a file that the spec names, of a device or a format, has"
+    what = f"trace {other[0]} has" if other else "a file that the spec names, of a device or a format, or a policy in Python has"
     return _native.InputError(
         f"{what} other content on worker {answer.worker}\n  expected: the content that it has here, {os.getcwd()}"
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import _native
+from . import _code, _native
 
 Class = TypeVar("Class", bound=type)
 
@@ -62,7 +63,8 @@ def elevator(name: Class | str | None = None, *, merges: bool = False) -> Any:
             raise _native.InputError(
                 f"{kind.__name__} is no elevator\n  expected: submit and poll, or choose, or cost, and none of the others"
             )
-        _native.register_elevator(known, _summary(kind), _maker(kind), has[0], merges)
+        code = functools.partial(_code.code_of, kind, has[0], str(merges))
+        _native.register_elevator(known, _summary(kind), _maker(kind), has[0], merges, code)
         kind._ioweir_name = known  # type: ignore[attr-defined]
         return kind
 
@@ -82,7 +84,7 @@ def order(name: Class | str | None = None) -> Any:
         known = _name_of(kind) if name is None or isinstance(name, type) else name
         if not hasattr(kind, "poll"):
             raise _native.InputError(f"{kind.__name__} is no order of tenants\n  expected: poll(now, waiting)")
-        _native.register_order(known, _summary(kind), _maker(kind))
+        _native.register_order(known, _summary(kind), _maker(kind), functools.partial(_code.code_of, kind, "order"))
         kind._ioweir_name = known  # type: ignore[attr-defined]
         return kind
 

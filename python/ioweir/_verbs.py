@@ -82,22 +82,26 @@ def simulate(
         return _native.simulate(_inputs.spec(spec), requests=requests, progress=told, keys=_inputs.keys(keys))
 
 
-def forecast(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
+def forecast(
+    spec: Spec | None = None, /, *, progress: Progress | bool | None = None, **keys: Any
+) -> _native.Result:
     """Forecasts load for the coming days, or, with ``backtest``, scores forecasts against the past.
 
     ``spec`` is a forecast (a file, TOML text or a dict), and ``keys`` take the place of its keys: ``series``, ``method``,
     ``horizon``, ``quantile``, ``bin`` and others (``ioweir forecast --help``). A series is a file, ``vdi:SEED``, or Arrow data
     with a column of times.
     """
-    return _native.forecast(_inputs.spec(spec, _inputs.series), keys=_inputs.series(keys))
+    with shown(progress) as told:
+        return _native.forecast(_inputs.spec(spec, _inputs.series), progress=told, keys=_inputs.series(keys))
 
 
-def plan(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
+def plan(spec: Spec | None = None, /, *, progress: Progress | bool | None = None, **keys: Any) -> _native.Result:
     """Plans deferred work: when it runs, and on how many cores.
 
     ``keys`` are ``series``, ``policy`` (a file, or its tables as a dict), ``replay`` (what came), and how traces are read.
     """
-    return _native.plan(_inputs.spec(spec, _inputs.series), keys=_inputs.series(keys))
+    with shown(progress) as told:
+        return _native.plan(_inputs.spec(spec, _inputs.series), progress=told, keys=_inputs.series(keys))
 
 
 def explain(spec: Spec, /, *, slowest: str | None = None, request: int | None = None, **keys: Any) -> str:

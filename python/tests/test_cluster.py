@@ -205,13 +205,15 @@ def test_a_part_that_is_not_of_the_cell_is_refused(tmp_path):
     assert len(folder.missing()[1]) == CELLS - 1
 
 
-def test_a_worker_of_another_version_is_refused(tmp_path, monkeypatch):
+def test_a_worker_of_another_version_is_refused(tmp_path, monkeypatch, client):
     monkeypatch.setattr(_executors, "_version", lambda: ("0.0.0", "none"))
-    with spawned() as executor, pytest.raises(ioweir.InputError) as raised:
-        ioweir.sweep(SWEEP, out=tmp_path / "runs", executor=executor, progress=False)
-    error = str(raised.value)
-    assert f"has ioweir {ioweir.__version__} ({ioweir.__commit__}), and this sweep is of 0.0.0 (none)" in error
-    assert not parts(tmp_path / "runs")
+    with spawned() as executor:
+        for name, given in [("pool", {"executor": executor}), ("dask", {"cluster": client})]:
+            with pytest.raises(ioweir.InputError) as raised:
+                ioweir.sweep(SWEEP, out=tmp_path / name, progress=False, **given)
+            error = str(raised.value)
+            assert f"has ioweir {ioweir.__version__} ({ioweir.__commit__}), and this sweep is of 0.0.0 (none)" in error
+            assert not parts(tmp_path / name)
 
 
 def test_the_cells_of_a_worker_that_dies_run_elsewhere(tmp_path, in_process, client):

@@ -67,11 +67,51 @@ def test_an_experiment_without_traces_is_stopped_too(spec):
         ioweir.simulate(text, progress=progress)
 
 
+#: A forecast and a plan that take several ticks.
+SLOW_FORECAST = {"series": "vdi:1", "bin": "5m", "method": ["hedge", "day-profile"], "backtest": 14}
+
+
+SLOW_PLAN = {"series": "examples/vdi/load.csv", "policy": "examples/vdi/policy.toml"}
+
+
+@pytest.mark.parametrize("run", [lambda **to: ioweir.forecast(SLOW_FORECAST, **to), lambda **to: ioweir.plan(SLOW_PLAN, **to)])
+def test_forecasts_and_plans_are_stopped_too(run):
+    def progress(finished, runs, requests):
+        raise Enough
+
+    with pytest.raises(Enough):
+        run(progress=progress)
+
+    ticks = []
+
+    def interrupt(finished, runs, requests):
+        ticks.append(finished)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(progress=interrupt)
+    assert 1 <= len(ticks) <= 2
+
+
+def test_forecasts_tell_their_progress():
+    told = []
+    ioweir.forecast({**SLOW_FORECAST, "bin": "1h", "backtest": 3}, progress=lambda *how_far: told.append(how_far))
+    assert told[-1][:2] == (6, 6)
+
+
 def test_progress_ends_with_all_runs_done():
     told = []
     ioweir.compare(SMALL, progress=lambda *how_far: told.append(how_far))
     finished, runs, requests = told[-1]
     assert finished == runs == 2 and requests > 0
+
+
+def test_a_bar_is_shown_where_it_is_asked_for(capsys):
+    ioweir.compare(SMALL, progress=True)
+    assert "requests" in capsys.readouterr().err
+    ioweir.compare(SMALL, progress=False)
+    ioweir.compare(SMALL)
+    assert not capsys.readouterr().err, "nobody watches"
 
 
 def test_two_threads_at_once_get_what_one_gets():

@@ -78,7 +78,12 @@ fn is_device(name: &str) -> bool {
     is_preset(name) || (is_toml && DeviceSpec::load(name).is_ok())
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of advice.
-pub(crate) fn read(name: &str) -> Result<AdviseSpec, Failure> {
+fn read(name: &str) -> Result<AdviseSpec, Failure> {
     Ok(AdviseSpec::parse(&shown(name), &read_spec(name)?)?)
 }

@@ -54,7 +54,12 @@ fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
     Ok(spec)
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of a calibration.
-pub(crate) fn read(name: &str) -> Result<CalibrationSpec, Failure> {
+fn read(name: &str) -> Result<CalibrationSpec, Failure> {
     Ok(CalibrationSpec::parse(&shown(name), &read_spec(name)?)?)
 }

@@ -5,21 +5,25 @@ use std::sync::LazyLock;
 
 use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, unknown};
 use ioweir_core::Reason;
-use ioweir_core::background::{SERVICES, Service};
+#[cfg(feature = "plan")]
+use ioweir_core::background::{SERVICES, Service, ServiceRow};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow, find};
 use ioweir_device::{DeviceSpec, PRESETS, Preset};
+#[cfg(feature = "advise")]
 use ioweir_lab::advise::KNOBS;
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
+#[cfg(feature = "plan")]
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
-use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
+#[cfg(feature = "servers")]
+use ioweir_lab::server::{self, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 use ioweir_trace as trace;
 
 use crate::arguments::DocArguments;
 use crate::failure::Failure;
-use crate::{output, reference};
+use crate::output;
 
 /// Columns that explanations are wrapped to.
 const WIDTH: usize = 100;
@@ -60,6 +64,7 @@ above an elevator: mclock+bid-hdd:history=4:window=32.",
 parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
     },
+    #[cfg(feature = "plan")]
     Topic {
         name: "service",
         summary: "background services that a plan can run: the cost of their debt, and what paying it frees",
@@ -84,19 +89,31 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
 datasheet, an [array] of equal drives, [tiered], or a model with all its parameters, [hdd] or [ssd].",
         entry: Some(|name| key_text(&DEVICE_KEYS, name)),
     },
+    #[cfg(feature = "servers")]
+    Topic {
+        name: "servers",
+        summary: "keys of an experiment on servers, which simulate reads",
+        entries: || SERVERS_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "An experiment file with [[server]] tables runs the model of a storage server: schedules of its cores at shares of its \
+peak load. examples/server.toml is one to start from.",
+        entry: Some(|name| key_text(&SERVERS_KEYS, name)),
+    },
+    #[cfg(feature = "servers")]
     Topic {
         name: "platform",
         summary: "storage servers whose request scheduling can be simulated",
         entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Platforms: the hardware of the storage servers that `ioweir reproduce wafl` models, with their parameters. A server of \
-one's own is an experiment with [cores] and [[device]]: examples/storage-box.toml is one to start from.",
+        about: "Platforms: the hardware of the storage servers whose cores are scheduled, with their parameters. `ioweir simulate` runs an \
+experiment that names them, or files of one's own, in [[server]] tables: examples/server.toml is one to start from. A server with the \
+models of disks is an experiment with [cores] and [[device]]: examples/storage-box.toml.",
         entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
     },
+    #[cfg(feature = "servers")]
     Topic {
         name: "workload",
         summary: "workloads of storage servers",
         entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Workloads of the storage servers that `ioweir reproduce wafl` models, with their parameters.",
+        about: "Workloads of the storage servers whose cores are scheduled, with their parameters: for the key `workload` of a [[server]] table.",
         entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
@@ -114,6 +131,7 @@ formats look the same, the name must be given with --format.",
         about: "Mixes of `ioweir trace generate MIX OUT`: the six Hadoop jobs of the BID paper's Table 2.",
         entry: Some(|name| ioweir_lab::workload::mix(name).map(mix)),
     },
+    #[cfg(feature = "plan")]
     Topic {
         name: "forecaster",
         summary: "forecasters of coming days",
@@ -131,6 +149,7 @@ A whole server has [cores], a [[device]] for every kind of device, and classes o
 Examples are in examples/. `ioweir show FILE` prints a file with every default.",
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
     },
+    #[cfg(feature = "advise")]
     Topic {
         name: "knob",
         summary: "what `ioweir advise` may set beside schedulers and their parameters",
@@ -249,7 +268,10 @@ second.",
 /// Prints the topics, a topic, or an entry of a topic.
 pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.write {
-        return reference::write(folder);
+        #[cfg(all(feature = "plan", feature = "reproduce"))]
+        return crate::reference::write(folder);
+        #[cfg(not(all(feature = "plan", feature = "reproduce")))]
+        return crate::left_out::refused(&format!("pages for {folder}"), "plan,reproduce");
     }
     let Some(name) = &arguments.topic else {
         let topics: Vec<_> = TOPICS.iter().map(|topic| (topic.name, topic.summary)).collect();
@@ -329,6 +351,7 @@ fn policy(row: &PolicyRow) -> String {
 }
 
 /// A platform or a workload.
+#[cfg(feature = "servers")]
 fn server_part(preset: &ServerPreset) -> String {
     let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
     for source in preset.sources {
@@ -345,14 +368,37 @@ fn schedule(row: &ScheduleRow) -> String {
     out + &parameters(row.parameters)
 }
 
+#[cfg(feature = "plan")]
 fn service(service: Service) -> String {
     let row = service.row();
     let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
-    for (name, value) in reference::service_terms(row) {
+    for (name, value) in service_terms(row) {
         // Writing to a string does not fail.
         let _ = writeln!(out, "  {name:18}  {value}");
     }
     out
+}
+
+/// What a service's debt is, costs and gives back, in words.
+#[cfg(feature = "plan")]
+pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
+    let deadline = match row.deadline_seconds {
+        0 => "none".into(),
+        seconds => ioweir_config::Duration::from_seconds(u64::from(seconds)).to_string(),
+    };
+    let room = match (row.tied_per_mille, row.takes_room) {
+        (0, _) => "none".into(),
+        (tied, true) => format!("{tied} of 1000 blocks, taken when the debt is incurred"),
+        (tied, false) => format!("{tied} of 1000 blocks, taken before"),
+    };
+    vec![
+        ("debt", row.source.name().into()),
+        ("cost", format!("{} operations for 1000 blocks", row.cost_per_mille)),
+        ("room given back", room),
+        ("item", format!("{} blocks", row.item_blocks)),
+        ("priority", row.priority.to_string()),
+        ("deadline", deadline),
+    ]
 }
 
 /// What can be set, a line each.
@@ -375,6 +421,7 @@ fn parameters(parameters: &[Parameter]) -> String {
     out
 }
 
+#[cfg(feature = "plan")]
 fn forecaster(row: &ForecasterRow) -> String {
     let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
     // Writing to a string does not fail.
@@ -393,6 +440,8 @@ type Keys = LazyLock<Vec<(String, Key)>>;
 
 static DEVICE_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_device::key_tables()));
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
+#[cfg(feature = "servers")]
+static SERVERS_KEYS: Keys = LazyLock::new(|| key_paths(server::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
 

@@ -8,10 +8,9 @@ use ioweir_config::SpecError;
 use ioweir_config::UnitError;
 use ioweir_config::plain;
 use ioweir_lab::document::DocumentError;
-use ioweir_lab::forecast::ForecastError;
+#[cfg(feature = "reproduce")]
 use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
-use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
 
 /// Why a command failed.
@@ -92,19 +91,10 @@ impl From<RunError> for Failure {
     }
 }
 
-impl From<ServerError> for Failure {
-    fn from(error: ServerError) -> Self {
-        match error {
-            ServerError::Violation(_) => Self::Running(error.to_string()),
-            _ => Self::Input(error.to_string()),
-        }
-    }
-}
-
+#[cfg(feature = "reproduce")]
 impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
         match error {
-            ReproduceError::Server(error) => error.into(),
             ReproduceError::Run(error) => error.into(),
             _ => Self::Input(error.to_string()),
         }
@@ -123,8 +113,9 @@ impl From<SpecError> for Failure {
     }
 }
 
-impl From<ForecastError> for Failure {
-    fn from(error: ForecastError) -> Self {
+#[cfg(feature = "plan")]
+impl From<ioweir_lab::forecast::ForecastError> for Failure {
+    fn from(error: ioweir_lab::forecast::ForecastError) -> Self {
         Self::Input(error.to_string())
     }
 }

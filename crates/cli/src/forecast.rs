@@ -18,12 +18,12 @@ pub(crate) fn act(arguments: &ForecastArguments) -> Result<(), Failure> {
     let binned_to: Vec<&str> = arguments.binned.iter().map(String::as_str).collect();
     let files = spec.series.0.iter().map(Path::new).chain(arguments.spec.as_deref());
     let outputs = Outputs::new(&arguments.output, &binned_to, &files.collect::<Vec<_>>())?;
-    let series = spec.read()?;
+    let series = engine::watched(arguments.quiet, |progress| spec.read(progress))?;
     tell_losses(&series);
     if let Some(target) = &arguments.binned {
         output::put(target, to_csv(&series).as_bytes())?;
     }
-    outputs.write(&spec.document(&series)?)
+    outputs.write(&engine::watched(arguments.quiet, |progress| spec.document(&series, progress))?)
 }
 
 /// The forecast that the spec file and the flags describe.
@@ -39,6 +39,9 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     set_list(&mut spec.series.0, &reading.series);
     set_list(&mut spec.columns.0, &reading.column);
     spec.backtest_days = arguments.backtest.or(spec.backtest_days);
+    let leads = arguments.lead.iter().map(|lead| lead.parse()).collect::<Result<Vec<Duration>, _>>()?;
+    set_list(&mut spec.leads.0, &leads);
+    spec.diagnose |= arguments.diagnose;
     spec.total |= reading.total;
     if let Some(bin) = &reading.bin {
         spec.bin = Some(bin.parse::<Duration>()?);
@@ -64,8 +67,13 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     Ok(spec)
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of a forecast.
-pub(crate) fn read(name: &str) -> Result<ForecastSpec, Failure> {
+fn read(name: &str) -> Result<ForecastSpec, Failure> {
     Ok(ForecastSpec::parse(&shown(name), &read_spec(name)?)?)
 }
 

@@ -4,28 +4,56 @@
 //! standard error. Exit codes: 0 fine, 1 something failed while running, 2 usage or bad input, 3 an expectation was not
 //! met. A reader that closes the pipe is no failure.
 
+// Its macro stands for modules below.
+#[cfg(not(all(
+    feature = "advise",
+    feature = "parquet",
+    feature = "plan",
+    feature = "reproduce",
+    feature = "serve",
+    feature = "servers"
+)))]
+#[macro_use]
+mod left_out;
+
+#[cfg(feature = "advise")]
 mod advise;
 mod arguments;
+#[cfg(feature = "advise")]
 mod calibrate;
 mod compare;
 mod doc;
 mod engine;
 mod failure;
+#[cfg(feature = "plan")]
 mod forecast;
 mod output;
+#[cfg(feature = "plan")]
 mod plan;
+#[cfg(all(feature = "plan", feature = "reproduce"))]
 mod reference;
+#[cfg(feature = "reproduce")]
 mod reproduce;
 #[cfg_attr(not(feature = "serve"), path = "no_server.rs")]
 mod server;
+#[cfg_attr(not(feature = "servers"), path = "no_servers.rs")]
+mod servers;
 mod show;
 mod simulate;
 #[cfg_attr(not(feature = "parquet"), path = "no_sweep.rs")]
 mod sweep;
 mod trace;
-#[cfg(all(test, feature = "serve"))]
+#[cfg(all(test, feature = "plan", feature = "serve"))]
 mod units;
+#[cfg(feature = "advise")]
 mod validate;
+
+#[cfg(not(feature = "advise"))]
+left_out!("advise": advise, calibrate, validate);
+#[cfg(not(feature = "plan"))]
+left_out!("plan": forecast, plan);
+#[cfg(not(feature = "reproduce"))]
+left_out!("reproduce": reproduce);
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -74,7 +102,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Record(arguments) => server::record(&arguments),
         Verb::Replay(arguments) => server::replay(&arguments),
         Verb::Forecast(arguments) => forecast::act(&arguments),
-        Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Verb::Reproduce(arguments) => reproduce::act(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Validate(arguments) => validate::act(&arguments),

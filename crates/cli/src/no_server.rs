@@ -1,19 +1,17 @@
 //! What stands for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
 
 use ioweir_config::Key;
+#[cfg(feature = "advise")]
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec};
 
-use crate::arguments::{
-    CalibrateArguments, CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments,
-};
+#[cfg(feature = "advise")]
+use crate::arguments::CalibrateArguments;
+use crate::arguments::{CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments};
 use crate::failure::Failure;
+use crate::left_out;
 
 fn refused<T>() -> Result<T, Failure> {
-    Err(Failure::input(
-        "this build has no block server",
-        "a build with the feature `serve`",
-        "leave away --no-default-features, or add --features serve",
-    ))
+    left_out::refused("block server", "serve")
 }
 
 pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {
@@ -24,6 +22,7 @@ pub(crate) fn record(_: &RecordArguments) -> Result<(), Failure> {
     refused()
 }
 
+#[cfg(feature = "advise")]
 pub(crate) fn probe(arguments: &CalibrateArguments, _: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
     if arguments.is_probe() { refused() } else { Ok(None) }
 }
@@ -44,6 +43,7 @@ pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     Vec::new()
 }
 
+#[cfg(all(feature = "plan", feature = "reproduce"))]
 pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     std::iter::empty()
 }

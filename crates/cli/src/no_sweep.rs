@@ -4,13 +4,10 @@ use ioweir_config::Key;
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
+use crate::left_out;
 
 fn refused<T>() -> Result<T, Failure> {
-    Err(Failure::input(
-        "this build has no sweeps",
-        "a build with the feature `parquet`",
-        "leave away --no-default-features, or add --features parquet",
-    ))
+    left_out::refused("sweeps", "parquet")
 }
 
 pub(crate) fn act(_: &SweepArguments) -> Result<(), Failure> {

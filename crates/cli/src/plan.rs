@@ -21,7 +21,8 @@ pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
     let inputs = spec.series.0.iter().chain(&spec.replay.0).map(Path::new);
     let inputs: Vec<&Path> = inputs.chain(policy).chain(arguments.spec.as_deref()).collect();
     let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
-    let (plan, document) = spec.make(&engine::origin(&spec.command()))?;
+    let origin = engine::origin(&spec.command());
+    let (plan, document) = engine::watched(arguments.quiet, |progress| spec.make(&origin, progress))?;
     if let Some(folder) = &arguments.systemd {
         write_timers(folder, &plan)?;
     }
@@ -55,7 +56,12 @@ fn resolve(arguments: &PlanArguments) -> Result<PlanSpec, Failure> {
     Ok(spec)
 }
 
+/// The spec in a file with every default, as TOML.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    Ok(read(name)?.to_toml())
+}
+
 /// Reads the spec of a plan.
-pub(crate) fn read(name: &str) -> Result<PlanSpec, Failure> {
+fn read(name: &str) -> Result<PlanSpec, Failure> {
     Ok(PlanSpec::parse(&shown(name), &read_spec(name)?)?)
 }

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_config::{Duration, Key, format_range, format_value};
-use ioweir_core::background::{SERVICES, ServiceRow};
+use ioweir_config::{Key, format_range, format_value};
+use ioweir_core::background::SERVICES;
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{PAIR, POLICIES, Parameter};
 use ioweir_device::PRESETS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
-use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
+use ioweir_lab::server::{self, COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
 use ioweir_trace::{Clock, FORMATS, Format};
 
-use crate::doc::switched_on;
+use crate::doc::{service_terms, switched_on};
 use crate::failure::Failure;
 use crate::output;
 
@@ -221,6 +221,9 @@ fn experiments() -> String {
          file with every default; `examples/` has some to start from. A phase without a key of a share keeps the class's.\n"
     );
     out += &key_sections(&experiment::key_tables());
+    out += "\n## Experiments on servers\n\nA file with `[[server]]` tables runs the model of a storage server instead: schedules of its cores at shares of \
+            its peak load ([servers.md](servers.md)). These are its keys.\n";
+    out += &key_sections(&server::key_tables()).replace("\n## ", "\n### ");
     out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
     for metric in METRICS {
         let of = match (metric.of_class.is_some(), metric.of_run.is_some()) {
@@ -298,7 +301,7 @@ fn forecasters() -> String {
 fn servers() -> String {
     let mut out = format!(
         "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
-         work costs. `ioweir reproduce wafl` runs all of them.\n"
+         work costs. `ioweir simulate examples/server.toml` runs one, `ioweir reproduce wafl` all of them.\n"
     );
     for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
         let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");
@@ -315,27 +318,6 @@ fn servers() -> String {
     }
     let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
     out
-}
-
-/// What a service's debt is, costs and gives back, in words.
-pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
-    let deadline = match row.deadline_seconds {
-        0 => "none".into(),
-        seconds => Duration::from_seconds(u64::from(seconds)).to_string(),
-    };
-    let room = match (row.tied_per_mille, row.takes_room) {
-        (0, _) => "none".into(),
-        (tied, true) => format!("{tied} of 1000 blocks, taken when the debt is incurred"),
-        (tied, false) => format!("{tied} of 1000 blocks, taken before"),
-    };
-    vec![
-        ("debt", row.source.name().into()),
-        ("cost", format!("{} operations for 1000 blocks", row.cost_per_mille)),
-        ("room given back", room),
-        ("item", format!("{} blocks", row.item_blocks)),
-        ("priority", row.priority.to_string()),
-        ("deadline", deadline),
-    ]
 }
 
 fn services() -> String {

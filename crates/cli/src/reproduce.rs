@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::{engine, output};
 
 /// Runs the experiments of papers, prints their claims beside what came out, and writes the pages.
-pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
+pub(crate) fn act(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let papers: &[Paper] = match &arguments.paper {
         Paper::All => &Paper::EACH,
         paper => std::slice::from_ref(paper),

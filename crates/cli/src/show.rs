@@ -7,7 +7,7 @@ use ioweir_device::{DeviceFile, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{advise, calibrate, engine, forecast, output, plan, server, simulate, sweep};
+use crate::{advise, calibrate, engine, forecast, output, plan, server, servers, simulate, sweep};
 
 /// Prints the spec as TOML.
 pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
@@ -17,6 +17,9 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         engine::check_file("preset or file", name)?;
     }
     let text = if is_preset { String::new() } else { read_spec(name)? };
+    if servers::are_described_by(&text) {
+        return output::print(servers::to_toml(name)?.as_bytes());
+    }
     if let Some(printed) = server::printed(name, &text) {
         return output::print(printed?.as_bytes());
     }
@@ -27,16 +30,16 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         return output::print(simulate::read(name)?.to_toml().as_bytes());
     }
     if names_any(&text, &["recorded_under", "host_device", "budget", "rounds", "bound"]) {
-        return output::print(advise::read(name)?.to_toml().as_bytes());
+        return output::print(advise::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["generations", "kind"]) {
-        return output::print(calibrate::read(name)?.to_toml().as_bytes());
+        return output::print(calibrate::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["policy"]) {
-        return output::print(plan::read(name)?.to_toml().as_bytes());
+        return output::print(plan::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["series", "method", "horizon", "backtest"]) {
-        return output::print(forecast::read(name)?.to_toml().as_bytes());
+        return output::print(forecast::to_toml(name)?.as_bytes());
     }
     if is_preset || is_device(&text) {
         return output::print(DeviceFile::load(name)?.to_toml().as_bytes());

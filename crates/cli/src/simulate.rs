@@ -10,6 +10,7 @@ use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::servers;
 
 /// Runs an experiment and writes the report.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
@@ -19,6 +20,9 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
         by_stream: arguments.by.is_some(),
         fold: arguments.fold,
     };
+    if servers::are_described_by(&read_spec(&arguments.spec)?) {
+        return servers::simulate(arguments, &overrides);
+    }
     let experiment = overrides.apply(read(&arguments.spec)?)?;
     let mut inputs = vec![Path::new(&arguments.spec)];
     inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
@@ -53,10 +57,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         by_stream: false,
         fold: false,
     };
-    let mut experiment = overrides.apply(read(&arguments.spec)?)?;
-    // One run is told of: the first, where nothing else was said.
-    experiment.schedulers.truncate(1);
-    experiment.seeds.truncate(1);
+    let experiment = overrides.apply(read(&arguments.spec)?)?;
     let which = match (arguments.request, &arguments.slowest) {
         (Some(number), _) => experiment::Which::Request(number),
         (None, Some(class)) => experiment::Which::Slowest(class.clone()),

@@ -47,6 +47,7 @@
 //! ```
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec;
 use core::fmt::Debug;
 
@@ -65,14 +66,43 @@ pub enum Maker {
     Order(&'static dyn OrderFactory),
 }
 
+impl Maker {
+    /// What tells the code of the policy from any other's: a hash of it, for example.
+    ///
+    /// # Errors
+    /// Why it cannot be told, in words about the policy.
+    pub fn code(&self) -> Result<String, String> {
+        match self {
+            Self::Elevator(factory) => factory.code(),
+            Self::Order(factory) => factory.code(),
+        }
+    }
+}
+
 /// Makes elevators, one for each run.
 pub trait ElevatorFactory: Debug + Sync {
+    /// As [`Maker::code`]; empty where the code is known by the version of the program.
+    ///
+    /// # Errors
+    /// As [`Maker::code`].
+    fn code(&self) -> Result<String, String> {
+        Ok(String::new())
+    }
+
     /// An elevator without requests, for a queue of these limits.
     fn make(&self, limits: &QueueLimits, settings: &Settings) -> Box<dyn ExternalElevator>;
 }
 
 /// Makes orders, one for each run.
 pub trait OrderFactory: Debug + Sync {
+    /// As [`Maker::code`]; empty where the code is known by the version of the program.
+    ///
+    /// # Errors
+    /// As [`Maker::code`].
+    fn code(&self) -> Result<String, String> {
+        Ok(String::new())
+    }
+
     /// An order without tenants, for this many, whose numbers are below that.
     fn make(&self, tenants: u32, settings: &Settings) -> Box<dyn ExternalOrder>;
 }

@@ -78,7 +78,7 @@ fn main() {
         let outlook = forecaster.outlook(policy.bins());
         let calendar = Calendar::default();
         let system = policy.system(None);
-        let ledger = Ledger::new(&system, policy.pool());
+        let ledger = Ledger::new(policy.pool());
         let setting = Setting {
             start_unix_seconds: load.end_unix_seconds(),
             block_bytes: policy.pool.block.0,

@@ -123,9 +123,15 @@ struct Factory {
     make: Py<PyAny>,
     form: Form,
     merges: bool,
+    /// A function without arguments that tells its code from any other's.
+    code: Py<PyAny>,
 }
 
 impl ElevatorFactory for Factory {
+    fn code(&self) -> Result<String, String> {
+        told(&self.code)
+    }
+
     fn make(&self, limits: &QueueLimits, _settings: &Settings) -> Box<dyn ExternalElevator> {
         let made = Python::attach(|py| {
             let about = PyDict::new(py);
@@ -151,6 +157,14 @@ impl ElevatorFactory for Factory {
     }
 }
 
+/// What a function of Python's answers, or what it raises, as text.
+pub(crate) fn told(code: &Py<PyAny>) -> Result<String, String> {
+    Python::attach(|py| {
+        let answer = code.call0(py).and_then(|answer| answer.extract(py));
+        answer.map_err(|error: PyErr| error.value(py).to_string())
+    })
+}
+
 /// Makes a class known as an elevator of this name.
 #[pyfunction]
 pub(crate) fn register_elevator(
@@ -159,6 +173,7 @@ pub(crate) fn register_elevator(
     make: Py<PyAny>,
     form: &str,
     merges: bool,
+    code: Py<PyAny>,
 ) -> PyResult<()> {
     let form = match form {
         "events" => Form::Events,
@@ -167,7 +182,7 @@ pub(crate) fn register_elevator(
         _ => return Err(PyValueError::new_err(format!("{form} is no form: events, batch, cost"))),
     };
     // As long as the process, like the rows of the table; a class is registered once.
-    let factory: &'static Factory = Box::leak(Box::new(Factory { make, form, merges }));
+    let factory: &'static Factory = Box::leak(Box::new(Factory { make, form, merges, code }));
     let row = PolicyRow::external(name.leak(), summary.leak(), Maker::Elevator(factory));
     ioweir_config::register_policy(Box::leak(Box::new(row))).map_err(wrong)
 }

@@ -9,6 +9,7 @@ use ioweir_core::tenant::Share;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::elevator::told;
 use crate::verbs::wrong;
 use crate::watch::raise;
 
@@ -17,9 +18,15 @@ use crate::watch::raise;
 struct Factory {
     /// A function of the number of tenants that makes an instance.
     make: Py<PyAny>,
+    /// A function without arguments that tells its code from any other's.
+    code: Py<PyAny>,
 }
 
 impl OrderFactory for Factory {
+    fn code(&self) -> Result<String, String> {
+        told(&self.code)
+    }
+
     fn make(&self, tenants: u32, _settings: &Settings) -> Box<dyn ExternalOrder> {
         let made = Python::attach(|py| {
             let object = self.make.call1(py, (tenants,))?;
@@ -31,8 +38,8 @@ impl OrderFactory for Factory {
 
 /// Makes a class known as an order of tenants of this name.
 #[pyfunction]
-pub(crate) fn register_order(name: String, summary: String, make: Py<PyAny>) -> PyResult<()> {
-    let factory: &'static Factory = Box::leak(Box::new(Factory { make }));
+pub(crate) fn register_order(name: String, summary: String, make: Py<PyAny>, code: Py<PyAny>) -> PyResult<()> {
+    let factory: &'static Factory = Box::leak(Box::new(Factory { make, code }));
     let row = PolicyRow::external(name.leak(), summary.leak(), Maker::Order(factory));
     ioweir_config::register_policy(Box::leak(Box::new(row))).map_err(wrong)
 }

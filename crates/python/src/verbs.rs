@@ -12,6 +12,7 @@ use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
 use ioweir_lab::forecast::ForecastSpec;
 use ioweir_lab::plan::PlanSpec;
 use ioweir_lab::run::{Requests, RunError as LabError};
+use ioweir_lab::server::ServerExperiment;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -143,8 +144,19 @@ pub(crate) fn simulate(
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(Some(spec), keys)?;
-    let experiment = Experiment::parse(&name, &text).map_err(wrong)?;
     let origin = ioweir::origin(&overrides(keys)?.command(&name));
+    if ServerExperiment::is_described_by(&text) {
+        if requests {
+            return Err(InputError::new_err(
+                "servers keep no requests\n  expected: requests=False, since the spec has [[server]] tables",
+            ));
+        }
+        let experiment = ServerExperiment::parse(&name, &text).map_err(wrong)?;
+        let report =
+            watched(py, progress.as_ref(), move |progress| experiment.run(&origin, progress).map_err(Raised::from))?;
+        return Ok(Result::new(report.document().map_err(Raised::from)?, None, Vec::new()));
+    }
+    let experiment = Experiment::parse(&name, &text).map_err(wrong)?;
     let (report, kept) = recorded(py, requests, progress.as_ref(), move |progress, sink| match sink {
         Some(sink) => experiment::record(&experiment, &origin, progress, sink),
         None => experiment::run(&experiment, &origin, progress),
@@ -172,15 +184,16 @@ fn overrides(keys: Option<&Bound<'_, PyDict>>) -> PyResult<Overrides> {
 
 /// Forecasts series, or scores forecasts against the past.
 #[pyfunction]
-#[pyo3(signature = (spec=None, /, *, keys=None))]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
 pub(crate) fn forecast(
     py: Python<'_>,
     spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = ForecastSpec::parse(&name, &text).map_err(wrong)?;
-    let (document, series) = watched(py, None, move |_| spec.run().map_err(Raised::from))?;
+    let (document, series) = watched(py, progress.as_ref(), move |progress| spec.run(progress).map_err(Raised::from))?;
     let losses = series
         .iter()
         .flat_map(|series| series.losses.lines().into_iter().map(|line| format!("{}: {line}", series.name)));
@@ -189,16 +202,17 @@ pub(crate) fn forecast(
 
 /// Plans deferred work.
 #[pyfunction]
-#[pyo3(signature = (spec=None, /, *, keys=None))]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
 pub(crate) fn plan(
     py: Python<'_>,
     spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = PlanSpec::parse(&name, &text).map_err(wrong)?;
     let origin = ioweir::origin(&spec.command());
-    let document = watched(py, None, move |_| spec.run(&origin).map_err(Raised::from))?;
+    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
     Ok(Result::new(document, None, Vec::new()))
 }
 
@@ -213,9 +227,7 @@ pub(crate) fn explain(
     keys: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<String> {
     let Spec { name, text } = Spec::of(Some(spec), keys)?;
-    let mut experiment = Experiment::parse(&name, &text).map_err(wrong)?;
-    experiment.schedulers.truncate(1);
-    experiment.seeds.truncate(1);
+    let experiment = Experiment::parse(&name, &text).map_err(wrong)?;
     let which = match (request, slowest) {
         (Some(number), _) => Which::Request(number),
         (None, Some(class)) => Which::Slowest(class),

@@ -10,7 +10,7 @@
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
 //!
 //! [`real`] opens devices of this machine to measure them, [`record`] records the requests that they get, and [`replay`] puts
-//! the requests of a trace on one.
+//! the requests of a trace on one. [`govern`] runs the background work of this machine, as a governor decides.
 
 pub mod backend;
 pub mod buffer;
@@ -20,6 +20,7 @@ pub mod control;
 pub mod engine;
 pub mod executor;
 pub mod front;
+pub mod govern;
 pub mod log;
 pub mod manager;
 pub mod nbd;

@@ -74,9 +74,21 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "DAYS", help_heading = "Forecasting")]
     pub(crate) backtest: Option<usize>,
 
+    /// Show what the series are like instead: autocorrelation, lag plots, trend, seasons and rest; best with --export page.html
+    #[arg(long, conflicts_with_all = ["method", "horizon", "quantile", "backtest"], help_heading = "Forecasting")]
+    pub(crate) diagnose: bool,
+
+    /// Hours ahead at which a backtest scores too, separated by commas: 1h,6h
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',', help_heading = "Forecasting")]
+    pub(crate) lead: Vec<String>,
+
     /// Write the binned series as CSV
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) binned: Option<String>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
@@ -108,6 +120,10 @@ pub(crate) struct PlanArguments {
     /// Also write the plan's windows into folder DIR as systemd timers that start and stop a target for each service
     #[arg(long, value_name = "DIR")]
     pub(crate) systemd: Option<PathBuf>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

@@ -1,23 +1,38 @@
 //! The one definition of verbs and flags; help, errors and completions come from it.
 
+#[cfg(feature = "advise")]
 mod advise;
+#[cfg(feature = "plan")]
 mod background;
+#[cfg(feature = "advise")]
 mod calibrate;
 mod compare;
 mod ctl;
 mod experiment;
 mod record;
 mod replay;
+#[cfg(feature = "reproduce")]
+mod reproduce;
 mod sweep;
 mod trace;
+#[cfg(feature = "advise")]
 mod validate;
-
-use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+#[cfg(not(feature = "reproduce"))]
+pub(crate) use crate::left_out::LeftOut as ReproduceArguments;
+#[cfg(not(feature = "plan"))]
+pub(crate) use crate::left_out::{LeftOut as ForecastArguments, LeftOut as PlanArguments};
+#[cfg(not(feature = "advise"))]
+pub(crate) use crate::left_out::{
+    LeftOut as AdviseArguments, LeftOut as CalibrateArguments, LeftOut as ValidateArguments,
+};
+#[cfg(feature = "advise")]
 pub(crate) use advise::AdviseArguments;
+#[cfg(feature = "plan")]
 pub(crate) use background::{ForecastArguments, PlanArguments};
+#[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
@@ -26,12 +41,15 @@ pub(crate) use ctl::{CtlVerb, ServiceVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 pub(crate) use record::RecordArguments;
 pub(crate) use replay::ReplayArguments;
+#[cfg(feature = "reproduce")]
+pub(crate) use reproduce::{Paper, ReproduceArguments};
 pub(crate) use sweep::SweepArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepMergeArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepVerb;
 pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
+#[cfg(feature = "advise")]
 pub(crate) use validate::ValidateArguments;
 
 /// Version and commit.
@@ -90,41 +108,6 @@ pub(crate) enum Verb {
     Completions(CompletionsArguments),
 }
 
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  ioweir reproduce bid --quick\n  ioweir reproduce bid --json claims.json --export out"
-)]
-pub(crate) struct ReproduceArguments {
-    /// Paper
-    #[arg(value_enum)]
-    pub(crate) paper: Paper,
-
-    /// Run only what the claims need: one load, no sensitivity tables
-    #[arg(long)]
-    pub(crate) quick: bool,
-
-    /// Folder with the traces of the six Hadoop jobs [default: traces/hadoop/hdd-emul, or generated traffic where that is
-    /// absent]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) traces: Option<String>,
-
-    /// SYSTOR '17 trace for `background`, instead of the generated series; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Vec<PathBuf>,
-
-    /// Write the claims as JSON to a file; `-` writes to standard output instead of the table
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<String>,
-
-    /// Write the page with all tables and figures into a folder
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) export: Option<String>,
-
-    /// No progress bar
-    #[arg(long)]
-    pub(crate) quiet: bool,
-}
-
 /// Where a document is written to, for every verb that makes one.
 #[derive(Args, Debug)]
 pub(crate) struct OutputArguments {
@@ -135,31 +118,6 @@ pub(crate) struct OutputArguments {
     /// Write the document to a file; the suffix selects the form: .html, .md, .csv, .parquet, .json or .txt; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) export: Vec<String>,
-}
-
-/// A paper that can be reproduced.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Paper {
-    /// Bulk I/O dispatch: figures 12 to 19 of Mishra and Somani
-    Bid,
-    /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
-    Wafl,
-    /// Reward scheduling: tables 1 and 2 and figures 2 and 3 of Elnably and others
-    Reward,
-    /// Background work planned from forecasts: figures 2 and 10 to 14 of Kachmar and Kaeli
-    Background,
-    /// All of them, one after another
-    All,
-}
-
-impl Paper {
-    /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 4] = [Self::Bid, Self::Wafl, Self::Reward, Self::Background];
-
-    /// The name on the command line.
-    pub(crate) fn name(self) -> String {
-        clap::ValueEnum::to_possible_value(&self).map_or_else(String::new, |value| value.get_name().to_string())
-    }
 }
 
 #[derive(Args, Debug)]

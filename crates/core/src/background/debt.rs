@@ -107,6 +107,26 @@ impl DebtQueue {
         self.length += 1;
     }
 
+    /// Takes back blocks that were not paid after all: they are the oldest again.
+    pub fn put_back(&mut self, batch: Batch) {
+        let blocks = batch.blocks.min(u64::MAX - self.total);
+        if blocks == 0 {
+            return;
+        }
+        self.total += blocks;
+        let is_full = self.length == self.ring.len();
+        if self.length > 0 && (is_full || self.ring[self.head].due_at == batch.due_at) {
+            let oldest = &mut self.ring[self.head];
+            oldest.payable_at = oldest.payable_at.min(batch.payable_at);
+            oldest.due_at = oldest.due_at.min(batch.due_at);
+            oldest.blocks += blocks;
+            return;
+        }
+        self.head = (self.head + self.ring.len() - 1) % self.ring.len();
+        self.ring[self.head] = Batch { blocks, ..batch };
+        self.length += 1;
+    }
+
     /// The oldest batch.
     #[must_use]
     pub fn oldest(&self) -> Option<&Batch> {
@@ -138,6 +158,20 @@ impl DebtQueue {
             self.length -= 1;
         }
         (paid, due_at)
+    }
+
+    pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
+        let length = usize::try_from(exchange(self.length as u64)).ok().filter(|length| *length <= self.ring.len())?;
+        (self.length, self.total) = (length, 0);
+        for place in 0..length {
+            let at = (self.head + place) % self.ring.len();
+            let batch = &mut self.ring[at];
+            batch.payable_at.0 = exchange(batch.payable_at.0);
+            batch.due_at.0 = exchange(batch.due_at.0);
+            batch.blocks = exchange(batch.blocks);
+            self.total = self.total.checked_add(batch.blocks)?;
+        }
+        Some(())
     }
 }
 

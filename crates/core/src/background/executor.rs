@@ -1,29 +1,70 @@
-//! The executor of background work decides which core works on which debt, and for how long.
+//! The executor of background work decides which debt is paid when, with how much of the resource, and for how long.
 //!
-//! It follows three time scales. The *day plan* is a list of [`Directive`]s, each with the cores that background work may
-//! count on from a given time. *In each bin* the planner replaces it with a better list ([`Executor::adopt`]). *Within
-//! seconds* the foreground's measured demand takes effect ([`Executor::foreground`]): demand beyond the plan takes cores
-//! from background work at once, whatever the forecast says. Background work gets those cores back only after a calm time.
+//! It follows three time scales. A *plan* is a list of [`Directive`]s, one for each bin, with what is to be paid in it, what is
+//! reserved for that, and the most that may be used. *In each bin* the planner replaces it with a better list
+//! ([`Executor::adopt`]). *Within seconds* what is measured of the foreground takes effect: its demand
+//! ([`Executor::foreground`]), and whether it feels the work ([`Executor::felt`]). Demand beyond the plan takes the resource
+//! from background work at once, whatever the forecast says; it comes back only after a calm time.
 //!
-//! **Isolated domains.** A core serves either the foreground or the background: background slices run on the highest cores,
-//! and [`Executor::foreground_cores`] are the others. No foreground request waits in a queue with background items. A burst
-//! waits at most until its domain grows, which takes up to [`Executor::slice_max`]; `headroom_cores` are kept free so that
-//! most bursts need not wait even for that.
+//! **The resource** is counted in units: cores, each of which runs one slice at a time, or thousandths of a device's time, of
+//! which a slice gets a share and each service has one slice at a time. [`Executor::complete`] says what a slice paid and took:
+//! from that the cost of a block is learnt, and a slice that took more than its share holds its units until the share has made
+//! up for it. So a worker that knows no rates keeps within the budget, too, by pausing.
+//!
+//! **Isolated domains.** A core serves either the foreground or the background, and no foreground request waits in a queue with
+//! background items. A burst waits at most until its domain grows, which takes up to a slice; `headroom_units` are kept free so
+//! that most bursts need not wait even for that. Where slices are long, `grace` interrupts them: a slice is told to pause if
+//! the foreground needs what it holds, or if it overruns; if it does not, it is told to end, and counted.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{
-    Batch, DebtQueue, Pool, PoolState, SERVICES_COUNT, Service, ServiceSettings, Turns, Watermark, time_to_clear,
-};
+use super::cost::Learnt;
+use super::opening::Opening;
+use super::slots::Slots;
+use super::{Batch, DebtQueue, Pool, SERVICES_COUNT, Service, ServiceSettings, Slice, SliceTag, Turns, Watermark};
 use crate::Nanos;
 
-/// The rule for the number of cores that background work gets.
+/// What background work takes from the foreground.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// So many cores, at least one.
+    Cores(u32),
+    /// The time of a device, in thousandths.
+    DeviceTime,
+}
+
+impl Resource {
+    /// All of it, in units.
+    #[must_use]
+    pub const fn units(self) -> u32 {
+        match self {
+            Self::Cores(0) => 1,
+            Self::Cores(cores) => cores,
+            Self::DeviceTime => 1000,
+        }
+    }
+
+    /// The units that work at full speed: a core, or all of a device.
+    pub(super) const fn whole(self) -> u32 {
+        match self {
+            Self::Cores(_) => 1,
+            Self::DeviceTime => 1000,
+        }
+    }
+}
+
+/// The rule for how much background work gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// By the amount of debt alone: the first scheduler of the paper.
-    Fixed(Watermark),
-    /// The cores that the foreground leaves, and at least those that the plan reserves: the second scheduler of the paper.
+    /// By the amount of debt alone: the first scheduler of the paper. With `harvests`, also what the foreground leaves.
+    Fixed {
+        /// The debt at which paying begins, and at which it takes everything.
+        watermark: Watermark,
+        /// Whether what is idle is used below the watermark.
+        harvests: bool,
+    },
+    /// What the foreground leaves, as far as the plan lets it, and at least what it reserves: the second scheduler of the
+    /// paper.
     Planned,
 }
 
@@ -32,30 +73,47 @@ pub enum Bucket {
 pub struct Directive {
     /// When it takes effect; it ends when the next directive begins.
     pub from: Nanos,
-    /// Cores that background work gets even if the foreground wants them.
-    pub reserve_cores: u32,
+    /// Units that background work gets even if the foreground wants them.
+    pub reserve_units: u32,
+    /// The most units of background work; the others rest, even if the foreground leaves them idle.
+    pub limit_units: u32,
     /// Whether space is short: if so, the service that frees the most space for its work goes first.
     pub pressing: bool,
+    /// The blocks of each service that are to be paid: they go before all other debt.
+    pub pay_blocks: [u64; SERVICES_COUNT],
+}
+
+impl Directive {
+    /// What holds without a plan: anything may be paid with what the foreground leaves.
+    pub const NONE: Self = Self {
+        from: Nanos::NEVER,
+        reserve_units: 0,
+        limit_units: u32::MAX,
+        pressing: false,
+        pay_blocks: [0; SERVICES_COUNT],
+    };
 }
 
 /// The settings of an executor.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Cores of both domains together.
-    pub cores: u32,
-    /// The time of one background operation on one core.
+    /// What both domains share.
+    pub resource: Resource,
+    /// The time of one background operation on one unit.
     pub operation: Nanos,
-    /// The longest time that background work runs before its core may change domains.
+    /// The longest time that background work runs before what it holds may change domains.
     pub slice: Nanos,
-    /// Cores kept free for unforeseen bursts, beyond the foreground's demand.
-    pub headroom_cores: u32,
-    /// How long cores that the foreground gave up stay idle before background work uses them.
+    /// How much longer than expected a slice may run before it is interrupted; [`Nanos::NEVER`] if slices are not.
+    pub grace: Nanos,
+    /// Units kept free for unforeseen bursts, beyond the foreground's demand.
+    pub headroom_units: u32,
+    /// How long what the foreground gave up stays idle before background work uses it.
     pub calm: Nanos,
-    /// The rule for the number of cores of background work.
+    /// The rule for how much background work gets.
     pub bucket: Bucket,
     /// The state of the pool at the start.
     pub pool: Pool,
-    /// The services, in the order of the table.
+    /// The services, in the order of the table. Their cost is what is assumed until it is learnt.
     pub services: [ServiceSettings; SERVICES_COUNT],
     /// The most batches in each debt queue.
     pub batches_max: usize,
@@ -69,19 +127,37 @@ pub struct Settings {
 pub enum Hold {
     /// It must not be paid yet: a snapshot is kept for its retention.
     Retention,
-    /// The foreground has the cores.
+    /// The foreground has the resource.
     Foreground,
-    /// The foreground has just given cores up; it may want them back.
+    /// The foreground has just given something up; it may want it back.
     Calm,
     /// There is not enough debt yet for the fixed watermark.
     Watermark,
-    /// Every core that the background may use is busy.
+    /// All that the background may use is in use.
     Running,
+    /// The plan rests: there will be a quieter time.
+    Plan,
+    /// The foreground feels background work.
+    Objective,
+    /// The service has been paid as fast as it may be.
+    Rate,
+    /// Slices took more than their share, which makes up for it.
+    Budget,
 }
 
 impl Hold {
     /// Every reason, in the order of the discriminants.
-    pub const ALL: [Self; 5] = [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Running];
+    pub const ALL: [Self; 9] = [
+        Self::Retention,
+        Self::Foreground,
+        Self::Calm,
+        Self::Watermark,
+        Self::Running,
+        Self::Plan,
+        Self::Objective,
+        Self::Rate,
+        Self::Budget,
+    ];
 
     /// The name used in reports and JSON.
     #[must_use]
@@ -92,30 +168,12 @@ impl Hold {
             Self::Calm => "calm",
             Self::Watermark => "watermark",
             Self::Running => "running",
+            Self::Plan => "plan",
+            Self::Objective => "objective",
+            Self::Rate => "rate",
+            Self::Budget => "budget",
         }
     }
-}
-
-/// A handle to a running slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SliceTag {
-    slot: u32,
-    generation: u32,
-}
-
-/// Background work for one core, done without interruption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The handle to complete it with.
-    pub tag: SliceTag,
-    /// The core that it runs on, counted from zero.
-    pub core: u32,
-    /// The service that it pays debt of.
-    pub service: Service,
-    /// The number of blocks that it pays.
-    pub blocks: u64,
-    /// When these blocks were due.
-    pub due_at: Nanos,
 }
 
 /// The answer to [`Executor::poll`].
@@ -123,84 +181,102 @@ pub struct Slice {
 pub enum Step {
     /// Run this now, and poll again.
     Run(Slice),
+    /// Pause this slice, complete it with what it has paid, and poll again: the foreground needs what it holds, or it overran.
+    Pause(SliceTag),
+    /// End this slice by any means: it was told to pause and runs still. Poll again.
+    End(SliceTag),
     /// Nothing to do before this time or the next call, whichever is first; with [`Nanos::NEVER`], only a call changes that.
     WaitUntil(Nanos, Hold),
     /// There is no debt.
     Idle,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    generation: u32,
-    slice: Option<Slice>,
-}
-
-/// Decides which core pays which debt, and for how long.
+/// Decides which debt is paid when, and for how long.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    settings: Settings,
-    pool: Pool,
-    queues: [DebtQueue; SERVICES_COUNT],
-    running_blocks: [u64; SERVICES_COUNT],
-    turns: Turns,
-    directives: Vec<Directive>,
-    slots: Box<[Slot]>,
-    running: u32,
-    spare: u32,
-    /// Since when the foreground has wanted fewer cores, and the number that it gave up.
-    calming: Option<(Nanos, u32)>,
-    late_blocks: u64,
-    now: Nanos,
+    pub(super) settings: Settings,
+    pub(super) pool: Pool,
+    pub(super) queues: [DebtQueue; SERVICES_COUNT],
+    pub(super) turns: Turns,
+    pub(super) directives: Vec<Directive>,
+    /// The directive in effect, with what of its blocks is not paid yet.
+    pub(super) directive: Directive,
+    pub(super) slots: Slots,
+    /// Units that the foreground leaves.
+    pub(super) spare: u32,
+    /// Since when the foreground has wanted less, and what it gave up.
+    pub(super) calming: Option<(Nanos, u32)>,
+    pub(super) opening: Opening,
+    pub(super) learnt: [Learnt; SERVICES_COUNT],
+    /// Until when a service has been paid as fast as it may be.
+    pub(super) paced_until: [Nanos; SERVICES_COUNT],
+    pub(super) late_blocks: u64,
+    pub(super) overruns: u64,
+    pub(super) now: Nanos,
 }
 
 impl Executor {
-    /// Makes an executor and allocates all its memory. Zero cores count as one; an operation that takes no time counts as
-    /// one nanosecond.
+    /// Makes an executor and allocates all its memory. An operation that takes no time counts as one nanosecond.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let cores = settings.cores.max(1);
         let operation = Nanos(settings.operation.0.max(1));
-        let settings = Settings { cores, operation, ..settings };
+        let settings = Settings { operation, ..settings };
         let priorities = settings.services.map(|service| service.priority);
+        let slots = match settings.resource {
+            Resource::Cores(_) => Slots::new(settings.resource.units() as usize, false),
+            Resource::DeviceTime => Slots::new(SERVICES_COUNT, true),
+        };
         Self {
             pool: settings.pool,
             queues: core::array::from_fn(|_| DebtQueue::new(settings.batches_max)),
-            running_blocks: [0; SERVICES_COUNT],
             turns: Turns::new(priorities),
             directives: Vec::with_capacity(settings.directives_max),
-            slots: alloc::vec![Slot { generation: 0, slice: None }; cores as usize].into_boxed_slice(),
-            running: 0,
+            directive: Directive::NONE,
+            slots,
             spare: 0,
             calming: None,
+            opening: Opening::OPEN,
+            learnt: [Learnt::default(); SERVICES_COUNT],
+            paced_until: [Nanos::ZERO; SERVICES_COUNT],
             late_blocks: 0,
+            overruns: 0,
             now: Nanos::ZERO,
             settings,
         }
     }
 
-    /// Replaces the plan. Directives are sorted by time; those beyond the capacity are left out, latest first. Returns how
+    /// Replaces the plan. Directives are in order of time; those beyond the capacity are left out, latest first. Returns how
     /// many were left out.
     pub fn adopt(&mut self, now: Nanos, directives: &[Directive]) -> usize {
-        self.advance(now);
         let kept = directives.len().min(self.settings.directives_max);
         self.directives.clear();
         self.directives.extend_from_slice(&directives[..kept]);
+        self.directive = Directive::NONE;
+        self.advance(now);
         directives.len() - kept
     }
 
     /// Sets the foreground's measured demand from now on.
-    pub fn foreground(&mut self, now: Nanos, wanted_cores: u32) {
+    pub fn foreground(&mut self, now: Nanos, wanted_units: u32) {
         self.advance(now);
-        let wanted = wanted_cores.saturating_add(self.settings.headroom_cores).min(self.settings.cores);
-        let spare = self.settings.cores - wanted;
+        let units = self.settings.resource.units();
+        let wanted = wanted_units.saturating_add(self.settings.headroom_units).min(units);
+        let spare = units - wanted;
         if spare <= self.spare {
             (self.spare, self.calming) = (spare, None);
             return;
         }
-        // Only cores that were spare throughout the calm time count.
+        // Only what was spare throughout the calm time counts.
         let (since, least) = self.calming.unwrap_or((now, spare));
         self.calming = Some((since, least.min(spare)));
         self.advance(now);
+    }
+
+    /// Says whether the foreground was measured above its objective. Above it, what is spare is closed by half; in calm, it
+    /// is opened by eighths.
+    pub fn felt(&mut self, now: Nanos, is_above: bool) {
+        self.advance(now);
+        self.opening.measure(now, is_above, self.settings.calm);
     }
 
     /// Counts the space that new data take.
@@ -209,69 +285,113 @@ impl Executor {
         self.pool.take(blocks);
     }
 
-    /// Adds debt of a service, payable when its retention ends. If old versions of blocks are kept beside the new ones, they
-    /// take space from now on.
-    pub fn incur(&mut self, now: Nanos, service: Service, blocks: u64) {
-        self.advance(now);
-        let settings = &self.settings.services[service as usize];
-        let payable_at = now.after(settings.retention);
+    /// Adds debt of a service. If old versions of blocks are kept beside the new ones, they take space from now on.
+    pub fn incur(&mut self, now: Nanos, service: Service, batch: Batch) {
         if service.row().takes_room {
-            self.pool.take(settings.tied(blocks));
+            self.pool.take(self.settings.services[service as usize].tied(batch.blocks));
         }
-        let batch = Batch { payable_at, due_at: payable_at.after(settings.deadline), blocks };
+        self.owe(now, service, batch);
+    }
+
+    /// Adds debt of a service that takes no space, or took it already.
+    pub fn owe(&mut self, now: Nanos, service: Service, batch: Batch) {
+        self.advance(now);
         self.queues[service as usize].incur(batch);
     }
 
-    /// Decides the next step. Call it after every other call, until it returns something other than a slice.
+    /// Forgets up to `blocks` of a service's debt, the oldest first: they turned out not to be owed.
+    pub fn forgive(&mut self, now: Nanos, service: Service, blocks: u64) {
+        self.advance(now);
+        let mut left = blocks;
+        while left > 0 {
+            let (forgiven, _) = self.queues[service as usize].pay(Nanos::NEVER, left);
+            if forgiven == 0 {
+                return;
+            }
+            left -= forgiven;
+            self.pool.give_back(self.settings.services[service as usize].tied(forgiven));
+        }
+    }
+
+    /// Decides the next step. Call it after every other call, until it returns a time to wait for, or that it is idle.
     #[must_use]
     pub fn poll(&mut self, now: Nanos) -> Step {
         self.advance(now);
+        if let Some(step) = self.interrupt() {
+            return step;
+        }
         if self.queues.iter().all(|queue| queue.blocks() == 0) {
-            return Step::Idle;
+            return match self.wake() {
+                Nanos::NEVER => Step::Idle,
+                _ if !self.slots.is_any_running() => Step::Idle,
+                until => Step::WaitUntil(until, Hold::Running),
+            };
         }
         if !Service::ALL.into_iter().any(|service| self.is_payable(service)) {
             return Step::WaitUntil(self.wake(), Hold::Retention);
         }
-        if self.running >= self.granted() {
+        let free = self.granted().saturating_sub(self.slots.used_units(now));
+        if free == 0 || !self.slots.has_room(now) {
             return Step::WaitUntil(self.wake(), self.hold());
         }
-        match self.choose() {
-            Some(service) => Step::Run(self.start(service)),
-            None => Step::WaitUntil(self.wake(), Hold::Retention),
+        match self.choose().and_then(|service| self.start(service, free)) {
+            Some(slice) => Step::Run(slice),
+            None => Step::WaitUntil(self.wake(), self.hold()),
         }
     }
 
-    /// Completes a slice: frees the space that it reclaimed, and its core.
-    ///
-    /// # Panics
-    /// If the tag names no running slice: a slice is completed exactly once.
-    pub fn complete(&mut self, now: Nanos, tag: SliceTag) {
+    /// Completes a slice that paid so many blocks and took `used` of a core's or the device's time. What it did not pay is
+    /// owed again; what it paid beyond the slice is paid. Returns whether the tag names a running slice: one is completed
+    /// exactly once.
+    pub fn complete(&mut self, now: Nanos, tag: SliceTag, paid_blocks: u64, used: Nanos) -> bool {
         self.advance(now);
-        let slot = &mut self.slots[tag.slot as usize];
-        assert_eq!(slot.generation, tag.generation, "a slice is completed once");
-        let slice = slot.slice.take();
-        slot.generation = slot.generation.wrapping_add(1);
-        self.running -= 1;
-        if let Some(Slice { service, blocks, due_at, .. }) = slice {
-            self.running_blocks[service as usize] -= blocks;
-            self.pool.give_back(self.settings.services[service as usize].tied(blocks));
-            if now > due_at {
-                self.late_blocks = self.late_blocks.saturating_add(blocks);
-            }
+        let unit_nanos = used.0.saturating_mul(u64::from(self.settings.resource.whole()));
+        let Some(slice) = self.slots.finish(tag, unit_nanos) else { return false };
+        let Slice { service, blocks, due_at, .. } = slice;
+        if let Some(unpaid) = blocks.checked_sub(paid_blocks) {
+            self.queues[service as usize].put_back(Batch { payable_at: now, due_at, blocks: unpaid });
         }
+        let paid = paid_blocks.min(blocks);
+        if now > due_at {
+            self.late_blocks = self.late_blocks.saturating_add(paid);
+        }
+        self.pool.give_back(self.settings.services[service as usize].tied(paid));
+        self.forgive(now, service, paid_blocks - paid);
+        let learnt = &mut self.learnt[service as usize];
+        learnt.count(paid_blocks, unit_nanos);
+        if let Some(cost) = learnt.cost_per_mille(self.settings.operation) {
+            self.settings.services[service as usize].cost_per_mille = cost;
+        }
+        true
     }
 
-    /// The number of cores in the foreground's domain: those on which no background slice runs.
+    /// Units in the foreground's domain: those that no background slice holds.
     #[must_use]
-    pub const fn foreground_cores(&self) -> u32 {
-        self.settings.cores - self.running
+    pub fn foreground_units(&self) -> u32 {
+        self.settings.resource.units().saturating_sub(self.slots.used_units(self.now))
     }
 
-    /// The longest time that a core stays with the background after the foreground wants it.
+    /// The slices that run.
+    pub fn running(&self) -> impl Iterator<Item = &Slice> {
+        self.slots.running()
+    }
+
+    /// The latest time that it was told.
     #[must_use]
-    pub fn slice_max(&self) -> Nanos {
-        let longest = self.settings.services.iter().map(|service| self.slice_nanos(service)).max();
-        longest.unwrap_or(Nanos::ZERO)
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The most directives in a plan.
+    #[must_use]
+    pub const fn directives_max(&self) -> usize {
+        self.settings.directives_max
+    }
+
+    /// The units that background work may use now.
+    #[must_use]
+    pub fn granted_units(&self) -> u32 {
+        self.granted()
     }
 
     /// The pool in its present state.
@@ -280,27 +400,92 @@ impl Executor {
         &self.pool
     }
 
+    /// The debts that wait, in the order of the table.
+    #[must_use]
+    pub const fn queues(&self) -> &[DebtQueue; SERVICES_COUNT] {
+        &self.queues
+    }
+
+    /// The settings of a service, with its cost as learnt.
+    #[must_use]
+    pub const fn service(&self, service: Service) -> &ServiceSettings {
+        &self.settings.services[service as usize]
+    }
+
+    /// The directive in effect, with what of its blocks is not paid yet.
+    #[must_use]
+    pub const fn directive(&self) -> &Directive {
+        &self.directive
+    }
+
+    /// The share of what is spare that the objective leaves open, in thousandths.
+    #[must_use]
+    pub const fn open_per_mille(&self) -> u32 {
+        self.opening.per_mille()
+    }
+
     /// Blocks of debt that were paid after they were due.
     #[must_use]
     pub const fn late_blocks(&self) -> u64 {
         self.late_blocks
     }
 
-    /// Blocks that a service owes, including those being paid now.
+    /// Slices that had to be ended.
     #[must_use]
-    pub fn debt_blocks(&self, service: Service) -> u64 {
-        self.queues[service as usize].blocks() + self.running_blocks[service as usize]
+    pub const fn overruns(&self) -> u64 {
+        self.overruns
     }
 
-    /// Blocks of debt that wait now, by reason. Blocks being paid do not wait.
+    /// Blocks that a service owes, including those being paid now.
     #[must_use]
-    pub fn waiting(&self) -> [u64; Hold::ALL.len()] {
-        let mut waiting = [0; Hold::ALL.len()];
-        let payable: u64 = self.queues.iter().map(|queue| queue.payable(self.now)).sum();
-        let all: u64 = self.queues.iter().map(DebtQueue::blocks).sum();
-        waiting[Hold::Retention as usize] = all - payable;
-        waiting[self.hold() as usize] += payable;
-        waiting
+    pub const fn debt_blocks(&self, service: Service) -> u64 {
+        self.queues[service as usize].blocks().saturating_add(self.slots.blocks(service))
+    }
+
+    /// Debt that holds space, in blocks of the pool.
+    #[must_use]
+    pub fn tied_blocks(&self) -> u64 {
+        let tied = |service| self.settings.services[service as usize].tied(self.debt_blocks(service));
+        Service::ALL.map(tied).into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Writes what it knows beside its settings as words, or reads it back: `exchange` gets each word, and answers with the
+    /// word that takes its place. `None` if the words that it answered with are no state of such an executor, which is of no
+    /// use after that.
+    pub fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
+        self.now = Nanos(exchange(self.now.0));
+        self.pool.used_blocks = exchange(self.pool.used_blocks);
+        for queue in &mut self.queues {
+            queue.words(exchange)?;
+        }
+        self.turns.words(exchange)?;
+        let directives = usize::try_from(exchange(self.directives.len() as u64)).ok()?;
+        if directives > self.settings.directives_max {
+            return None;
+        }
+        self.directives.resize(directives, Directive::NONE);
+        for directive in self.directives.iter_mut().chain([&mut self.directive]) {
+            directive.words(exchange)?;
+        }
+        self.slots.words(exchange)?;
+        self.spare = u32::try_from(exchange(u64::from(self.spare))).ok()?.min(self.settings.resource.units());
+        let is_calming = exchange(u64::from(self.calming.is_some())) == 1;
+        let (since, least) = self.calming.unwrap_or((Nanos::ZERO, 0));
+        let (since, least) = (exchange(since.0), exchange(u64::from(least)));
+        self.calming = is_calming.then_some((Nanos(since), u32::try_from(least).ok()?));
+        self.opening.words(exchange);
+        for (at, learnt) in self.learnt.iter_mut().enumerate() {
+            learnt.words(exchange);
+            if let Some(cost) = learnt.cost_per_mille(self.settings.operation) {
+                self.settings.services[at].cost_per_mille = cost;
+            }
+        }
+        for paced_until in &mut self.paced_until {
+            paced_until.0 = exchange(paced_until.0);
+        }
+        self.late_blocks = exchange(self.late_blocks);
+        self.overruns = exchange(self.overruns);
+        Some(())
     }
 
     fn advance(&mut self, now: Nanos) {
@@ -311,153 +496,24 @@ impl Executor {
         {
             (self.spare, self.calming) = (spare, None);
         }
-    }
-
-    fn is_payable(&self, service: Service) -> bool {
-        self.queues[service as usize].oldest().is_some_and(|batch| batch.payable_at <= self.now)
-    }
-
-    fn directive(&self) -> Option<&Directive> {
-        self.directives.iter().rev().find(|directive| directive.from <= self.now)
-    }
-
-    /// The number of cores that the background may use now.
-    fn granted(&self) -> u32 {
-        let cores = self.settings.cores;
-        match self.settings.bucket {
-            Bucket::Fixed(watermark) => {
-                let tied = Service::ALL
-                    .map(|service| self.settings.services[service as usize].tied(self.debt_blocks(service)));
-                let tied = tied.into_iter().fold(0, u64::saturating_add);
-                watermark.cores(tied, self.pool.blocks, cores)
-            }
-            Bucket::Planned => {
-                let reserve = self.directive().map_or(0, |directive| directive.reserve_cores.min(cores));
-                self.spare.max(reserve).max(self.rescue()).max(self.overdue())
-            }
+        let latest = self.directives.iter().rev().find(|directive| directive.from <= now);
+        if let Some(latest) =
+            latest.filter(|latest| self.directive.from == Nanos::NEVER || latest.from > self.directive.from)
+        {
+            self.directive = *latest;
         }
     }
+}
 
-    /// Cores beyond the plan when the pool is below its floor; all cores from half the floor downwards.
-    fn rescue(&self) -> u32 {
-        match self.pool.state() {
-            PoolState::Roomy | PoolState::Alarm => 0,
-            PoolState::BelowFloor | PoolState::Full => {
-                let steep = Watermark { low_per_mille: 0, high_per_mille: 500 };
-                steep.cores(self.pool.below_floor_blocks(), self.pool.floor_blocks, self.settings.cores)
-            }
+impl Directive {
+    fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
+        self.from = Nanos(exchange(self.from.0));
+        self.reserve_units = u32::try_from(exchange(u64::from(self.reserve_units))).ok()?;
+        self.limit_units = u32::try_from(exchange(u64::from(self.limit_units))).ok()?;
+        self.pressing = exchange(u64::from(self.pressing)) == 1;
+        for blocks in &mut self.pay_blocks {
+            *blocks = exchange(*blocks);
         }
-    }
-
-    /// Cores beyond the plan when debt is nearly due: enough to pay every batch in time, whichever of them is due first for
-    /// the work before it. It begins at the moment when half of all cores would just be enough.
-    fn overdue(&self) -> u32 {
-        Service::ALL
-            .into_iter()
-            .filter_map(|service| self.urgency(service))
-            .fold(0, u32::saturating_add)
-            .min(self.settings.cores)
-    }
-
-    /// Cores that a service needs to pay every payable batch in time, if one of them is urgent.
-    fn urgency(&self, service: Service) -> Option<u32> {
-        let needed = |(alone, due_at): (Nanos, Nanos)| alone.0.div_ceil(due_at.since(self.now).0.max(1));
-        let is_urgent = |queued: &(Nanos, Nanos)| self.urgent_from(queued) <= self.now;
-        let most = self.queued_before_due(service).filter(is_urgent).map(needed).max()?;
-        Some(u32::try_from(most).unwrap_or(u32::MAX).min(self.settings.cores))
-    }
-
-    /// For each payable batch of a service that has a deadline: the time that one core needs for it and for all that is paid
-    /// before it, and when it is due.
-    fn queued_before_due(&self, service: Service) -> impl Iterator<Item = (Nanos, Nanos)> {
-        let (settings, now, operation) = (&self.settings.services[service as usize], self.now, self.settings.operation);
-        // Running blocks count until they are completed.
-        let mut blocks = self.running_blocks[service as usize];
-        let payable = self.queues[service as usize].batches().take_while(move |batch| batch.payable_at <= now);
-        let due = payable.filter_map(move |batch| {
-            blocks = blocks.saturating_add(batch.blocks);
-            (batch.due_at != Nanos::NEVER).then_some((blocks, batch.due_at))
-        });
-        due.map(move |(blocks, due_at)| (time_to_clear(settings.work(blocks), operation, 1), due_at))
-    }
-
-    /// When work becomes urgent that takes one core `alone`: when half of all cores would just be enough.
-    fn urgent_from(&self, (alone, due_at): &(Nanos, Nanos)) -> Nanos {
-        Nanos(due_at.0.saturating_sub(alone.0.div_ceil(u64::from(self.settings.cores.div_ceil(2)))))
-    }
-
-    /// Why no more of the payable debt runs.
-    fn hold(&self) -> Hold {
-        if self.running > 0 && self.running >= self.granted() && self.granted() > 0 {
-            return Hold::Running;
-        }
-        match (self.settings.bucket, self.calming) {
-            (Bucket::Fixed(_), _) => Hold::Watermark,
-            (Bucket::Planned, Some(_)) => Hold::Calm,
-            (Bucket::Planned, None) => Hold::Foreground,
-        }
-    }
-
-    /// When the answer may change without a call.
-    fn wake(&self) -> Nanos {
-        let later = |time: &Nanos| *time > self.now;
-        let payable = self.queues.iter().filter_map(DebtQueue::oldest).map(|batch| batch.payable_at);
-        let directives = self.directives.iter().map(|directive| directive.from);
-        let calm = self.calming.map(|(since, _)| since.after(self.settings.calm));
-        let queued = Service::ALL.into_iter().flat_map(|service| self.queued_before_due(service));
-        let pressing = queued.map(|queued| self.urgent_from(&queued));
-        payable.chain(directives).chain(calm).chain(pressing).filter(later).min().unwrap_or(Nanos::NEVER)
-    }
-
-    /// The service of the next slice: urgent debt first; then, if space is short, the service that frees the most space;
-    /// then round robin.
-    fn choose(&mut self) -> Option<Service> {
-        if self.settings.bucket == Bucket::Planned {
-            let urgent = Service::ALL.into_iter().filter(|service| self.urgency(*service).is_some());
-            let due_at = |service: &Service| self.queues[*service as usize].oldest().map(|batch| batch.due_at);
-            if let Some(first) = urgent.min_by_key(due_at) {
-                return Some(first);
-            }
-            let is_pressing = self.directive().is_some_and(|directive| directive.pressing);
-            if is_pressing || self.pool.state() >= PoolState::BelowFloor {
-                let settings = &self.settings.services;
-                let reclaiming = Service::ALL
-                    .into_iter()
-                    .filter(|service| settings[*service as usize].reclaims() && self.is_payable(*service));
-                let denser = |best: Service, other: Service| {
-                    if settings[other as usize].is_denser(&settings[best as usize]) { other } else { best }
-                };
-                if let Some(densest) = reclaiming.reduce(denser) {
-                    return Some(densest);
-                }
-            }
-        }
-        let ready: [bool; SERVICES_COUNT] = Service::ALL.map(|service| self.is_payable(service));
-        self.turns.next(|service| ready[service as usize])
-    }
-
-    fn slice_blocks(&self, service: &ServiceSettings) -> u64 {
-        let work = u128::from(self.settings.slice.0) * 1000 / u128::from(self.settings.operation.0);
-        let blocks = service.blocks(u64::try_from(work).unwrap_or(u64::MAX));
-        let item = u64::from(service.item_blocks.max(1));
-        (blocks - blocks % item).max(item)
-    }
-
-    fn slice_nanos(&self, service: &ServiceSettings) -> Nanos {
-        time_to_clear(service.work(self.slice_blocks(service)), self.settings.operation, 1)
-    }
-
-    fn start(&mut self, service: Service) -> Slice {
-        let most = self.slice_blocks(&self.settings.services[service as usize]);
-        let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
-        // Take the highest free core, so that one boundary separates the domains.
-        let slot = self.slots.iter().position(|slot| slot.slice.is_none()).unwrap_or(0);
-        let number = u32::try_from(slot).unwrap_or(0);
-        let tag = SliceTag { slot: number, generation: self.slots[slot].generation };
-        let slice = Slice { tag, core: self.settings.cores - 1 - number, service, blocks, due_at };
-        self.slots[slot].slice = Some(slice);
-        self.running += 1;
-        self.running_blocks[service as usize] += blocks;
-        slice
+        Some(())
     }
 }

@@ -13,16 +13,21 @@
 //! a core does a fixed number of them a second. Work is counted in thousandths of an operation, so that a service with cheap
 //! blocks (a rebuild streams them) and one with expensive blocks (compression) use the same formulas.
 
+mod cost;
 mod debt;
+mod decide;
 mod executor;
+mod opening;
 mod pool;
 mod service;
+mod slots;
 mod turns;
 mod watermark;
 
 pub use debt::{Batch, DebtQueue, overwrite_debt, snapshot_delete_debt, time_to_clear, unmap_debt};
-pub use executor::{Bucket, Directive, Executor, Hold, Settings, Slice, SliceTag, Step};
+pub use executor::{Bucket, Directive, Executor, Hold, Resource, Settings, Step};
 pub use pool::{Pool, PoolState};
 pub use service::{SERVICES, SERVICES_COUNT, Service, ServiceRow, ServiceSettings, Source};
+pub use slots::{Slice, SliceTag};
 pub use turns::Turns;
 pub use watermark::Watermark;

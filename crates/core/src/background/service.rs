@@ -105,6 +105,8 @@ pub struct ServiceSettings {
     pub deadline: crate::Nanos,
     /// The time before its debt may be paid, such as a snapshot's retention.
     pub retention: crate::Nanos,
+    /// The least time between two of its blocks, whatever is idle: its rate. Zero means any rate.
+    pub block_nanos_min: crate::Nanos,
 }
 
 impl ServiceSettings {
@@ -112,6 +114,19 @@ impl ServiceSettings {
     #[must_use]
     pub const fn work(&self, blocks: u64) -> u64 {
         blocks.saturating_mul(self.cost_per_mille as u64)
+    }
+
+    /// The least time that `blocks` of debt take at its rate.
+    #[must_use]
+    pub const fn pace(&self, blocks: u64) -> crate::Nanos {
+        crate::Nanos(blocks.saturating_mul(self.block_nanos_min.0))
+    }
+
+    /// Debt that is incurred now.
+    #[must_use]
+    pub const fn batch(&self, now: crate::Nanos, blocks: u64) -> super::Batch {
+        let payable_at = now.after(self.retention);
+        super::Batch { payable_at, due_at: payable_at.after(self.deadline), blocks }
     }
 
     /// The blocks of debt that `work` pays.
@@ -193,6 +208,7 @@ impl ServiceRow {
                 seconds => crate::Nanos::from_seconds(seconds as u64),
             },
             retention: crate::Nanos::ZERO,
+            block_nanos_min: crate::Nanos::ZERO,
         }
     }
 }

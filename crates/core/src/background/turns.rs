@@ -34,6 +34,12 @@ impl Turns {
         }
         None
     }
+
+    pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
+        self.current = usize::try_from(exchange(self.current as u64)).ok().filter(|at| *at < SERVICES_COUNT)?;
+        self.left = u32::try_from(exchange(u64::from(self.left))).ok()?;
+        Some(())
+    }
 }
 
 #[cfg(test)]

@@ -14,19 +14,19 @@ impl Watermark {
     /// The watermark of the paper.
     pub const PAPER: Self = Self { low_per_mille: 400, high_per_mille: 500 };
 
-    /// How many of `cores` pay debt when it holds `tied_blocks` of `pool_blocks`, rounded up.
+    /// How many of `units` (cores, or thousandths of a device) pay debt when it holds `tied_blocks` of `pool_blocks`, rounded up.
     #[must_use]
-    pub const fn cores(&self, tied_blocks: u64, pool_blocks: u64, cores: u32) -> u32 {
+    pub const fn units(&self, tied_blocks: u64, pool_blocks: u64, units: u32) -> u32 {
         let thousand = tied_blocks as u128 * 1000;
         let low = pool_blocks as u128 * self.low_per_mille as u128;
         let high = pool_blocks as u128 * self.high_per_mille as u128;
         if thousand >= high {
-            return cores;
+            return units;
         }
         if thousand <= low {
             return 0;
         }
-        ((thousand - low) * cores as u128).div_ceil(high - low) as u32
+        ((thousand - low) * units as u128).div_ceil(high - low) as u32
     }
 }
 
@@ -36,15 +36,15 @@ mod tests {
 
     #[test]
     fn paying_begins_at_the_low_mark_and_takes_all_cores_at_the_high_one() {
-        let cores = |debt| Watermark::PAPER.cores(debt, 1000, 64);
+        let cores = |debt| Watermark::PAPER.units(debt, 1000, 64);
         assert_eq!([0, 399, 400, 401, 450, 499, 500, 900].map(cores), [0, 0, 0, 1, 32, 64, 64, 64]);
     }
 
     #[test]
     fn an_empty_pool_or_marks_that_meet_are_no_trouble() {
-        assert_eq!(Watermark::PAPER.cores(0, 0, 64), 64);
-        assert_eq!(Watermark { low_per_mille: 500, high_per_mille: 500 }.cores(499, 1000, 8), 0);
-        assert_eq!(Watermark { low_per_mille: 500, high_per_mille: 500 }.cores(500, 1000, 8), 8);
-        assert_eq!(Watermark { low_per_mille: 900, high_per_mille: 100 }.cores(u64::MAX, u64::MAX, 8), 8);
+        assert_eq!(Watermark::PAPER.units(0, 0, 64), 64);
+        assert_eq!(Watermark { low_per_mille: 500, high_per_mille: 500 }.units(499, 1000, 8), 0);
+        assert_eq!(Watermark { low_per_mille: 500, high_per_mille: 500 }.units(500, 1000, 8), 8);
+        assert_eq!(Watermark { low_per_mille: 900, high_per_mille: 100 }.units(u64::MAX, u64::MAX, 8), 8);
     }
 }

@@ -26,6 +26,7 @@ mod sptf;
 mod wfq;
 
 use alloc::boxed::Box;
+use alloc::string::String;
 
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::external::{ElevatorFactory, Maker, OrderFactory, Outside, OutsideOrder};
@@ -172,6 +173,17 @@ impl PolicyRow {
             knows_shares,
             reserves: false,
             make: Make::External(maker),
+        }
+    }
+
+    /// What tells the code of a policy from outside from any other's; empty for one of the table, which is known by version.
+    ///
+    /// # Errors
+    /// Why it cannot be told, in words about the policy.
+    pub fn code(&self) -> Result<String, String> {
+        match &self.make {
+            Make::Upper(..) | Make::Lower(..) => Ok(String::new()),
+            Make::External(maker) => maker.code(),
         }
     }
 

@@ -2,21 +2,23 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
-    Bucket, Directive, Executor, Hold, Pool, PoolState, SERVICES, Service, Settings, Slice, Step, Watermark,
+    Bucket, Directive, Executor, Hold, Pool, PoolState, Resource, SERVICES, Service, Settings, Slice, Step, Watermark,
 };
 use proptest::prelude::*;
 
 const CORES: u32 = 8;
+const FIXED: Bucket = Bucket::Fixed { watermark: Watermark::PAPER, harvests: false };
 
 /// Eight cores of twenty operations a second, slices of a tenth of a second, a pool of a million blocks.
 fn settings(bucket: Bucket) -> Settings {
     let mut services = SERVICES.each_ref().map(|row| row.defaults());
     services[Service::SnapshotDelete as usize].retention = Nanos::from_seconds(3600);
     Settings {
-        cores: CORES,
+        resource: Resource::Cores(CORES),
         operation: Nanos::from_millis(50),
         slice: Nanos::from_millis(100),
-        headroom_cores: 1,
+        grace: Nanos::NEVER,
+        headroom_units: 1,
         calm: Nanos::from_seconds(2),
         bucket,
         pool: Pool { blocks: 1_000_000, used_blocks: 100_000, floor_blocks: 50_000, alarm_blocks: 100_000 },
@@ -37,6 +39,17 @@ fn drain(executor: &mut Executor, now: Nanos) -> (Vec<Slice>, Step) {
     }
 }
 
+fn owe(executor: &mut Executor, now: Nanos, service: Service, blocks: u64) {
+    let batch = executor.service(service).batch(now, blocks);
+    executor.incur(now, service, batch);
+}
+
+/// Completes a slice as its settings had it.
+fn complete(executor: &mut Executor, now: Nanos, slice: &Slice) {
+    let work = executor.service(slice.service).work(slice.blocks);
+    assert!(executor.complete(now, slice.tag, slice.blocks, Nanos(work * 50_000)));
+}
+
 fn seconds(seconds: u64) -> Nanos {
     Nanos::from_seconds(seconds)
 }
@@ -46,15 +59,15 @@ fn a_snapshot_is_kept_as_long_as_was_promised() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     assert_eq!(executor.poll(Nanos::ZERO), Step::Idle);
     executor.foreground(Nanos::ZERO, 0);
-    executor.incur(seconds(10), Service::SnapshotDelete, 100);
+    owe(&mut executor, seconds(10), Service::SnapshotDelete, 100);
     assert_eq!(executor.poll(seconds(10)), Step::WaitUntil(seconds(3610), Hold::Retention));
     assert_eq!(executor.pool().used_blocks, 100_100);
     let (slices, step) = drain(&mut executor, seconds(3610));
     // Two operations a slice; seven of eight cores, the eighth is kept back.
-    assert_eq!((slices.len(), slices[0].blocks, slices[0].core, slices[6].core), (7, 2, 7, 1));
+    assert_eq!((slices.len(), slices[0].blocks, slices[0].tag.place(), slices[6].tag.place()), (7, 2, 0, 6));
     assert_eq!(step, Step::WaitUntil(Nanos::NEVER, Hold::Running));
-    assert_eq!(executor.foreground_cores(), 1);
-    executor.complete(seconds(3611), slices[0].tag);
+    assert_eq!(executor.foreground_units(), 1);
+    complete(&mut executor, seconds(3611), &slices[0]);
     assert_eq!((executor.pool().used_blocks, executor.debt_blocks(Service::SnapshotDelete)), (100_098, 98));
 }
 
@@ -62,18 +75,18 @@ fn a_snapshot_is_kept_as_long_as_was_promised() {
 fn a_burst_that_nobody_foresaw_gets_the_cores_within_a_slice_and_calm_gives_them_back() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     // The plan of the night: nothing is reserved, all is idle.
-    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_cores: 2, pressing: false }]);
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_units: 2, ..Directive::NONE }]);
     executor.foreground(Nanos::ZERO, 0);
-    executor.incur(Nanos::ZERO, Service::Defragmentation, 100_000);
+    owe(&mut executor, Nanos::ZERO, Service::Defragmentation, 100_000);
     let (slices, _) = drain(&mut executor, seconds(2));
     assert_eq!(slices.len(), 7);
     // The burst: what runs ends, nothing else begins beyond what the plan reserves.
     let burst = seconds(3);
     executor.foreground(burst, CORES);
     for slice in &slices {
-        executor.complete(burst.after(executor.slice_max()), slice.tag);
+        complete(&mut executor, burst.after(Nanos::from_millis(100)), slice);
     }
-    let after = burst.after(executor.slice_max());
+    let after = burst.after(Nanos::from_millis(100));
     let (reserved, step) = drain(&mut executor, after);
     assert_eq!((reserved.len(), step), (2, Step::WaitUntil(Nanos::NEVER, Hold::Running)));
     // Calm must last before its cores are used.
@@ -86,9 +99,10 @@ fn a_burst_that_nobody_foresaw_gets_the_cores_within_a_slice_and_calm_gives_them
 fn without_a_reserve_the_foreground_keeps_every_core_that_it_wants_and_the_wait_says_so() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
-    executor.incur(Nanos::ZERO, Service::OfflineDedup, 1000);
+    owe(&mut executor, Nanos::ZERO, Service::OfflineDedup, 1000);
     assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(Nanos::NEVER, Hold::Foreground));
-    assert_eq!(executor.waiting()[Hold::Foreground as usize], 1000);
+    assert_eq!(executor.waits(Service::OfflineDedup), Some(Hold::Foreground));
+    assert_eq!(executor.waits(Service::Scrub), None);
     executor.foreground(seconds(1), 0);
     assert_eq!(executor.poll(seconds(1)), Step::WaitUntil(seconds(3), Hold::Calm));
 }
@@ -98,7 +112,7 @@ fn a_deadline_takes_cores_that_the_plan_forgot() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
     // 33 operations a thousand blocks: 3.2 million blocks are 105,600 operations, 660 s on eight cores.
-    executor.incur(Nanos::ZERO, Service::Rebuild, 3_200_000);
+    owe(&mut executor, Nanos::ZERO, Service::Rebuild, 3_200_000);
     let half = seconds(86_400 - 1320);
     assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(half, Hold::Foreground));
     let (slices, _) = drain(&mut executor, half);
@@ -110,9 +124,9 @@ fn a_small_old_batch_does_not_hide_a_large_one_that_is_due_soon_after() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
     // 33 operations, and a minute later 105,600 more: on four cores all of them take 1320.4125 s.
-    executor.incur(Nanos::ZERO, Service::Rebuild, 1000);
+    owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1000);
     executor.foreground(seconds(60), CORES);
-    executor.incur(seconds(60), Service::Rebuild, 3_200_000);
+    owe(&mut executor, seconds(60), Service::Rebuild, 3_200_000);
     let half = Nanos(seconds(86_460).0 - 1_320_412_500_000);
     assert_eq!(executor.poll(seconds(60)), Step::WaitUntil(half, Hold::Foreground));
     let (slices, _) = drain(&mut executor, half);
@@ -124,7 +138,7 @@ fn below_the_floor_room_comes_first_whatever_the_plan_says() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
     for service in [Service::DeepCompression, Service::VolumeDelete, Service::Defragmentation] {
-        executor.incur(Nanos::ZERO, service, 1000);
+        owe(&mut executor, Nanos::ZERO, service, 1000);
     }
     executor.store(Nanos::ZERO, 864_000);
     assert_eq!(executor.pool().state(), PoolState::BelowFloor);
@@ -136,13 +150,13 @@ fn below_the_floor_room_comes_first_whatever_the_plan_says() {
 
 #[test]
 fn the_fixed_watermark_takes_cores_by_debt_alone() {
-    let mut executor = Executor::new(settings(Bucket::Fixed(Watermark::PAPER)));
+    let mut executor = Executor::new(settings(FIXED));
     executor.foreground(Nanos::ZERO, CORES);
-    executor.incur(Nanos::ZERO, Service::Defragmentation, 400_000);
+    owe(&mut executor, Nanos::ZERO, Service::Defragmentation, 400_000);
     assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(Nanos::NEVER, Hold::Watermark));
-    executor.incur(Nanos::ZERO, Service::Defragmentation, 50_000);
+    owe(&mut executor, Nanos::ZERO, Service::Defragmentation, 50_000);
     assert_eq!(drain(&mut executor, Nanos::ZERO).0.len(), 4);
-    executor.incur(Nanos::ZERO, Service::Defragmentation, 50_000);
+    owe(&mut executor, Nanos::ZERO, Service::Defragmentation, 50_000);
     assert_eq!(drain(&mut executor, Nanos::ZERO).0.len(), 4);
 }
 
@@ -173,23 +187,22 @@ proptest! {
         calls in prop::collection::vec(call(), 1..60),
         fixed: bool,
     ) {
-        let bucket = if fixed { Bucket::Fixed(Watermark::PAPER) } else { Bucket::Planned };
+        let bucket = if fixed { FIXED } else { Bucket::Planned };
         let mut executor = Executor::new(settings(bucket));
-        let stretch = executor.slice_max();
         let (mut now, mut running, mut stored): (Nanos, Vec<(Nanos, Slice)>, u64) = (Nanos::ZERO, Vec::new(), 100_000);
         for (pause, call) in calls {
             now = now.after(Nanos::from_millis(pause));
             running.retain(|(end, slice)| {
                 if *end <= now {
-                    executor.complete(now, slice.tag);
+                    complete(&mut executor, now, slice);
                 }
                 *end > now
             });
             match call {
-                Call::Incur(service, blocks) => executor.incur(now, Service::ALL[service], blocks),
+                Call::Incur(service, blocks) => owe(&mut executor, now, Service::ALL[service], blocks),
                 Call::Foreground(cores) => executor.foreground(now, cores),
-                Call::Adopt(reserve_cores, pressing) => {
-                    executor.adopt(now, &[Directive { from: now, reserve_cores, pressing }]);
+                Call::Adopt(reserve_units, pressing) => {
+                    executor.adopt(now, &[Directive { from: now, reserve_units, pressing, ..Directive::NONE }]);
                 }
                 Call::Store(blocks) => {
                     executor.store(now, blocks);
@@ -197,23 +210,27 @@ proptest! {
                 }
             }
             let (slices, step) = drain(&mut executor, now);
-            running.extend(slices.iter().map(|slice| (now.after(stretch), *slice)));
-            let mut cores: Vec<u32> = running.iter().map(|(_, slice)| slice.core).collect();
+            running.extend(slices.iter().map(|slice| (slice.ends_at, *slice)));
+            let mut cores: Vec<usize> = running.iter().map(|(_, slice)| slice.tag.place()).collect();
             cores.sort_unstable();
             prop_assert!(cores.windows(2).all(|pair| pair[0] < pair[1]), "one slice a core: {cores:?}");
-            prop_assert_eq!(executor.foreground_cores() as usize + running.len(), CORES as usize);
+            prop_assert_eq!(executor.foreground_units() as usize + running.len(), CORES as usize);
             // Whole blocks are tied by what takes room: its part of the pool is exact.
             let beside = [Service::SnapshotDelete, Service::Defragmentation];
             let tied: u64 = beside.map(|service| executor.debt_blocks(service)).iter().sum();
             prop_assert!(executor.pool().used_blocks <= stored + tied);
-            let waiting: u64 = executor.waiting().iter().sum();
+            let waiting: u64 = executor.queues().iter().map(|queue| queue.blocks()).sum();
+            for service in Service::ALL {
+                let has_debt = executor.queues()[service as usize].blocks() > 0;
+                prop_assert_eq!(executor.waits(service).is_some(), has_debt);
+            }
             let in_slices: u64 = running.iter().map(|(_, slice)| slice.blocks).sum();
             let debt: u64 = Service::ALL.iter().map(|service| executor.debt_blocks(*service)).sum();
             prop_assert_eq!(waiting, debt - in_slices);
             match step {
                 Step::WaitUntil(until, _) => prop_assert!(until > now && debt > 0),
                 Step::Idle => prop_assert_eq!(waiting, 0),
-                Step::Run(_) => prop_assert!(false, "drained"),
+                Step::Run(_) | Step::Pause(_) | Step::End(_) => prop_assert!(false, "drained"),
             }
         }
     }

@@ -9,6 +9,7 @@
 
 mod adaptive;
 mod background;
+mod background_device;
 mod cores;
 mod cores_model;
 mod driver;

@@ -235,17 +235,24 @@ fn background_load(executor: &mut Executor, steps: u64) -> u64 {
     for _ in 0..steps {
         now = now.after(Nanos::from_millis(random.below(2000)));
         for place in &mut running {
-            if let Some(tag) = place.take() {
-                executor.complete(now, tag);
+            if let Some(slice) = place.take() {
+                let slice: background::Slice = slice;
+                executor.complete(now, slice.tag, random.below(slice.blocks + 2), Nanos(random.below(1 << 30)));
                 done += 1;
             }
         }
-        executor.incur(now, Service::ALL[random.below(12) as usize], random.below(100));
+        let service = Service::ALL[random.below(12) as usize];
+        let batch = executor.service(service).batch(now, random.below(100));
+        executor.incur(now, service, batch);
+        executor.felt(now, random.below(8) == 0);
         executor.foreground(now, random.below(9) as u32);
-        let reserve_cores = random.below(9) as u32;
-        executor.adopt(now, &[Directive { from: now, reserve_cores, pressing: random.below(2) == 0 }; 4]);
+        let reserve_units = random.below(9) as u32;
+        executor.adopt(
+            now,
+            &[Directive { from: now, reserve_units, pressing: random.below(2) == 0, ..Directive::NONE }; 4],
+        );
         while let background::Step::Run(slice) = executor.poll(now) {
-            running[slice.core as usize] = Some(slice.tag);
+            running[slice.tag.place()] = Some(slice);
         }
     }
     done
@@ -253,12 +260,14 @@ fn background_load(executor: &mut Executor, steps: u64) -> u64 {
 
 #[test]
 fn the_executor_of_background_work_allocates_nothing_after_construction() {
-    for bucket in [Bucket::Planned, Bucket::Fixed(Watermark { low_per_mille: 0, high_per_mille: 500 })] {
+    let watermark = Watermark { low_per_mille: 0, high_per_mille: 500 };
+    for bucket in [Bucket::Planned, Bucket::Fixed { watermark, harvests: true }] {
         let mut executor = Executor::new(background::Settings {
-            cores: 8,
+            resource: background::Resource::Cores(8),
             operation: Nanos::from_millis(50),
             slice: Nanos::from_millis(100),
-            headroom_cores: 0,
+            grace: Nanos::from_millis(500),
+            headroom_units: 0,
             calm: Nanos::from_seconds(1),
             bucket,
             pool: Pool { blocks: 10_000, used_blocks: 0, floor_blocks: 500, alarm_blocks: 1000 },

@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use ioweir_lab::forecast::{
-    Backtest, Calendar, ForecastError, ForecasterChoice, Interval, Scores, backtest, geometric_mean, whole_days,
+    Backtest, Calendar, ForecasterChoice, Interval, Scores, backtest, geometric_mean, whole_days,
 };
+use ioweir_lab::run::{RunError, Silent};
 use ioweir_lab::series::{Kind, Series, SeriesError, SeriesOptions, Vdi, read_inputs};
 use ioweir_trace::Input;
 
@@ -183,8 +184,8 @@ pub(crate) struct Survey {
 /// Forecasts every subject with every choice.
 ///
 /// # Errors
-/// [`ForecastError`] where days of a series are no whole number of bins.
-pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Survey, ForecastError> {
+/// [`RunError`] where days of a series are no whole number of bins.
+pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Survey, RunError> {
     const DAYS_AHEAD: usize = 14;
     const PROTOCOLS: [(&str, Option<usize>, usize); 3] =
         [("day", None, 1), ("week", None, 7), ("six-days", Some(6), 1)];
@@ -197,7 +198,7 @@ pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Resu
         }
     }
     let calendar = Calendar::default();
-    let rows: Result<Vec<Option<Row>>, _> = cells
+    let rows: Result<Vec<Option<Row>>, RunError> = cells
         .par_iter()
         .map(|(subject, choice, (protocol, history_days, horizon_days))| {
             let (first, end) = whole_days(&subject.series, &calendar);
@@ -206,10 +207,15 @@ pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Resu
             let test_days = if days >= 21 + DAYS_AHEAD as i64 { DAYS_AHEAD } else { 6 };
             let history = days - test_days as i64 - (*horizon_days as i64 - 1);
             if history < 5 {
-                return Ok(None);
+                return Ok::<_, RunError>(None);
             }
-            let test = Backtest { test_days, history_days: *history_days, horizon_days: *horizon_days };
-            let tested = backtest(&subject.series, choice, &calendar, &test)?;
+            let test = Backtest {
+                test_days,
+                history_days: *history_days,
+                horizon_days: *horizon_days,
+                lead_hours: Vec::new(),
+            };
+            let tested = backtest(&subject.series, choice, &calendar, &test, &Silent)?;
             Ok(Some(Row {
                 series: subject.name.clone(),
                 origin: subject.origin,

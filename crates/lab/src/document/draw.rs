@@ -5,10 +5,8 @@
 
 use std::fmt::Write as _;
 
-use ioweir_config::{format_count, format_decimals};
-use serde::Serialize;
-
 use super::figure::{Axis, Chart, Figure, Mark, Series};
+use ioweir_config::{format_count, format_decimals};
 
 /// Units from left to right. Browsers draw in single precision, which still distinguishes all of them.
 const WIDTH: u32 = 1_000_000;
@@ -18,46 +16,46 @@ const HEIGHT: u32 = 4_000;
 const COLOURS: usize = 8;
 
 /// A mark on an axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     /// Position along the axis in percent, from the left or from the top.
-    at: String,
-    label: String,
+    pub(super) at: String,
+    pub(super) label: String,
 }
 
-/// A figure as the page's template needs it.
-#[derive(Clone, Debug, Serialize)]
+/// A figure as the page's markup needs it.
+#[derive(Clone, Debug)]
 pub(super) struct DrawnFigure {
-    title: String,
-    text: String,
-    charts: Vec<DrawnChart>,
-    is_zoomable: bool,
+    pub(super) title: String,
+    pub(super) text: String,
+    pub(super) charts: Vec<DrawnChart>,
+    pub(super) is_zoomable: bool,
     /// The number of points drawn and of points in total, if the two differ.
-    thinned: Option<(String, String)>,
+    pub(super) thinned: Option<(String, String)>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct DrawnChart {
-    title: String,
-    across: String,
-    upward: String,
+#[derive(Clone, Debug)]
+pub(super) struct DrawnChart {
+    pub(super) title: String,
+    pub(super) across: String,
+    pub(super) upward: String,
     /// Values at the left and the right edge.
-    span: (f64, f64),
+    pub(super) span: (f64, f64),
     /// The number of rows of bars; zero if it has none.
-    rows: usize,
-    ticks_x: Vec<Tick>,
-    ticks_y: Vec<Tick>,
-    layers: Vec<Layer>,
+    pub(super) rows: usize,
+    pub(super) ticks_x: Vec<Tick>,
+    pub(super) ticks_y: Vec<Tick>,
+    pub(super) layers: Vec<Layer>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Layer {
-    name: String,
-    colour: String,
-    line: String,
-    line_class: &'static str,
-    area: String,
-    area_class: &'static str,
+#[derive(Clone, Debug)]
+pub(super) struct Layer {
+    pub(super) name: String,
+    pub(super) colour: String,
+    pub(super) line: String,
+    pub(super) line_class: &'static str,
+    pub(super) area: String,
+    pub(super) area_class: &'static str,
 }
 
 /// The number of points in all figures, and the number that is drawn.

@@ -1,14 +1,12 @@
 //! HTML: one page with every table and figure, which needs neither a network nor a script.
 //!
 //! Figures are inline SVG. Only pages with figures to magnify have a script, which changes the visible part. Foreign text
-//! (names of traces, specs) reaches the page only through the template's escaping.
+//! (names of traces, specs) reaches the page only through the escaping of its markup.
 
 use ioweir_config::shown;
-use minijinja::value::{Serde, Value};
-use minijinja::{Environment, HtmlEscape, context};
-use serde::Serialize;
 
 use super::draw::DrawnFigure;
+use super::markup;
 use super::table::Shown;
 use super::{Block, Document, DocumentError, Form, Provenance, Table};
 
@@ -24,49 +22,34 @@ const SERIES_POINTS: (usize, usize) = (400, 6_000);
 /// A series thinned to fewer points would show nothing, so figures with more points are left out instead.
 const SERIES_POINTS_MIN: usize = 100;
 
-const TEMPLATE: &str = include_str!("../../assets/document.html");
-const STYLE: &str = include_str!("../../assets/document.css");
-const SCRIPT: &str = include_str!("../../assets/document.js");
-
 /// A page of less than [`HTML_BYTES_MAX`] bytes, unless its tables alone are longer.
 fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
-    let mut environment = Environment::new();
-    // Names that end in .html are escaped as HTML.
-    environment.add_template("document.html", TEMPLATE)?;
-    environment.add_filter("prose", |text: String| Value::from_safe_string(marked(&text)));
-    // Names with parameters are long, and may break after a colon.
-    environment.add_filter("wrapped", |text: String| Value::from_safe_string(marked(&text).replace(':', ":<wbr>")));
-    let template = environment.get_template("document.html")?;
     let large = |points: &usize| *points > SERIES_POINTS.0;
     let series = document.figures().flat_map(|figure| &figure.charts).flat_map(|chart| &chart.series);
     let many = series.map(|series| series.points.len()).filter(large).count();
     let mut points_max = Some((POINTS / many.max(1)).clamp(SERIES_POINTS.0, SERIES_POINTS.1));
     loop {
-        let page = Page::new(document, points_max);
-        let text = template.render(context! { page => Value::from(Serde(&page)), style => STYLE, script => SCRIPT })?;
+        let text = markup::page(&Page::new(document, points_max));
         let Some(points) = points_max.filter(|_| text.len() > HTML_BYTES_MAX) else { return Ok(text.into_bytes()) };
         points_max = (points >= SERIES_POINTS_MIN).then_some(points * 3 / 4);
     }
 }
 
-/// The data of the template.
-#[derive(Serialize)]
-struct Page<'a> {
-    command: &'static str,
-    title: String,
-    headline: String,
+/// What a page shows.
+pub(super) struct Page<'a> {
+    pub(super) command: &'static str,
+    pub(super) title: String,
+    pub(super) headline: String,
     /// The headings to jump to; empty if there is one section.
-    contents: Vec<String>,
-    blocks: Vec<Piece>,
-    is_zoomable: bool,
+    pub(super) contents: Vec<String>,
+    pub(super) blocks: Vec<Piece>,
+    pub(super) is_zoomable: bool,
     /// The number of figures for which there was no space.
-    left_out: usize,
-    provenance: Option<&'a Provenance>,
+    pub(super) left_out: usize,
+    pub(super) provenance: Option<&'a Provenance>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Piece {
+pub(super) enum Piece {
     Heading { number: usize, title: String },
     Text(String),
     Facts(Vec<(String, String)>),
@@ -122,16 +105,6 @@ fn piece(table: &Table) -> Piece {
         cell.text = shown(&cell.text);
     }
     Piece::Table { title: shown(&table.title), text: prose(&table.text), table: shown_table }
-}
-
-/// A text as HTML, with text between backticks as code.
-fn marked(text: &str) -> String {
-    let text = HtmlEscape(text).to_string();
-    if !text.matches('`').count().is_multiple_of(2) {
-        return text;
-    }
-    let part = |(at, part): (usize, &str)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() };
-    text.split('`').enumerate().map(part).collect()
 }
 
 /// A text in which percent signs stay on the line of their numbers.

@@ -30,6 +30,7 @@ mod figure;
 mod html;
 mod json;
 mod markdown;
+mod markup;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 mod provenance;
@@ -100,9 +101,6 @@ impl From<Figure> for Block {
 /// Why a document cannot be written, which is a defect of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// The page's template and its data do not match.
-    #[error("the page cannot be rendered: {0}")]
-    Template(#[from] minijinja::Error),
     /// JSON cannot hold a result.
     #[error("the results cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),

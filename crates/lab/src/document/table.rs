@@ -2,7 +2,6 @@
 
 use ioweir_config::{format_bytes, format_count, format_decimals, format_nanos};
 use ioweir_core::Nanos;
-use serde::Serialize;
 
 /// Values closer than this share of the larger one count as equal: none of them is the best.
 pub(crate) const SAME_SHARE: f64 = 0.01;
@@ -73,8 +72,7 @@ pub struct Cell {
 }
 
 /// Why a value is special.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
     /// It is not special.
     #[default]
@@ -185,20 +183,20 @@ impl Table {
 }
 
 /// A table as text; only the escapes of a form are missing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) columns: Vec<ShownColumn>,
     pub(super) rows: Vec<Vec<ShownCell>>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct ShownColumn {
     pub(super) name: String,
     pub(super) unit: String,
     pub(super) right: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShownCell {
     pub(super) text: String,
     pub(super) emphasis: Emphasis,

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
-    Bucket, Executor, Pool, SERVICES, SERVICES_COUNT, Service, ServiceSettings, Settings, SliceTag, Step, Watermark,
+    Bucket, Executor, Pool, Resource, SERVICES, SERVICES_COUNT, Service, ServiceSettings, Settings, SliceTag, Step,
+    Watermark,
 };
 
 use super::spec::{BackgroundSpec, ClassSpec, Experiment, Pace};
@@ -29,8 +30,8 @@ struct Lane {
     block_bytes: u64,
     due_at: Nanos,
     deadline: Nanos,
-    /// Requests that are out.
-    sent: VecDeque<SliceTag>,
+    /// Requests that are out, and since when.
+    sent: VecDeque<(SliceTag, Nanos)>,
     /// When the executor is to be asked again.
     wake: Nanos,
 }
@@ -59,12 +60,14 @@ impl Lane {
         let room = if is_marked { background.room.map_or(blocks, |room| per_device(room.0)) } else { u64::MAX };
         let operation = background.request_time.nanos();
         let executor = Executor::new(Settings {
-            cores: spec.backlog.unwrap_or(1),
+            resource: Resource::Cores(spec.backlog.unwrap_or(1)),
             operation,
-            slice: operation,
-            headroom_cores: 0,
+            // A slice is one request.
+            slice: Nanos::ZERO,
+            grace: Nanos::NEVER,
+            headroom_units: 0,
             calm: if background.pace == Pace::Idle { background.calm.nanos() } else { Nanos::ZERO },
-            bucket: if is_marked { Bucket::Fixed(watermark) } else { Bucket::Planned },
+            bucket: if is_marked { Bucket::Fixed { watermark, harvests: false } } else { Bucket::Planned },
             pool: Pool { blocks: room, used_blocks: 0, floor_blocks: 0, alarm_blocks: 0 },
             services,
             batches_max: 1,
@@ -114,7 +117,8 @@ impl Background {
     pub(super) fn begin(&mut self, class: usize, is_present: bool, now: Nanos) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.class == class) {
             if is_present {
-                lane.executor.incur(now, SERVICE, lane.blocks);
+                let batch = lane.executor.service(SERVICE).batch(now, lane.blocks);
+                lane.executor.incur(now, SERVICE, batch);
                 lane.executor.foreground(now, lane.wanted_cores(false));
                 lane.due_at = now.after(lane.deadline);
             }
@@ -139,11 +143,12 @@ impl Background {
         for lane in self.lanes.iter_mut().filter(|lane| lane.wake <= now) {
             match lane.executor.poll(now) {
                 Step::Run(slice) => {
-                    lane.sent.push_back(slice.tag);
+                    lane.sent.push_back((slice.tag, now));
                     return Some(lane.client);
                 }
                 Step::WaitUntil(time, _) => lane.wake = time,
-                Step::Idle => lane.wake = Nanos::NEVER,
+                // Requests are not interrupted.
+                Step::Idle | Step::Pause(_) | Step::End(_) => lane.wake = Nanos::NEVER,
             }
         }
         self.wake = self.lanes.iter().map(|lane| lane.wake).min().unwrap_or(Nanos::NEVER);
@@ -154,8 +159,8 @@ impl Background {
     pub(super) fn completed(&mut self, client: u32, now: Nanos) {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) else { return };
         // Requests are alike: which of them it was does not matter.
-        if let Some(tag) = lane.sent.pop_front() {
-            lane.executor.complete(now, tag);
+        if let Some((tag, since)) = lane.sent.pop_front() {
+            lane.executor.complete(now, tag, 1, now.since(since));
         }
         if lane.is_present {
             (lane.wake, self.wake) = (now, now);

@@ -31,16 +31,17 @@ pub enum Which {
     SlowestOfAll,
 }
 
-/// The story of one request of an experiment that is a single run, in words.
+/// The story of one request of an experiment, in words: under its first scheduler, with its first seed.
 ///
 /// # Errors
-/// [`RunError`] if the experiment cannot be run or is more than one run, or if there is no such request.
+/// [`RunError`] if the experiment cannot be run or has a sweep, or if there is no such request.
 pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, RunError> {
-    let jobs = jobs(experiment)?;
-    let [job] = &jobs[..] else {
-        let problem = format!("the experiment stands for {} runs\n  expected: one", jobs.len());
+    if !experiment.sweep.is_empty() {
+        let problem = "the experiment has a sweep\n  expected: one without, whose requests are the same in every run";
         return Err(RunError::Value(format!("{problem}\n\nhint: take the sweep out of the file")));
-    };
+    }
+    let jobs = jobs(experiment)?;
+    let job = jobs.first().ok_or_else(|| RunError::Value("the experiment names no scheduler".into()))?;
     let clients = job.clients();
     let number = match which {
         Which::Request(number) => *number,

@@ -37,6 +37,13 @@ pub struct ExperimentMeta {
     pub traces: Vec<TraceMeta>,
 }
 
+impl ExperimentMeta {
+    pub(crate) fn new(origin: &Origin, spec_toml: String, traces: Vec<TraceMeta>) -> Self {
+        let Origin { version, commit, command } = origin.clone();
+        Self { version, commit, command, spec_sha256: hexadecimal(&Sha256::digest(&spec_toml)), spec_toml, traces }
+    }
+}
+
 /// A finished experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentReport {
@@ -159,7 +166,8 @@ fn report(
 ) -> ExperimentReport {
     let summaries = Summary::of(outcomes);
     let verdicts = judge(&experiment.expectations, &summaries);
-    ExperimentReport { experiment: experiment.clone(), meta: meta(experiment, origin, traces), summaries, verdicts }
+    let meta = ExperimentMeta::new(origin, experiment.to_toml(), traces);
+    ExperimentReport { experiment: experiment.clone(), meta, summaries, verdicts }
 }
 
 /// Runs the only run of an experiment under an observer, to the end of its last request. Answers what was measured up to the
@@ -180,17 +188,4 @@ fn traces(experiment: &Experiment) -> Result<Vec<TraceMeta>, RunError> {
     let names: Vec<String> = names.into_iter().cloned().collect();
     let found = TraceFiles::find(&names, &ReadOptions::default())?;
     Ok(found.iter().map(TraceFiles::meta).collect::<Result<_, _>>()?)
-}
-
-fn meta(experiment: &Experiment, origin: &Origin, traces: Vec<TraceMeta>) -> ExperimentMeta {
-    let Origin { version, commit, command } = origin.clone();
-    let spec_toml = experiment.to_toml();
-    ExperimentMeta {
-        version,
-        commit,
-        command,
-        spec_sha256: hexadecimal(&Sha256::digest(&spec_toml)),
-        spec_toml,
-        traces,
-    }
 }

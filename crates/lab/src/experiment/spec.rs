@@ -112,7 +112,7 @@ keys! {
         pace: Pace = (Pace::Idle),
         /// idle: for how long a device must have had nothing from the foreground
         calm: Duration = (Self::CALM),
-        /// idle: what one request is expected to take, from which follows when the deadline needs it
+        /// idle: what one request is expected to take, until that is learnt; from it follows when the deadline needs it
         request_time: Duration = (Self::REQUEST_TIME),
         /// watermark: the share of `room` at which paying begins
         low: Ratio = (Self::LOW),

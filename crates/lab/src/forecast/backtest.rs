@@ -1,13 +1,16 @@
 //! Backtests: forecast each of the last days of a series at its midnight from earlier data, and score the forecasts.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::score::{LEVELS, Point, Scores, naive_error};
-use super::{Calendar, ForecastError, Forecaster, ForecasterChoice};
+use super::{Calendar, Forecast, Forecaster, ForecasterChoice, Learned};
+use crate::run::{Progress, RunError, unless_stopped};
 use crate::series::Series;
 
 /// The days to forecast, and the history before each.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Backtest {
     /// The number of last days to forecast.
     pub test_days: usize,
@@ -15,6 +18,8 @@ pub struct Backtest {
     pub history_days: Option<usize>,
     /// The horizon in days: 1 scores each day as forecast at its midnight; 7 scores all seven days of each forecast.
     pub horizon_days: usize,
+    /// Hours ahead: each hour of the days is also scored as it was forecast so many hours before its end.
+    pub lead_hours: Vec<u32>,
 }
 
 /// The forecast of one day with its outcome.
@@ -31,6 +36,8 @@ pub struct Origin {
 pub struct Tested {
     /// One entry per midnight.
     pub origins: Vec<Origin>,
+    /// For each lead, the bins of the hours that ended so long after their forecast.
+    pub leads: Vec<(u32, Vec<Point>)>,
     /// The mean absolute difference between a day in the history and the day before.
     pub naive_error: Option<f64>,
 }
@@ -41,6 +48,11 @@ impl Tested {
     pub fn scores(&self) -> Scores {
         let points: Vec<Point> = self.origins.iter().flat_map(|origin| origin.points.iter().copied()).collect();
         Scores::of(&points, self.naive_error)
+    }
+
+    /// Scores of each lead.
+    pub fn lead_scores(&self) -> impl Iterator<Item = (u32, Scores)> {
+        self.leads.iter().map(|(hours, points)| (*hours, Scores::of(points, self.naive_error)))
     }
 
     /// The smallest share of a single day's bins that was at or below its quantile at `LEVELS[place]`, in percent.
@@ -63,13 +75,14 @@ pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
 /// Forecasts the last days of a series, one after another, and keeps each forecast with the actual values.
 ///
 /// # Errors
-/// [`ForecastError`] if a day is not a whole number of bins.
+/// [`RunError`] if a day is not a whole number of bins, or the work is stopped.
 pub fn backtest(
     series: &Series,
     choice: &ForecasterChoice,
     calendar: &Calendar,
     test: &Backtest,
-) -> Result<Tested, ForecastError> {
+    progress: &dyn Progress,
+) -> Result<Tested, RunError> {
     let (first, end) = whole_days(series, calendar);
     let slots = (86_400 / series.bin_seconds.max(1)) as usize;
     let bin_seconds = i64::from(series.bin_seconds.max(1));
@@ -80,6 +93,7 @@ pub fn backtest(
     let mut told = 0;
     let mut forecaster = choice.build(series.start_unix_seconds, series.bin_seconds, calendar)?;
     let mut origins = Vec::new();
+    let mut leads: Vec<(u32, Vec<Point>)> = test.lead_hours.iter().map(|hours| (*hours, Vec::new())).collect();
     for day in from..=last {
         let (known, to) = (bin_of(day), bin_of(day + horizon).min(series.values.len()));
         if let Some(days) = test.history_days {
@@ -92,19 +106,50 @@ pub fn backtest(
         told = known;
         forecaster.refit();
         let forecast = forecaster.predict(to - known, &LEVELS);
-        let actual = series.values[known..to].iter().enumerate();
-        let points = actual.filter_map(|(place, actual)| {
-            Some(Point {
-                actual: (*actual)?,
-                median: forecast.median[place],
-                mean: forecast.mean[place],
-                quantiles: [0, 1, 2].map(|level: usize| forecast.quantiles[level].1[place]),
-            })
-        });
-        origins.push(Origin { day, points: points.collect() });
+        origins.push(Origin { day, points: points(&series.values[known..to], &forecast, 0).collect() });
+        if !leads.is_empty() {
+            let end = bin_of(day + 1).min(series.values.len());
+            score_leads(&mut leads, &mut forecaster, &series.values, known..end, slots / 24);
+            told = end;
+        }
+        unless_stopped(progress, Ok::<_, RunError>(()))?;
+        progress.finished(&choice.to_string());
     }
     let naive_error = naive_error(&series.values[..bin_of(from).min(series.values.len())], slots);
-    Ok(Tested { origins, naive_error })
+    Ok(Tested { origins, leads, naive_error })
+}
+
+/// Values, and what was forecast of them from bin `from` of the forecast on.
+fn points<'a>(values: &'a [Option<f64>], forecast: &'a Forecast, from: usize) -> impl Iterator<Item = Point> + 'a {
+    values.iter().zip(from..).filter_map(|(actual, place)| {
+        Some(Point {
+            actual: (*actual)?,
+            median: forecast.median[place],
+            mean: forecast.mean[place],
+            quantiles: [0, 1, 2].map(|level: usize| forecast.quantiles[level].1[place]),
+        })
+    })
+}
+
+/// Tells the bins of a day hour by hour, and forecasts before each.
+fn score_leads(
+    leads: &mut [(u32, Vec<Point>)],
+    forecaster: &mut Learned,
+    values: &[Option<f64>],
+    day: Range<usize>,
+    hour: usize,
+) {
+    let most = leads.iter().map(|(hours, _)| *hours as usize).max().unwrap_or(0);
+    for now in day.clone().step_by(hour.max(1)) {
+        let forecast = forecaster.predict(most * hour, &LEVELS);
+        for (hours, seen) in &mut *leads {
+            let last = *hours as usize * hour;
+            if let Some(values) = values.get(now + last - hour..now + last) {
+                seen.extend(points(values, &forecast, last - hour));
+            }
+        }
+        forecaster.update(&values[now..(now + hour).min(day.end)]);
+    }
 }
 
 /// A mean with its 95 % bootstrap interval.

@@ -37,6 +37,8 @@ pub struct Scored<'a> {
     pub series: &'a str,
     /// Name of the forecaster with its settings.
     pub forecaster: String,
+    /// How far ahead, in hours; 24: each day at its midnight.
+    pub lead_hours: u32,
     /// The number of days that were forecast.
     pub test_days: usize,
     /// The quantiles whose coverage was counted.
@@ -142,16 +144,18 @@ pub fn scores(scored: &[Scored<'_>]) -> Result<Document, DocumentError> {
     let mut document = Document::new(COMMAND, "Scores of forecasts", &scored)?;
     // Errors of different series cannot be compared.
     let is_one_series = scored.windows(2).all(|two| two[0].series == two[1].series);
-    let scores = scored.iter().filter_map(|one| Some((one.scores.smape_percent?, one)));
+    let day_ahead = scored.iter().filter(|one| one.lead_hours == 24);
+    let scores = day_ahead.filter_map(|one| Some((one.scores.smape_percent?, one)));
     if let Some((smape, best)) = scores.min_by(|left, right| left.0.total_cmp(&right.0)).filter(|_| is_one_series) {
         document.headline = format!("{} has the least error: SMAPE {smape:.2} %.", best.forecaster);
     }
-    document.records = records_of(scored, &["series", "forecaster", "test_days"]);
+    document.records = records_of(scored, &["series", "forecaster", "lead_hours", "test_days"]);
     let mut table = Table::new(
         "",
         [
             Column::text("series"),
             Column::text("forecaster"),
+            Column::count("ahead").unit("h"),
             Column::count("days"),
             Column::digits("SMAPE", 2).unit("%"),
             Column::digits("MASE", 3),
@@ -161,10 +165,11 @@ pub fn scores(scored: &[Scored<'_>]) -> Result<Document, DocumentError> {
             Column::digits("P99", 1).unit("%"),
         ],
     )
-    .caption("SMAPE and MASE are errors of single bins, sum that of the day; P90 is the share of bins at or below the quantile.");
+    .caption("Ahead 24: a day as forecast at its midnight; otherwise the last hour of a forecast of so many. SMAPE and MASE are errors of single bins, sum that of all; P90 is the share of bins at or below the quantile.");
     for one in scored {
         let Scores { smape_percent, mase, cumulative_error_percent, coverage_percent, .. } = one.scores;
-        let mut cells: Vec<Cell> = vec![one.series.into(), (&one.forecaster).into(), one.test_days.into()];
+        let mut cells: Vec<Cell> = vec![one.series.into(), (&one.forecaster).into()];
+        cells.extend([one.lead_hours as usize, one.test_days].map(Cell::from));
         cells.extend([smape_percent, mase, cumulative_error_percent].map(Cell::from));
         cells.extend(coverage_percent.map(Cell::from));
         table.row(cells);

@@ -32,7 +32,7 @@ const VALUE_MAX: f64 = 1e18;
 /// The largest forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
 /// The version of the stored state.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The method that forecasts days from past days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,20 +44,36 @@ pub(super) enum Method {
     Mmpp,
     DayProfile,
     Mstl,
-    /// Day profile, MSTL and last week, weighted by their past errors.
-    Hedge,
+    /// Day profile, MSTL, last week and the day before, weighted by their past errors.
+    Hedge(Hedge),
+}
+
+/// How forecasts are combined, and their quantiles follow the errors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Hedge {
+    /// How fast weights follow the losses.
+    pub(super) rate: f64,
+    /// Whether the day before is among the methods.
+    pub(super) day: bool,
+    /// Whether their weighted median is taken, and not their mean.
+    pub(super) median: bool,
+    /// As [`Spread::of`] takes it.
+    pub(super) gain: f64,
 }
 
 impl Method {
     /// The methods that are combined.
     fn experts(self) -> Vec<Self> {
-        if self == Self::Hedge { vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek] } else { vec![self] }
+        let Self::Hedge(Hedge { day, .. }) = self else { return vec![self] };
+        let mut experts = vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek];
+        experts.extend(day.then_some(Self::NaiveDay));
+        experts
     }
 
     /// Whether forecasts follow the level of the current day. The other methods stay as published: they are baselines and
     /// must not get this project's improvements.
     fn follows_the_day(self) -> bool {
-        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
+        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge(_))
     }
 
     fn ahead(self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<f64> {
@@ -70,7 +86,7 @@ impl Method {
             Self::Mmpp => mmpp::ahead(&past, days),
             Self::DayProfile => profile::ahead(kept, HISTORY_DAYS, days, scores),
             Self::Mstl => mstl::ahead(&past, days),
-            Self::Hedge => Vec::new(),
+            Self::Hedge(_) => Vec::new(),
         }
     }
 }
@@ -163,18 +179,19 @@ impl Learned {
     /// # Errors
     /// [`ForecastError`] if the text is not a state of this version.
     pub fn restore(text: &str) -> Result<Self, ForecastError> {
-        let wrong = |problem: String| ForecastError {
-            problem: format!("the stored forecaster cannot be used: {problem}"),
-            expected: format!("a state of version {VERSION}, as this program stores it"),
-        };
-        let state: Self = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if state.version != VERSION {
-            return Err(wrong(format!("it is of version {}", state.version)));
+        let state: Self = serde_json::from_str(text).map_err(|error| unusable(error.to_string()))?;
+        state.check().map(|()| state)
+    }
+
+    /// Checks a state that was stored.
+    pub(crate) fn check(&self) -> Result<(), ForecastError> {
+        if self.version != VERSION {
+            return Err(unusable(format!("it is of version {}", self.version)));
         }
-        if state.bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(state.bin_seconds) {
-            return Err(wrong(format!("a day is no whole number of bins of {} s", state.bin_seconds)));
+        if self.bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(self.bin_seconds) {
+            return Err(unusable(format!("a day is no whole number of bins of {} s", self.bin_seconds)));
         }
-        if state.is_whole() { Ok(state) } else { Err(wrong("its parts do not fit together".into())) }
+        if self.is_whole() { Ok(()) } else { Err(unusable("its parts do not fit together".into())) }
     }
 
     /// Whether the lengths of all parts agree.
@@ -224,7 +241,7 @@ impl Learned {
             Method::Mmpp => "mmpp",
             Method::DayProfile => "day-profile",
             Method::Mstl => "mstl",
-            Method::Hedge => "hedge",
+            Method::Hedge(_) => "hedge",
         };
         let weights = self.fit.iter().flat_map(|fit| fit.weights.iter().copied());
         self.method.experts().into_iter().map(name).zip(weights).collect()
@@ -283,7 +300,7 @@ impl Learned {
     /// of all its experts; the day profile does so itself.
     fn experts_ahead(&self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<Vec<f64>> {
         let recent = kept.last(HISTORY_DAYS);
-        let values = (self.method == Method::Hedge).then(|| profile::without_off_scale(&recent));
+        let values = matches!(self.method, Method::Hedge(_)).then(|| profile::without_off_scale(&recent));
         let masked = values.as_ref().map_or(*kept, |values| Past { values, ..recent });
         let of = |method: Method, scores: &mut profile::Scores| {
             let past = if method == Method::DayProfile { kept } else { &masked };
@@ -341,26 +358,30 @@ impl Learned {
             self.past(days)
         };
         let floor = floor_of(past.values);
+        let (rate, median, gain) = match self.method {
+            Method::Hedge(hedge) => (hedge.rate, hedge.median, hedge.gain),
+            _ => (1.0, false, -1.0),
+        };
         let mut losses: Vec<Vec<f64>> = Vec::new();
         let (mut errors, mut pairs, mut sequence) = (Vec::new(), Vec::new(), Vec::new());
         for scored in &self.scored {
             let Ok(place) = usize::try_from(scored.day - self.first_day) else { continue };
             let actual = &self.values[place * slots..(place + 1) * slots];
-            let weights = hedge(&losses, scored.experts.len());
-            let forecast = combined(&scored.experts, &weights, floor);
+            let weights = hedge(&losses, scored.experts.len(), rate);
+            let forecast = combined(&scored.experts, &weights, floor, median);
             sequence.extend(actual.iter().zip(&forecast).map(|(value, forecast)| busy_error(*value, *forecast, floor)));
             errors.push(log_errors(actual, &forecast, floor));
             pairs.push(forecast.iter().copied().zip(actual.iter().copied()).collect());
             losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
         }
         let experts = self.experts_ahead(&past, AHEAD_DAYS, scores);
-        let weights = hedge(&losses, experts.len());
+        let weights = hedge(&losses, experts.len(), rate);
         let keep = drift::keep(self.slot_seconds());
         let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));
-        let spread = Spread::of(slots, &errors, &pairs);
+        let spread = Spread::of(slots, &errors, &pairs, gain);
         Fit {
             day: past.target().max(self.first_day + (self.values.len() / slots) as i64),
-            ahead: combined(&experts, &weights, floor),
+            ahead: combined(&experts, &weights, floor, median),
             weights,
             floor,
             correlation: Correlation::of(&errors, |slot| spread.scale(slot)),
@@ -503,6 +524,13 @@ impl Learned {
             out.push(format!("the level has been {percent:.0} % {way} what was forecast for {hours:.0} hours"));
         }
         out
+    }
+}
+
+fn unusable(problem: String) -> ForecastError {
+    ForecastError {
+        problem: format!("the stored forecaster cannot be used: {problem}"),
+        expected: format!("a state of version {VERSION}, as this program stores it"),
     }
 }
 

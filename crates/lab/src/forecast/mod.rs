@@ -7,6 +7,7 @@
 mod backtest;
 mod combine;
 mod correlation;
+mod diagnose;
 mod document;
 mod drift;
 mod holt_winters;
@@ -26,6 +27,7 @@ mod zone;
 
 pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};
 pub use correlation::Correlation;
+pub use diagnose::{Diagnosis, diagnose};
 pub use document::{Predicted, Scored, predictions, scores};
 pub use drift::Drift;
 pub use learned::Learned;

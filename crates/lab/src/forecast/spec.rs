@@ -8,17 +8,19 @@ use ioweir_config::{Complaint, Duration, SpecError, plain, shown};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::diagnose::{diagnose, document as diagnosis};
 use super::{
     Backtest, Calendar, ForecastError, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find,
     predictions, scores, whole_days,
 };
 use crate::document::Document;
-use crate::run::RunError;
+use crate::run::{Progress, RunError, unless_stopped};
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_series};
 use crate::spec::{self, OneOrMore, read_options};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
+const HOUR_NANOS: u64 = 3_600_000_000_000;
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// Everything that determines a forecast: the same value gives the same bytes. `ioweir forecast` builds it from its flags and
@@ -62,6 +64,11 @@ pub struct ForecastSpec {
     /// Forecast each of this many last days at its midnight instead, and score the forecasts.
     #[serde(rename = "backtest")]
     pub backtest_days: Option<usize>,
+    /// Show what the series are like instead: autocorrelation, lag plots, and the parts of a decomposition.
+    pub diagnose: bool,
+    /// Hours ahead at which a backtest scores too, besides the day: each hour as it was forecast so long before its end.
+    #[serde(rename = "lead")]
+    pub leads: OneOrMore<Duration>,
     /// Days that behave like another weekday: `"2026-12-25" = "sunday"`.
     #[serde(rename = "holiday")]
     pub holidays: BTreeMap<String, String>,
@@ -85,6 +92,8 @@ impl Default for ForecastSpec {
             horizon: Duration::from_seconds(86_400),
             quantiles: OneOrMore(vec![0.5, 0.95, 0.99]),
             backtest_days: None,
+            diagnose: false,
+            leads: OneOrMore::default(),
             holidays: BTreeMap::new(),
         }
     }
@@ -99,13 +108,14 @@ impl ForecastSpec {
     /// # Examples
     /// ```
     /// use ioweir_lab::forecast::ForecastSpec;
+    /// use ioweir_lab::run::Silent;
     ///
     /// let spec = ForecastSpec::parse("night.toml", r#"
     ///     series = "vdi:1"
     ///     bin = "1h"
     ///     method = "naive-week"
     /// "#)?;
-    /// let (document, series) = spec.run()?;
+    /// let (document, series) = spec.run(&Silent)?;
     /// assert_eq!(series[0].bin_seconds, 3600);
     /// assert!(document.to_terminal(false).contains("naive-week"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -138,8 +148,41 @@ impl ForecastSpec {
         if self.backtest_days == Some(0) {
             return Err(Complaint::of_value("backtest", "a backtest of no days").expected("at least 1"));
         }
+        if self.backtest_days.is_none() && !self.leads.0.is_empty() {
+            let complaint = Complaint::of_value("lead", "there is no backtest to score it");
+            return Err(complaint.expected("a backtest").hint("backtest = 14, or --backtest 14"));
+        }
+        self.lead_hours()?;
+        self.check_diagnosis()?;
         self.calendar()?;
         self.bin_seconds().map(|_| ())
+    }
+
+    /// Nothing that is only for forecasts is accepted beside a diagnosis.
+    fn check_diagnosis(&self) -> Result<(), Complaint> {
+        let usual = Self::default();
+        let named = |methods: &[ForecasterChoice]| methods.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let differs = [
+            ("method", named(&self.methods.0) != named(&usual.methods.0)),
+            ("horizon", self.horizon != usual.horizon),
+            ("quantile", self.quantiles.0 != usual.quantiles.0),
+            ("backtest", self.backtest_days.is_some()),
+        ];
+        match differs.into_iter().find(|(_, differs)| self.diagnose && *differs) {
+            Some((key, _)) => Err(Complaint::of_value(key, "a diagnosis forecasts nothing").expected("one of the two")),
+            None => Ok(()),
+        }
+    }
+
+    fn lead_hours(&self) -> Result<Vec<u32>, Complaint> {
+        let hours = |lead: &Duration| match (lead.nanos().0 / HOUR_NANOS, lead.nanos().0 % HOUR_NANOS) {
+            (hours @ 1..=23, 0) => Ok(hours as u32),
+            _ => {
+                let complaint = Complaint::of_value("lead", format!("a lead of {lead}"));
+                Err(complaint.expected("whole hours, less than a day, such as 1h or 6h"))
+            }
+        };
+        self.leads.0.iter().map(hours).collect()
     }
 
     /// When days begin, and which of them behave like which.
@@ -179,8 +222,8 @@ impl ForecastSpec {
     /// Reads the series. What was found wrong with each are its [`Series::losses`].
     ///
     /// # Errors
-    /// [`RunError`] if a value or a file is invalid.
-    pub fn read(&self) -> Result<Vec<Series>, RunError> {
+    /// [`RunError`] if a value or a file is invalid, or the work is stopped.
+    pub fn read(&self, progress: &dyn Progress) -> Result<Vec<Series>, RunError> {
         self.check()?;
         let names = &self.series.0;
         if names.is_empty() {
@@ -197,19 +240,23 @@ impl ForecastSpec {
                 .map_err(|error| SpecError::of_file(shown(name), format!("cannot be read: {}", plain(&error)), ""))?;
         }
         let reading = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
-        Ok(open_series(names, &options, &ReadOptions { latency: false, ..reading })?)
+        let reading = ReadOptions { latency: false, ..reading };
+        unless_stopped(progress, open_series(names, &options, &reading, progress))
     }
 
-    /// Forecasts every series with every method, or scores them.
+    /// Forecasts every series with every method, or scores them. A run is a forecast, or of a backtest a day.
     ///
     /// # Errors
-    /// [`RunError`] if a value is invalid, or a series too short or too long for it.
-    pub fn document(&self, series: &[Series]) -> Result<Document, RunError> {
+    /// [`RunError`] if a value is invalid, a series too short or too long for it, or the work is stopped.
+    pub fn document(&self, series: &[Series], progress: &dyn Progress) -> Result<Document, RunError> {
         self.check()?;
         let calendar = self.calendar()?;
+        if self.diagnose {
+            return self.look(series, &calendar, progress);
+        }
         match self.backtest_days {
-            Some(days) => self.score(series, &calendar, days),
-            None => self.predict(series, &calendar),
+            Some(days) => self.score(series, &calendar, days, progress),
+            None => self.predict(series, &calendar, progress),
         }
     }
 
@@ -217,12 +264,23 @@ impl ForecastSpec {
     ///
     /// # Errors
     /// As [`ForecastSpec::read`] and [`ForecastSpec::document`].
-    pub fn run(&self) -> Result<(Document, Vec<Series>), RunError> {
-        let series = self.read()?;
-        Ok((self.document(&series)?, series))
+    pub fn run(&self, progress: &dyn Progress) -> Result<(Document, Vec<Series>), RunError> {
+        let series = self.read(progress)?;
+        Ok((self.document(&series, progress)?, series))
     }
 
-    fn predict(&self, series: &[Series], calendar: &Calendar) -> Result<Document, RunError> {
+    fn look(&self, series: &[Series], calendar: &Calendar, progress: &dyn Progress) -> Result<Document, RunError> {
+        progress.started(series.len());
+        let look = |series: &Series| {
+            let found = unless_stopped(progress, diagnose(series, calendar))?;
+            progress.finished(&series.name);
+            Ok::<_, RunError>(found)
+        };
+        Ok(diagnosis(&series.iter().map(look).collect::<Result<Vec<_>, _>>()?)?)
+    }
+
+    fn predict(&self, series: &[Series], calendar: &Calendar, progress: &dyn Progress) -> Result<Document, RunError> {
+        progress.started(series.len() * self.methods.0.len());
         let mut predicted = Vec::new();
         for series in series {
             let bins = (self.horizon.nanos().0 / 1_000_000_000).div_ceil(u64::from(series.bin_seconds.max(1)));
@@ -237,6 +295,7 @@ impl ForecastSpec {
                 let mut forecaster = choice.build(series.start_unix_seconds, series.bin_seconds, calendar)?;
                 forecaster.update(&series.values);
                 forecaster.refit();
+                unless_stopped(progress, Ok::<_, RunError>(()))?;
                 let end = series.start_unix_seconds + series.values.len() as i64 * i64::from(series.bin_seconds);
                 predicted.push(Predicted {
                     series: &series.name,
@@ -247,13 +306,21 @@ impl ForecastSpec {
                     masked_values: forecaster.masked_values(),
                     forecast: forecaster.predict(bins as usize, &self.quantiles.0),
                 });
+                progress.finished(&choice.to_string());
             }
         }
         Ok(predictions(&predicted, calendar)?)
     }
 
-    fn score(&self, series: &[Series], calendar: &Calendar, test_days: usize) -> Result<Document, RunError> {
-        let test = Backtest { test_days, history_days: None, horizon_days: 1 };
+    fn score(
+        &self,
+        series: &[Series],
+        calendar: &Calendar,
+        test_days: usize,
+        progress: &dyn Progress,
+    ) -> Result<Document, RunError> {
+        progress.started(series.len() * self.methods.0.len() * test_days);
+        let test = Backtest { test_days, history_days: None, horizon_days: 1, lead_hours: self.lead_hours()? };
         let mut scored = Vec::new();
         for series in series {
             let (first, end) = whole_days(series, calendar);
@@ -262,16 +329,28 @@ impl ForecastSpec {
                 let problem = format!("{}: {test_days} days; {most} can be forecast", shown(&series.name));
                 return Err(Complaint::of_value("backtest", problem).expected(format!("1 to {most}")).into());
             }
+            if !test.lead_hours.is_empty() && 3600 % series.bin_seconds != 0 {
+                let problem =
+                    format!("{}: an hour is no whole number of bins of {} s", shown(&series.name), series.bin_seconds);
+                return Err(Complaint::of_value("lead", problem).expected("a bin that divides an hour").into());
+            }
             for choice in &self.methods.0 {
-                let tested = backtest(series, choice, calendar, &test)?;
+                let tested = backtest(series, choice, calendar, &test, progress)?;
                 if tested.origins.is_empty() {
                     let days = series.days();
                     let problem = format!("{}: {days:.1} days are too few to forecast any", shown(&series.name));
                     return Err(RunError::Value(format!("{problem}\n  expected: two whole days at least")));
                 }
-                let (test_days, scores) = (tested.origins.len(), tested.scores());
-                let (series, forecaster) = (&*series.name, choice.to_string());
-                scored.push(Scored { series, forecaster, test_days, quantiles: LEVELS, scores });
+                let (test_days, name, forecaster) = (tested.origins.len(), &*series.name, choice.to_string());
+                let ahead = std::iter::once((24, tested.scores())).chain(tested.lead_scores());
+                scored.extend(ahead.map(|(lead_hours, scores)| Scored {
+                    series: name,
+                    forecaster: forecaster.clone(),
+                    lead_hours,
+                    test_days,
+                    quantiles: LEVELS,
+                    scores,
+                }));
             }
         }
         Ok(scores(&scored)?)

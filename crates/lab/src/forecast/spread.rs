@@ -21,7 +21,9 @@ const NEAR: usize = 3;
 const SHRINK: f64 = 20.0;
 /// The usual error of the logarithm without data: a guess, and the forecast is marked as such.
 const GUESS: f64 = 0.5;
-/// The number of days of errors required before the level moves.
+/// The gains among which the one with the least loss is chosen.
+const GAINS: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0];
+/// The number of days of errors required before a quantile moves.
 const DAYS_MIN: usize = 3;
 
 /// Past errors of whole days, prepared for use.
@@ -37,11 +39,13 @@ pub(super) struct Spread {
     days: Vec<Vec<(u16, u16)>>,
     /// The number of errors.
     pub(super) errors: usize,
+    /// How far one day's miss moves a quantile: the level where negative, learnt where zero.
+    gain: f64,
 }
 
 impl Spread {
     /// Prepares days of errors of the logarithm, with gaps as not-a-number, and pairs of forecast and value.
-    pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>]) -> Self {
+    pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>], gain: f64) -> Self {
         let scale = scale(slots, days);
         let ratio = ratio(slots, pairs);
         let idle = pairs.iter().flatten().filter(|(forecast, _)| *forecast <= 0.0).filter_map(|(_, value)| *value);
@@ -57,7 +61,7 @@ impl Spread {
             counts.into_iter().collect()
         });
         let days = counted.collect();
-        Self { scale, ratio, idle_mean, days, errors }
+        Self { scale, ratio, idle_mean, days, errors, gain }
     }
 
     /// Whether a stored value is valid.
@@ -81,6 +85,8 @@ impl Spread {
         let mut total = 0.0;
         let mut asked = level;
         let mut known = 0;
+        let gains: &[f64] = if self.gain == 0.0 { &GAINS } else { &[self.gain.max(0.0)] };
+        let mut tracks: Vec<Track> = gains.iter().map(|gain| Track { gain: *gain, shift: 0.0, loss: 0.0 }).collect();
         for day in &self.days {
             let count: u32 = day.iter().map(|(_, count)| u32::from(*count)).sum();
             if count == 0 {
@@ -89,7 +95,12 @@ impl Spread {
             if known >= DAYS_MIN {
                 let limit = quantile(&pool, total, asked);
                 let below: f64 = day.iter().map(|(step, count)| f64::from(*count) * below(*step, limit)).sum();
-                asked = (asked + ADAPTION * (level - below / f64::from(count))).clamp(0.001, 0.9995);
+                if self.gain < 0.0 {
+                    asked = (asked + ADAPTION * (level - below / f64::from(count))).clamp(0.001, 0.9995);
+                }
+                for track in &mut tracks {
+                    track.learn(day, limit, level);
+                }
             }
             for weight in &mut pool {
                 *weight *= FORGETTING;
@@ -101,7 +112,36 @@ impl Spread {
             }
             known += 1;
         }
-        if total == 0.0 { standard(level) * MEAN_SIZE } else { quantile(&pool, total, asked) * few_days(level, known) }
+        if total == 0.0 {
+            return standard(level) * MEAN_SIZE;
+        }
+        let least = tracks.iter().min_by(|left, right| left.loss.total_cmp(&right.loss));
+        (quantile(&pool, total, asked) + least.map_or(0.0, |track| track.shift)) * few_days(level, known)
+    }
+}
+
+/// A correction of a quantile, in usual errors: it rises by a share of what a day was below the promised coverage, and falls by a
+/// share of what it was above.
+struct Track {
+    gain: f64,
+    shift: f64,
+    /// The pinball loss so far, in which old days fade.
+    loss: f64,
+}
+
+impl Track {
+    /// Sees a day, before which the quantile of `level` was at `limit`.
+    fn learn(&mut self, day: &[(u16, u16)], limit: f64, level: f64) {
+        let limit = limit + self.shift;
+        let (mut covered, mut loss, mut count) = (0.0, 0.0, 0.0);
+        for (step, errors) in day {
+            let (errors, above) = (f64::from(*errors), error_of(f64::from(*step) + 0.5) - limit);
+            covered += errors * below(*step, limit);
+            loss += errors * if above > 0.0 { level * above } else { (level - 1.0) * above };
+            count += errors;
+        }
+        self.loss = self.loss * FORGETTING + loss / count;
+        self.shift += self.gain * (level - covered / count);
     }
 }
 

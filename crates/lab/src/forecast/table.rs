@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::holt_winters::HoltWinters;
-use super::learned::{Learned, Method};
+use super::learned::{Hedge, Learned, Method};
 use super::paper::Paper;
 use super::{Calendar, ForecastError};
 use ioweir_config::shown;
@@ -83,6 +83,27 @@ fn paper(values: &[f64]) -> Method {
     })
 }
 
+const HEDGE: [Setting; 4] = [
+    Setting {
+        name: "rate",
+        default: 1.0,
+        min: 0.0,
+        max: 20.0,
+        whole: false,
+        help: "how fast weights follow the losses",
+    },
+    switch("day", 0.0, "1: the day before is among the methods"),
+    switch("median", 0.0, "1: the weighted median of the methods; 0: their mean"),
+    Setting {
+        name: "gain",
+        default: -1.0,
+        min: -1.0,
+        max: 10.0,
+        whole: false,
+        help: "how far a day's miss moves a quantile, in usual errors; 0: as far as had the least loss; -1: it moves the level",
+    },
+];
+
 /// All forecasters; the first one is the default.
 pub const FORECASTERS: &[ForecasterRow] = &[
     ForecasterRow {
@@ -92,8 +113,11 @@ pub const FORECASTERS: &[ForecasterRow] = &[
         doc: "The forecasts are averaged in logarithms. A method's weight falls by e for each day on which it loses \
 as much more as all methods lose on average; a day counts a tenth less with each day that passes. It is there so that no \
 series, whatever it is like, is forecast worse than by its own last week.",
-        settings: &[],
-        method: |_| Method::Hedge,
+        settings: &HEDGE,
+        method: |values| {
+            let at = |place: usize| values.get(place).copied().unwrap_or(HEDGE[place].default);
+            Method::Hedge(Hedge { rate: at(0), day: at(1) == 1.0, median: at(2) == 1.0, gain: at(3) })
+        },
     },
     ForecasterRow {
         name: "day-profile",

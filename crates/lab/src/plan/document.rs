@@ -148,7 +148,7 @@ pub fn document(
     }
     if let Some(actual) = actual {
         document.heading("What came of it");
-        document.text("The plan made anew in each bin, played on what really came.");
+        document.text("The plan made anew in each bin, and done slice by slice beside what really came.");
         document.push(Block::Facts(course(plan, actual.replayed)));
     }
     document.heading("Findings");
@@ -229,11 +229,12 @@ fn windows(plan: &Plan) -> Table {
 }
 
 fn balance(plan: &Plan) -> Table {
-    let names = ["owed at start", "incurred", "paid", "owed at end", "room back"];
+    let names = ["owed at start", "incurred", "paid", "owed at end", "bucket", "room back"];
     let mut columns = vec![Column::text("service")];
     columns.extend(names.map(Column::bytes));
     columns.extend([Column::digits("core hours", 1), Column::text("deadline").format(Format::Own)]);
-    let mut table = Table::new("Balance sheet", columns).caption("If what is expected comes.");
+    let mut table = Table::new("Balance sheet", columns)
+        .caption("If what is expected comes. The bucket is the most that a service owes at the end of a bin.");
     for sheet in &plan.balance {
         let deadline = match sheet.deadline_kept {
             None => "none",
@@ -246,6 +247,7 @@ fn balance(plan: &Plan) -> Table {
             sheet.incurred_blocks,
             sheet.paid_blocks,
             sheet.closing_blocks,
+            sheet.bucket_blocks,
             sheet.reclaimed_blocks,
         ];
         let mut cells = vec![Cell::from(sheet.service)];

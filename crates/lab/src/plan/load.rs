@@ -5,6 +5,7 @@ use super::system::Demand;
 use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
 use ioweir_config::Size;
+use serde::{Deserialize, Serialize};
 
 /// An error in the load of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -213,8 +214,9 @@ pub struct Outlook {
     pub history_days: usize,
 }
 
-/// Forecasts a load.
-#[derive(Clone, Debug)]
+/// Forecasts a load. Its state can be stored; what was stored is [checked](LoadForecaster::check) before it is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LoadForecaster {
     bin_seconds: u32,
     quantile: f64,
@@ -223,7 +225,7 @@ pub struct LoadForecaster {
     unmapped: Model,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Model {
     Own(Box<Learned>),
     Share(f64),
@@ -254,6 +256,20 @@ impl LoadForecaster {
             written: model(&load.written)?,
             unmapped: model(&load.unmapped)?,
         })
+    }
+
+    /// Checks a forecaster that was stored.
+    ///
+    /// # Errors
+    /// [`crate::forecast::ForecastError`] if it is of another version, or its parts do not fit together.
+    pub fn check(&self) -> Result<(), crate::forecast::ForecastError> {
+        self.requests.check()?;
+        for model in [&self.written, &self.unmapped] {
+            if let Model::Own(model) = model {
+                model.check()?;
+            }
+        }
+        Ok(())
     }
 
     /// Feeds bins of a load, in order.
@@ -388,21 +404,21 @@ impl Outlook {
 }
 
 /// Forecasts at the start of each bin from `from` on, by a forecaster that has seen all earlier bins of `load`: the high
-/// path of at most `horizon` bins, never beyond the end of `load`. The forecaster refits at each local midnight.
-#[must_use]
-pub fn outlooks(
-    load: &Load,
+/// path of at most `horizon` bins, never beyond the end of `load`. The forecaster refits at each local midnight. Each is made
+/// when it is asked for.
+pub fn outlooks<'a>(
+    load: &'a Load,
     from: usize,
     mut forecaster: LoadForecaster,
     horizon: usize,
-    calendar: &Calendar,
-) -> Vec<Ahead> {
+    calendar: &'a Calendar,
+) -> impl Iterator<Item = Ahead> + 'a {
     let bins = load.requests.len();
-    let midnight = |bin: usize| {
+    let midnight = move |bin: usize| {
         let begins = load.start_unix_seconds + bin as i64 * i64::from(load.bin_seconds);
         calendar.day(begins) != calendar.day(begins - i64::from(load.bin_seconds))
     };
-    let ahead = |bin: usize| {
+    (from..bins).map(move |bin| {
         if bin > from {
             forecaster.update(load, bin - 1..bin);
             if midnight(bin) {
@@ -411,6 +427,5 @@ pub fn outlooks(
         }
         let outlook = forecaster.outlook(horizon.min(bins - bin));
         Ahead { busy: outlook.busy(), demand: outlook.high }
-    };
-    (from..bins).map(ahead).collect()
+    })
 }

@@ -1,7 +1,7 @@
 //! A finished plan: which debt is paid when and by how many cores, the free space, and what cannot be kept.
 
 use ioweir_core::Nanos;
-use ioweir_core::background::{Pool, Service};
+use ioweir_core::background::{DebtQueue, Pool, SERVICES_COUNT, Service};
 use serde::Serialize;
 
 use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
@@ -83,6 +83,8 @@ pub struct Sheet {
     pub paid_blocks: u64,
     /// Blocks owed at the end.
     pub closing_blocks: u64,
+    /// The most blocks owed at the end of a bin: the size of its bucket, as far as the plan lets it grow.
+    pub bucket_blocks: u64,
     /// Space freed by paying, in blocks.
     pub reclaimed_blocks: u64,
     /// Its work in core hours.
@@ -291,6 +293,7 @@ fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<W
 
 fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
     let horizon = Horizon::new(system, ledger, &paths.outlook.expected);
+    let buckets = buckets(system, ledger, paths);
     let bin_hours = system.bin.as_seconds() / 3600.0;
     let sheet = |(service, terms): (Service, &super::system::Terms)| {
         let at = service as usize;
@@ -303,6 +306,7 @@ fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
             incurred_blocks: incurred,
             paid_blocks: paid,
             closing_blocks: opening.saturating_add(incurred).saturating_sub(paid),
+            bucket_blocks: buckets[at],
             reclaimed_blocks: terms.settings.tied(paid),
             core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
             deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),
@@ -313,6 +317,22 @@ fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
         }
     };
     system.run().map(sheet).collect()
+}
+
+/// The most blocks that each service owes at the end of a bin.
+fn buckets(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> [u64; SERVICES_COUNT] {
+    let mut owed = ledger.queues.each_ref().map(DebtQueue::blocks);
+    let mut most = owed;
+    for (at, (demand, course)) in paths.outlook.expected.iter().zip(&paths.expected).enumerate() {
+        for (service, batch) in system.debts(ledger.bin + at, demand, ledger.pool.used_blocks) {
+            owed[service as usize] = owed[service as usize].saturating_add(batch.blocks);
+        }
+        for ((owed, paid), most) in owed.iter_mut().zip(course.paid_blocks).zip(&mut most) {
+            *owed = owed.saturating_sub(paid);
+            *most = (*most).max(*owed);
+        }
+    }
+    most
 }
 
 /// The first bin at whose end a service has debt past its deadline, at the high quantile.

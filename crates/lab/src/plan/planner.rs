@@ -18,7 +18,8 @@
 //! A schedule found in this way works as soon as there are cores. It then learns to rest: [`rest`] moves the work
 //! to the quietest bins that floor, alarm and deadlines allow.
 
-use ioweir_core::background::{SERVICES_COUNT, Service};
+use ioweir_core::Nanos;
+use ioweir_core::background::{Directive, SERVICES_COUNT, Service};
 
 use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
 use super::rest;
@@ -38,6 +39,20 @@ pub struct Solution {
     pub gave_up: Vec<Service>,
     /// The number of times that the horizon was played.
     pub plays: u32,
+}
+
+impl Solution {
+    /// What the executor is asked for in a bin that begins at `from`.
+    #[must_use]
+    pub fn directive(&self, bin: usize, from: Nanos) -> Directive {
+        Directive {
+            from,
+            reserve_units: self.schedule.reserve_cores[bin],
+            limit_units: self.schedule.limit_cores[bin],
+            pressing: self.schedule.pressing[bin],
+            pay_blocks: self.course[bin].paid_blocks,
+        }
+    }
 }
 
 /// The most plays before the search falls back to the schedule that is certain to hold.

@@ -197,6 +197,93 @@ fn per_mille(percent: f64) -> u32 {
     (percent.clamp(0.0, 100.0) * 10.0).round() as u32
 }
 
+impl ForecastTerms {
+    /// The local clock.
+    ///
+    /// # Errors
+    /// [`Complaint`] if there is no such time zone, or an offset beside one.
+    pub fn calendar(&self) -> Result<Calendar, Complaint> {
+        let Self { utc_offset_hours, time_zone, .. } = self;
+        let utc_offset_seconds = (utc_offset_hours * 3600.0) as i32;
+        let Some(zone) = time_zone else { return Ok(Calendar { utc_offset_seconds, ..Calendar::default() }) };
+        if utc_offset_seconds != 0 {
+            let hint = "leave out utc_offset_hours: the zone knows its offset";
+            return Err(Complaint::new("forecast.time_zone", "both an offset and a time zone are named", hint));
+        }
+        Calendar::of_zone(zone).map_err(|error| {
+            Complaint::new("forecast.time_zone", error.problem, format!("expected {}", error.expected))
+        })
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`Complaint`] about the first key that is wrong.
+    pub fn check(&self) -> Result<(), Complaint> {
+        let wrong = |key: &str, problem: &str| Err(Complaint::new(key, problem, ""));
+        if !(0.5..=0.999).contains(&self.quantile) {
+            return wrong("forecast.quantile", &format!("{} is out of range; expected 0.5 to 0.999", self.quantile));
+        }
+        if !(-14.0..=14.0).contains(&self.utc_offset_hours) {
+            return wrong("forecast.utc_offset_hours", "expected -14 to 14");
+        }
+        const DAY_NANOS: u64 = 86_400_000_000_000;
+        let bin = self.bin.nanos().0;
+        if !(1_000_000_000..=DAY_NANOS).contains(&bin)
+            || !DAY_NANOS.is_multiple_of(bin)
+            || !bin.is_multiple_of(1_000_000_000)
+        {
+            return wrong("forecast.bin", "a bin is a whole part of a day, such as 10m or 1h");
+        }
+        let bins = self.horizon.nanos().0 / bin;
+        if bins == 0 || bins > BINS_MAX as u64 {
+            return wrong("forecast.horizon", &format!("{bins} bins; expected 1 to {BINS_MAX}"));
+        }
+        self.calendar().map(|_| ())
+    }
+}
+
+impl PoolTerms {
+    /// The pool at the start.
+    #[must_use]
+    pub fn pool(&self) -> Pool {
+        let blocks = self.size.0 / self.block.0.max(1);
+        let part = |percent: f64| (u128::from(blocks) * u128::from(per_mille(percent)) / 1000) as u64;
+        Pool {
+            blocks,
+            used_blocks: self.used.0.div_ceil(self.block.0.max(1)),
+            floor_blocks: part(self.floor_percent),
+            alarm_blocks: part(self.alarm_percent),
+        }
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`Complaint`] about the first key that is wrong.
+    pub fn check(&self) -> Result<(), Complaint> {
+        let wrong = |key: &str, problem: &str| Err(Complaint::new(key, problem, ""));
+        if !(512..=1 << 30).contains(&self.block.0) {
+            return wrong("pool.block", "a block is 512B to 1GiB");
+        }
+        if self.size.0 < self.block.0 {
+            return wrong("pool.size", "the pool holds not even one block");
+        }
+        if self.used.0 > self.size.0 {
+            return wrong("pool.used", &format!("{} are more than the pool's {}", self.used, self.size));
+        }
+        for (key, value) in [("pool.floor_percent", self.floor_percent), ("pool.alarm_percent", self.alarm_percent)] {
+            if !(0.0..=100.0).contains(&value) {
+                return wrong(key, &format!("{value} is no percentage; expected 0 to 100"));
+            }
+        }
+        if self.alarm_percent < self.floor_percent {
+            return wrong("pool.alarm_percent", "the alarm comes after the floor; expected at least the floor");
+        }
+        Ok(())
+    }
+}
+
 impl Policy {
     /// Reads a policy file's text; `file` is its name for errors.
     ///
@@ -221,23 +308,6 @@ impl Policy {
         (self.forecast.bin.nanos().0 / 1_000_000_000) as u32
     }
 
-    /// The local clock.
-    ///
-    /// # Errors
-    /// [`Complaint`] if there is no such time zone, or an offset beside one.
-    pub fn calendar(&self) -> Result<Calendar, Complaint> {
-        let ForecastTerms { utc_offset_hours, time_zone, .. } = &self.forecast;
-        let utc_offset_seconds = (utc_offset_hours * 3600.0) as i32;
-        let Some(zone) = time_zone else { return Ok(Calendar { utc_offset_seconds, ..Calendar::default() }) };
-        if utc_offset_seconds != 0 {
-            let hint = "leave out utc_offset_hours: the zone knows its offset";
-            return Err(Complaint::new("forecast.time_zone", "both an offset and a time zone are named", hint));
-        }
-        Calendar::of_zone(zone).map_err(|error| {
-            Complaint::new("forecast.time_zone", error.problem, format!("expected {}", error.expected))
-        })
-    }
-
     /// The number of bins of a plan.
     #[must_use]
     pub const fn bins(&self) -> usize {
@@ -255,15 +325,7 @@ impl Policy {
     /// The pool at the start.
     #[must_use]
     pub fn pool(&self) -> Pool {
-        let block = self.pool.block.0;
-        let blocks = self.pool.size.0 / block;
-        let part = |percent: f64| (u128::from(blocks) * u128::from(per_mille(percent)) / 1000) as u64;
-        Pool {
-            blocks,
-            used_blocks: self.pool.used.0.div_ceil(block),
-            floor_blocks: part(self.pool.floor_percent),
-            alarm_blocks: part(self.pool.alarm_percent),
-        }
+        self.pool.pool()
     }
 
     /// The system to plan for. `unique_percent` is u as counted in the trace, if the series comes from one.
@@ -315,13 +377,13 @@ impl Policy {
     /// Checks every value.
     pub(crate) fn check(&self) -> Result<(), Complaint> {
         self.check_numbers()?;
+        self.forecast.check()?;
         fn wrong(key: impl Into<String>, problem: String, hint: impl Into<String>) -> Complaint {
             Complaint::new(key, problem, hint)
         }
         if let Err(error) = self.forecaster() {
             return Err(wrong("forecast.method", error.problem, error.hint));
         }
-        self.calendar()?;
         if self.load.unit != "requests" && self.load.unit.parse::<Size>().map_or(0, |size| size.0) == 0 {
             let problem = format!("`{}` is neither `requests` nor a size", shown(&self.load.unit));
             return Err(wrong("load.unit", problem, "columns of KB a second have the unit \"1kB\""));
@@ -338,20 +400,10 @@ impl Policy {
     }
 
     fn check_numbers(&self) -> Result<(), Complaint> {
-        let Self { pool, cores, load, forecast, .. } = self;
+        self.pool.check()?;
+        let Self { cores, load, .. } = self;
         let wrong = |key: &str, problem: &str| Err(Complaint::new(key, problem, ""));
-        if !(512..=1 << 30).contains(&pool.block.0) {
-            return wrong("pool.block", "a block is 512B to 1GiB");
-        }
-        if pool.size.0 < pool.block.0 {
-            return wrong("pool.size", "the pool holds not even one block");
-        }
-        if pool.used.0 > pool.size.0 {
-            return wrong("pool.used", &format!("{} are more than the pool's {}", pool.used, pool.size));
-        }
         let percents = [
-            ("pool.floor_percent", pool.floor_percent),
-            ("pool.alarm_percent", pool.alarm_percent),
             ("load.write_percent", load.write_percent),
             ("load.unique_percent", load.unique_percent),
             ("load.metadata_percent", load.metadata_percent),
@@ -360,9 +412,6 @@ impl Policy {
             if !(0.0..=100.0).contains(&value) {
                 return wrong(key, &format!("{value} is no percentage; expected 0 to 100"));
             }
-        }
-        if pool.alarm_percent < pool.floor_percent {
-            return wrong("pool.alarm_percent", "the alarm comes after the floor; expected at least the floor");
         }
         let counts = [
             ("cores.count", cores.count, CORES_MAX),
@@ -379,27 +428,6 @@ impl Policy {
         }
         if load.request.0 == 0 {
             return wrong("load.request", "a request of no size");
-        }
-        if !(0.5..=0.999).contains(&forecast.quantile) {
-            return wrong(
-                "forecast.quantile",
-                &format!("{} is out of range; expected 0.5 to 0.999", forecast.quantile),
-            );
-        }
-        if !(-14.0..=14.0).contains(&forecast.utc_offset_hours) {
-            return wrong("forecast.utc_offset_hours", "expected -14 to 14");
-        }
-        const DAY_NANOS: u64 = 86_400_000_000_000;
-        let bin = forecast.bin.nanos().0;
-        if !(1_000_000_000..=DAY_NANOS).contains(&bin)
-            || !DAY_NANOS.is_multiple_of(bin)
-            || !bin.is_multiple_of(1_000_000_000)
-        {
-            return wrong("forecast.bin", "a bin is a whole part of a day, such as 10m or 1h");
-        }
-        let bins = forecast.horizon.nanos().0 / bin;
-        if bins == 0 || bins > BINS_MAX as u64 {
-            return wrong("forecast.horizon", &format!("{bins} bins; expected 1 to {BINS_MAX}"));
         }
         Ok(())
     }

@@ -1,11 +1,25 @@
-//! Replays a plan on recorded load, bin by bin; the scheduler under test sees only the past.
+//! Replays a plan on recorded load: core's executor of background work does it slice by slice, and sees only the past.
+//!
+//! Each bin is divided into steps of a slice's length. At the start of a step the executor is told how many cores the requests of
+//! the step, and those that still wait, want; they are served by the cores that background work does not hold.
 
-use ioweir_core::background::{SERVICES_COUNT, Watermark};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+use ioweir_core::Nanos;
+use ioweir_core::background::{
+    Bucket, Executor, Resource, SERVICES, ServiceSettings, Settings, Slice, Step, Watermark,
+};
+
+use super::horizon::{BinCourse, Horizon};
 use super::load::Ahead;
 use super::planner::solve;
 use super::system::{Demand, Ledger, System};
+
+/// Steps in a bin.
+const STEPS: u64 = 10;
+/// The most batches of a service's debt: more than a plan has bins.
+const BATCHES_MAX: usize = 1 << 14;
 
 /// The scheduler that a replay drives.
 pub enum Decider<'a> {
@@ -25,8 +39,6 @@ pub enum Decider<'a> {
 pub struct Replayed {
     /// Each bin.
     pub course: Vec<BinCourse>,
-    /// Cores reserved for the background in each bin.
-    pub reserve_cores: Vec<u32>,
     /// The number of requests that arrived.
     pub requests: u64,
     /// Requests that arrived beyond the capacity of the foreground's cores in their bin.
@@ -59,47 +71,157 @@ impl Replayed {
     }
 }
 
-/// Replays the recorded load.
+/// Replays the recorded load from the debts of `ledger` on.
 #[must_use]
-pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &mut Decider<'_>) -> Replayed {
+pub fn replay(system: &System, ledger: Ledger, actual: &[Demand], decider: &mut Decider<'_>) -> Replayed {
     let mut done = Replayed { free_blocks_min: ledger.pool.free_blocks(), ..Replayed::default() };
-    for (bin, demand) in actual.iter().enumerate() {
-        let (course, reserve) = match decider {
-            Decider::Watermark { watermark, harvests } => {
-                let reserve = watermark.cores(ledger.tied_blocks(system), ledger.pool.blocks, system.cores);
-                let schedule = Schedule {
-                    reserve_cores: vec![reserve],
-                    harvests: *harvests,
-                    late_bins: [GIVEN_UP; SERVICES_COUNT],
-                    ..Schedule::idle_only(system, 1)
-                };
-                let course = Horizon::new(system, &ledger, std::slice::from_ref(demand)).play(&schedule, 1);
-                (course[0], reserve)
+    let bucket = match decider {
+        Decider::Watermark { watermark, harvests } => Bucket::Fixed { watermark: *watermark, harvests: *harvests },
+        Decider::Planner(_) => Bucket::Planned,
+    };
+    let mut player = Player::new(system, &ledger, bucket);
+    for (at, demand) in actual.iter().enumerate() {
+        if let Decider::Planner(forecast) = decider {
+            let mut ahead = forecast(at);
+            if ahead.demand.is_empty() {
+                ahead = Ahead::known(std::slice::from_ref(demand));
             }
-            Decider::Planner(forecast) => {
-                let mut ahead = forecast(bin);
-                if ahead.demand.is_empty() {
-                    ahead = Ahead::known(std::slice::from_ref(demand));
-                }
-                let schedule = solve(&Horizon::new(system, &ledger, &ahead.demand).with_busy(&ahead.busy)).schedule;
-                // The decision is made; now play the recorded bin.
-                ahead.demand[0] = *demand;
-                let course = Horizon::new(system, &ledger, &ahead.demand).play(&schedule, 1);
-                (course[0], schedule.reserve_cores[0])
-            }
-        };
-        ledger.incur(system, demand);
-        ledger.pay(system, &course.paid_blocks);
-        ledger.queued_requests = course.queued_requests;
-        ledger.bin += 1;
-        done.count(system, &ledger, demand, course, reserve);
+            player.plan(&ahead);
+        }
+        let course = player.play(demand);
+        done.count(&player, demand, course);
     }
     done
 }
 
+/// The executor, and what it is told of.
+struct Player<'a> {
+    system: &'a System,
+    executor: Executor,
+    bin: usize,
+    queued_requests: u64,
+    /// Slices that run, by their end.
+    running: BinaryHeap<Reverse<(Nanos, usize)>>,
+    slices: Vec<Option<(Slice, Nanos)>>,
+}
+
+impl<'a> Player<'a> {
+    fn new(system: &'a System, ledger: &Ledger, bucket: Bucket) -> Self {
+        let mut services = SERVICES.each_ref().map(|row| row.defaults());
+        for (service, terms) in system.run() {
+            // Where the device gives a service less than the cores could do.
+            let block_nanos_min = match terms.bin_blocks_max {
+                u64::MAX => Nanos::ZERO,
+                most => Nanos(system.bin.0.div_ceil(most.max(1))),
+            };
+            services[service as usize] = ServiceSettings { block_nanos_min, ..terms.settings };
+        }
+        let operation = (u128::from(system.bin.0) * 1000).div_ceil(u128::from(system.core_work.max(1)));
+        let mut executor = Executor::new(Settings {
+            resource: Resource::Cores(system.cores),
+            operation: Nanos(u64::try_from(operation).unwrap_or(u64::MAX)),
+            slice: Nanos(system.bin.0 / STEPS),
+            grace: Nanos::NEVER,
+            headroom_units: 0,
+            calm: Nanos::ZERO,
+            bucket,
+            pool: ledger.pool,
+            services,
+            batches_max: BATCHES_MAX,
+            directives_max: 1,
+        });
+        let now = system.begins(ledger.bin);
+        for (service, _) in system.run() {
+            // The pool of the ledger counts what its debts hold.
+            ledger.queues[service as usize].batches().for_each(|batch| executor.owe(now, service, *batch));
+        }
+        let slices = vec![None; system.cores.max(1) as usize];
+        let queued_requests = ledger.queued_requests;
+        Self { system, executor, bin: ledger.bin, queued_requests, running: BinaryHeap::new(), slices }
+    }
+
+    /// Makes the plan anew, and hands the executor its bin.
+    fn plan(&mut self, ahead: &Ahead) {
+        let ledger = Ledger::of(&self.executor, self.bin, self.queued_requests);
+        let solution = solve(&Horizon::new(self.system, &ledger, &ahead.demand).with_busy(&ahead.busy));
+        let from = self.system.begins(self.bin);
+        self.executor.adopt(from, &[solution.directive(0, from)]);
+    }
+
+    /// Plays the next bin.
+    fn play(&mut self, demand: &Demand) -> BinCourse {
+        let (begins, system) = (self.system.begins(self.bin), self.system);
+        for (service, batch) in system.debts(self.bin, demand, self.executor.pool().used_blocks) {
+            self.executor.incur(begins, service, batch);
+        }
+        self.executor.store(begins, system.new_blocks(demand));
+        let mut course = BinCourse::default();
+        let mut worked = 0_u128;
+        for step in 0..STEPS {
+            let part = |all: u64| {
+                let until = |steps: u64| u128::from(all) * u128::from(steps) / u128::from(STEPS);
+                (until(step + 1) - until(step)) as u64
+            };
+            let (now, end) = (begins.after(Nanos(system.bin.0 / STEPS * step)), system.begins(self.bin + 1));
+            let end = if step + 1 == STEPS { end } else { begins.after(Nanos(system.bin.0 / STEPS * (step + 1))) };
+            let (arrived, core_requests) = (part(demand.requests), part(system.core_requests).max(1));
+            let wanted = self.queued_requests.saturating_add(arrived);
+            let wanted_cores = wanted.div_ceil(core_requests);
+            self.executor.foreground(now, u32::try_from(wanted_cores).unwrap_or(u32::MAX));
+            self.start(now);
+            let capacity = u64::from(self.executor.foreground_units()).saturating_mul(core_requests);
+            self.queued_requests = wanted.saturating_sub(capacity);
+            course.delayed_requests = course.delayed_requests.saturating_add(arrived.saturating_sub(capacity));
+            course.wanted_cores = course.wanted_cores.max(wanted_cores);
+            course.foreground_cores = course
+                .foreground_cores
+                .max(u32::try_from(wanted_cores).unwrap_or(u32::MAX).min(self.executor.foreground_units()));
+            worked += self.work(end, &mut course);
+        }
+        self.bin += 1;
+        let now = system.begins(self.bin);
+        course.background_cores = u32::try_from(worked.div_ceil(u128::from(system.bin.0.max(1)))).unwrap_or(u32::MAX);
+        course.queued_requests = self.queued_requests;
+        course.used_blocks = self.executor.pool().used_blocks;
+        let waiting = self.executor.queues().iter().flat_map(|queue| queue.batches());
+        let waiting = waiting.filter(|batch| batch.due_at <= now).map(|batch| batch.blocks);
+        let running = self.executor.running().filter(|slice| slice.due_at <= now).map(|slice| slice.blocks);
+        course.late_blocks = waiting.chain(running).fold(0, u64::saturating_add);
+        course.missed_blocks = course.late_blocks;
+        course
+    }
+
+    /// Starts all slices that may run.
+    fn start(&mut self, now: Nanos) {
+        while let Step::Run(slice) = self.executor.poll(now) {
+            let place = slice.tag.place();
+            self.running.push(Reverse((slice.ends_at, place)));
+            self.slices[place] = Some((slice, now));
+        }
+    }
+
+    /// Completes slices until the end of a step, and starts others; returns the core time of those that ended.
+    fn work(&mut self, end: Nanos, course: &mut BinCourse) -> u128 {
+        let mut worked = 0_u128;
+        while let Some(Reverse((ends_at, place))) = self.running.peek().copied().filter(|next| next.0.0 <= end) {
+            self.running.pop();
+            let Some((slice, since)) = self.slices[place].take() else { continue };
+            let took = ends_at.since(since);
+            self.executor.complete(ends_at, slice.tag, slice.blocks, took);
+            course.paid_blocks[slice.service as usize] += slice.blocks;
+            worked += u128::from(took.0);
+            // What begins at the end of the step waits for what the foreground wants then.
+            if ends_at < end {
+                self.start(ends_at);
+            }
+        }
+        worked
+    }
+}
+
 impl Replayed {
-    fn count(&mut self, system: &System, ledger: &Ledger, demand: &Demand, course: BinCourse, reserve: u32) {
-        let pool = &ledger.pool;
+    fn count(&mut self, player: &Player<'_>, demand: &Demand, course: BinCourse) {
+        let pool = player.executor.pool();
         self.requests = self.requests.saturating_add(demand.requests);
         self.delayed_requests = self.delayed_requests.saturating_add(course.delayed_requests);
         self.violated_bins += usize::from(course.queued_requests > 0);
@@ -107,8 +229,7 @@ impl Replayed {
         self.overrun_bins += usize::from(pool.overrun_blocks() > 0);
         self.late_bins += usize::from(course.late_blocks > 0);
         self.free_blocks_min = self.free_blocks_min.min(pool.free_blocks());
-        self.tied_blocks_max = self.tied_blocks_max.max(ledger.tied_blocks(system));
+        self.tied_blocks_max = self.tied_blocks_max.max(player.executor.tied_blocks());
         self.course.push(course);
-        self.reserve_cores.push(reserve);
     }
 }

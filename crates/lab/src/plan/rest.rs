@@ -13,6 +13,9 @@
 //! Debt without a deadline is paid within a day of becoming payable, and not only when room is short: the weekend is no reason
 //! to put off what the night can do, and a plan that is made anew in each bin would put it off for ever. Debt that is due after
 //! the horizon is paid at an even pace at least.
+//!
+//! A bin in which all offered cores work has no limit. The offers are what the high quantile of the load leaves; less comes
+//! nearly always, and a limit at the offer would keep background work from what the foreground then leaves.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -58,8 +61,13 @@ pub(super) fn limits(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinC
             }
         }
     }
-    let limit = |work: u64| u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
-    taken.into_iter().map(limit).collect()
+    let limit = |(bin, work): (usize, u64)| {
+        let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
+        // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
+        let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
+        if cores >= offered { system.cores } else { cores }
+    };
+    taken.into_iter().enumerate().map(limit).collect()
 }
 
 /// Work that must be done by the end of each bin, cumulative; never more than was done at once.

@@ -7,14 +7,14 @@ use ioweir_trace::{self as trace, Event, Input, ReadOptions};
 use serde::{Deserialize, Serialize};
 
 use super::document::{Actual, document};
-use super::load::{Load, LoadForecaster, Outlook, outlooks};
+use super::load::{Ahead, Load, LoadForecaster, Outlook, outlooks};
 use super::made::{Plan, Setting, plan};
 use super::policy::Policy;
 use super::replay::{Decider, Replayed, replay};
 use super::system::{Demand, Ledger, System};
 use crate::document::{Document, Origin, Provenance, TraceMeta, quoted};
 use crate::forecast::Calendar;
-use crate::run::{RunError, sha256};
+use crate::run::{Progress, RunError, sha256, unless_stopped};
 use crate::series::{SeriesOptions, read_inputs, series_of_trace};
 use crate::spec::{self, Base, OneOrMore, read_options};
 
@@ -110,28 +110,30 @@ impl PlanSpec {
     /// Makes the plan, and plays it on what came where that is named.
     ///
     /// # Errors
-    /// [`RunError`] if a value or a file is invalid, or the series do not fit.
-    pub fn run(&self, origin: &Origin) -> Result<Document, RunError> {
-        self.make(origin).map(|(_, document)| document)
+    /// [`RunError`] if a value or a file is invalid, the series do not fit, or the work is stopped.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
+        self.make(origin, progress).map(|(_, document)| document)
     }
 
-    /// The same, with the plan itself.
+    /// The same, with the plan itself. A run is the plan, and every bin that it is played on.
     ///
     /// # Errors
     /// As [`PlanSpec::run`].
-    pub fn make(&self, origin: &Origin) -> Result<(Plan, Document), RunError> {
+    pub fn make(&self, origin: &Origin, progress: &dyn Progress) -> Result<(Plan, Document), RunError> {
         let policy = self.policy()?;
-        let history = self.read(&self.series.0, &policy)?;
+        progress.started(1 + if self.replay.0.is_empty() { 0 } else { policy.bins() });
+        let history = unless_stopped(progress, self.read(&self.series.0, &policy, progress))?;
         let mut notes = history.notes.clone();
-        let calendar = policy.calendar()?;
-        let case = Case::new(&policy, &calendar, &history, &mut notes)?;
+        let calendar = policy.forecast.calendar()?;
+        let case = unless_stopped(progress, Case::new(&policy, &calendar, &history, &mut notes))?;
         let made = plan(&case.system, &case.ledger, &case.outlook, case.setting);
+        progress.finished("plan");
         let followed = if self.replay.0.is_empty() {
             None
         } else {
-            let actual = self.read(&self.replay.0, &policy)?;
+            let actual = unless_stopped(progress, self.read(&self.replay.0, &policy, progress))?;
             notes.extend(actual.notes.iter().map(|note| format!("replay: {note}")));
-            Some(case.follow(&made, &actual, &mut notes)?)
+            Some(unless_stopped(progress, case.follow(&made, &actual, &mut notes, progress))?)
         };
         let meta = self.provenance(origin, &policy)?;
         let actual = followed.as_ref().map(|(demand, replayed)| Actual { demand, replayed });
@@ -140,7 +142,7 @@ impl PlanSpec {
     }
 
     /// Reads a series: a block trace where it is of a known format, and else a table.
-    fn read(&self, names: &[String], policy: &Policy) -> Result<Load, RunError> {
+    fn read(&self, names: &[String], policy: &Policy, progress: &dyn Progress) -> Result<Load, RunError> {
         let Some(first) = names.first() else {
             return Err(RunError::Value("no series is named\n  expected: at least one file".into()));
         };
@@ -149,7 +151,7 @@ impl PlanSpec {
         let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
         if options.format.is_some() || trace::recognise(&paths, &options).is_ok() {
             let mut source = trace::open(&paths, &options)?;
-            let counted = series_of_trace(source.as_mut(), policy.bin_seconds(), first)?;
+            let counted = series_of_trace(source.as_mut(), policy.bin_seconds(), first, progress)?;
             return Ok(Load::of_trace(&counted, policy));
         }
         let inputs: Vec<Input> = paths.iter().map(|path| Input::from_path(path)).collect();
@@ -207,7 +209,7 @@ impl<'a> Case<'a> {
         let outlook = forecaster.outlook(policy.bins());
         notes.extend(outlook.degraded.iter().map(|reason| format!("forecast: {reason}")));
         let system = policy.system(history.unique_percent);
-        let ledger = Ledger::new(&system, policy.pool());
+        let ledger = Ledger::new(policy.pool());
         let setting = Setting {
             start_unix_seconds: history.end_unix_seconds(),
             block_bytes: policy.pool.block.0,
@@ -218,7 +220,13 @@ impl<'a> Case<'a> {
     }
 
     /// Plays the plan on what came; where that is not known, what was expected comes.
-    fn follow(&self, made: &Plan, actual: &Load, notes: &mut Vec<String>) -> Result<(Vec<Demand>, Replayed), RunError> {
+    fn follow(
+        &self,
+        made: &Plan,
+        actual: &Load,
+        notes: &mut Vec<String>,
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Demand>, Replayed), RunError> {
         let bin = i64::from(self.history.bin_seconds);
         let skipped = (made.start_unix_seconds - actual.start_unix_seconds) / bin;
         let from = usize::try_from(skipped).unwrap_or(0);
@@ -242,8 +250,15 @@ impl<'a> Case<'a> {
             known.into_iter().zip(&self.outlook.expected).map(|(known, expected)| known.unwrap_or(*expected)).collect();
         // The forecaster is told what came from the first planned bin on.
         let told = Load { start_unix_seconds: made.start_unix_seconds, ..actual.part(from, late, reached) };
-        let ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.calendar);
-        let mut expect = |bin: usize| ahead.get(bin).cloned().unwrap_or_default();
+        let mut ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.calendar);
+        // Nothing more is forecast once the work is stopped, and nothing is planned for long without a forecast.
+        let mut expect = |_: usize| {
+            if progress.is_stopped() {
+                return Ahead::default();
+            }
+            progress.finished("bin");
+            ahead.next().unwrap_or_default()
+        };
         let system = System { resident_cores: made.resident_cores, ..self.system.clone() };
         let replayed = replay(&system, self.ledger.clone(), &demand, &mut Decider::Planner(&mut expect));
         Ok((demand, replayed))

@@ -2,7 +2,7 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
-    Batch, DebtQueue, Pool, SERVICES_COUNT, Service, ServiceSettings, Source, overwrite_debt,
+    Batch, DebtQueue, Executor, Pool, SERVICES_COUNT, Service, ServiceSettings, Source, overwrite_debt,
 };
 
 /// The terms of a service.
@@ -69,6 +69,14 @@ impl System {
         (time.0 / bin) as usize
     }
 
+    /// The new debts of a bin; `used_blocks` are stored at its start.
+    pub fn debts(&self, bin: usize, demand: &Demand, used_blocks: u64) -> impl Iterator<Item = (Service, Batch)> {
+        self.run().filter_map(move |(service, terms)| {
+            let batch = self.incurred(terms, service.row().source, bin, demand, used_blocks)?;
+            Some((service, batch))
+        })
+    }
+
     /// New blocks in a bin, which no service frees.
     #[must_use]
     pub const fn new_blocks(&self, demand: &Demand) -> u64 {
@@ -122,52 +130,20 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Batches per debt queue: more than a plan has bins.
-    const BATCHES_MAX: usize = 1 << 14;
-
-    /// The state at the first bin, without debt; services that are not in use take no memory.
+    /// The state at the first bin, without debt.
     #[must_use]
-    pub fn new(system: &System, pool: Pool) -> Self {
-        let queues = std::array::from_fn(|service| {
-            DebtQueue::new(if system.services[service].is_some() { Self::BATCHES_MAX } else { 1 })
-        });
-        Self { bin: 0, pool, queues, queued_requests: 0 }
+    pub fn new(pool: Pool) -> Self {
+        Self { bin: 0, pool, queues: std::array::from_fn(|_| DebtQueue::new(1)), queued_requests: 0 }
     }
 
-    /// Debt that holds space, in blocks of the pool.
+    /// The state of an executor at the start of a bin. Blocks that are being paid are owed no more.
     #[must_use]
-    pub fn tied_blocks(&self, system: &System) -> u64 {
-        let tied = |(service, terms): (Service, &Terms)| terms.settings.tied(self.queues[service as usize].blocks());
-        system.run().map(tied).fold(0, u64::saturating_add)
-    }
-
-    /// Applies the foreground of a bin: the space it takes and the new debts.
-    pub fn incur(&mut self, system: &System, demand: &Demand) {
-        let stored = self.pool.used_blocks;
-        for (service, terms) in system.run() {
-            if let Some(batch) = system.incurred(terms, service.row().source, self.bin, demand, stored) {
-                if service.row().takes_room {
-                    self.pool.take(terms.settings.tied(batch.blocks));
-                }
-                self.queues[service as usize].incur(batch);
-            }
-        }
-        self.pool.take(system.new_blocks(demand));
-    }
-
-    /// Pays the given blocks of each service, as far as they are payable before the bin ends.
-    pub fn pay(&mut self, system: &System, paid: &[u64; SERVICES_COUNT]) {
-        let now = Nanos(system.begins(self.bin + 1).0.saturating_sub(1));
-        for (service, terms) in system.run() {
-            let mut left = paid[service as usize];
-            while left > 0 {
-                let (blocks, _) = self.queues[service as usize].pay(now, left);
-                if blocks == 0 {
-                    break;
-                }
-                left -= blocks;
-            }
-            self.pool.give_back(terms.settings.tied(paid[service as usize] - left));
-        }
+    pub fn of(executor: &Executor, bin: usize, queued_requests: u64) -> Self {
+        let copy = |queue: &DebtQueue| {
+            let mut copy = DebtQueue::new(queue.batches().count());
+            queue.batches().for_each(|batch| copy.incur(*batch));
+            copy
+        };
+        Self { bin, pool: *executor.pool(), queues: executor.queues().each_ref().map(copy), queued_requests }
     }
 }

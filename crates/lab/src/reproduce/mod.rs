@@ -25,7 +25,6 @@ pub use runs::{TRACE_FLAG, TRACES_FLAG};
 pub use crate::document::Provenance;
 use crate::document::{Figure, Origin, Table};
 use crate::run::{Progress, RunError};
-use crate::server::ServerError;
 use claims::ClaimsFile;
 use expression::Scope;
 use ioweir_config::{Complaint, SpecError};
@@ -41,9 +40,6 @@ pub enum ReproduceError {
     /// A comparison or an experiment stopped.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The model of the server broke a law.
-    #[error(transparent)]
-    Server(#[from] ServerError),
     /// A value that is invalid.
     #[error("{0}")]
     Value(String),

@@ -22,7 +22,10 @@ pub use crate::document::{Origin, TraceMeta};
 use rayon::prelude::*;
 
 use crate::document::DocumentError;
+#[cfg(feature = "plan")]
 use crate::forecast::ForecastError;
+#[cfg(feature = "servers")]
+use crate::server::ServerError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
 use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
 use ioweir_trace::TraceError;
@@ -76,9 +79,21 @@ impl From<Complaint> for RunError {
     }
 }
 
+#[cfg(feature = "plan")]
 impl From<ForecastError> for RunError {
     fn from(error: ForecastError) -> Self {
         Self::Value(error.to_string())
+    }
+}
+
+#[cfg(feature = "servers")]
+impl From<ServerError> for RunError {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Spec(error) => Self::Spec(error),
+            ServerError::Choice(error) => Self::Scheduler(error),
+            error => Self::Value(error.to_string()),
+        }
     }
 }
 
@@ -96,10 +111,16 @@ pub trait Progress: Sync {
     fn read(&self, _records: u64) {}
     /// A run is done.
     fn finished(&self, _scheduler: &str) {}
-    /// Whether the runs are to end, with [`Failure::Stopped`]. Asked often.
+    /// Whether the runs are to end, with [`RunError::Stopped`]. Asked often.
     fn is_stopped(&self) -> bool {
         false
     }
+}
+
+/// What came of a step of the work, unless it was stopped meanwhile.
+#[cfg(feature = "plan")]
+pub(crate) fn unless_stopped<T, E: Into<RunError>>(progress: &dyn Progress, done: Result<T, E>) -> Result<T, RunError> {
+    if progress.is_stopped() { Err(RunError::Stopped) } else { done.map_err(E::into) }
 }
 
 /// Hears nothing.

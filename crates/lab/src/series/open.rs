@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::run::Progress;
+
 use super::{Series, SeriesError, SeriesOptions, Vdi, read_inputs, series_of_trace};
 use ioweir_trace::{self as trace, Input, Position, ReadOptions};
 
@@ -14,11 +16,12 @@ const BIN_SECONDS: u32 = 600;
 /// as a block trace, or named as one, is counted; any other file is read as a table.
 ///
 /// # Errors
-/// [`SeriesError`] if a file cannot be read in its format.
+/// [`SeriesError`] if a file cannot be read in its format, or the work is stopped.
 pub fn open_series(
     names: &[String],
     options: &SeriesOptions,
     reading: &ReadOptions,
+    progress: &dyn Progress,
 ) -> Result<Vec<Series>, SeriesError> {
     let bin_seconds = options.bin_seconds.unwrap_or(BIN_SECONDS);
     if let [name] = names
@@ -34,7 +37,7 @@ pub fn open_series(
     if reading.format.is_some() || trace::recognise(&paths, reading).is_ok() {
         let file = names.first().map_or("", String::as_str);
         let mut source = trace::open(&paths, reading)?;
-        let counted = series_of_trace(source.as_mut(), bin_seconds, file)?;
+        let counted = series_of_trace(source.as_mut(), bin_seconds, file, progress)?;
         let all = counted.requests.into_iter().chain(counted.bytes).chain([counted.unique_ratio]);
         // If the trace lacks a kind of request, that kind gives no series.
         let mut out: Vec<Series> =

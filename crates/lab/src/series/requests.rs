@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ioweir_core::Operation;
 
 use super::{Losses, Series};
+use crate::run::Progress;
 use ioweir_trace::{Position, TraceError, TraceSource};
 
 /// The most bins of a trace.
@@ -38,8 +39,13 @@ pub struct Counted {
 /// bin, which the trace may not fill, is left out unless it is the only one.
 ///
 /// # Errors
-/// [`TraceError`] if the trace cannot be read or has too many bins.
-pub fn series_of_trace(source: &mut dyn TraceSource, bin_seconds: u32, file: &str) -> Result<Counted, TraceError> {
+/// [`TraceError`] if the trace cannot be read or has too many bins, or the work is stopped.
+pub fn series_of_trace(
+    source: &mut dyn TraceSource,
+    bin_seconds: u32,
+    file: &str,
+    progress: &dyn Progress,
+) -> Result<Counted, TraceError> {
     let bin_seconds = bin_seconds.max(1);
     let mut start = None;
     let mut bins: Vec<Bin> = Vec::new();
@@ -49,6 +55,10 @@ pub fn series_of_trace(source: &mut dyn TraceSource, bin_seconds: u32, file: &st
         source.read_batch(&mut batch)?;
         if batch.is_empty() {
             break;
+        }
+        progress.read(batch.len() as u64);
+        if progress.is_stopped() {
+            return Err(TraceError::new(file, Position::File, "is not read on: the work is stopped"));
         }
         let epoch = source.epoch_unix_nanos().map_or(0, |nanos| (nanos / 1_000_000_000) as i64);
         let start = *start.get_or_insert(epoch.div_euclid(i64::from(bin_seconds)) * i64::from(bin_seconds));

@@ -11,8 +11,10 @@
 
 mod check;
 mod disks;
+mod document;
 mod engine;
 mod error;
+mod experiment;
 mod laws;
 mod locks;
 mod log;
@@ -30,6 +32,7 @@ mod tests;
 
 pub use engine::Discipline;
 pub use error::ServerError;
+pub use experiment::{Peak, ServerCell, ServerExperiment, ServerReport, ServerRow, key_tables};
 pub use laws::Violation;
 pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};

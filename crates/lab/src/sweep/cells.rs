@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_config::{Complaint, from_table};
+use ioweir_core::policy::PolicyRow;
 use ioweir_trace::ReadOptions;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -57,6 +58,8 @@ pub struct Cells {
     found: Mutex<BTreeMap<String, Found>>,
     /// Traces with the hashes of their files.
     metas: Mutex<BTreeMap<(String, Vec<PathBuf>), TraceMeta>>,
+    /// What tells the code of a policy from outside from any other's, by its name.
+    codes: Mutex<BTreeMap<&'static str, String>>,
     /// The point that was asked for last: the next cell is often at the same.
     last: Mutex<Option<(usize, Arc<Resolved>)>>,
 }
@@ -127,7 +130,8 @@ impl Cells {
     #[must_use]
     pub fn new(sweep: Sweep, origin: &Origin) -> Self {
         let origin = origin.clone();
-        Self { sweep, origin, found: Mutex::default(), metas: Mutex::default(), last: Mutex::default() }
+        let (found, metas, codes, last) = Default::default();
+        Self { sweep, origin, found, metas, codes, last }
     }
 
     /// The whole sweep as TOML, from which another process makes the same cells.
@@ -228,6 +232,9 @@ impl Cells {
     fn name(&self, job: &Job, comparison: Option<&Comparison>) -> Result<Name, RunError> {
         let mut hash = Sha256::new();
         hash.update(format!("{}\n{}\n", self.origin.version, self.origin.commit));
+        for row in [Some(job.scheduler.row), job.scheduler.below.map(|below| below.row)].into_iter().flatten() {
+            hash.update(self.code(row)?);
+        }
         match (&job.traffic, comparison) {
             (Traffic::Classes(experiment), _) => {
                 let alone = Experiment {
@@ -265,6 +272,20 @@ impl Cells {
         }
         let digest = hash.finalize();
         Ok(Name(digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))))
+    }
+
+    /// What tells the code of a policy from outside from any other's, which is asked for once.
+    fn code(&self, row: &'static PolicyRow) -> Result<String, RunError> {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = codes.get(row.name) {
+            return Ok(code.clone());
+        }
+        let code = row.code().map_err(|problem| {
+            let expected = "a policy of which a changed one can be told, so that no part of another is taken for its";
+            RunError::Value(format!("policy `{}`: {problem}\n  expected: {expected}", row.name))
+        })?;
+        codes.insert(row.name, code.clone());
+        Ok(code)
     }
 
     /// Adds the content of a trace, which is read once.

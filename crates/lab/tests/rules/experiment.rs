@@ -267,6 +267,17 @@ fn every_request_can_be_explained_under_every_scheduler() {
 }
 
 #[test]
+fn the_first_scheduler_is_explained_though_only_the_second_keeps_the_reservation_of_a_class() {
+    let text = busy("fifo").replace("schedulers = [\"fifo\"]", "schedulers = [\"fifo\", \"mclock\"]").replacen(
+        "rate = \"300/s\"\n",
+        "rate = \"300/s\"\nreservation = \"10/s\"\n",
+        1,
+    );
+    let story = explain(&parse(&text), &Which::Slowest("closed".into())).expect("it runs");
+    assert!(story.contains("under fifo"), "{story}");
+}
+
+#[test]
 fn the_parts_of_an_explanation_add_up() {
     let story = explain(&parse(&busy("wfq")), &Which::Slowest("closed".into())).expect("it runs");
     let micros = |text: &str| -> f64 {

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "tests: a failure is to stop the test")]
 
 use ioweir_lab::forecast::{
-    Backtest, Bursts, Calendar, FORECASTERS, Forecast, Forecaster, ForecasterChoice, LEVELS, Learned, backtest, find,
-    geometric_mean,
+    Backtest, Bursts, Calendar, FORECASTERS, Forecast, Forecaster, ForecasterChoice, LEVELS, Learned, backtest,
+    diagnose, find, geometric_mean,
 };
+use ioweir_lab::run::Silent;
 use ioweir_lab::series::{Losses, Series, Vdi};
 use proptest::prelude::*;
 
@@ -242,9 +243,9 @@ fn a_lasting_shift_is_found_and_said() {
 #[test]
 fn quantiles_cover_what_they_promise() {
     let made = Vdi { bin_seconds: HOUR, bins: 49 * 24, ..Vdi::default() }.generate();
-    let test = Backtest { test_days: 21, history_days: None, horizon_days: 1 };
+    let test = Backtest { test_days: 21, history_days: None, horizon_days: 1, lead_hours: Vec::new() };
     let hedge = ForecasterChoice::of(find("hedge").unwrap());
-    let scores = backtest(&made.series, &hedge, &Calendar::default(), &test).unwrap().scores();
+    let scores = backtest(&made.series, &hedge, &Calendar::default(), &test, &Silent).unwrap().scores();
     assert_eq!(scores.bins, 21 * 24);
     for (level, covered) in LEVELS.iter().zip(scores.coverage_percent) {
         assert!((covered.unwrap() - level * 100.0).abs() < 4.0, "P{}: {covered:?}", level * 100.0);
@@ -254,10 +255,10 @@ fn quantiles_cover_what_they_promise() {
 #[test]
 fn the_default_beats_the_paper_and_last_week() {
     let made = Vdi { bin_seconds: HOUR, bins: 35 * 24, seed: 5, ..Vdi::default() }.generate();
-    let test = Backtest { test_days: 7, history_days: None, horizon_days: 1 };
+    let test = Backtest { test_days: 7, history_days: None, horizon_days: 1, lead_hours: Vec::new() };
     let smape = |name: &str| {
         let choice: ForecasterChoice = name.parse().unwrap();
-        backtest(&made.series, &choice, &Calendar::default(), &test).unwrap().scores().smape_percent.unwrap()
+        backtest(&made.series, &choice, &Calendar::default(), &test, &Silent).unwrap().scores().smape_percent.unwrap()
     };
     let hedge = smape("hedge");
     assert!(hedge < 0.8 * smape("paper-tuned"));
@@ -432,7 +433,51 @@ fn a_series_of_two_days_is_tested_on_one() {
         values: weeks(1)[..50].to_vec(),
         losses: Losses::default(),
     };
-    let test = Backtest { test_days: 30, history_days: None, horizon_days: 1 };
-    let tested = backtest(&series, &"naive-day".parse().unwrap(), &Calendar::default(), &test).unwrap();
+    let test = Backtest { test_days: 30, history_days: None, horizon_days: 1, lead_hours: Vec::new() };
+    let tested = backtest(&series, &"naive-day".parse().unwrap(), &Calendar::default(), &test, &Silent).unwrap();
     assert_eq!((tested.origins.len(), tested.scores().bins), (1, 24));
+}
+
+#[test]
+fn a_diagnosis_finds_the_day_of_desktops_and_parts_that_add_up() {
+    let series = Vdi { seed: 1, bins: 28 * 144, ..Vdi::default() }.generate().series;
+    let found = diagnose(&series, &Calendar::default()).unwrap();
+    assert_eq!((found.bin_seconds, found.days, found.gaps_percent), (600, 28, 0.0));
+    assert_eq!(found.autocorrelation.len(), 8 * 144 + 1);
+    // Desktops are used on working days: a day before tells much, a week before more, half a day before nothing.
+    let [half, day, week] = [72, 144, 7 * 144].map(|lag: usize| found.autocorrelation[lag]);
+    assert!(half < 0.0 && day > 0.4 && week > day, "{half} {day} {week}");
+    // The bin before explains most of what one bin can.
+    assert_eq!(found.partial_autocorrelation[1], found.autocorrelation[1]);
+    assert!(found.partial_autocorrelation[2..].iter().all(|value| value.abs() < found.partial_autocorrelation[1]));
+    assert!(found.daily_strength > 0.5 && found.weekly_strength.unwrap() > 0.3);
+    // Gaps are filled with what is usual; bins of a minute are taken together.
+    let with = |bin_seconds: u32, gap: Option<usize>| {
+        let mut series =
+            Vdi { seed: 1, bin_seconds, bins: 7 * 86_400 / bin_seconds as usize, ..Vdi::default() }.generate().series;
+        gap.into_iter().for_each(|at| series.values[at..at + 36].fill(None));
+        diagnose(&series, &Calendar::default()).unwrap()
+    };
+    let (whole, gap) = (with(600, None), with(600, Some(300)));
+    assert!((gap.gaps_percent - 100.0 * 36.0 / 1008.0).abs() < 1e-9 && whole.weekly_strength.is_none());
+    assert!((gap.autocorrelation[144] - whole.autocorrelation[144]).abs() < 0.1);
+    assert_eq!(with(60, None).bin_seconds, 300);
+    let short = Series { values: series.values[..200].to_vec(), ..series };
+    let error = diagnose(&short, &Calendar::default()).unwrap_err().to_string();
+    assert!(error.contains("1.4 days are too few"), "{error}");
+}
+
+#[test]
+fn an_hour_is_forecast_the_better_the_nearer_it_is() {
+    let series = Vdi { seed: 3, bins: 28 * 144, ..Vdi::default() }.generate().series;
+    let test = Backtest { test_days: 5, history_days: None, horizon_days: 1, lead_hours: vec![1, 6] };
+    let choice = "day-profile".parse().unwrap();
+    let tested = backtest(&series, &choice, &Calendar::default(), &test, &Silent).unwrap();
+    let alone = Backtest { lead_hours: Vec::new(), ..test };
+    let day = backtest(&series, &choice, &Calendar::default(), &alone, &Silent).unwrap();
+    assert_eq!(tested.scores(), day.scores(), "the days are forecast as without leads");
+    let leads: Vec<_> = tested.lead_scores().collect();
+    // Of the last day the hours whose forecast reaches beyond it are left out.
+    assert_eq!(leads.iter().map(|(hours, scores)| (*hours, scores.bins)).collect::<Vec<_>>(), [(1, 720), (6, 690)]);
+    assert!(leads[0].1.smape_percent < tested.scores().smape_percent);
 }

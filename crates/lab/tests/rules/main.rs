@@ -14,6 +14,7 @@ mod experiment;
 mod external;
 mod forecast;
 mod generate;
+mod govern;
 mod machine;
 mod one_run;
 mod plan;

@@ -1,7 +1,7 @@
 //! Plans against brute force on small cases, and hand-worked ones.
 
 use ioweir_core::Nanos;
-use ioweir_core::background::{Batch, Pool, SERVICES_COUNT, Service};
+use ioweir_core::background::{Batch, DebtQueue, Pool, SERVICES_COUNT, Service};
 use ioweir_lab::plan::{Demand, Horizon, Ledger, Solution, System, Terms, solve};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -145,7 +145,7 @@ fn walk(small: &Small, moment: Moment, paid_due: &mut [u64; 8], truth: &mut Trut
 
 fn solve_small(small: &Small) -> Solution {
     let system = small.system();
-    let ledger = Ledger::new(&system, small.pool());
+    let ledger = Ledger::new(small.pool());
     let demand = small.demand();
     solve(&Horizon::new(&system, &ledger, &demand))
 }
@@ -219,20 +219,16 @@ fn ten_volumes_with_hourly_snapshots_owe_ten_times_the_writes_of_the_hour_when_t
         terms.settings.retention = Nanos::from_seconds(3600);
         terms.every = Nanos::from_seconds(3600);
     }
-    let pool = Pool { blocks: 1 << 40, used_blocks: 0, floor_blocks: 0, alarm_blocks: 0 };
-    let mut ledger = Ledger::new(&system, pool);
+    let mut queue = DebtQueue::new(8);
     // Ten like volumes: the system writes ten times what one does.
     for (bin, written) in [120_u64, 80, 0, 400, 37, 363, 999].into_iter().enumerate() {
-        ledger.bin = bin;
         let demand = Demand { requests: 0, written_blocks: 10 * written, unmapped_blocks: 0 };
-        ledger.incur(&system, &demand);
+        system.debts(bin, &demand, 0).for_each(|(_, batch)| queue.incur(batch));
     }
-    let batches: Vec<Batch> = ledger.queues[Service::SnapshotDelete as usize].batches().copied().collect();
+    let batches: Vec<Batch> = queue.batches().copied().collect();
     let at =
         |hours: u64, blocks: u64| Batch { payable_at: Nanos::from_seconds(3600 * hours), due_at: Nanos::NEVER, blocks };
     assert_eq!(batches, [at(1, 10_000), at(2, 9_990)]);
-    // All are new, and each ties up what it will free.
-    assert_eq!(ledger.pool.used_blocks, 2 * 19_990);
 }
 
 /// A day of ten-minute bins for a system of four cores that do ten operations a bin each.
@@ -262,7 +258,7 @@ fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
     // In the second half of the day the foreground wants all cores.
     demand[..72].fill(Demand { requests: 0, written_blocks: 10, unmapped_blocks: 0 });
     demand[72..].fill(Demand { requests: 40, written_blocks: 10, unmapped_blocks: 0 });
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert!(solution.gave_up.is_empty(), "{:?}", solution.gave_up);
     for course in &solution.course {
@@ -277,7 +273,7 @@ fn a_rebuild_takes_cores_from_the_foreground_only_where_idle_ones_are_too_few_an
     let (system, mut demand) = day_of(&[(Service::Rebuild, 1440, 144)]);
     // The foreground wants all four cores all day.
     demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert!(solution.course.iter().all(|course| course.late_blocks == 0));
     assert_eq!(solution.schedule.reserve_cores, vec![1; 144]);
@@ -287,7 +283,7 @@ fn a_rebuild_takes_cores_from_the_foreground_only_where_idle_ones_are_too_few_an
 fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_its_cores() {
     let (system, mut demand) = day_of(&[(Service::Rebuild, 144 * 40 + 1, 144)]);
     demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert_eq!(solution.gave_up, [Service::Rebuild]);
     assert_eq!(solution.schedule.reserve_cores, vec![0; 144]);
@@ -298,7 +294,7 @@ fn a_deadline_that_cannot_be_kept_is_put_off_to_the_earliest_that_can() {
     // A thousand operations take four cores 25 bins, and there are twenty.
     let (system, mut demand) = day_of(&[(Service::Rebuild, 1000, 20)]);
     demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert_eq!(
         (solution.gave_up.as_slice(), solution.schedule.late_bins[Service::Rebuild as usize]),
@@ -317,7 +313,7 @@ fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_e
         terms.bin_blocks_max = 10;
     }
     demand[..72].fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     let paid: Vec<u64> = solution.course.iter().map(|course| course.paid_blocks[Service::Rebuild as usize]).collect();
     assert!(solution.gave_up.is_empty() && paid.iter().all(|paid| *paid <= 10), "{paid:?}");
@@ -326,7 +322,7 @@ fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_e
     if let Some(terms) = &mut system.services[Service::Rebuild as usize] {
         (terms.settings.deadline, terms.owed) = (Nanos(BIN.0 * 100), vec![(Nanos::ZERO, 1200)]);
     }
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert_eq!(solution.schedule.late_bins[Service::Rebuild as usize], 20);
     assert_eq!(solution.course[119].missed_blocks, 0);
@@ -336,7 +332,7 @@ fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_e
 fn all_twelve_services_at_once_share_what_is_idle_and_none_starves() {
     let all: Vec<(Service, u64, u64)> = Service::ALL.map(|service| (service, 20, 0)).to_vec();
     let (system, demand) = day_of(&all);
-    let ledger = Ledger::new(&system, roomy());
+    let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     // Forty operations a bin: in the first what is due at once, in the second everybody has a turn, after six all are done.
     let due_at_once = [Service::Flush as usize, Service::Replication as usize];
@@ -354,7 +350,7 @@ fn a_pool_that_is_full_at_the_start_is_emptied_with_all_cores_and_the_plan_says_
     let (system, mut demand) = day_of(&[(Service::VolumeDelete, 400, 0)]);
     demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
     let pool = Pool { blocks: 1000, used_blocks: 1000, floor_blocks: 100, alarm_blocks: 200 };
-    let ledger = Ledger::new(&system, pool);
+    let ledger = Ledger::new(pool);
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     // Forty blocks a bin: in the third bin half of them do.
     assert_eq!(solution.below_floor, [0, 1]);

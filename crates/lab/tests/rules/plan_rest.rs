@@ -62,7 +62,7 @@ struct Case {
 impl Case {
     fn new(policy: &Policy, demand: Vec<Demand>) -> Self {
         let system = policy.system(None);
-        let ledger = Ledger::new(&system, policy.pool());
+        let ledger = Ledger::new(policy.pool());
         Self { system, ledger, demand }
     }
 
@@ -235,4 +235,18 @@ fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
     let horizon = Horizon::new(&case.system, &case.ledger, &case.demand);
     let all_out = horizon.play(&Schedule::idle_only(&case.system, case.demand.len()), case.demand.len());
     assert_eq!(solve(&horizon).course, all_out);
+}
+
+#[test]
+fn where_all_that_the_forecast_leaves_works_more_works_if_less_comes() {
+    // So much debt that every core works at all times, and a load that leaves four of them.
+    let full = |requests: u64| Demand { requests, written_blocks: 30_000_000, unmapped_blocks: 0 };
+    let days = vec![full(60 * 150 * HOUR); 48];
+    let text = policy("40TiB", "").to_toml().replace("retention = \"1d\"", "retention = \"1h\"");
+    let case = Case::new(&Policy::parse("full.toml", &text).unwrap(), days.clone());
+    let schedule = solve(&Horizon::new(&case.system, &case.ledger, &case.demand)).schedule;
+    let mut less = days;
+    less[30].requests /= 2;
+    let came = Horizon::new(&case.system, &case.ledger, &less).play(&schedule, 31);
+    assert_eq!((came[29].background_cores, came[30].background_cores), (4, 34));
 }

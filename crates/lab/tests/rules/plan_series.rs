@@ -85,7 +85,7 @@ fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does
         let blocks = half_day + written.iter().sum::<u64>() / 50 + 1000;
         let pool = Pool { blocks, used_blocks: 0, floor_blocks: blocks / 20, alarm_blocks: blocks / 10 };
         let system = system();
-        let ledger = || Ledger::new(&system, pool);
+        let ledger = || Ledger::new(pool);
         let mut oracle = |bin: usize| Ahead::known(&actual[bin..]);
         if replay(&system, ledger(), &actual, &mut Decider::Planner(&mut oracle)).overrun_bins > 0 {
             println!("{name}: no plan fits");
@@ -95,7 +95,8 @@ fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does
         let mut forecaster = LoadForecaster::new(&load, &choice, 0.99, &Calendar::default()).expect("hours");
         forecaster.update(&load, 0..from);
         forecaster.refit();
-        let ahead = outlooks(&load, from, forecaster, PLAYED, &Calendar::default());
+        let calendar = Calendar::default();
+        let ahead: Vec<Ahead> = outlooks(&load, from, forecaster, PLAYED, &calendar).collect();
         let mut told = |bin: usize| ahead[bin].clone();
         let done = replay(&system, ledger(), &actual, &mut Decider::Planner(&mut told));
         played += 1;

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use ioweir_lab::document::Origin;
 use ioweir_lab::plan::PlanSpec;
+use ioweir_lab::run::Silent;
 
 const PLAN: &str = "[policy.pool]\nsize = \"4TiB\"\nused = \"1TiB\"\n[policy.cores]\ncount = 8\nforeground_iops = 100\n\
     background_operations = 50\n[policy.forecast]\nmethod = \"naive-day\"\nbin = \"1h\"\nhorizon = \"2d\"\n\
@@ -19,7 +20,8 @@ fn each_window_opens_and_closes_the_target_of_its_service() {
         (0..10 * 24).map(|hour| format!("{},{}", 1_454_284_800 + hour * 3600, rate(hour))).collect();
     std::fs::write(&path, format!("time,reads\n{}\n", rows.join("\n"))).unwrap();
     let origin = Origin { version: String::new(), commit: String::new(), command: String::new() };
-    let (plan, _) = PlanSpec::parse("p", &format!("series = '{path}'\n{PLAN}")).unwrap().make(&origin).unwrap();
+    let (plan, _) =
+        PlanSpec::parse("p", &format!("series = '{path}'\n{PLAN}")).unwrap().make(&origin, &Silent).unwrap();
     let units = plan.timers();
     let of = |name: &str| units.iter().find(|(unit, _)| unit == name).map(|(_, text)| text.clone()).unwrap();
     for service in ["rebuild", "scrub"] {

@@ -2,12 +2,14 @@
 //! command of a spec says what it is.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::document::{Document, Origin, json_list};
 use ioweir_lab::experiment::{Experiment, Overrides};
 use ioweir_lab::forecast::ForecastSpec;
 use ioweir_lab::plan::PlanSpec;
+use ioweir_lab::run::{Progress, RunError, Silent};
 
 const FORECAST: &str = "series = [\"a.csv\", \"b.csv\"]\ncolumn = \"write IOPS\"\nbin = \"10m\"\nkind = \"sum\"\ntotal = true\n\
     utc_offset = \"-05:30\"\nformat = \"msr-csv\"\nvolume = \"hm_0\"\nevent = \"issue\"\nlenient = true\n\
@@ -43,6 +45,11 @@ fn an_error_in_a_forecast_has_its_place() {
             "f.toml:2:13: both an offset and a time zone are named",
         ),
         ("backtest = 0", "f.toml:2:12: a backtest of no days"),
+        ("lead = \"1h\"", "f.toml:2:8: there is no backtest to score it"),
+        ("lead = [\"90m\"]\nbacktest = 3", "f.toml:2:8: a lead of 90m\n  expected: whole hours, less than a day"),
+        ("lead = \"24h\"\nbacktest = 3", "f.toml:2:8: a lead of 1d\n  expected: whole hours, less than a day"),
+        ("diagnose = true\nbacktest = 3", "f.toml:3:12: a diagnosis forecasts nothing"),
+        ("diagnose = true\nmethod = \"naive-day\"", "f.toml:3:10: a diagnosis forecasts nothing"),
         ("event = \"done\"", "f.toml:2:9: unknown kind of event `done`"),
         ("kind = \"meen\"", "f.toml:2:8: unknown variant `meen`"),
         ("[holiday]\n2026-12-25 = \"sundy\"", "f.toml:3:14: `2026-12-25=sundy` is no holiday"),
@@ -75,11 +82,11 @@ fn an_error_in_a_plan_has_its_place_also_in_its_policy() {
 
 #[test]
 fn a_spec_that_names_nothing_says_what_it_lacks() {
-    let error = ForecastSpec::default().run().unwrap_err().to_string();
+    let error = ForecastSpec::default().run(&Silent).unwrap_err().to_string();
     assert_eq!(error, "no series is named\n  expected: at least one file");
-    let error = PlanSpec::default().run(&origin("")).unwrap_err().to_string();
+    let error = PlanSpec::default().run(&origin(""), &Silent).unwrap_err().to_string();
     assert!(error.starts_with("no policy is named"), "{error}");
-    let error = PlanSpec::parse("p", &inline_policy()).unwrap().run(&origin("")).unwrap_err().to_string();
+    let error = PlanSpec::parse("p", &inline_policy()).unwrap().run(&origin(""), &Silent).unwrap_err().to_string();
     assert_eq!(error, "no series is named\n  expected: at least one file");
 }
 
@@ -122,8 +129,8 @@ fn a_policy_in_the_spec_plans_as_one_in_a_file() {
     let head = format!("series = '{}'\n", path("load.csv"));
     let named = PlanSpec::parse("p", &format!("{head}policy = '{}'\n", path("policy.toml"))).unwrap();
     let inline = PlanSpec::parse("p", &format!("{head}{}", inline_policy())).unwrap();
-    let document = inline.run(&origin("same")).unwrap();
-    assert_eq!(json(&document), json(&named.run(&origin("same")).unwrap()));
+    let document = inline.run(&origin("same"), &Silent).unwrap();
+    assert_eq!(json(&document), json(&named.run(&origin("same"), &Silent).unwrap()));
     assert!(json(&document).contains("snapshot-delete"));
 }
 
@@ -135,13 +142,14 @@ fn a_forecast_from_a_spec_has_every_method_and_what_was_lost() {
         (0..72).map(|hour| format!("{},{}", hour * 3600, if hour == 9 { -1 } else { 100 })).collect();
     fs::write(&path, format!("time,reads\n{}\n", rows.join("\n"))).unwrap();
     let head = format!("series = '{path}'\nmethod = [\"naive-day\", \"naive-week\"]\n");
-    let (document, series) = ForecastSpec::parse("f", &head).unwrap().run().unwrap();
+    let (document, series) = ForecastSpec::parse("f", &head).unwrap().run(&Silent).unwrap();
     assert_eq!(series.len(), 1);
     assert_eq!(series[0].losses.lines(), ["1 negative values masked"]);
     assert!(document.to_terminal(false).contains("reads, naive-day") && json(&document).contains("naive-week"));
-    let (scored, _) = ForecastSpec::parse("f", &format!("{head}backtest = 1\n")).unwrap().run().unwrap();
+    let (scored, _) = ForecastSpec::parse("f", &format!("{head}backtest = 1\n")).unwrap().run(&Silent).unwrap();
     assert!(scored.to_terminal(false).contains("SMAPE"));
-    let long = ForecastSpec::parse("f", &format!("{head}backtest = 1000\n")).unwrap().run().unwrap_err().to_string();
+    let long =
+        ForecastSpec::parse("f", &format!("{head}backtest = 1000\n")).unwrap().run(&Silent).unwrap_err().to_string();
     assert!(long.starts_with("reads: 1000 days; 2 can be forecast\n  expected: 1 to 2"), "{long}");
 }
 
@@ -204,5 +212,55 @@ fn an_error_in_one_of_several_values_is_that_of_the_value() {
     ] {
         let error = error(line);
         assert!(error.starts_with(expected), "{line}: {error}");
+    }
+}
+
+/// Wants the work stopped once so many runs are done.
+struct Enough {
+    most: usize,
+    done: AtomicUsize,
+}
+
+impl Progress for Enough {
+    fn finished(&self, _: &str) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.done.load(Ordering::Relaxed) >= self.most
+    }
+}
+
+/// What came of the work, and how many runs were done.
+fn stopped_after<T: std::fmt::Debug>(
+    most: usize,
+    run: impl Fn(&dyn Progress) -> Result<T, RunError>,
+) -> (RunError, usize) {
+    let enough = Enough { most, done: AtomicUsize::new(0) };
+    let error = run(&enough).expect_err("it is stopped");
+    (error, enough.done.into_inner())
+}
+
+#[test]
+fn a_forecast_and_a_plan_end_where_they_are_stopped() {
+    let text = "series = 'vdi:1'\nbin = '1h'\nmethod = ['naive-day', 'naive-week']\n";
+    let spec = ForecastSpec::parse("f", text).unwrap();
+    assert_eq!(stopped_after(1, |progress| spec.run(progress)), (RunError::Stopped, 1));
+    let backtest = ForecastSpec::parse("f", &format!("{text}backtest = 5\n")).unwrap();
+    assert_eq!(stopped_after(3, |progress| backtest.run(progress)), (RunError::Stopped, 3));
+    assert_eq!(stopped_after(0, |progress| backtest.run(progress)), (RunError::Stopped, 0));
+
+    let folder = tempfile::tempdir().unwrap();
+    let [past, come] = [(0, 48), (48, 72)].map(|(from, to)| {
+        let path = folder.path().join(format!("{from}.csv")).display().to_string();
+        let rows: Vec<String> = (from..to).map(|hour| format!("{},{},1", 1_454_284_800 + hour * 3600, hour)).collect();
+        fs::write(&path, format!("time,reads,writes\n{}\n", rows.join("\n"))).unwrap();
+        path
+    });
+    let plan = format!("series = '{past}'\nreplay = '{come}'\n{}", inline_policy());
+    let plan = PlanSpec::parse("p", &plan).unwrap();
+    // The plan, and then bin by bin.
+    for most in [0, 1, 5] {
+        assert_eq!(stopped_after(most, |progress| plan.run(&origin("x"), progress)), (RunError::Stopped, most));
     }
 }

@@ -4,7 +4,6 @@
 //! they fill, and become records in [`ioweir_trace::tracefs`]. Nothing of it touches the device.
 
 mod instance;
-mod stat;
 
 use std::path::PathBuf;
 
@@ -15,10 +14,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
 
 use crate::backend::poll_for;
-use crate::real::{Identity, RealError, Stop, System};
+use crate::real::{Identity, RealError, Stat, Stop, System};
 
 pub use instance::{Instance, Tracefs};
-pub use stat::Stat;
 
 /// How often the pages are read.
 const PERIOD: Nanos = Nanos::from_millis(20);
@@ -111,7 +109,7 @@ pub fn record(
     let kernels = numbers.iter().map(|number| (number.major << 20 | number.minor, identity.name.clone())).collect();
     let recording = Recording::new(instance.layout().clone(), kernels, options.event);
     let mut run = Run { recording, records: Vec::new(), summary: Summary::default(), own: OwnStreams::default() };
-    let before = Stat::of(system, identity);
+    let before = Stat::of(system, &identity.name);
     let (begin, used) = (now(), clock_gettime(ClockId::ProcessCPUTime));
     instance.enable()?;
     let end = begin.after(options.span);
@@ -122,7 +120,9 @@ pub fn record(
     }
     instance.disable()?;
     run.turn(&mut instance, sink)?;
-    let statistics = before.zip(Stat::of(system, identity)).map(|(before, after)| after.since(&before));
+    let statistics = before
+        .zip(Stat::of(system, &identity.name))
+        .map(|(before, after)| after.requests().wrapping_sub(before.requests()));
     let lost = instance.lost();
     let mut summary = run.finish(sink)?;
     let seconds = now().since(begin).as_seconds();

@@ -43,14 +43,14 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The socket that answers HTTP.
-pub(super) enum Socket {
+pub(crate) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl Socket {
     /// Called within the runtime.
-    pub(super) fn new(listener: &Listener) -> io::Result<Self> {
+    pub(crate) fn new(listener: &Listener) -> io::Result<Self> {
         let socket = listener.duplicate()?;
         if listener.is_unix() {
             UnixListener::from_std(socket.into()).map(Self::Unix)
@@ -59,17 +59,22 @@ impl Socket {
         }
     }
 
-    pub(super) async fn serve(self, shared: Arc<Shared>) {
-        let router = Router::new()
-            .route("/", get(|| async { Html(PAGE) }))
-            .route("/state", get(state))
-            .route("/metrics", get(text))
-            .route("/health", get(health))
-            .layer(from_fn(guard))
-            .with_state(shared);
+    /// Answers by these routes, to this machine only.
+    pub(crate) async fn serve(self, routes: Router) {
+        let router = routes.layer(from_fn(guard));
         // This future ends with the runtime.
         let _ = axum::serve(Bounded { socket: self, origin: Instant::now(), connected: Vec::new() }, router).await;
     }
+}
+
+/// The routes of the server's watch.
+pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/", get(|| async { Html(PAGE) }))
+        .route("/state", get(state))
+        .route("/metrics", get(text))
+        .route("/health", get(health))
+        .with_state(shared)
 }
 
 async fn state(State(shared): State<Arc<Shared>>) -> impl IntoResponse {

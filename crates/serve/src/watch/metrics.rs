@@ -27,7 +27,7 @@ use crate::spec::{Device, Spec};
 use ioweir_config::{SHARE_NUMBERS, ShareKeys, ShareNumber};
 
 /// The content type of the text format.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A row: the name of a metric, and where its values come from.
 struct Metric {
@@ -281,11 +281,11 @@ fn layers(class: &ClassRecord) -> Vec<Sample> {
     LAYERS.into_iter().zip(class.counts.layer_nanos()).map(sample).collect()
 }
 
-type Labels = Vec<(&'static str, String)>;
-type Sample = (Labels, Value);
+pub(crate) type Labels = Vec<(&'static str, String)>;
+pub(crate) type Sample = (Labels, Value);
 
 #[derive(Clone, Debug)]
-enum Value {
+pub(crate) enum Value {
     Whole(u64),
     Real(f64),
     Histogram(Durations),
@@ -415,7 +415,7 @@ fn named(device: &Device, (mut labels, value): Sample) -> Sample {
 struct Families(Vec<Family>);
 
 /// The name, help, kind and samples.
-type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
+pub(crate) type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -454,7 +454,11 @@ pub(super) fn text(spec: &Spec, record: &Record, connections: u32, log: &Log) ->
         let help = format!("What the share of the class says: {} {unit}", number.title);
         (name.into(), help.trim_end().to_string().into(), MetricType::Gauge, scene.shares(number))
     });
-    let families = families.chain(shares);
+    encoded(families.chain(shares))
+}
+
+/// Metrics in the text format; those without a value are left out.
+pub(crate) fn encoded(families: impl Iterator<Item = Family>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families.filter(|(.., samples)| !samples.is_empty()).collect())));
     let mut out = String::new();

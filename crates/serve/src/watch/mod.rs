@@ -7,8 +7,8 @@
 //!
 //! Its sockets have no authentication, so they are for this machine only. HTTP changes nothing.
 
-mod http;
-mod metrics;
+pub(crate) mod http;
+pub(crate) mod metrics;
 mod record;
 mod socket;
 mod state;
@@ -256,7 +256,7 @@ impl Watch {
                 let keeping = Arc::clone(&shared);
                 tokio::spawn(async move { keeping.keep_time().await });
                 if let Some(watch) = watch {
-                    tokio::spawn(watch.serve(Arc::clone(&shared)));
+                    tokio::spawn(watch.serve(http::routes(Arc::clone(&shared))));
                 }
                 if let Some(control) = control {
                     tokio::spawn(control.serve(Arc::clone(&shared)));

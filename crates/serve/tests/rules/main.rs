@@ -18,6 +18,7 @@ mod engine;
 mod executor;
 mod extended;
 mod failures;
+mod govern;
 mod history;
 mod kill;
 mod late;

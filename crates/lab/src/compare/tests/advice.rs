@@ -117,7 +117,8 @@ fn a_scheduler_that_is_compared_with_none_of_its_kind_is_named_only_where_it_is_
 
 #[test]
 fn every_goal_has_advice_on_every_kind_of_device() {
-    for device in ["hdd", "ssd-970pro", "tiered"] {
+    // A disk, flash, tiers, an array, and a disk from its datasheet.
+    for device in ["hdd", "ssd-970pro", "tiered", "hdd-2x7tb", "hdd-20tb"] {
         for goal in Goal::ALL {
             let comparison = Comparison {
                 traces: vec!["mix:grep".into()],

@@ -26,6 +26,18 @@ fn terminal_reads_as_drawn() {
 }
 
 #[test]
+fn a_closed_load_says_how_many_requests_are_outstanding_in_all() {
+    let mut report = report();
+    for outcome in &mut report.outcomes {
+        outcome.load = "closed:32".into();
+        outcome.stream_names = (0..57).map(|stream| format!("job {stream}")).collect();
+    }
+    report.outcomes.truncate(3);
+    let text = terminal(&report, None);
+    assert!(text.contains("57 streams keep 32 outstanding each, 1,824 in all"), "{text}");
+}
+
+#[test]
 fn relative_completion_follows_the_reference() {
     let text = terminal(&report(), Some("cfq:quantum=2"));
     let cfq = text.lines().find(|line| line.starts_with("cfq:quantum=2 ") && line.contains(" x")).unwrap();

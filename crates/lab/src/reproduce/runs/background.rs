@@ -9,16 +9,17 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::{Context, Ran};
-use crate::forecast::{Backtest, Calendar, ForecasterChoice, backtest};
+use crate::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest};
 use crate::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, outlooks, replay};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
-use crate::run::{TraceMeta, sha256};
+use crate::run::{Silent, TraceMeta, sha256};
 use crate::series::{Losses, Series, Vdi, series_of_trace};
 
 pub(super) const DAYS_METRICS: &str =
     "pool_gib violated queued debt_gib free_gib below_floor overrun foreground background used";
-pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95";
+pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95 actual forecast";
+const FORECAST_COURSES: [&str; 2] = ["actual", "forecast"];
 
 const DAY_SECONDS: u32 = 86_400;
 
@@ -109,7 +110,7 @@ impl LoadSpec {
             return Ok((Load::of_series(&[vdi.generate().series], policy).map_err(wrong)?, words, Vec::new()));
         }
         let mut source = trace::open(&options.trace_files, &ReadOptions::default()).map_err(wrong)?;
-        let counted = series_of_trace(source.as_mut(), bin_seconds, "the trace").map_err(wrong)?;
+        let counted = series_of_trace(source.as_mut(), bin_seconds, "the trace", &Silent).map_err(wrong)?;
         let mut as_they_are = policy.clone();
         as_they_are.load.scale = 1.0;
         let input = |path: &std::path::PathBuf| {
@@ -139,7 +140,7 @@ impl Days {
             let mut forecaster = LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(wrong)?;
             forecaster.update(load, 0..from);
             forecaster.refit();
-            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()))
+            Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()).collect())
         };
         let (p95, p99) = rayon::join(|| ahead(0.95), || ahead(0.99));
         let actual = (from..bins).map(|bin| load.demand(bin).unwrap_or_default()).collect();
@@ -158,7 +159,7 @@ impl Days {
             Decides::Harvesting => Decider::Watermark { watermark: Watermark::PAPER, harvests: true },
             Decides::P95 | Decides::P99 | Decides::Oracle => Decider::Planner(&mut outlook),
         };
-        replay(&system, Ledger::new(&system, policy.pool()), &self.actual, &mut decider)
+        replay(&system, Ledger::new(policy.pool()), &self.actual, &mut decider)
     }
 }
 
@@ -232,9 +233,22 @@ pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_
             values: load.requests.iter().copied().take(end.unwrap_or(usize::MAX)).collect(),
             losses: Losses::default(),
         };
-        let test = Backtest { test_days: history.test_days, history_days: history.history_days, horizon_days: 1 };
-        let scores = backtest(&series, &choice, &Calendar::default(), &test).map_err(wrong)?.scores();
-        let cell = Cell::new(name).at("method", method).at("history", &history.name);
+        let test = Backtest {
+            test_days: history.test_days,
+            history_days: history.history_days,
+            horizon_days: 1,
+            lead_hours: Vec::new(),
+        };
+        let tested = backtest(&series, &choice, &Calendar::default(), &test, &Silent)?;
+        let scores = tested.scores();
+        let mut cell = Cell::new(name).at("method", method).at("history", &history.name);
+        // The days one after another, from the first midnight.
+        let points = || tested.origins.iter().flat_map(|origin| &origin.points).enumerate();
+        for (name, value) in FORECAST_COURSES.iter().zip([|point: &Point| point.actual, |point: &Point| point.median]) {
+            let days = |bin: usize| bin as f64 / (24 * bins_an_hour) as f64;
+            let course = points().map(|(bin, point)| (days(bin), value(point))).collect();
+            cell.courses.insert((*name).to_owned(), Course::Points(course));
+        }
         Ok::<_, ReproduceError>(
             cell.metric("smape", scores.smape_percent)
                 .metric("mase", scores.mase)

@@ -18,6 +18,7 @@ use super::results::{Cell, same};
 use super::{Options, ReproduceError, SourceFile, in_words};
 use crate::experiment::assign;
 use crate::run::{Origin, Progress, TraceMeta};
+use crate::server::ServerExperiment;
 
 /// `experiment.toml`.
 #[derive(Debug, Deserialize)]
@@ -63,7 +64,7 @@ enum Kind {
     Comparison,
     /// Classes of clients: `ioweir simulate`.
     Experiment,
-    /// The model of a storage server under its schedules.
+    /// The model of a storage server under its schedules: `ioweir simulate`.
     Server,
     /// Days of background work, with or without a plan.
     Days,
@@ -207,7 +208,8 @@ impl Run {
                 Box::new(move |context| experiment::run(name, variant, table, &spec, context))
             }
             Kind::Server => {
-                let spec = read(table)?;
+                let spec: ServerExperiment = read(table)?;
+                spec.check().map_err(|complaint| complaint.problem())?;
                 Box::new(move |context| server::run(name, &spec, context))
             }
             Kind::Days => {

@@ -1,6 +1,7 @@
 //! Rules of the server model.
 
 mod closed_forms;
+mod experiments;
 mod files;
 mod rules;
 

@@ -1,5 +1,6 @@
 //! Block traces, counted.
 
+use ioweir_lab::run::Silent;
 use ioweir_lab::series::{Series, series_of_trace};
 use ioweir_trace::{self as trace, Input, ReadOptions};
 
@@ -9,7 +10,7 @@ fn a_trace_is_counted_by_operation_and_idle_is_zero() {
                 0.000000,1,a,R,0,8\n1.000000,1,a,W,0,8\n2.000000,1,a,W,0,16\n11.000000,1,a,D,0,64\n35.000000,1,a,R,0,8\n";
     let input = Input::from_bytes("t", text.as_bytes().to_vec());
     let mut source = trace::open_inputs(vec![input], &ReadOptions::default()).unwrap();
-    let counted = series_of_trace(source.as_mut(), 10, "t").unwrap();
+    let counted = series_of_trace(source.as_mut(), 10, "t", &Silent).unwrap();
     let values = |series: &Series| series.values.iter().map(|value| value.unwrap_or(-1.0)).collect::<Vec<_>>();
     // The fourth bin is cut by the end of the trace.
     assert_eq!(values(&counted.requests[0]), [0.1, 0.0, 0.0]);

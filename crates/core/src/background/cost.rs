@@ -1,0 +1,69 @@
+//! The cost of a block of debt, learnt from the slices that ran.
+
+use crate::Nanos;
+
+/// What slices took and paid; each new slice takes an eighth of the weight of all before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Learnt {
+    blocks: u64,
+    /// The time that one unit of the resource would have taken.
+    nanos: u64,
+}
+
+impl Learnt {
+    /// Counts a slice.
+    pub(super) const fn count(&mut self, blocks: u64, nanos: u64) {
+        self.blocks = (self.blocks - self.blocks / 8).saturating_add(blocks);
+        self.nanos = (self.nanos - self.nanos / 8).saturating_add(nanos);
+    }
+
+    /// Operations for a thousand blocks; `None` until a block was paid.
+    pub(super) fn cost_per_mille(&self, operation: Nanos) -> Option<u32> {
+        let blocks = u128::from(self.blocks) * u128::from(operation.0.max(1));
+        let cost = (u128::from(self.nanos) * 1000 + blocks / 2).checked_div(blocks)?;
+        Some(u32::try_from(cost).unwrap_or(u32::MAX).max(1))
+    }
+
+    pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
+        self.blocks = exchange(self.blocks);
+        self.nanos = exchange(self.nanos);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_follows_the_slices_that_ran() {
+        let operation = Nanos::from_millis(1);
+        let mut learnt = Learnt::default();
+        assert_eq!(learnt.cost_per_mille(operation), None);
+        // Five operations a block.
+        learnt.count(100, 500_000_000);
+        assert_eq!(learnt.cost_per_mille(operation), Some(5000));
+        // The device becomes twice as slow: after a few slices that is known.
+        let costs: [_; 24] = core::array::from_fn(|_| {
+            learnt.count(100, 1_000_000_000);
+            learnt.cost_per_mille(operation)
+        });
+        assert!(costs[7] > Some(8000), "{costs:?}");
+        assert!(costs[23] > Some(9500), "{costs:?}");
+    }
+
+    #[test]
+    fn a_slice_that_paid_nothing_costs_and_no_count_overflows() {
+        let mut learnt = Learnt::default();
+        learnt.count(0, 7);
+        assert_eq!(learnt.cost_per_mille(Nanos(1)), None);
+        learnt.count(1, 3);
+        assert_eq!(learnt.cost_per_mille(Nanos(1)), Some(10_000));
+        for _ in 0..100 {
+            learnt.count(u64::MAX, u64::MAX);
+        }
+        assert_eq!(learnt.cost_per_mille(Nanos(1)), Some(1000));
+        learnt.count(0, u64::MAX);
+        learnt = Learnt { blocks: 1, nanos: u64::MAX };
+        assert_eq!(learnt.cost_per_mille(Nanos(0)), Some(u32::MAX));
+    }
+}

@@ -1,0 +1,236 @@
+//! How the executor decides: how much background work gets, which debt is paid next, and why the rest waits.
+
+use super::executor::{Bucket, Executor, Hold, Resource, Step};
+use super::{DebtQueue, PoolState, SERVICES_COUNT, Service, ServiceSettings, Slice, Watermark, time_to_clear};
+use crate::Nanos;
+
+impl Executor {
+    /// Tells a slice to pause or to end, where that is due.
+    pub(super) fn interrupt(&mut self) -> Option<Step> {
+        let (now, grace) = (self.now, self.settings.grace);
+        if grace == Nanos::NEVER || !self.slots.is_any_running() {
+            return None;
+        }
+        if let Some(tag) = self.slots.end_late(now, grace) {
+            self.overruns = self.overruns.saturating_add(1);
+            return Some(Step::End(tag));
+        }
+        if let Some(tag) = self.slots.pause_late(now, grace) {
+            return Some(Step::Pause(tag));
+        }
+        let granted = self.granted();
+        let urgent = Service::ALL.map(|service| self.urgency(service).is_some());
+        self.slots.pause_beyond(now, granted, |service| !urgent[service as usize]).map(Step::Pause)
+    }
+
+    pub(super) fn is_payable(&self, service: Service) -> bool {
+        self.queues[service as usize].oldest().is_some_and(|batch| batch.payable_at <= self.now)
+    }
+
+    /// Whether a slice of this service may start, as far as the service goes.
+    fn is_ready(&self, service: Service) -> bool {
+        let is_alone = match self.settings.resource {
+            Resource::Cores(_) => true,
+            Resource::DeviceTime => !self.slots.has(service, self.now),
+        };
+        is_alone && self.is_payable(service) && self.paced_until[service as usize] <= self.now
+    }
+
+    /// The units that the background may use now.
+    pub(super) fn granted(&self) -> u32 {
+        let units = self.settings.resource.units();
+        match self.settings.bucket {
+            Bucket::Fixed { watermark, harvests } => {
+                let marked = watermark.units(self.tied_blocks(), self.pool.blocks, units);
+                if harvests { marked.max(self.spare) } else { marked }
+            }
+            Bucket::Planned => {
+                let open = self.opening.of(self.spare).min(self.directive.limit_units);
+                let reserve = self.directive.reserve_units.min(units);
+                open.max(reserve).max(self.rescue()).max(self.overdue())
+            }
+        }
+    }
+
+    /// Units beyond the plan when the pool is below its floor; all of them from half the floor downwards.
+    fn rescue(&self) -> u32 {
+        match self.pool.state() {
+            PoolState::Roomy | PoolState::Alarm => 0,
+            PoolState::BelowFloor | PoolState::Full => {
+                let steep = Watermark { low_per_mille: 0, high_per_mille: 500 };
+                let units = self.settings.resource.units();
+                steep.units(self.pool.below_floor_blocks(), self.pool.floor_blocks, units)
+            }
+        }
+    }
+
+    /// Units beyond the plan when debt is nearly due: enough to pay every batch in time, whichever of them is due first for
+    /// the work before it. It begins at the moment when half of the resource would just be enough.
+    fn overdue(&self) -> u32 {
+        Service::ALL
+            .into_iter()
+            .filter_map(|service| self.urgency(service))
+            .fold(0, u32::saturating_add)
+            .min(self.settings.resource.units())
+    }
+
+    /// Units that a service needs to pay every payable batch in time, if one of them is urgent.
+    fn urgency(&self, service: Service) -> Option<u32> {
+        let needed = |queued: Queued| queued.alone.0.div_ceil(queued.due_at.since(self.now).0.max(1));
+        let is_urgent = |queued: &Queued| self.urgent_from(queued) <= self.now;
+        let most = self.queued_before_due(service).filter(is_urgent).map(needed).max()?;
+        Some(u32::try_from(most).unwrap_or(u32::MAX).min(self.settings.resource.units()))
+    }
+
+    /// For each payable batch of a service that has a deadline: what it takes to pay it and all that is paid before it.
+    fn queued_before_due(&self, service: Service) -> impl Iterator<Item = Queued> {
+        let (settings, now, operation) = (&self.settings.services[service as usize], self.now, self.settings.operation);
+        // Running blocks count until they are completed.
+        let mut blocks = self.slots.blocks(service);
+        let payable = self.queues[service as usize].batches().take_while(move |batch| batch.payable_at <= now);
+        let due = payable.filter_map(move |batch| {
+            blocks = blocks.saturating_add(batch.blocks);
+            (batch.due_at != Nanos::NEVER).then_some((blocks, batch.due_at))
+        });
+        due.map(move |(blocks, due_at)| Queued {
+            alone: time_to_clear(settings.work(blocks), operation, 1),
+            paced: settings.pace(blocks),
+            due_at,
+        })
+    }
+
+    /// When queued work becomes urgent: when half of the resource, or the rate of its service, would just be enough.
+    fn urgent_from(&self, queued: &Queued) -> Nanos {
+        let half = u64::from(self.settings.resource.units().div_ceil(2));
+        Nanos(queued.due_at.0.saturating_sub(queued.alone.0.div_ceil(half).max(queued.paced.0)))
+    }
+
+    /// Why no more of the payable debt runs.
+    pub(super) fn hold(&self) -> Hold {
+        let (granted, used) = (self.granted(), self.slots.used_units(self.now));
+        if granted > used {
+            let is_paced = |service| self.is_payable(service) && self.paced_until[service as usize] > self.now;
+            return if Service::ALL.into_iter().any(is_paced) { Hold::Rate } else { Hold::Running };
+        }
+        if granted > 0 && used > 0 {
+            return if self.slots.is_any_running() { Hold::Running } else { Hold::Budget };
+        }
+        match (self.settings.bucket, self.calming) {
+            (Bucket::Fixed { .. }, _) => Hold::Watermark,
+            (Bucket::Planned, _) if self.directive.limit_units == 0 => Hold::Plan,
+            (Bucket::Planned, _) if self.spare > 0 => Hold::Objective,
+            (Bucket::Planned, Some(_)) => Hold::Calm,
+            (Bucket::Planned, None) => Hold::Foreground,
+        }
+    }
+
+    /// Why the debt of a service waits; `None` if there is none that does.
+    #[must_use]
+    pub fn waits(&self, service: Service) -> Option<Hold> {
+        if self.queues[service as usize].blocks() == 0 {
+            None
+        } else if !self.is_payable(service) {
+            Some(Hold::Retention)
+        } else if self.paced_until[service as usize] > self.now {
+            Some(Hold::Rate)
+        } else {
+            Some(self.hold())
+        }
+    }
+
+    /// When the answer may change without a call.
+    pub(super) fn wake(&self) -> Nanos {
+        let later = |time: &Nanos| *time > self.now;
+        let payable = self.queues.iter().filter_map(DebtQueue::oldest).map(|batch| batch.payable_at);
+        let directives = self.directives.iter().map(|directive| directive.from);
+        let calm = self.calming.map(|(since, _)| since.after(self.settings.calm));
+        let queued = Service::ALL.into_iter().flat_map(|service| self.queued_before_due(service));
+        let pressing = queued.map(|queued| self.urgent_from(&queued));
+        let paced = Service::ALL.into_iter().filter(|service| self.is_payable(*service));
+        let paced = paced.map(|service| self.paced_until[service as usize]);
+        let slices = self.slots.changes(self.settings.grace);
+        let all = payable.chain(directives).chain(calm).chain(pressing).chain(paced).chain(slices);
+        all.filter(later).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// The service of the next slice: urgent debt first; then, if space is short, the service that frees the most space;
+    /// then what the plan has for now, and then the others, both round robin.
+    pub(super) fn choose(&mut self) -> Option<Service> {
+        let ready: [bool; SERVICES_COUNT] = Service::ALL.map(|service| self.is_ready(service));
+        let is_ready = |service: &Service| ready[*service as usize];
+        if self.settings.bucket == Bucket::Planned {
+            let urgent =
+                Service::ALL.into_iter().filter(|service| is_ready(service) && self.urgency(*service).is_some());
+            let due_at = |service: &Service| self.queues[*service as usize].oldest().map(|batch| batch.due_at);
+            if let Some(first) = urgent.min_by_key(due_at) {
+                return Some(first);
+            }
+            if self.directive.pressing || self.pool.state() >= PoolState::BelowFloor {
+                let settings = &self.settings.services;
+                let reclaiming = Service::ALL
+                    .into_iter()
+                    .filter(|service| settings[*service as usize].reclaims() && is_ready(service));
+                let denser = |best: Service, other: Service| {
+                    if settings[other as usize].is_denser(&settings[best as usize]) { other } else { best }
+                };
+                if let Some(densest) = reclaiming.reduce(denser) {
+                    return Some(densest);
+                }
+            }
+            let planned = self.directive.pay_blocks;
+            if let Some(next) = self.turns.next(|service| is_ready(&service) && planned[service as usize] > 0) {
+                return Some(next);
+            }
+        }
+        self.turns.next(|service| is_ready(&service))
+    }
+
+    /// The time that one unit needs for blocks of a service.
+    fn unit_nanos(&self, service: &ServiceSettings, blocks: u64) -> u64 {
+        time_to_clear(service.work(blocks), self.settings.operation, 1).0
+    }
+
+    /// The units of a slice, and the most blocks that it pays.
+    fn size(&self, service: &ServiceSettings, free: u32) -> (u32, u64) {
+        let units = match self.settings.resource {
+            Resource::Cores(_) => 1,
+            // No more than the service's rate needs.
+            Resource::DeviceTime => match service.block_nanos_min.0 {
+                0 => free,
+                least => {
+                    let needed = self.unit_nanos(service, 1).div_ceil(least).max(1);
+                    u32::try_from(needed).unwrap_or(u32::MAX).min(free)
+                }
+            },
+        };
+        let work = u128::from(self.settings.slice.0) * 1000 * u128::from(units) / u128::from(self.settings.operation.0);
+        let blocks = service.blocks(u64::try_from(work).unwrap_or(u64::MAX));
+        let in_pace = self.settings.slice.0.checked_div(service.block_nanos_min.0).unwrap_or(u64::MAX);
+        let (blocks, item) = (blocks.min(in_pace), u64::from(service.item_blocks.max(1)));
+        (units, (blocks - blocks % item).max(item))
+    }
+
+    pub(super) fn start(&mut self, service: Service, free: u32) -> Option<Slice> {
+        let settings = self.settings.services[service as usize];
+        let (units, most) = self.size(&settings, free);
+        let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
+        let unit_nanos = self.unit_nanos(&settings, blocks).div_ceil(u64::from(units));
+        let ends_at = self.now.after(Nanos(unit_nanos).max(settings.pace(blocks)));
+        let slice = self.slots.start(self.now, |tag| Slice { tag, service, units, blocks, due_at, ends_at })?;
+        let paced = &mut self.paced_until[service as usize];
+        *paced = (*paced).max(self.now).after(settings.pace(blocks));
+        let planned = &mut self.directive.pay_blocks[service as usize];
+        *planned = planned.saturating_sub(blocks);
+        Some(slice)
+    }
+}
+
+/// What it takes to pay a batch and all that is paid before it.
+#[derive(Clone, Copy)]
+pub(super) struct Queued {
+    /// The time that one unit needs.
+    alone: Nanos,
+    /// The time that the service's rate needs.
+    paced: Nanos,
+    due_at: Nanos,
+}

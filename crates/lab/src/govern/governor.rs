@@ -1,0 +1,554 @@
+//! The governor: what comes in, and what it decides.
+
+use ioweir_config::{Complaint, Duration};
+use ioweir_core::Nanos;
+use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, SliceTag};
+
+use super::sample::{OpenBin, Sample};
+use super::spec::{GovernSpec, ServiceSpec};
+use super::state::{Known, State, StateError, VERSION};
+use super::status::{BinRecord, PlannedBin};
+use crate::forecast::Calendar;
+use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, System, solve};
+
+/// After a pause of more bins the forecaster begins anew, and bins that are over are forgotten.
+const PAUSE_BINS_MAX: u64 = 10_000;
+/// The number of bins that are over that the state keeps: a week of ten minutes.
+const PAST_MAX: usize = 1008;
+
+/// A piece of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The handle to complete it with.
+    pub tag: SliceTag,
+    /// The service that does it.
+    pub service: Service,
+    /// The bytes of debt that it pays.
+    pub bytes: u64,
+    /// How fast: a worker that can be given a rate takes all of the time until `ends_at`.
+    pub bytes_per_second: u64,
+    /// When it is expected to end.
+    pub ends_at: Nanos,
+    /// When this debt is due; [`Nanos::NEVER`] if it can wait.
+    pub due_at: Nanos,
+}
+
+/// The answer to [`Governor::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Start this, and poll again.
+    Run(Slice),
+    /// Pause this slice, complete it with what it has paid, and poll again.
+    Pause(SliceTag),
+    /// End this slice by any means, complete it, and poll again: it was told to pause and did not.
+    End(SliceTag),
+    /// Nothing to do before this time or the next call, whichever is first.
+    WaitUntil(Nanos, Hold),
+    /// Nothing is owed; poll again by the given time.
+    Idle(Nanos),
+}
+
+/// Decides when background work runs.
+#[derive(Clone, Debug)]
+pub struct Governor {
+    pub(super) spec: GovernSpec,
+    pub(super) calendar: Calendar,
+    pub(super) known: Known,
+    pub(super) forecaster: LoadForecaster,
+    pub(super) executor: Executor,
+}
+
+impl Governor {
+    /// A governor that begins now.
+    ///
+    /// # Errors
+    /// [`Complaint`] if the spec is invalid.
+    pub fn new(spec: &GovernSpec, now: Nanos) -> Result<Self, Complaint> {
+        spec.check()?;
+        let calendar = spec.calendar()?;
+        let bin_nanos = now.0 - now.0 % spec.bin().0;
+        let mut governor = Self {
+            forecaster: forecaster(spec, &calendar, bin_nanos)?,
+            executor: Executor::new(spec.settings()),
+            known: Known { now_nanos: now.0, bin_nanos, ..Known::default() },
+            spec: spec.clone(),
+            calendar,
+        };
+        for (service, terms) in spec.services() {
+            let next = (terms.owed.is_some() && !GovernSpec::is_fed(service, terms)).then_some(now.0);
+            governor.known.counts.entry(service.name().to_owned()).or_default().next_unix_nanos = next;
+        }
+        Ok(governor)
+    }
+
+    /// A governor that goes on from a kept state. Slices that ran then, run still as far as it knows: the caller completes
+    /// those that do not.
+    ///
+    /// # Errors
+    /// [`StateError`] if the state is damaged, of another version or spec, or from a time to come.
+    pub fn resume(spec: &GovernSpec, now: Nanos, state: State) -> Result<Self, StateError> {
+        let fresh = Self::new(spec, now).map_err(|complaint| StateError::new(complaint.problem(), "a valid spec"))?;
+        if state.version != VERSION {
+            return Err(StateError::new(format!("it is of version {}", state.version), format!("version {VERSION}")));
+        }
+        if state.about != about(spec) {
+            return Err(StateError::new(format!("it is of another spec: {}", state.about), about(spec)));
+        }
+        let bin = spec.bin().0;
+        let (then, begun) = (state.known.now_nanos, state.known.bin_nanos);
+        if then > now.0.saturating_add(bin) {
+            let hint = "a state from before now; is the clock right?";
+            return Err(StateError::new(format!("it is from {} s after now", (then - now.0) / 1_000_000_000), hint));
+        }
+        if begun % bin != 0 || begun > then {
+            return Err(StateError::new("its parts do not fit together", "a state as this program keeps it"));
+        }
+        state.forecaster.check().map_err(|error| StateError::new(error.problem, error.expected))?;
+        let mut executor = fresh.executor;
+        let mut words = state.executor.iter().copied();
+        let mut are_enough = true;
+        let mut next = |_| {
+            let word = words.next();
+            are_enough &= word.is_some();
+            word.unwrap_or(0)
+        };
+        let is_state = executor.words(&mut next).is_some();
+        if !is_state || !are_enough || words.next().is_some() || executor.now().0 > then {
+            return Err(StateError::new("the debts are damaged", "a state as this program keeps it"));
+        }
+        let known = state.known;
+        if spec.services().any(|(service, _)| !known.counts.contains_key(service.name())) {
+            return Err(StateError::new("a service is missing", "a state as this program keeps it"));
+        }
+        Ok(Self { spec: fresh.spec, calendar: fresh.calendar, known, forecaster: state.forecaster, executor })
+    }
+
+    /// All that a restart needs.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let mut words = Vec::new();
+        // Each word stays what it is.
+        let _ = self.executor.clone().words(&mut |word| {
+            words.push(word);
+            word
+        });
+        State {
+            version: VERSION,
+            about: about(&self.spec),
+            known: self.known.clone(),
+            forecaster: self.forecaster.clone(),
+            executor: words,
+        }
+    }
+
+    /// Takes samples of the time before now, oldest first, each with its end. For a governor that begins.
+    pub fn recall(&mut self, past: impl IntoIterator<Item = (Nanos, Sample)>) {
+        let mut past = past.into_iter().peekable();
+        let Some((first, sample)) = past.peek() else { return };
+        let begins = first.0.saturating_sub(sample.span.0);
+        let (bin, now, open) = (self.spec.bin().0, self.known.now_nanos, self.known.bin_nanos);
+        let from = (begins - begins % bin).max(open.saturating_sub(bin * PAUSE_BINS_MAX)).min(open);
+        let Ok(forecaster) = forecaster(&self.spec, &self.calendar, from) else { return };
+        self.forecaster = forecaster;
+        let (mut bin_nanos, mut measured) = (from, OpenBin::default());
+        for (end, sample) in past.filter(|(end, _)| end.0 <= now) {
+            let middle = end.0.saturating_sub(sample.span.0 / 2);
+            while middle >= bin_nanos + bin {
+                self.feed(bin_nanos, &std::mem::take(&mut measured));
+                bin_nanos += bin;
+            }
+            if middle >= bin_nanos {
+                measured.add(&sample, self.foreground_of(&sample));
+            }
+        }
+        while bin_nanos < open {
+            self.feed(bin_nanos, &std::mem::take(&mut measured));
+            bin_nanos += bin;
+        }
+        self.known.open = measured;
+        self.forecaster.refit();
+        self.replan();
+    }
+
+    /// Takes what was measured since the sample before.
+    pub fn sample(&mut self, now: Nanos, sample: &Sample) {
+        let now = self.advance(now);
+        // A sample counts for the bin in which most of it lies.
+        let middle = Nanos(now.0.saturating_sub(sample.span.0 / 2));
+        self.close_bins(middle);
+        let foreground = self.foreground_of(sample);
+        self.known.open.add(sample, foreground);
+        self.known.sampled_nanos = Some(now.0);
+        if sample.span.0 > 0 {
+            self.executor.foreground(now, self.wanted_units(foreground, sample.span));
+        }
+        if let Some(objective) = &self.spec.objective {
+            let most = objective.latency_max.nanos();
+            let is_above = sample.latency.is_some_and(|latency| latency > most);
+            let is_beside = self.executor.running().next().is_some();
+            self.executor.felt(now, is_above);
+            self.known.samples += u64::from(sample.latency.is_some());
+            self.known.above += u64::from(is_above);
+            self.known.open_above += u64::from(is_above);
+            self.known.above_beside += u64::from(is_above && is_beside);
+        }
+        self.known.latency_nanos = sample.latency.map(|latency| latency.0);
+        self.close_bins(now);
+    }
+
+    /// Says what a service owes now, as its worker counts it: all that is left, with what its slice is about to pay.
+    pub fn owes(&mut self, now: Nanos, service: Service, bytes: u64) {
+        let now = self.advance(now);
+        let Some(count) = self.known.counts.get_mut(service.name()) else { return };
+        let (owed, before) = (bytes.div_ceil(self.spec.block_bytes()), self.executor.debt_blocks(service));
+        count.rest_bytes = 0;
+        if owed > before {
+            let batch = self.executor.service(service).batch(now, owed - before);
+            self.executor.incur(now, service, batch);
+        } else {
+            self.executor.forgive(now, service, before - owed);
+        }
+        self.note_finished(service);
+    }
+
+    /// Decides the next step. Call it after every other call, until it returns a time to wait for, or that it is idle.
+    #[must_use]
+    pub fn poll(&mut self, now: Nanos) -> Step {
+        let now = self.advance(now);
+        self.close_bins(now);
+        self.incur_due(now);
+        if self.is_stale(now) {
+            self.executor.foreground(now, u32::MAX);
+        }
+        let bytes = self.spec.block_bytes();
+        let next = self.next_time(now);
+        let until = |time: Nanos| time.min(next);
+        match self.executor.poll(now) {
+            core::Step::Run(slice) => Step::Run(self::slice(&slice, now, bytes)),
+            core::Step::Pause(tag) => Step::Pause(tag),
+            core::Step::End(tag) => {
+                let service = self.executor.running().find(|slice| slice.tag == tag).map(|slice| slice.service);
+                if let Some(count) = service.and_then(|service| self.known.counts.get_mut(service.name())) {
+                    count.overruns += 1;
+                }
+                Step::End(tag)
+            }
+            core::Step::WaitUntil(time, hold) => Step::WaitUntil(until(time), hold),
+            core::Step::Idle => Step::Idle(until(Nanos::NEVER)),
+        }
+    }
+
+    /// Completes a slice: what it paid, and the device's or a core's time that it took. Returns whether it was running.
+    pub fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos) -> bool {
+        let now = self.advance(now);
+        let Some(slice) = self.executor.running().find(|slice| slice.tag == tag).copied() else { return false };
+        let block = self.spec.block_bytes();
+        let Some(count) = self.known.counts.get_mut(slice.service.name()) else { return false };
+        let paid = paid_bytes.saturating_add(count.rest_bytes);
+        count.rest_bytes = paid % block;
+        count.paid_bytes = count.paid_bytes.saturating_add(paid_bytes);
+        count.device_nanos = count.device_nanos.saturating_add(took.0);
+        if now > slice.due_at {
+            count.late_bytes = count.late_bytes.saturating_add(paid_bytes);
+        }
+        let open = self.known.open_paid.entry(slice.service.name().to_owned()).or_default();
+        *open = open.saturating_add(paid_bytes);
+        self.executor.complete(now, tag, paid / block, took);
+        self.note_finished(slice.service);
+        true
+    }
+
+    /// The slices that run, as far as it knows.
+    pub fn running(&self) -> impl Iterator<Item = Slice> + '_ {
+        let (now, bytes) = (self.executor.now(), self.spec.block_bytes());
+        self.executor.running().map(move |running| slice(running, now, bytes))
+    }
+
+    /// What it governs, and how.
+    #[must_use]
+    pub const fn spec(&self) -> &GovernSpec {
+        &self.spec
+    }
+
+    /// Bins that are over, oldest first: a week of ten minutes at most.
+    #[must_use]
+    pub fn past(&self) -> &[BinRecord] {
+        &self.known.past
+    }
+
+    /// The plan: the open bin and those after it.
+    #[must_use]
+    pub fn ahead(&self) -> &[PlannedBin] {
+        &self.known.ahead
+    }
+
+    pub(super) fn is_stale(&self, now: Nanos) -> bool {
+        let since = self.known.sampled_nanos.map_or(Nanos::NEVER, |at| Nanos(now.0.saturating_sub(at)));
+        since > self.spec.stale.nanos()
+    }
+
+    /// The time, which never goes back.
+    fn advance(&mut self, now: Nanos) -> Nanos {
+        self.known.now_nanos = self.known.now_nanos.max(now.0);
+        Nanos(self.known.now_nanos)
+    }
+
+    fn note_finished(&mut self, service: Service) {
+        if let Some(count) = self.known.counts.get_mut(service.name())
+            && self.executor.debt_blocks(service) == 0
+        {
+            count.finished_unix_seconds = Some(seconds(self.known.now_nanos));
+        }
+    }
+
+    /// The foreground's work in a sample: requests for cores, nanoseconds for a device.
+    fn foreground_of(&self, sample: &Sample) -> u64 {
+        match self.spec.resource() {
+            Resource::Cores(_) => sample.requests,
+            Resource::DeviceTime => {
+                let held: u32 = self.executor.running().map(|slice| slice.units).sum();
+                let own = sample.background_busy.unwrap_or(Nanos(sample.span.0 / 1000 * u64::from(held)));
+                sample.busy.0.min(sample.span.0).saturating_sub(own.0)
+            }
+        }
+    }
+
+    /// The units that the foreground wants, if this is its work in that time.
+    fn wanted_units(&self, foreground: u64, span: Nanos) -> u32 {
+        let wanted = match &self.spec.cores {
+            Some(cores) => {
+                let served = u128::from(span.0) * u128::from(cores.foreground_iops.max(1));
+                (u128::from(foreground) * 1_000_000_000).div_ceil(served.max(1))
+            }
+            None => (u128::from(foreground) * 1000).div_ceil(u128::from(span.0.max(1))),
+        };
+        u32::try_from(wanted).unwrap_or(u32::MAX)
+    }
+
+    /// When the governor has something to do whatever the executor says.
+    fn next_time(&self, now: Nanos) -> Nanos {
+        let bin_end = self.known.bin_nanos + self.spec.bin().0;
+        let stale = self.known.sampled_nanos.map(|at| at.saturating_add(self.spec.stale.nanos().0).saturating_add(1));
+        let owed = self.known.counts.values().filter_map(|count| count.next_unix_nanos);
+        let all = owed.chain(stale).chain([bin_end]).filter(|time| *time > now.0);
+        Nanos(all.min().unwrap_or(u64::MAX))
+    }
+
+    /// Adds the debts that recur.
+    fn incur_due(&mut self, now: Nanos) {
+        let spec = &self.spec;
+        for (service, terms) in spec.services() {
+            let Some(count) = self.known.counts.get_mut(service.name()) else { continue };
+            let Some(next) = count.next_unix_nanos.filter(|next| *next <= now.0) else { continue };
+            let every = terms.every.map_or(0, |every| every.nanos().0);
+            // What was missed in a long pause is owed once.
+            count.next_unix_nanos = (every > 0).then(|| next + ((now.0 - next) / every.max(1) + 1) * every);
+            let blocks = owed_blocks(terms, spec.block_bytes());
+            let batch = self.executor.service(service).batch(now, blocks);
+            self.executor.incur(now, service, batch);
+        }
+    }
+
+    /// Closes the bins that are over by `now`, and plans anew if there is one.
+    fn close_bins(&mut self, now: Nanos) {
+        let bin = self.spec.bin().0;
+        let begins = now.0 - now.0 % bin;
+        if begins <= self.known.bin_nanos {
+            return;
+        }
+        if (begins - self.known.bin_nanos) / bin > PAUSE_BINS_MAX {
+            // The spec was checked when the governor was made.
+            if let Ok(fresh) = forecaster(&self.spec, &self.calendar, begins) {
+                self.forecaster = fresh;
+            }
+            (self.known.bin_nanos, self.known.past) = (begins, Vec::new());
+            (self.known.open, self.known.ahead) = (OpenBin::default(), Vec::new());
+        }
+        let day = self.calendar.day(seconds(self.known.bin_nanos));
+        while self.known.bin_nanos < begins {
+            self.learn();
+        }
+        let spare = self.known.past.len().saturating_sub(PAST_MAX);
+        self.known.past.drain(..spare);
+        if self.calendar.day(seconds(begins)) != day {
+            self.forecaster.refit();
+        }
+        self.replan();
+    }
+
+    /// Tells the forecaster of a bin; returns its load, if enough of it was measured.
+    fn feed(&mut self, bin_nanos: u64, measured: &OpenBin) -> Option<Demand> {
+        let bin = self.spec.bin();
+        let rates = [measured.foreground, measured.written_bytes, measured.unmapped_bytes];
+        let load = load(&self.spec, bin_nanos, rates.map(|sum| measured.rate(bin, sum)));
+        self.forecaster.update(&load, 0..1);
+        load.demand(0)
+    }
+
+    /// Closes the open bin.
+    fn learn(&mut self) {
+        let open = std::mem::take(&mut self.known.open);
+        let start = seconds(self.known.bin_nanos);
+        let demand = self.feed(self.known.bin_nanos, &open);
+        if let Some(demand) = demand {
+            self.incur_written(&demand);
+        }
+        let planned = self.known.ahead.first().filter(|planned| planned.start_unix_seconds == start);
+        let forecast = planned.map(|planned| planned.forecast_per_mille);
+        let owed = |(service, _): (Service, &ServiceSpec)| {
+            let blocks = self.executor.debt_blocks(service);
+            (service.name().to_owned(), blocks.saturating_mul(self.spec.block_bytes()))
+        };
+        let record = BinRecord {
+            start_unix_seconds: start,
+            actual_per_mille: demand.map(|demand| self.per_mille(demand.requests)),
+            forecast_per_mille: forecast,
+            paid_bytes: std::mem::take(&mut self.known.open_paid).into_iter().collect(),
+            owed_bytes: self.spec.services().map(owed).collect(),
+            above: std::mem::take(&mut self.known.open_above),
+        };
+        self.known.past.push(record);
+        let over = usize::from(!self.known.ahead.is_empty());
+        self.known.ahead.drain(..over);
+        self.known.bin_nanos += self.spec.bin().0;
+    }
+
+    /// Adds the debts that the writes of the bin leave.
+    fn incur_written(&mut self, demand: &Demand) {
+        let (now, bin) = (Nanos(self.known.now_nanos), self.known.bin_nanos / self.spec.bin().0);
+        let system = self.system(&|_| Vec::new());
+        let place = usize::try_from(bin).unwrap_or(usize::MAX);
+        for (service, batch) in system.debts(place, demand, self.executor.pool().used_blocks) {
+            self.executor.incur(now, service, batch);
+        }
+        self.executor.store(now, system.new_blocks(demand));
+    }
+
+    /// Thousandths of the device, or of the cores, that a bin's foreground needs.
+    fn per_mille(&self, requests: u64) -> u32 {
+        let most = u128::from(self.spec.resource().units()) * u128::from(self.spec.unit_requests());
+        u32::try_from((u128::from(requests) * 1000).div_ceil(most)).unwrap_or(u32::MAX)
+    }
+
+    fn system(&self, owed: &dyn Fn(Service) -> Vec<(Nanos, u64)>) -> System {
+        self.spec.system(|service| *self.executor.service(service), owed)
+    }
+
+    /// The debts of a service that recur within the horizon.
+    fn recurring(&self, service: Service) -> Vec<(Nanos, u64)> {
+        let (Some(terms), Some(count)) = (self.spec.service.get(service.name()), self.known.counts.get(service.name()))
+        else {
+            return Vec::new();
+        };
+        let end = self.known.bin_nanos.saturating_add(self.spec.forecast.horizon.nanos().0);
+        let every = terms.every.map_or(u64::MAX, |every| every.nanos().0);
+        let blocks = owed_blocks(terms, self.spec.block_bytes());
+        let times = std::iter::successors(count.next_unix_nanos, |time| time.checked_add(every));
+        times.take_while(|time| *time < end).map(|time| (Nanos(time), blocks)).collect()
+    }
+
+    /// Makes a plan from the forecast, and hands the executor its bins.
+    fn replan(&mut self) {
+        let bin = self.spec.bin();
+        let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
+        let outlook = self.forecaster.outlook(bins);
+        let system = self.system(&|service| self.recurring(service));
+        let place = usize::try_from(self.known.bin_nanos / bin.0).unwrap_or(usize::MAX);
+        let ledger = Ledger::of(&self.executor, place, 0);
+        let busy = outlook.busy();
+        let solution = solve(&Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy));
+        let most = self.executor.directives_max();
+        let directive = |at: usize| solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
+        let directives: Vec<core::Directive> = (0..bins.min(most)).map(directive).collect();
+        self.executor.adopt(Nanos(self.known.now_nanos), &directives);
+        self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();
+        self.known.notes = outlook.degraded;
+        let names = solution.gave_up.iter().map(|service| service.name());
+        self.known.notes.extend(names.map(|name| format!("the deadline of {name} cannot be kept")));
+        if !solution.below_floor.is_empty() {
+            self.known.notes.push("the pool goes below its floor, whatever is done".into());
+        }
+    }
+
+    fn planned_bin(
+        &self,
+        system: &System,
+        outlook: &Outlook,
+        solution: &crate::plan::Solution,
+        at: usize,
+    ) -> PlannedBin {
+        let units = u64::from(self.spec.resource().units());
+        let of_units = |count: u32| (u64::from(count) * 1000 / units) as u32;
+        let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
+        let block = self.spec.block_bytes();
+        let pay = |(service, _): (Service, _)| {
+            let blocks = solution.course[at].paid_blocks[service as usize];
+            (service.name().to_owned(), blocks.saturating_mul(block))
+        };
+        PlannedBin {
+            start_unix_seconds: seconds(self.known.bin_nanos + at as u64 * self.spec.bin().0),
+            forecast_per_mille: [low, outlook.expected[at].requests, high].map(|load| self.per_mille(load)),
+            reserve_per_mille: of_units(solution.schedule.reserve_cores[at]),
+            limit_per_mille: of_units(solution.schedule.limit_cores[at]),
+            pay_bytes: system.run().map(pay).filter(|(_, bytes)| *bytes > 0).collect(),
+        }
+    }
+}
+
+fn seconds(nanos: u64) -> i64 {
+    (nanos / 1_000_000_000) as i64
+}
+
+fn owed_blocks(terms: &ServiceSpec, block_bytes: u64) -> u64 {
+    terms.owed.map_or(0, |owed| owed.0.div_ceil(block_bytes))
+}
+
+fn slice(slice: &core::Slice, now: Nanos, block_bytes: u64) -> Slice {
+    let bytes = slice.blocks.saturating_mul(block_bytes);
+    let nanos = u128::from(slice.ends_at.since(now).0.max(1));
+    let rate = (u128::from(bytes) * 1_000_000_000).div_ceil(nanos);
+    Slice {
+        tag: slice.tag,
+        service: slice.service,
+        bytes,
+        bytes_per_second: u64::try_from(rate).unwrap_or(u64::MAX),
+        ends_at: slice.ends_at,
+        due_at: slice.due_at,
+    }
+}
+
+/// What a kept state must agree with its spec in.
+fn about(spec: &GovernSpec) -> String {
+    let names: Vec<&str> = spec.services().map(|(service, _)| service.name()).collect();
+    let what = spec.cores.as_ref().map_or_else(|| "a device".to_owned(), |cores| format!("{} cores", cores.count));
+    let bin = Duration::new(spec.bin());
+    let zone = spec.forecast.time_zone.clone().unwrap_or_else(|| spec.forecast.utc_offset_hours.to_string());
+    let (block, method) = (spec.block_bytes(), &spec.forecast.method);
+    format!("{what}, bins of {bin}, blocks of {block} bytes, {method} at {zone}, {}", names.join(" "))
+}
+
+/// A load of one bin: its foreground, and what it wrote and unmapped, a second.
+fn load(spec: &GovernSpec, bin_nanos: u64, [foreground, written, unmapped]: [Option<f64>; 3]) -> Load {
+    let block = spec.block_bytes() as f64;
+    // A device's foreground is counted in microseconds.
+    let unit = if spec.cores.is_some() { 1.0 } else { 1e-3 };
+    let is_fed = spec.services().any(|(service, terms)| GovernSpec::is_fed(service, terms)) || spec.pool.is_some();
+    let rates = |rate: Option<f64>| {
+        if is_fed { Rates::Own(vec![rate.map(|rate| rate / block)]) } else { Rates::Share(0.0) }
+    };
+    Load {
+        start_unix_seconds: seconds(bin_nanos),
+        bin_seconds: (spec.bin().0 / 1_000_000_000) as u32,
+        requests: vec![foreground.map(|rate| rate * unit)],
+        written: rates(written),
+        unmapped: rates(unmapped),
+        unique_percent: None,
+        notes: Vec::new(),
+    }
+}
+
+fn forecaster(spec: &GovernSpec, calendar: &Calendar, bin_nanos: u64) -> Result<LoadForecaster, Complaint> {
+    let load = load(spec, bin_nanos, [None; 3]);
+    LoadForecaster::new(&load, &spec.forecaster()?, spec.forecast.quantile, calendar)
+        .map_err(|error| Complaint::new("forecast", error.problem, error.expected))
+}

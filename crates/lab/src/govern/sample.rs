@@ -1,0 +1,48 @@
+//! What was measured of a device, or of the cores, in a short time.
+
+use ioweir_core::Nanos;
+
+/// What was measured since the sample before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// How long that was.
+    pub span: Nanos,
+    /// Requests of the foreground.
+    pub requests: u64,
+    /// Bytes that the foreground wrote.
+    pub written_bytes: u64,
+    /// Bytes that the foreground unmapped.
+    pub unmapped_bytes: u64,
+    /// For how long the device was busy, with whatever work.
+    pub busy: Nanos,
+    /// The part of it that was background work, if the source knows: else it is taken to be what the running slices hold.
+    pub background_busy: Option<Nanos>,
+    /// The foreground's latency at the objective's quantile; `None` if it had no request, or the source knows no latency.
+    pub latency: Option<Nanos>,
+}
+
+/// The bin that is being measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct OpenBin {
+    /// How much of it was measured.
+    pub(super) measured_nanos: u64,
+    /// The foreground's work: requests for cores, nanoseconds for a device.
+    pub(super) foreground: u64,
+    pub(super) written_bytes: u64,
+    pub(super) unmapped_bytes: u64,
+}
+
+impl OpenBin {
+    pub(super) fn add(&mut self, sample: &Sample, foreground: u64) {
+        self.measured_nanos = self.measured_nanos.saturating_add(sample.span.0);
+        self.foreground = self.foreground.saturating_add(foreground);
+        self.written_bytes = self.written_bytes.saturating_add(sample.written_bytes);
+        self.unmapped_bytes = self.unmapped_bytes.saturating_add(sample.unmapped_bytes);
+    }
+
+    /// A sum as a rate a second; `None` if less than half of the bin was measured.
+    pub(super) fn rate(&self, bin: Nanos, sum: u64) -> Option<f64> {
+        let is_known = self.measured_nanos > 0 && self.measured_nanos >= bin.0 / 2;
+        is_known.then(|| sum as f64 * 1e9 / self.measured_nanos as f64)
+    }
+}

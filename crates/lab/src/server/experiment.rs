@@ -1,0 +1,256 @@
+//! Experiments on servers: platforms under workloads, each under several schedules at shares of its peak load.
+
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys};
+use rayon::prelude::*;
+
+use super::{CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec};
+use super::{peak, repeated};
+use crate::experiment::ExperimentMeta;
+use crate::run::{Origin, Progress, RunError};
+use crate::spec::{OneOrMore, from_toml, to_toml};
+
+/// The highest load, as a share of the peak: ten times more than a server can do is no experiment.
+const LOAD_MAX: f64 = 10.0;
+const SWINGS_MAX: u32 = 1000;
+const RUNS_MAX: u64 = 100;
+
+keys! {
+    /// An experiment on the model of a storage server. `ioweir simulate FILE` reads it: it is an experiment whose file has
+    /// `[[server]]` tables in the place of classes and devices.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ServerExperiment {
+        /// what the experiment is about
+        title: String = (String::new()),
+        /// loads, as shares of the peak load under the first schedule of `peaks`
+        loads: Vec<f64> = required,
+        /// swings of the load before a run is measured
+        warm_up: u32 = (3),
+        /// swings of the load that are measured
+        measured: u32 = (9),
+        /// swings of the load that are measured in each run of the search for a peak
+        search_measured: u32 = (6),
+        /// runs of each load at most, with different seeds: two, and more if their means differ by 1 % or more
+        runs_max: u64 = (5),
+        /// schedules whose peak load is searched for: the highest at which the mean response time is acceptable
+        peaks: Vec<String> = (vec!["baseline".into()]),
+        /// lists of schedules that servers name: main = ["baseline", "combo"]
+        schedules: toml::Table = absent,
+        /// servers, a [[server]] each
+        servers as "server": Vec<ServerRow> = required,
+    }
+}
+
+keys! {
+    /// A server under a workload.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ServerRow {
+        /// its hardware: a preset (`ioweir doc platform`) or a TOML file
+        platform: String = required,
+        /// what its clients ask for: a preset (`ioweir doc workload`) or a TOML file
+        workload: String = required,
+        /// its schedules (`ioweir doc cores`), `oracle`, or the name of a list; one or several
+        schedules: OneOrMore<String> = required,
+    }
+}
+
+/// Every key of an experiment on servers, by table; the empty name is the file itself.
+#[must_use]
+pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    vec![("", ServerExperiment::keys()), ("[[server]]", ServerRow::keys())]
+}
+
+/// The result of an experiment on servers.
+#[derive(Clone, Debug)]
+pub struct ServerReport {
+    /// What was run.
+    pub experiment: ServerExperiment,
+    /// What is needed to run it again.
+    pub meta: ExperimentMeta,
+    /// The peaks, server by server.
+    pub peaks: Vec<Peak>,
+    /// The runs, by server, schedule and load.
+    pub cells: Vec<ServerCell>,
+}
+
+/// The highest load that a server takes under a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peak {
+    /// The number of the server in the file.
+    pub server: usize,
+    /// The schedule.
+    pub schedule: String,
+    /// The load.
+    pub requests_per_second: f64,
+}
+
+/// A server under a schedule at a load, with several seeds.
+#[derive(Clone, Debug)]
+pub struct ServerCell {
+    /// The number of the server in the file.
+    pub server: usize,
+    /// The schedule.
+    pub schedule: String,
+    /// The load, as a share of the peak.
+    pub load: f64,
+    /// The load.
+    pub requests_per_second: f64,
+    /// A run for each seed, from 0.
+    pub runs: Vec<ServerOutcome>,
+}
+
+impl ServerRow {
+    /// Platform and workload, as reports name the server.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} under {}", self.platform, self.workload)
+    }
+}
+
+impl ServerExperiment {
+    /// Whether a text describes an experiment on servers, and not one on classes and devices.
+    #[must_use]
+    pub fn is_described_by(text: &str) -> bool {
+        let table = text.parse::<toml::Table>();
+        table.is_ok_and(|table| table.get("server").is_some_and(toml::Value::is_array))
+    }
+
+    /// Reads an experiment from TOML; `file` is only for errors.
+    ///
+    /// # Errors
+    /// [`SpecError`] with the place in the file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let experiment: Self = from_toml(file, text, HINTS)?;
+        experiment.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(experiment)
+    }
+
+    /// Every key as TOML, with its default if none was given; [`ServerExperiment::parse`] reads it back.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        to_toml(self)
+    }
+
+    /// Checks values and names. Files of platforms and workloads are read when the experiment is run.
+    ///
+    /// # Errors
+    /// The first key that is wrong.
+    pub fn check(&self) -> Result<(), Complaint> {
+        let wrong = |key: &str, problem: String, expected: String| Err(Complaint::expecting(key, problem, expected));
+        if self.loads.is_empty() {
+            return wrong("loads", "none is named".into(), "at least one, such as [0.8, 1.0]".into());
+        }
+        if let Some(load) = self.loads.iter().find(|load| !(0.001..=LOAD_MAX).contains(*load)) {
+            return wrong("loads", format!("{load} is out of range"), format!("shares from 0.001 to {LOAD_MAX}"));
+        }
+        for (key, swings, least) in
+            [("warm_up", self.warm_up, 0), ("measured", self.measured, 1), ("search_measured", self.search_measured, 1)]
+        {
+            if !(least..=SWINGS_MAX).contains(&swings) {
+                return wrong(key, format!("is {swings}"), format!("{least} to {SWINGS_MAX} swings"));
+            }
+        }
+        if !(1..=RUNS_MAX).contains(&self.runs_max) {
+            return wrong("runs_max", format!("is {}", self.runs_max), format!("1 to {RUNS_MAX}"));
+        }
+        if self.peaks.is_empty() {
+            return wrong("peaks", "none is named".into(), "at least one schedule, such as [\"baseline\"]".into());
+        }
+        for (at, name) in self.peaks.iter().enumerate() {
+            scheduling(name, &format!("peaks[{at}]"))?;
+        }
+        if self.servers.is_empty() {
+            return wrong("server", "there is none".into(), "at least one [[server]]".into());
+        }
+        (0..self.servers.len()).try_for_each(|server| self.schedules_of(server).map(drop))
+    }
+
+    /// The schedules of a server, with the lists that it names put in.
+    fn schedules_of(&self, server: usize) -> Result<Vec<(&str, Scheduling)>, Complaint> {
+        let mut schedules = Vec::new();
+        for name in &self.servers[server].schedules.0 {
+            let key = format!("server[{server}].schedules");
+            match self.schedules.get(name) {
+                None => schedules.push((name.as_str(), scheduling(name, &key)?)),
+                Some(list) => {
+                    let key = format!("schedules.{name}");
+                    let expected = "a list of schedules: [\"baseline\", \"combo\"]";
+                    let unusable = || Complaint::expecting(&key, "is no list of names", expected);
+                    for name in list.as_array().ok_or_else(unusable)? {
+                        let name = name.as_str().ok_or_else(unusable)?;
+                        schedules.push((name, scheduling(name, &key)?));
+                    }
+                }
+            }
+        }
+        if schedules.is_empty() {
+            let key = format!("server[{server}].schedules");
+            return Err(Complaint::expecting(key, "none is named", "at least one schedule"));
+        }
+        Ok(schedules)
+    }
+
+    /// Runs the experiment: first the searches for peaks, then each load. The report depends on nothing but the arguments and the
+    /// files they name.
+    ///
+    /// # Errors
+    /// [`RunError`] if a server or a schedule is invalid, or the run was stopped.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<ServerReport, RunError> {
+        self.check()?;
+        let costs = CostSpec::usual()?;
+        let server = |row: &ServerRow| {
+            let workload = WorkloadSpec::load(&row.workload)?;
+            Ok(Server::new(PlatformSpec::load(&row.platform)?, workload, costs.clone())?)
+        };
+        let servers: Vec<Server> = self.servers.iter().map(server).collect::<Result<_, ServerError>>()?;
+        let mut tasks = Vec::new();
+        for server in 0..servers.len() {
+            for (name, scheduling) in self.schedules_of(server)? {
+                tasks.extend(self.loads.iter().map(|load| (server, name, scheduling, *load)));
+            }
+        }
+        progress.started(servers.len() * self.peaks.len() + tasks.len());
+        let peaks = self.search(&servers, progress)?;
+        let length = RunLength { warm_up: self.warm_up, measured: self.measured };
+        let cells = tasks.par_iter().map(|&(server, schedule, scheduling, load)| {
+            stop(progress)?;
+            let requests_per_second = peaks[server * self.peaks.len()].requests_per_second * load;
+            let runs = repeated(&servers[server], &scheduling, length, requests_per_second, self.runs_max)?;
+            progress.read(runs.iter().map(|outcome| outcome.simulated).sum());
+            progress.finished(schedule);
+            Ok(ServerCell { server, schedule: schedule.to_owned(), load, requests_per_second, runs })
+        });
+        let cells = cells.collect::<Result<_, RunError>>()?;
+        let meta = ExperimentMeta::new(origin, self.to_toml(), Vec::new());
+        Ok(ServerReport { experiment: self.clone(), meta, peaks, cells })
+    }
+
+    /// The peaks of every server under each schedule of `peaks`, server by server.
+    fn search(&self, servers: &[Server], progress: &dyn Progress) -> Result<Vec<Peak>, RunError> {
+        let length = RunLength { warm_up: self.warm_up, measured: self.search_measured };
+        let searches: Vec<(usize, &String)> =
+            (0..servers.len()).flat_map(|server| self.peaks.iter().map(move |schedule| (server, schedule))).collect();
+        let found = searches.par_iter().map(|&(server, schedule)| {
+            stop(progress)?;
+            let requests_per_second = peak(&servers[server], &schedule.parse()?, length, 0)?;
+            progress.finished(schedule);
+            Ok(Peak { server, schedule: schedule.clone(), requests_per_second })
+        });
+        found.collect()
+    }
+}
+
+const HINTS: &[(&str, &str)] = &[(
+    "unknown field",
+    "`ioweir doc simulate` lists the keys of experiments; one with [[server]] tables has no classes or devices",
+)];
+
+/// Looks up a schedule; `key` is the place of its name.
+fn scheduling(name: &str, key: &str) -> Result<Scheduling, Complaint> {
+    name.parse().map_err(|error: ioweir_config::ChoiceError| {
+        Complaint::expecting(key, error.problem, error.expected).hint(error.hint)
+    })
+}
+
+fn stop(progress: &dyn Progress) -> Result<(), RunError> {
+    if progress.is_stopped() { Err(RunError::Stopped) } else { Ok(()) }
+}

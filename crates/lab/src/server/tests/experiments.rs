@@ -1,0 +1,91 @@
+//! Experiments on servers: what a file may say, and what its runs are.
+
+use crate::document::Origin;
+use crate::run::{Progress, RunError, Silent};
+
+use super::*;
+
+const SMALL: &str = r#"
+loads = [0.5, 0.8]
+warm_up = 1
+measured = 1
+search_measured = 1
+runs_max = 2
+
+[schedules]
+main = ["baseline", "combo"]
+
+[[server]]
+platform = "low-end"
+workload = "spc-1"
+schedules = ["main", "qats"]
+"#;
+
+fn origin() -> Origin {
+    Origin { version: "0".into(), commit: "none".into(), command: "ioweir simulate small.toml".into() }
+}
+
+fn report() -> ServerReport {
+    let experiment = ServerExperiment::parse("small.toml", SMALL).expect("a valid file");
+    experiment.run(&origin(), &Silent).expect("it runs")
+}
+
+#[test]
+fn a_file_gives_the_runs_of_its_server_at_shares_of_the_first_peak() {
+    let report = report();
+    let names: Vec<(&str, f64)> = report.cells.iter().map(|cell| (cell.schedule.as_str(), cell.load)).collect();
+    let expected = [("baseline", 0.5), ("baseline", 0.8), ("combo", 0.5), ("combo", 0.8), ("qats", 0.5), ("qats", 0.8)];
+    assert_eq!(names, expected);
+
+    let (server, length) = (server("low-end", "spc-1"), RunLength { warm_up: 1, measured: 1 });
+    let found = peak(&server, &"baseline".parse().expect("a schedule"), length, 0).expect("a peak");
+    assert_eq!(report.peaks[0].requests_per_second.to_bits(), found.to_bits());
+    let runs = repeated(&server, &"combo".parse().expect("a schedule"), length, found * 0.8, 2).expect("runs");
+    let sums = |outcomes: &[ServerOutcome]| outcomes.iter().map(|outcome| outcome.all.sum_nanos).collect::<Vec<_>>();
+    assert_eq!(sums(&report.cells[3].runs), sums(&runs));
+}
+
+#[test]
+fn the_same_file_gives_the_same_bytes_and_is_read_back() {
+    let (one, other) = (report().document().expect("a document"), report().document().expect("a document"));
+    assert_eq!(one.to_terminal(false), other.to_terminal(false));
+    assert!(one.headline.contains("low-end under spc-1 answers fastest under "), "{}", one.headline);
+    assert_eq!(one.records.rows.len(), report().cells.iter().map(|cell| cell.runs.len()).sum::<usize>());
+    let experiment = report().experiment;
+    assert_eq!(ServerExperiment::parse("again", &experiment.to_toml()), Ok(experiment));
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_its_place() {
+    let refused = |from: &str, to: &str| {
+        let text = SMALL.replacen(from, to, 1);
+        assert_ne!(text, SMALL);
+        ServerExperiment::parse("small.toml", &text).expect_err("a wrong value").to_string()
+    };
+    for (from, to, expected) in [
+        ("[0.5, 0.8]", "[]", "small.toml:2:"),
+        ("[0.5, 0.8]", "[0.5, 80]", "80 is out of range"),
+        ("measured = 1", "measured = 0", "1 to 1000 swings"),
+        ("runs_max = 2", "runs_max = 0", "1 to 100"),
+        ("\"qats\"", "\"qat\"", "qats"),
+        ("[\"baseline\", \"combo\"]", "\"baseline\"", "a list of schedules"),
+        ("[\"main\", \"qats\"]", "[]", "at least one schedule"),
+        ("platform", "platfrom", "unknown field `platfrom`"),
+        ("loads", "load", "unknown field `load`"),
+    ] {
+        let error = refused(from, to);
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
+}
+
+#[test]
+fn a_stopped_experiment_ends_with_no_report() {
+    struct Stopping;
+    impl Progress for Stopping {
+        fn is_stopped(&self) -> bool {
+            true
+        }
+    }
+    let experiment = ServerExperiment::parse("small.toml", SMALL).expect("a valid file");
+    assert!(matches!(experiment.run(&origin(), &Stopping), Err(RunError::Stopped)));
+}

@@ -1,0 +1,384 @@
+//! The governor: what it plans, when it yields, what a restart changes (nothing), and that deadlines are kept.
+
+#![allow(clippy::unwrap_used, reason = "tests: a failure is to stop the test")]
+
+#[path = "../../../../fuzz/drive_govern.rs"]
+mod drive_govern;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ioweir_core::Nanos;
+use ioweir_lab::govern::{GovernSpec, Governor, Hold, Sample, Slice, SliceTag, State, Step};
+
+/// Monday, 2026-03-02 00:00 UTC.
+const MONDAY: Nanos = Nanos::from_seconds(1_772_409_600);
+
+fn hours(hours: u64) -> Nanos {
+    Nanos::from_seconds(3600 * hours)
+}
+
+/// A device with workers that do as they are told: `rate` bytes a second of its time. Each step is ten seconds.
+struct Bench {
+    governor: Governor,
+    now: Nanos,
+    rate: u64,
+    running: BTreeMap<usize, (Slice, Nanos)>,
+    /// How far beyond a slice's end a worker goes on, and ignores what it is told.
+    hangs: bool,
+    /// What was done: when, and what.
+    log: Vec<(Nanos, String)>,
+}
+
+const STEP: Nanos = Nanos::from_seconds(10);
+
+impl Bench {
+    fn new(spec: &str) -> Self {
+        let spec = GovernSpec::parse("govern.toml", spec).unwrap();
+        let governor = Governor::new(&spec, MONDAY).unwrap();
+        Self { governor, now: MONDAY, rate: 200_000_000, running: BTreeMap::new(), hangs: false, log: Vec::new() }
+    }
+
+    /// One step with a foreground that keeps the device busy for so many thousandths.
+    fn step(&mut self, busy_per_mille: u64, latency: Option<Nanos>) {
+        let sample = Sample {
+            span: STEP,
+            requests: busy_per_mille,
+            busy: Nanos(STEP.0 / 1000 * busy_per_mille),
+            background_busy: Some(Nanos::ZERO),
+            latency,
+            ..Sample::default()
+        };
+        self.now = self.now.after(STEP);
+        if !self.hangs {
+            let over: Vec<(Slice, Nanos)> =
+                self.running.values().filter(|(slice, _)| slice.ends_at <= self.now).copied().collect();
+            over.into_iter().for_each(|(slice, since)| self.complete(slice, since));
+        }
+        self.governor.sample(self.now, &sample);
+        self.drain();
+    }
+
+    fn complete(&mut self, slice: Slice, since: Nanos) {
+        let part = u128::from(self.now.since(since).0.min(slice.ends_at.since(since).0));
+        let whole = u128::from(slice.ends_at.since(since).0.max(1));
+        let bytes = (u128::from(slice.bytes) * part / whole) as u64;
+        let took = Nanos((u128::from(bytes) * 1_000_000_000 / u128::from(self.rate)) as u64);
+        self.running.remove(&slice.tag.place());
+        assert!(self.governor.complete(self.now, slice.tag, bytes, took));
+        self.log.push((self.now, format!("{} {bytes}", slice.service.name())));
+    }
+
+    fn drain(&mut self) -> Step {
+        loop {
+            match self.governor.poll(self.now) {
+                Step::Run(slice) => {
+                    self.log.push((self.now, format!("run {slice:?}")));
+                    self.running.insert(slice.tag.place(), (slice, self.now));
+                }
+                Step::Pause(tag) => self.told("pause", tag),
+                Step::End(tag) => self.told("end", tag),
+                step => return step,
+            }
+        }
+    }
+
+    fn told(&mut self, what: &str, tag: SliceTag) {
+        self.log.push((self.now, what.to_owned()));
+        if !self.hangs
+            && let Some((slice, since)) = self.running.get(&tag.place()).copied()
+        {
+            self.complete(slice, since);
+        }
+    }
+
+    fn owed(&self) -> u64 {
+        self.governor.status(self.now).services[0].owed_bytes
+    }
+
+    /// Runs for some hours, busy from eight to eighteen.
+    fn days(&mut self, count: u64, idle: u64, busy: u64) {
+        let end = self.now.after(hours(count));
+        while self.now < end {
+            let hour = self.now.0 / 3_600_000_000_000 % 24;
+            self.step(if (8..18).contains(&hour) { busy } else { idle }, Some(Nanos::from_millis(5)));
+        }
+    }
+}
+
+const SCRUB: &str = "[objective]\nlatency_max = \"20ms\"\n[service.scrub]\nowed = \"1TiB\"\nevery = \"7d\"\ndeadline = \"2d\"\n\
+    [forecast]\nbin = \"1h\"\nhorizon = \"3d\"\n";
+
+#[test]
+fn a_scrub_is_done_in_time_in_the_quiet_hours_and_its_cost_is_learnt() {
+    let mut bench = Bench::new(SCRUB);
+    bench.days(24, 100, 800);
+    let at_night = bench.log.len();
+    bench.days(24, 100, 800);
+    assert_eq!(bench.owed(), 0, "{:?}", bench.governor.status(bench.now));
+    assert!(at_night > 0);
+    let service = &bench.governor.status(bench.now).services[0];
+    assert_eq!(service.count.late_bytes, 0);
+    assert!((190_000_000..210_000_000).contains(&service.bytes_per_device_second), "{service:?}");
+}
+
+#[test]
+fn what_is_felt_pauses_a_slice_at_once_and_calm_lets_it_go_on() {
+    let mut bench = Bench::new(&format!("slice = \"1m\"\n{SCRUB}"));
+    for _ in 0..6 {
+        bench.step(100, Some(Nanos::from_millis(5)));
+    }
+    assert_eq!(bench.running.len(), 1);
+    bench.step(100, Some(Nanos::from_millis(50)));
+    assert!(bench.log.iter().any(|(_, what)| what == "pause"));
+    for _ in 0..12 {
+        bench.step(100, Some(Nanos::from_millis(50)));
+    }
+    assert!(bench.running.is_empty());
+    assert!(matches!(bench.drain(), Step::WaitUntil(_, Hold::Objective)), "{:?}", bench.governor.status(bench.now));
+    assert!(bench.governor.status(bench.now).samples_above_beside_background > 0);
+    for _ in 0..24 {
+        bench.step(100, Some(Nanos::from_millis(5)));
+    }
+    assert_eq!(bench.running.len(), 1);
+}
+
+#[test]
+fn a_worker_that_hangs_is_paused_then_ended_then_reported() {
+    let mut bench = Bench::new(SCRUB);
+    bench.step(100, None);
+    bench.step(100, None);
+    assert_eq!(bench.running.len(), 1);
+    bench.hangs = true;
+    for _ in 0..8 {
+        bench.step(100, None);
+    }
+    let told: Vec<&str> =
+        bench.log.iter().map(|(_, what)| what.as_str()).filter(|what| matches!(*what, "pause" | "end")).collect();
+    assert_eq!(told, ["pause", "end"]);
+    assert_eq!(bench.governor.status(bench.now).services[0].count.overruns, 1);
+    // Its service gets no other slice until it answers.
+    assert_eq!(bench.running.len(), 1);
+}
+
+#[test]
+fn without_samples_nothing_but_deadlines_gets_time() {
+    let mut bench = Bench::new(SCRUB);
+    assert!(matches!(bench.drain(), Step::WaitUntil(_, Hold::Foreground)));
+    bench.step(100, None);
+    bench.step(100, None);
+    assert_eq!(bench.running.len(), 1);
+    bench.now = bench.now.after(Nanos::from_seconds(60));
+    let (slice, since) = bench.running[&0];
+    bench.complete(slice, since);
+    assert!(matches!(bench.drain(), Step::WaitUntil(_, Hold::Foreground)));
+    assert!(bench.governor.status(bench.now).is_stale);
+    bench.now = bench.now.after(hours(47));
+    let _ = bench.drain();
+    assert_eq!(bench.running.len(), 1, "the deadline is an hour away");
+}
+
+/// What two governors do is the same, though one is restarted from its state now and then.
+#[test]
+fn a_governor_that_is_restarted_at_any_time_decides_as_one_that_is_not() {
+    let (mut one, mut other) = (Bench::new(SCRUB), Bench::new(SCRUB));
+    for turn in 0..9000_u64 {
+        let busy = turn * 7919 % 900;
+        let latency = (turn % 3 > 0).then(|| Nanos::from_millis(turn * 31 % 24));
+        for bench in [&mut one, &mut other] {
+            bench.hangs = turn % 500 > 480;
+            bench.step(busy, latency);
+        }
+        if turn % 97 == 0 {
+            let text = serde_json::to_string(&other.governor.state()).unwrap();
+            let state: State = serde_json::from_str(&text).unwrap();
+            let spec = other.governor.spec().clone();
+            other.governor = Governor::resume(&spec, other.now, state).unwrap();
+        }
+    }
+    assert!(one.log.len() > 100);
+    assert_eq!(one.log, other.log);
+    assert_eq!(one.governor.status(one.now), other.governor.status(other.now));
+    assert_eq!(one.governor.ahead(), other.governor.ahead());
+}
+
+#[test]
+fn nothing_in_the_corpus_breaks_the_governor() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/govern");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        drive_govern::drive(&std::fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count >= 5);
+}
+
+/// A governor in the midst of its work.
+fn midst() -> Bench {
+    let mut bench = Bench::new(SCRUB);
+    bench.days(30, 100, 700);
+    bench
+}
+
+#[test]
+fn a_damaged_state_is_refused_or_works() {
+    let bench = midst();
+    let text = serde_json::to_string(&bench.governor.state()).unwrap();
+    let places: Vec<usize> = text.match_indices(|letter: char| letter.is_ascii_digit()).map(|(at, _)| at).collect();
+    let (mut refused, mut taken) = (0, 0);
+    for turn in 0..400 {
+        let place = places[turn * 7919 % places.len()];
+        let mut damaged = text.clone();
+        let digit = (turn % 10).to_string();
+        damaged.replace_range(place..=place, if turn % 5 == 0 { "" } else { &digit });
+        let Ok(state) = serde_json::from_str::<State>(&damaged) else {
+            refused += 1;
+            continue;
+        };
+        match Governor::resume(bench.governor.spec(), bench.now, state) {
+            Ok(mut governor) => {
+                let _ = (governor.poll(bench.now), governor.status(bench.now));
+                taken += 1;
+            }
+            Err(error) => {
+                assert!(!error.problem.is_empty() && !error.expected.is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 20 && taken > 20, "{refused} and {taken}");
+}
+
+#[test]
+fn a_state_of_another_spec_or_of_a_time_to_come_is_refused_with_the_reason() {
+    let bench = midst();
+    let resume = |spec: &str, now| {
+        let spec = GovernSpec::parse("govern.toml", spec).unwrap();
+        Governor::resume(&spec, now, bench.governor.state()).map(|_| ()).unwrap_err().to_string()
+    };
+    let other = format!("{SCRUB}[service.unmap]\nshare_percent = 100\n");
+    assert!(resume(&other, bench.now).contains("another spec"), "{}", resume(&other, bench.now));
+    let before = Nanos(bench.now.0 - hours(2).0);
+    assert!(resume(SCRUB, before).contains("7200 s after now"), "{}", resume(SCRUB, before));
+    // A clock that is a little behind is no reason to forget.
+    let mut governor =
+        Governor::resume(bench.governor.spec(), Nanos(bench.now.0 - 1_000_000_000), bench.governor.state()).unwrap();
+    let _ = governor.poll(Nanos(bench.now.0 - 1_000_000_000));
+}
+
+#[test]
+fn a_clock_that_jumps_leaves_a_gap_or_stands_still() {
+    let mut bench = midst();
+    let owed = bench.owed();
+    let then = bench.now;
+    // Backwards: it is as late as it was.
+    let _ = bench.governor.poll(hours(1));
+    bench.governor.sample(hours(1), &Sample { span: STEP, ..Sample::default() });
+    assert_eq!((bench.owed(), bench.governor.past().len()), (owed, 30));
+    // Ten hours forwards, and a century.
+    bench.now = then.after(hours(10));
+    bench.step(100, None);
+    assert_eq!(bench.governor.past().len(), 40);
+    assert_eq!(bench.governor.past()[35].actual_per_mille, None, "a gap is no idle bin");
+    bench.now = then.after(hours(24 * 36_500));
+    bench.step(100, None);
+    assert!(bench.governor.past().len() < 2);
+    assert!(bench.governor.status(bench.now).services[0].due_unix_seconds.is_some());
+}
+
+#[test]
+fn what_was_measured_before_it_began_is_learnt_and_owes_nothing() {
+    let day = |hour: u64| if (8..18).contains(&(hour % 24)) { 800 } else { 100 };
+    let sample = |hour: u64| {
+        let busy = Nanos(hours(1).0 / 1000 * day(hour));
+        (MONDAY.after(hours(hour + 1)), Sample { span: hours(1), busy, ..Sample::default() })
+    };
+    let spec = GovernSpec::parse("govern.toml", SCRUB).unwrap();
+    let now = MONDAY.after(hours(14 * 24));
+    let mut governor = Governor::new(&spec, now).unwrap();
+    governor.recall((0..14 * 24).map(sample));
+    let ahead = governor.ahead();
+    assert_eq!(ahead.len(), 72);
+    let [_, night, _] = ahead[3].forecast_per_mille;
+    let [_, noon, _] = ahead[12].forecast_per_mille;
+    assert!((80..130).contains(&night) && (700..900).contains(&noon), "{night} at night, {noon} at noon");
+    assert!(governor.past().is_empty());
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_said_with_its_place() {
+    for (spec, place, words) in [
+        ("[service.scrub]\nowed = \"1TiB\"\nevery = \"1m\"\n", "3:9", "shorter than a bin of 10m"),
+        ("[service.scrub]\nevery = \"7d\"\n", "2:9", "not said what is owed"),
+        ("[service.scub]\nowed = \"1TiB\"\n", "1:", "scub"),
+        ("slice = \"1ms\"\n[service.scrub]\nowed = \"1TiB\"\n", "1:9", "out of range"),
+        ("headroom_percent = 101.0\n[service.scrub]\nowed = \"1TiB\"\n", "1:20", "no percentage"),
+        ("watermark = { low_percent = 1, high_percent = 2 }\n[service.scrub]\nowed = \"1GiB\"\n", "1:13", "no [pool]"),
+        ("[service.scrub]\nowed = \"1TiB\"\nshare_percent = 5\n", "3:17", "not fed by writes"),
+        ("[service.scrub]\nowed = \"1TiB\"\niops_max = \"0/s\"\n", "3:12", "a rate of nothing"),
+        ("[forecast]\nbin = \"7m\"\n[service.scrub]\nowed = \"1TiB\"\n", "2:7", "whole part of a day"),
+        ("", "govern.toml", "nothing to govern"),
+    ] {
+        let error = GovernSpec::parse("govern.toml", spec).unwrap_err().to_string();
+        assert!(error.contains(place) && error.contains(words), "{spec}: {error}");
+    }
+    let spec = GovernSpec::parse("govern.toml", SCRUB).unwrap();
+    assert_eq!(GovernSpec::parse("again.toml", &spec.to_toml()).unwrap(), spec);
+}
+
+#[test]
+fn cores_and_a_pool_are_governed_too() {
+    let spec = GovernSpec::parse(
+        "cores.toml",
+        "[cores]\ncount = 8\nforeground_iops = 50\n[pool]\nsize = \"100GiB\"\nblock = \"1MiB\"\n[forecast]\nbin = \"10m\"\n\
+         horizon = \"1d\"\n[service.snapshot-delete]\nshare_percent = 100\nevery = \"1h\"\nretention = \"1h\"\n",
+    )
+    .unwrap();
+    let mut governor = Governor::new(&spec, MONDAY).unwrap();
+    let (mut now, mut running) = (MONDAY, Vec::<Slice>::new());
+    for _ in 0..3 * 360 {
+        now = now.after(STEP);
+        for slice in std::mem::take(&mut running) {
+            assert!(governor.complete(now, slice.tag, slice.bytes, STEP));
+        }
+        governor.sample(now, &Sample { span: STEP, requests: 1000, written_bytes: 100 << 20, ..Sample::default() });
+        while let Step::Run(slice) = governor.poll(now) {
+            running.push(slice);
+        }
+        assert!(running.len() <= 6, "two cores serve the foreground: {}", running.len());
+    }
+    let status = governor.status(now);
+    assert!(status.services[0].count.paid_bytes > 0, "{status:?}");
+}
+
+#[test]
+fn deadlines_are_kept_beside_a_foreground_that_never_rests_and_feels_everything() {
+    let mut bench = Bench::new(
+        "[objective]\nlatency_max = \"20ms\"\n[forecast]\nbin = \"1h\"\nhorizon = \"3d\"\n\
+         [service.rebuild]\nowed = \"2TiB\"\ndeadline = \"12h\"\n[service.scrub]\nowed = \"4TiB\"\ndeadline = \"1d\"\n",
+    );
+    for _ in 0..24 * 360 {
+        bench.step(1000, Some(Nanos::from_millis(50)));
+    }
+    for service in &bench.governor.status(bench.now).services {
+        assert_eq!((service.owed_bytes, service.count.late_bytes), (0, 0), "{service:?}");
+    }
+}
+
+#[test]
+fn a_service_never_gets_more_than_its_rate_or_the_budget_of_all() {
+    let mut bench = Bench::new(
+        "[forecast]\nbin = \"1h\"\nhorizon = \"1d\"\n[service.scrub]\nowed = \"1TiB\"\nbytes_per_second_max = \"20MiB/s\"\n\
+         [service.relocation]\nowed = \"1TiB\"\n",
+    );
+    for _ in 0..720 {
+        bench.step(500, None);
+    }
+    let services = bench.governor.status(bench.now).services;
+    let scrub = services.iter().find(|service| service.service == "scrub").unwrap();
+    let all: u64 = services.iter().map(|service| service.count.device_nanos).sum();
+    let spent = 720 * STEP.0;
+    assert!((15..=20).contains(&(scrub.count.paid_bytes / (spent / 1_000_000_000) >> 20)), "{scrub:?}");
+    // Half of it is the foreground's, and a tenth is kept free.
+    assert!((spent / 10 * 3..=spent / 10 * 4).contains(&all), "{all} of {spent}");
+}

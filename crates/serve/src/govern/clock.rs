@@ -1,0 +1,124 @@
+//! The time of the governor: steady between two looks, and that of the wall clock from day to day.
+
+use ioweir_core::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::executor::{Clock as _, MachineClock};
+
+/// A moment on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Since an origin of its own; it never goes back or jumps. Slices, leases and rates are measured on it.
+    pub steady: Nanos,
+    /// Since 1970-01-01 (UTC), as the machine's wall clock says. Bins begin on it.
+    pub wall: Nanos,
+}
+
+/// How far both clocks may be apart before the wall clock has jumped.
+const DRIFT_MAX: Nanos = Nanos::from_seconds(2);
+/// A wall clock that was put back by more than this is believed at once, and what was measured since then is not.
+const BACK_MAX: Nanos = Nanos::from_seconds(3600);
+
+/// The machine's clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    steady: MachineClock,
+}
+
+impl Clocks {
+    /// Their steady origin is now.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "a default that differs with every call misleads")]
+    pub fn new() -> Self {
+        Self { steady: MachineClock::new() }
+    }
+
+    /// Now.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        let wall = clock_gettime(ClockId::Realtime);
+        let part = |part: i64| u64::try_from(part).unwrap_or(0);
+        let wall = Nanos::from_seconds(part(wall.tv_sec)).after(Nanos(part(wall.tv_nsec)));
+        Moment { steady: self.steady.now(), wall }
+    }
+}
+
+/// What the wall clock did since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// It went on.
+    On,
+    /// It was put on by this much: the machine slept, or its clock was wrong.
+    Ahead(Nanos),
+    /// It was put back a little. The governor's time stands still until the wall clock has caught up.
+    Back(Nanos),
+    /// It was put back by so much that the governor has to begin anew.
+    FarBack(Nanos),
+}
+
+/// The governor's time: that of the wall clock, but it never goes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline {
+    last: Moment,
+    now: Nanos,
+}
+
+impl Timeline {
+    /// It begins at this moment.
+    #[must_use]
+    pub const fn new(moment: Moment) -> Self {
+        Self { last: moment, now: moment.wall }
+    }
+
+    /// The time at the last look, since 1970-01-01 (UTC).
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Goes on to a moment, and says what the wall clock did.
+    pub fn advance(&mut self, moment: Moment) -> Course {
+        let expected = self.last.wall.after(moment.steady.since(self.last.steady));
+        self.last = moment;
+        if self.now.since(moment.wall) > BACK_MAX {
+            self.now = moment.wall;
+            return Course::FarBack(expected.since(moment.wall));
+        }
+        self.now = self.now.max(moment.wall);
+        if moment.wall > expected.after(DRIFT_MAX) {
+            Course::Ahead(moment.wall.since(expected))
+        } else if expected > moment.wall.after(DRIFT_MAX) {
+            Course::Back(expected.since(moment.wall))
+        } else {
+            Course::On
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(steady: u64, wall: u64) -> Moment {
+        Moment { steady: Nanos::from_seconds(steady), wall: Nanos::from_seconds(wall) }
+    }
+
+    #[test]
+    fn the_time_of_the_governor_follows_the_wall_clock_and_never_goes_back_by_itself() {
+        let mut timeline = Timeline::new(at(0, 1000));
+        assert_eq!((timeline.advance(at(1, 1001)), timeline.now()), (Course::On, Nanos::from_seconds(1001)));
+        let slept = Course::Ahead(Nanos::from_seconds(500));
+        assert_eq!((timeline.advance(at(2, 1502)), timeline.now()), (slept, Nanos::from_seconds(1502)));
+        let back = Course::Back(Nanos::from_seconds(60));
+        assert_eq!((timeline.advance(at(3, 1443)), timeline.now()), (back, Nanos::from_seconds(1502)));
+        assert_eq!((timeline.advance(at(4, 1444)), timeline.now()), (Course::On, Nanos::from_seconds(1502)));
+        assert_eq!((timeline.advance(at(70, 1510)), timeline.now()), (Course::On, Nanos::from_seconds(1510)));
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_by_hours_is_believed() {
+        let mut timeline = Timeline::new(at(0, 100_000));
+        let far = Course::FarBack(Nanos::from_seconds(90_001));
+        assert_eq!((timeline.advance(at(1, 10_000)), timeline.now()), (far, Nanos::from_seconds(10_000)));
+    }
+}

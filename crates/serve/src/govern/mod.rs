@@ -1,0 +1,19 @@
+//! Runs background work of this machine, as a governor decides: measures the load of the foreground, tells workers to run and to
+//! rest, and keeps what is known in a file.
+//!
+//! [`source`]s say what the foreground asks of a device, [`worker`]s do the work of services; each is called by a thread of its own
+//! ([`hand`]), because what it calls may hang. The [`overseer`] carries out what a [`overseer::Governor`] decides, [`run`] gives it the
+//! time, [`store`] keeps what is known, and [`view`] shows it. Without the governor every service does what its lease says.
+
+pub mod clock;
+mod guard;
+pub mod hand;
+pub mod overseer;
+pub mod process;
+pub mod run;
+pub mod source;
+pub mod spec;
+pub mod status;
+pub mod store;
+pub mod view;
+pub mod worker;

@@ -1,0 +1,462 @@
+//! The overseer carries out what a governor decides: it hands slices to workers, counts what they pay, and tells the governor what
+//! was seen of the foreground.
+//!
+//! It is a state machine without a clock, threads or files: [`super::run`] gives it the time, what sources have seen and what workers
+//! have answered, and passes on its orders. Whatever a worker does, its slice is completed exactly once.
+
+use std::collections::BTreeMap;
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{Service, SliceTag};
+use serde_json::Value;
+
+use super::clock::Moment;
+use super::hand::{Order, Report};
+use super::source::Reading;
+use super::status::{GovernorStatus, Status, WorkerStatus};
+use super::worker::{Position, Progress, Task};
+
+/// How long a worker that failed is left alone, at first; twice as long after each further failure.
+const BACK_OFF: Nanos = Nanos::from_seconds(10);
+/// The longest time that a worker is left alone.
+const BACK_OFF_MAX: Nanos = Nanos::from_seconds(3600);
+/// The most steps that are taken at once.
+const STEPS_MAX: usize = 256;
+
+/// A piece of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The handle to complete it with.
+    pub tag: SliceTag,
+    /// The service that does it.
+    pub service: Service,
+    /// The bytes of debt that it pays.
+    pub bytes: u64,
+    /// How fast, for a worker that can be given a rate.
+    pub bytes_per_second: u64,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Run this, and ask again.
+    Run(Slice),
+    /// Pause this slice, complete it with what it has paid, and ask again.
+    Pause(SliceTag),
+    /// End this slice by any means, and complete it: it was to pause and did not.
+    End(SliceTag),
+    /// Nothing before this time or the next call, whichever is first.
+    WaitUntil(Nanos),
+}
+
+/// What decides: when background work runs, and how much of it. Times are those of the wall clock, and never go back.
+pub trait Governor {
+    /// Takes what was seen of the foreground in the last `span`; what is absent is not known.
+    fn sample(&mut self, now: Nanos, span: Nanos, reading: &Reading);
+
+    /// The next step.
+    fn poll(&mut self, now: Nanos) -> Step;
+
+    /// A slice has ended: it paid so many bytes, and took so much of the device's time.
+    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos);
+
+    /// What a service owes in all, as its worker says, with what its slice has paid so far.
+    fn owes(&mut self, now: Nanos, service: Service, bytes: u64);
+
+    /// Begins anew at an earlier time; no slice is open then.
+    fn restart(&mut self, now: Nanos);
+
+    /// What people and monitors want to know.
+    fn status(&self, now: Nanos) -> GovernorStatus;
+
+    /// The same as a page for people.
+    fn page(&self, now: Nanos, status: &Status) -> String;
+
+    /// What the next governor goes on with.
+    fn state(&self) -> Value;
+}
+
+/// How a worker is employed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Employment {
+    /// Its name, which is that of its service.
+    pub name: String,
+    /// The service whose debt it pays.
+    pub service: Service,
+    /// How often an order is said again, because it has a lease.
+    pub renews: Option<Nanos>,
+    /// Whether each order is one part of the work, and is said again when it is done.
+    pub works_in_parts: bool,
+    /// How long it may take to answer an order.
+    pub patience: Nanos,
+}
+
+/// A slice that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    slice: Slice,
+    began: Nanos,
+    paid_bytes: u64,
+    /// The device's time that its worker had taken when it began.
+    device: Option<Nanos>,
+    wish: Wish,
+}
+
+/// What is wanted of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Run,
+    Pause,
+    End,
+}
+
+/// What a worker was told last.
+#[derive(Clone, Debug)]
+struct Told {
+    order: Order,
+    at: Nanos,
+    /// Since when no order has been answered.
+    silent_since: Nanos,
+    answer: Answer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    None,
+    Done,
+    Failed,
+}
+
+/// A worker, as the overseer knows it.
+#[derive(Debug)]
+struct Post {
+    employment: Employment,
+    open: Option<Open>,
+    told: Option<Told>,
+    /// Whether it did not pause, and has to be ended.
+    must_end: bool,
+    serial: u64,
+    position: Position,
+    done_bytes: Option<u64>,
+    device: Option<Nanos>,
+    looked: Option<Nanos>,
+    held_until: Nanos,
+    failed_in_row: u32,
+    status: WorkerStatus,
+}
+
+/// What the overseer wants to be done, and what it has to say.
+#[derive(Debug, Default)]
+pub struct Actions {
+    /// Orders, each with the number of the worker and its own.
+    pub orders: Vec<(usize, u64, Order)>,
+    /// What has happened, in words.
+    pub events: Vec<String>,
+}
+
+/// The overseer.
+#[derive(Debug)]
+pub struct Overseer {
+    posts: Vec<Post>,
+    /// What the last look at the foreground gave.
+    seen: Reading,
+}
+
+impl Overseer {
+    /// An overseer of these workers, each where it was left.
+    #[must_use]
+    pub fn new(workers: Vec<(Employment, Position)>) -> Self {
+        let post = |(employment, position): (Employment, Position)| Post {
+            // Work that goes on elsewhere is somewhere.
+            done_bytes: (employment.works_in_parts || !position.is_begun).then_some(position.offset_bytes),
+            status: WorkerStatus { name: employment.name.clone(), ..WorkerStatus::default() },
+            employment,
+            open: None,
+            told: None,
+            must_end: false,
+            serial: 0,
+            position,
+            device: None,
+            looked: None,
+            held_until: Nanos::ZERO,
+            failed_in_row: 0,
+        };
+        Self { posts: workers.into_iter().map(post).collect(), seen: Reading::default() }
+    }
+
+    /// What the workers are doing.
+    #[must_use]
+    pub fn status(&self) -> Vec<WorkerStatus> {
+        let of = |post: &Post| WorkerStatus { is_running: post.is_running(), ..post.status.clone() };
+        self.posts.iter().map(of).collect()
+    }
+
+    /// What was last seen of the foreground.
+    #[must_use]
+    pub const fn seen(&self) -> &Reading {
+        &self.seen
+    }
+
+    /// Where each worker is, by name.
+    #[must_use]
+    pub fn positions(&self) -> BTreeMap<String, Position> {
+        self.posts.iter().map(|post| (post.employment.name.clone(), post.position)).collect()
+    }
+
+    /// Forgets the slices of a governor that has begun anew; their workers rest until there are others.
+    pub fn forget_slices(&mut self) {
+        self.posts.iter_mut().for_each(|post| post.open = None);
+    }
+
+    /// What workers do a second, together: `None` if one of them runs and does not say.
+    #[must_use]
+    pub fn workers_bytes(&self) -> Option<f64> {
+        self.posts
+            .iter()
+            .filter(|post| post.is_busy())
+            .try_fold(0.0, |sum, post| Some(sum + post.status.bytes_per_second?))
+    }
+
+    /// Takes what was seen of the foreground.
+    pub fn see(&mut self, now: Nanos, span: Nanos, reading: Reading, governor: &mut dyn Governor) {
+        self.seen = reading;
+        governor.sample(now, span, &reading);
+    }
+
+    /// Takes a worker's answer. `now` is the governor's time.
+    pub fn hear(
+        &mut self,
+        moment: Moment,
+        now: Nanos,
+        report: Report,
+        governor: &mut dyn Governor,
+        actions: &mut Actions,
+    ) {
+        let Some(post) = self.posts.get_mut(report.worker) else { return };
+        post.position = report.position;
+        let mut failure = None;
+        if let Some((serial, result)) = report.answer
+            && serial == post.serial
+        {
+            failure = result.err();
+            post.answered(failure.is_none());
+        }
+        match report.progress {
+            Ok(progress) => post.count(moment.steady, &progress, now, governor),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+        match failure {
+            Some(error) => post.fail(moment.steady, now, error.0, governor, actions),
+            None => post.recover(actions),
+        }
+        post.close_stopped(moment.steady, now, governor);
+    }
+
+    /// Asks the governor what to do, and says what follows from it. Returns when to ask again, in the governor's time.
+    pub fn turn(&mut self, moment: Moment, now: Nanos, governor: &mut dyn Governor, actions: &mut Actions) -> Nanos {
+        let mut wake = Nanos::NEVER;
+        for _ in 0..STEPS_MAX {
+            match governor.poll(now) {
+                Step::Run(slice) => self.open(moment.steady, now, slice, governor),
+                Step::Pause(tag) => self.wish(tag, Wish::Pause),
+                Step::End(tag) => self.overran(tag, actions),
+                Step::WaitUntil(until) => {
+                    wake = until;
+                    break;
+                }
+            }
+            for post in &mut self.posts {
+                post.close_stopped(moment.steady, now, governor);
+            }
+        }
+        for (number, post) in self.posts.iter_mut().enumerate() {
+            if let Some(order) = post.order(moment.steady) {
+                post.serial += 1;
+                let unanswered = post.told.as_ref().filter(|told| told.answer == Answer::None);
+                let silent_since = unanswered.map_or(moment.steady, |told| told.silent_since);
+                actions.orders.push((number, post.serial, order.clone()));
+                post.told = Some(Told { order, at: moment.steady, silent_since, answer: Answer::None });
+            }
+            post.complain(moment.steady, actions);
+        }
+        wake
+    }
+
+    fn open(&mut self, steady: Nanos, now: Nanos, slice: Slice, governor: &mut dyn Governor) {
+        let post = self.posts.iter_mut().find(|post| post.employment.service == slice.service);
+        match post {
+            Some(post) if post.open.is_none() => {
+                post.open = Some(Open { slice, began: steady, paid_bytes: 0, device: post.device, wish: Wish::Run });
+            }
+            // One slice at a time; a service without a worker is refused when the file is read.
+            _ => governor.complete(now, slice.tag, 0, Nanos::ZERO),
+        }
+    }
+
+    fn post_of(&mut self, tag: SliceTag) -> Option<&mut Post> {
+        self.posts.iter_mut().find(|post| post.open.is_some_and(|open| open.slice.tag == tag))
+    }
+
+    fn wish(&mut self, tag: SliceTag, wish: Wish) {
+        if let Some(open) = self.post_of(tag).and_then(|post| post.open.as_mut()) {
+            open.wish = wish;
+        }
+    }
+
+    fn overran(&mut self, tag: SliceTag, actions: &mut Actions) {
+        self.wish(tag, Wish::End);
+        if let Some(post) = self.post_of(tag) {
+            post.status.overruns += 1;
+            actions.events.push(format!("{}: did not pause in time, and is ended", post.employment.name));
+        }
+    }
+}
+
+impl Post {
+    /// Whether it has a slice that it may work on.
+    fn is_running(&self) -> bool {
+        self.open.is_some_and(|open| open.wish == Wish::Run)
+    }
+
+    /// Whether it may be at work.
+    fn is_busy(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.answer != Answer::Done || matches!(told.order, Order::Run(_)))
+    }
+
+    /// Whether it is known to rest.
+    fn has_stopped(&self) -> bool {
+        self.told.as_ref().is_none_or(|told| told.answer == Answer::Done && !matches!(told.order, Order::Run(_)))
+    }
+
+    /// Whether it was told to run, and does.
+    fn has_begun(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.answer == Answer::Done && matches!(told.order, Order::Run(_)))
+    }
+
+    fn answered(&mut self, is_done: bool) {
+        let Some(told) = &mut self.told else { return };
+        told.answer = if is_done { Answer::Done } else { Answer::Failed };
+        match (&told.order, is_done) {
+            (Order::Pause, false) => self.must_end = true,
+            (Order::End, true) => self.must_end = false,
+            _ => {}
+        }
+    }
+
+    /// Counts what it has done since it was last asked.
+    fn count(&mut self, steady: Nanos, progress: &Progress, now: Nanos, governor: &mut dyn Governor) {
+        if let Some(done) = progress.done_bytes {
+            let more = match self.done_bytes {
+                // It was begun anew.
+                Some(before) if done < before => done,
+                Some(before) => done - before,
+                None => 0,
+            };
+            let seconds = self.looked.map(|looked| steady.since(looked).as_seconds()).filter(|seconds| *seconds > 0.0);
+            self.status.bytes_per_second = seconds.map(|seconds| more as f64 / seconds);
+            self.status.paid_bytes += more;
+            self.done_bytes = Some(done);
+            if let Some(open) = &mut self.open {
+                open.paid_bytes += more;
+            }
+        } else {
+            self.status.bytes_per_second = None;
+        }
+        self.looked = Some(steady);
+        self.device = progress.device.or(self.device);
+        self.status.owed_bytes = progress.owed_bytes;
+        self.status.note.clone_from(&progress.note);
+        let service = self.employment.service;
+        if progress.is_finished && self.has_begun() {
+            self.close(steady, now, governor);
+            governor.owes(now, service, 0);
+            return;
+        }
+        if let Some(owed) = progress.owed_bytes {
+            governor.owes(now, service, owed.saturating_add(self.open.map_or(0, |open| open.paid_bytes)));
+        }
+        if self.open.is_some_and(|open| open.paid_bytes >= open.slice.bytes) {
+            self.close(steady, now, governor);
+        }
+    }
+
+    /// Completes its slice.
+    fn close(&mut self, steady: Nanos, now: Nanos, governor: &mut dyn Governor) {
+        let Some(open) = self.open.take() else { return };
+        let took = match (self.device, open.device) {
+            (Some(device), Some(before)) => device.since(before),
+            // Whoever does not count it has had the device all the time.
+            _ => steady.since(open.began),
+        };
+        governor.complete(now, open.slice.tag, open.paid_bytes, took);
+    }
+
+    /// Completes the slice of a worker that was to stop, and has.
+    fn close_stopped(&mut self, steady: Nanos, now: Nanos, governor: &mut dyn Governor) {
+        if self.open.is_some_and(|open| open.wish != Wish::Run) && self.has_stopped() {
+            self.close(steady, now, governor);
+        }
+    }
+
+    fn fail(&mut self, steady: Nanos, now: Nanos, problem: String, governor: &mut dyn Governor, actions: &mut Actions) {
+        self.status.failures += 1;
+        self.failed_in_row = self.failed_in_row.saturating_add(1);
+        let doubled = BACK_OFF.0.saturating_mul(1 << self.failed_in_row.saturating_sub(1).min(16));
+        self.held_until = steady.after(Nanos(doubled).min(BACK_OFF_MAX));
+        if self.status.problem.as_ref() != Some(&problem) {
+            actions.events.push(format!("{}: {problem}", self.employment.name));
+        }
+        self.status.problem = Some(problem);
+        // Whoever failed to begin has nothing to stop; one that fails to stop keeps its slice until it does.
+        if self.told.as_ref().is_none_or(|told| matches!(told.order, Order::Run(_))) {
+            self.close(steady, now, governor);
+        }
+    }
+
+    fn recover(&mut self, actions: &mut Actions) {
+        if self.status.problem.is_some() && self.has_begun() {
+            actions.events.push(format!("{}: runs again", self.employment.name));
+            (self.status.problem, self.failed_in_row) = (None, 0);
+        }
+    }
+
+    /// What it is to be told now, if anything.
+    fn order(&self, steady: Nanos) -> Option<Order> {
+        let wanted = match &self.open {
+            _ if self.must_end => Order::End,
+            Some(Open { wish: Wish::End, .. }) => Order::End,
+            Some(open @ Open { wish: Wish::Run, .. }) if steady >= self.held_until => Order::Run(task(open)),
+            _ => Order::Pause,
+        };
+        let Some(told) = &self.told else { return Some(wanted) };
+        let is_due = self.employment.renews.is_some_and(|renews| steady.since(told.at) >= renews);
+        let is_same = match (&told.order, &wanted) {
+            (Order::Run(before), Order::Run(after)) => before.bytes_per_second_max == after.bytes_per_second_max,
+            (before, after) => before == after,
+        };
+        let has_more = self.employment.works_in_parts && matches!(wanted, Order::Run(_));
+        let is_again = match told.answer {
+            // The thread has the last order; another one waits behind it.
+            Answer::None => false,
+            Answer::Done => is_due || has_more,
+            Answer::Failed => steady >= self.held_until,
+        };
+        if is_same && !is_again { None } else { Some(wanted) }
+    }
+
+    /// Says that an order has not been answered in time, once.
+    fn complain(&mut self, steady: Nanos, actions: &mut Actions) {
+        let Some(Told { silent_since, answer: Answer::None, .. }) = &self.told else { return };
+        let problem = "its worker does not answer";
+        if steady.since(*silent_since) > self.employment.patience && self.status.problem.as_deref() != Some(problem) {
+            actions.events.push(format!("{}: {problem}", self.employment.name));
+            self.status.problem = Some(problem.into());
+        }
+    }
+}
+
+/// What may be done in a slice.
+fn task(open: &Open) -> Task {
+    let bytes = open.slice.bytes.saturating_sub(open.paid_bytes).max(1);
+    Task { bytes, bytes_per_second_max: Some(open.slice.bytes_per_second) }
+}

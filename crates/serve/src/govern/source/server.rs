@@ -1,0 +1,135 @@
+//! The counts of a block server of this program, over its control socket.
+//!
+//! Its own services are clients of its scheduler, too. They are no load of the foreground, and are left out.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{Reading, Source, SourceError, span};
+use crate::control::ask;
+use crate::govern::clock::Moment;
+use crate::govern::spec::SourceKeys;
+use crate::spec::Listen;
+use crate::watch::{ClassState, State};
+
+/// The kind of a class that is a service of the server itself.
+const SERVICE: &str = "service";
+
+/// A block server.
+#[derive(Debug)]
+pub struct Server {
+    socket: PathBuf,
+    device: Option<String>,
+    last: Option<(Moment, Seen)>,
+}
+
+/// What a server had done at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Seen {
+    /// The server's own time.
+    seconds: f64,
+    requests: u64,
+    bytes: u64,
+    written_bytes: u64,
+    discarded_bytes: u64,
+    /// The time of all requests in the device.
+    device_seconds: f64,
+    /// Of that, the time of its own services.
+    service_seconds: f64,
+    depth: u32,
+    latency_seconds: Option<f64>,
+}
+
+impl Server {
+    /// The server of checked keys.
+    ///
+    /// # Errors
+    /// If the keys name no control socket.
+    pub fn new(keys: &SourceKeys) -> Result<Self, SourceError> {
+        match &keys.control {
+            Some(Listen::Unix(socket)) => Ok(Self { socket: socket.clone(), device: keys.device.clone(), last: None }),
+            _ => Err(SourceError("there is no control socket".into())),
+        }
+    }
+
+    fn look(&self) -> Result<Seen, SourceError> {
+        let state = ask(&self.socket, &json!({ "state": {} })).map_err(|error| SourceError(error.to_string()))?;
+        let state: State = serde_json::from_value(state)
+            .map_err(|error| SourceError(format!("the server's state cannot be read: {error}")))?;
+        let is_ours = |device: &str| self.device.as_deref().is_none_or(|wanted| wanted == device);
+        if !state.devices.iter().any(|device| is_ours(&device.name)) {
+            let name = self.device.as_deref().unwrap_or_default();
+            return Err(SourceError(format!("the server has no device `{name}`")));
+        }
+        let depth = state.devices.iter().filter(|device| is_ours(&device.name)).map(|device| device.depth).sum();
+        let mut seen = Seen { seconds: state.now_seconds, depth, ..Seen::default() };
+        for class in state.classes.iter().filter(|class| is_ours(&class.device)) {
+            seen.add(class);
+        }
+        Ok(seen)
+    }
+}
+
+impl Seen {
+    fn add(&mut self, class: &ClassState) {
+        let in_device = class.seconds_by_layer.get("device").copied().unwrap_or(0.0);
+        self.device_seconds += in_device;
+        if class.kind == SERVICE {
+            self.service_seconds += in_device;
+            return;
+        }
+        for (operation, total) in &class.totals {
+            self.requests += total.requests;
+            match operation.as_str() {
+                "write" => self.written_bytes += total.bytes,
+                "discard" => self.discarded_bytes += total.bytes,
+                _ => {}
+            }
+            if matches!(operation.as_str(), "read" | "write") {
+                self.bytes += total.bytes;
+            }
+        }
+        let last = class.seconds.last().filter(|second| second.latency_samples > 0);
+        let latency = last.and_then(|second| second.latency_p99_seconds);
+        self.latency_seconds = match (self.latency_seconds, latency) {
+            (Some(one), Some(other)) => Some(f64::max(one, other)),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// What was done since, by a server that has gone on; `None` if it has started again.
+    fn since(&self, before: &Self, seconds: f64) -> Option<Reading> {
+        let rate = |now: u64, before: u64| now.checked_sub(before).map(|count| count as f64 / seconds);
+        if self.seconds < before.seconds || self.device_seconds < before.device_seconds {
+            return None;
+        }
+        // Requests in the device on average, of those that it takes at once.
+        let share = |all: f64| Some((all / seconds / f64::from(self.depth.max(1))).clamp(0.0, 1.0));
+        Some(Reading {
+            requests: Some(rate(self.requests, before.requests)?),
+            bytes: Some(rate(self.bytes, before.bytes)?),
+            written_bytes: Some(rate(self.written_bytes, before.written_bytes)?),
+            discarded_bytes: Some(rate(self.discarded_bytes, before.discarded_bytes)?),
+            busy: share(self.device_seconds - before.device_seconds),
+            background_busy: share(self.service_seconds - before.service_seconds),
+            latency_seconds: self.latency_seconds,
+            stalled: None,
+        })
+    }
+}
+
+impl Source for Server {
+    fn name(&self) -> String {
+        format!("server unix:{}", self.socket.display())
+    }
+
+    fn read(&mut self, now: Moment) -> Result<Reading, SourceError> {
+        let seen = self.look().inspect_err(|_| self.last = None)?;
+        let Some((before, seen_before)) = self.last.replace((now, seen)) else {
+            return Err(SourceError("the first look: nothing to compare with yet".into()));
+        };
+        let seconds = span(before, now)?;
+        seen.since(&seen_before, seconds).ok_or_else(|| SourceError("the server has started again".into()))
+    }
+}

@@ -1,0 +1,133 @@
+//! What a governor shows over HTTP to this machine: a page, its status as JSON, metrics, and whether it is well.
+//!
+//! The loop publishes texts; the thread that answers looks at nothing else.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::Html;
+use axum::routing::get;
+use ioweir_core::Nanos;
+use tokio::sync::oneshot;
+
+use super::status::Status;
+use crate::front::Listener;
+use crate::spec::Listen;
+use crate::watch::http::Socket;
+use crate::watch::metrics::CONTENT_TYPE;
+
+/// How often what is shown is renewed.
+const RENEW: Nanos = Nanos::from_seconds(5);
+/// A browser loads the page again after as many seconds.
+const REFRESH: &str = "10";
+
+/// What is shown.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    page: String,
+    state: String,
+    metrics: String,
+    troubles: String,
+}
+
+/// A thread that answers. It ends when this is dropped.
+#[derive(Debug)]
+pub struct View {
+    shown: Arc<Mutex<Shown>>,
+    at: Option<Nanos>,
+    name: String,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn lock(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
+    // Texts are replaced whole.
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl View {
+    /// Listens at a place, which other machines cannot reach.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn start(place: &Listen) -> Result<Self, String> {
+        let listener = Listener::bind_private(place)?;
+        if listener.is_open_to_others() {
+            return Err(format!("{place}: other machines could connect\n  expected: unix:PATH, or tcp:127.0.0.1:PORT"));
+        }
+        let name = listener.name().to_owned();
+        let failed = |error: io::Error| format!("{place}: {error}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let entered = runtime.enter();
+        let socket = Socket::new(&listener).map_err(failed)?;
+        drop(entered);
+        let shown = Arc::new(Mutex::new(Shown::default()));
+        let routes = routes(&shown);
+        let (end, ended) = oneshot::channel::<()>();
+        let work = move || {
+            // Its file is removed at the end.
+            let _listener = listener;
+            runtime.block_on(async {
+                tokio::spawn(socket.serve(routes));
+                // Dropping the sender ends it, too.
+                let _ = ended.await;
+            });
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        };
+        let thread = Builder::new().name("ioweir-view".into()).spawn(work).map_err(failed)?;
+        Ok(Self { shown, at: None, name, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Where it listens, as a text.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Shows what `make` gives, if what is shown is not fresh.
+    pub fn show(&mut self, steady: Nanos, make: impl FnOnce() -> (Status, String)) {
+        if self.at.is_some_and(|at| steady.since(at) < RENEW) {
+            return;
+        }
+        self.at = Some(steady);
+        let (status, page) = make();
+        // Strings, numbers, lists and tables of them: JSON can write all of them.
+        let state = serde_json::to_string(&status).unwrap_or_default();
+        *lock(&self.shown) = Shown { page, state, metrics: status.metrics(), troubles: status.troubles() };
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that has panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn routes(shown: &Arc<Mutex<Shown>>) -> Router {
+    let [page, state, metrics, health] = std::array::from_fn(|_| Arc::clone(shown));
+    let typed = |kind: &'static str, text: String| ([(header::CONTENT_TYPE, kind)], text);
+    Router::new()
+        .route(
+            "/",
+            get(|| async move { ([(HeaderName::from_static("refresh"), REFRESH)], Html(lock(&page).page.clone())) }),
+        )
+        .route("/state", get(move || async move { typed("application/json", lock(&state).state.clone()) }))
+        .route("/metrics", get(move || async move { typed(CONTENT_TYPE, lock(&metrics).metrics.clone()) }))
+        .route(
+            "/health",
+            get(|| async move {
+                match lock(&health).troubles.clone() {
+                    none if none.is_empty() => (StatusCode::OK, "ok\n".to_owned()),
+                    troubles => (StatusCode::SERVICE_UNAVAILABLE, troubles),
+                }
+            }),
+        )
+}

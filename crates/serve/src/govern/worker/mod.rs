@@ -1,0 +1,137 @@
+//! Workers: what does the work of a service, and can be told to run and to rest.
+//!
+//! A worker is called from a thread of its own ([`super::hand`]), because what it calls may hang. [`Commands`] runs programs of this
+//! machine, [`Service`] talks to a block server.
+
+mod commands;
+mod progress;
+mod server;
+
+use std::fmt;
+
+use ioweir_core::Nanos;
+use serde::{Deserialize, Serialize};
+
+pub use commands::Commands;
+pub use progress::Patterns;
+pub use server::Service;
+
+use super::spec::{WorkerKeys, WorkerKind};
+
+/// What a worker may do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The most that it does before it asks again, where it can count.
+    pub bytes: u64,
+    /// The most that it does in a second, if that is limited.
+    pub bytes_per_second_max: Option<u64>,
+}
+
+/// How far a worker is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// What it has done since the work was begun, if it can say; it grows until the work is finished.
+    pub done_bytes: Option<u64>,
+    /// What is left of the work, if it can say.
+    pub owed_bytes: Option<u64>,
+    /// The time of the device that it has taken so far, if it can say.
+    pub device: Option<Nanos>,
+    /// Whether nothing is left to do.
+    pub is_finished: bool,
+    /// What it has found, in words; empty for nothing.
+    pub note: String,
+}
+
+/// What is kept of a worker from one start of the governor to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    /// Whether work has begun that is not finished.
+    pub is_begun: bool,
+    /// How far it is, for work that is done in parts.
+    pub offset_bytes: u64,
+}
+
+/// Why a worker did not do what it was told, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerError(pub String);
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+/// What does the work of a service.
+pub trait Worker: Send {
+    /// Begins, or goes on, as the task says; said again, it renews what has a lease.
+    ///
+    /// # Errors
+    /// If it cannot.
+    fn run(&mut self, task: &Task) -> Result<(), WorkerError>;
+
+    /// Rests; said again, it renews what has a lease.
+    ///
+    /// # Errors
+    /// If it cannot.
+    fn pause(&mut self) -> Result<(), WorkerError>;
+
+    /// Ends what does not rest.
+    ///
+    /// # Errors
+    /// If it cannot.
+    fn end(&mut self) -> Result<(), WorkerError>;
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// If it cannot say.
+    fn progress(&mut self) -> Result<Progress, WorkerError>;
+
+    /// What is to be kept.
+    fn position(&self) -> Position;
+
+    /// Puts the service back to what it does without a governor.
+    ///
+    /// # Errors
+    /// What came of it, if that failed.
+    fn release(self: Box<Self>) -> Result<(), WorkerError>;
+}
+
+/// The worker of these keys, with its lease begun.
+///
+/// # Errors
+/// If its lease cannot be begun.
+pub fn open(name: &str, keys: &WorkerKeys, position: Position) -> Result<Box<dyn Worker>, WorkerError> {
+    Ok(match keys.kind {
+        WorkerKind::Command => Box::new(Commands::new(keys.clone(), position)?),
+        WorkerKind::Unit => Box::new(Commands::new(of_unit(keys), position)?),
+        WorkerKind::Server => Box::new(Service::new(name, keys)?),
+    })
+}
+
+/// The longest that a worker of these keys takes to answer an order: its commands, one after another.
+#[must_use]
+pub fn patience(keys: &WorkerKeys) -> Nanos {
+    Nanos(keys.limit.nanos().0.saturating_mul(4)).after(keys.grace.nanos())
+}
+
+/// The commands by which systemd runs a unit.
+fn of_unit(keys: &WorkerKeys) -> WorkerKeys {
+    let unit = keys.unit.clone().unwrap_or_default();
+    let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).chain([unit.clone()]).collect();
+    WorkerKeys {
+        kind: WorkerKind::Command,
+        unit: None,
+        start: command(&["systemctl", "start", "--no-block"]),
+        pause: command(&["systemctl", "freeze"]),
+        resume: command(&["systemctl", "thaw"]),
+        end: command(&["systemctl", "stop"]),
+        progress: command(&["systemctl", "show", "--property=ActiveState"]),
+        finished: Some("ActiveState=inactive".into()),
+        failed: Some("ActiveState=failed".into()),
+        ..keys.clone()
+    }
+}

@@ -1,0 +1,86 @@
+//! Without the governor, services do what their leases say: also when it is killed.
+
+use std::fs;
+use std::io::BufRead as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use ioweir_serve::govern::worker::{Position, Task, open};
+
+use super::{shell, worker_keys};
+
+const KEYS: &str = "IOWEIR_TEST_WORKER";
+
+/// What runs in the process: a worker that was told to run.
+#[test]
+#[ignore = "started by the tests that need a process"]
+fn a_worker_in_a_process() {
+    let Ok(keys) = std::env::var(KEYS) else { return };
+    let mut worker = open("test", &worker_keys(&keys), Position::default()).unwrap();
+    worker.run(&Task { bytes: 1, bytes_per_second_max: Some(1 << 20) }).unwrap();
+    println!("\nit runs");
+    std::thread::park();
+}
+
+/// A process with a worker of these keys, which runs.
+fn process(keys: &str) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["govern::leases::a_worker_in_a_process", "--exact", "--ignored", "--nocapture"])
+        .env(KEYS, keys)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "it runs"), "the worker could not be started");
+    child
+}
+
+/// A file that a reader waits at.
+fn fifo(path: &Path) -> String {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn when_the_governor_is_killed_each_service_does_what_its_default_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = fifo(&folder.path().join("said"));
+    let says = |what: &str| shell(&format!("echo {what} > {place}"));
+    let all = format!("start = [\"true\"]\npause = {}\nresume = {}\n", says("pause"), says("resume"));
+    for (default, expected) in [("rest", "pause\n"), ("run", "resume\n")] {
+        let mut child = process(&format!("{all}default = \"{default}\""));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(fs::read_to_string(&place).unwrap(), expected);
+    }
+}
+
+#[test]
+fn when_the_governor_is_killed_a_program_that_does_the_work_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (began, ended) = (fifo(&folder.path().join("began")), fifo(&folder.path().join("ended")));
+    // Its own child ends with it.
+    let script = format!("trap 'echo ended > {ended}; exit 0' TERM; echo began > {began}; while :; do sleep 1; done");
+    let mut child = process(&format!("run = {}", shell(&script)));
+    assert_eq!(fs::read_to_string(&began).unwrap(), "began\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(fs::read_to_string(&ended).unwrap(), "ended\n");
+}
+
+#[test]
+fn when_the_governor_is_killed_a_rate_is_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = fifo(&folder.path().join("rate"));
+    let command = shell(&format!("echo {{value}} > {place}"));
+    // Somebody reads the first value.
+    let reader = std::thread::spawn({
+        let place = place.clone();
+        move || fs::read_to_string(place).unwrap()
+    });
+    let mut child = process(&format!("[rate]\ncommand = {command}\nunit = \"1KiB/s\"\notherwise = 200000"));
+    assert_eq!(reader.join().unwrap(), "1024\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(fs::read_to_string(&place).unwrap(), "200000\n");
+}

@@ -1,0 +1,88 @@
+//! Rules of the governor's parts: what is measured, who is told what, and what happens when something of it lies, hangs or dies.
+
+mod disk;
+mod leases;
+mod overseer;
+mod process;
+mod prometheus;
+mod running;
+mod workers;
+
+use ioweir_core::Nanos;
+use ioweir_serve::govern::clock::Moment;
+use ioweir_serve::govern::spec::{SourceKeys, WorkerKeys};
+
+/// So many seconds after a start, on both clocks.
+fn at(seconds: u64) -> Moment {
+    Moment { steady: Nanos::from_seconds(seconds), wall: Nanos::from_seconds(1_700_000_000 + seconds) }
+}
+
+/// The worker of these keys, which are right.
+fn worker_keys(text: &str) -> WorkerKeys {
+    let keys: WorkerKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+    keys.check("worker.test").unwrap_or_else(|complaint| panic!("{}", complaint.problem()));
+    keys
+}
+
+/// The source of these keys, which are right.
+fn source_keys(text: &str) -> SourceKeys {
+    let keys: SourceKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+    keys.check("source[0]").unwrap_or_else(|complaint| panic!("{}", complaint.problem()));
+    keys
+}
+
+/// What is wrong with a worker of these keys.
+fn worker_problem(text: &str) -> String {
+    let keys: WorkerKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+    keys.check("worker.test").map_or_else(|complaint| complaint.problem(), |()| "nothing".into())
+}
+
+/// What is wrong with a source of these keys.
+fn source_problem(text: &str) -> String {
+    let keys: SourceKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+    keys.check("source[0]").map_or_else(|complaint| complaint.problem(), |()| "nothing".into())
+}
+
+/// The words of a shell command.
+fn shell(script: &str) -> String {
+    format!("[\"/bin/sh\", \"-c\", {script:?}]")
+}
+
+#[test]
+fn keys_that_a_kind_does_not_use_or_that_are_missing_are_refused() {
+    for (keys, problem) in [
+        ("kind = \"disk\"", "has no `disk`"),
+        ("kind = \"disk\"\ndisk = \"sda\"\nurl = \"http://a\"", "url: a source of kind disk does not use it"),
+        ("kind = \"server\"\ncontrol = \"tcp:127.0.0.1:1\"", "a control socket is a unix socket"),
+        ("kind = \"prometheus\"\nurl = \"localhost\"\nrequests = \"x\"", "no address of a Prometheus server"),
+        ("kind = \"prometheus\"\nurl = \"http://a\"", "has no `busy`, `requests` or `latency`"),
+        (
+            "kind = \"prometheus\"\nurl = \"http://a\"\nrequests = \"x\"\nuser = \"u\"",
+            "both `user` and `password_file`",
+        ),
+        ("kind = \"series\"", "has no `file`"),
+    ] {
+        let told = source_problem(keys);
+        assert!(told.contains(problem), "{keys}: {told}");
+    }
+    for (keys, problem) in [
+        ("", "there is no one way to run it"),
+        ("start = [\"a\"]\nrun = [\"b\"]", "there is no one way to run it"),
+        ("start = [\"a\"]", "could not be stopped"),
+        ("step = [\"a\", \"{offset_bytes}\"]", "has no `size`"),
+        ("step = [\"a\"]\nsize = \"1GiB\"", "does the same whenever it runs"),
+        ("run = [\"a\"]\npattern = \"(?<done>x)\"", "there is no `progress`"),
+        ("run = [\"a\"]\nprogress = [\"b\"]\npattern = \"(\"", "pattern: "),
+        ("run = [\"a\"]\nprogress = [\"b\"]\npattern = \"x\"", "no group for how much is done"),
+        ("run = [\"a\"]\nprogress = [\"b\"]\npattern = \"(?<percent>x)\"", "a percentage of what?"),
+        ("run = [\"a\"]\nunit = \"x.service\"", "unit: a worker of kind command does not use it"),
+        ("kind = \"unit\"", "has no `unit`"),
+        ("kind = \"server\"", "has no `control`"),
+        ("run = [\"a\"]\nlimit = \"2h\"", "limit: 2h is out of range"),
+        ("[rate]\nfile = \"a\"\ncommand = [\"b\"]", "no one way to set it"),
+        ("[rate]\ncommand = [\"b\"]", "sets the same whatever the rate is"),
+    ] {
+        let told = worker_problem(keys);
+        assert!(told.contains(problem), "{keys}: {told}");
+    }
+}

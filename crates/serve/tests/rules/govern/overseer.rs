@@ -1,0 +1,351 @@
+//! The overseer: whatever a worker does, its slice is completed once, and whoever should not run is stopped.
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{
+    Batch, Bucket, Executor, Pool, Resource, SERVICES_COUNT, Service, ServiceSettings, Settings, SliceTag,
+    Step as Decision,
+};
+use ioweir_serve::govern::hand::{Order, Report};
+use ioweir_serve::govern::overseer::{Actions, Employment, Governor, Overseer, Slice, Step};
+use ioweir_serve::govern::source::Reading;
+use ioweir_serve::govern::status::{GovernorStatus, Status};
+use ioweir_serve::govern::worker::{Position, Progress, WorkerError};
+use serde_json::Value;
+
+use super::at;
+
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+pub(crate) const SLICE: Nanos = Nanos::from_seconds(10);
+const GRACE: Nanos = Nanos::from_seconds(5);
+
+/// Core's executor with all of an idle device, and notes of what it is told.
+pub(crate) struct Simple {
+    pub(crate) executor: Executor,
+    pub(crate) completed: Vec<(u64, Nanos)>,
+    pub(crate) owed: Vec<u64>,
+    pub(crate) samples: Vec<Reading>,
+}
+
+impl Simple {
+    /// It begins at a wall clock's time, and so many blocks of scrub are owed.
+    pub(crate) fn new(now: Nanos, owed_blocks: u64) -> Self {
+        let services: [ServiceSettings; SERVICES_COUNT] = Service::ALL.map(|service| service.row().defaults());
+        let mut executor = Executor::new(Settings {
+            resource: Resource::DeviceTime,
+            operation: Nanos::from_millis(1),
+            slice: SLICE,
+            grace: GRACE,
+            headroom_units: 0,
+            calm: Nanos::ZERO,
+            bucket: Bucket::Planned,
+            pool: Pool { blocks: 1 << 20, used_blocks: 0, floor_blocks: 0, alarm_blocks: 0 },
+            services,
+            batches_max: 16,
+            directives_max: 4,
+        });
+        executor.foreground(now, 0);
+        let batch = Batch { payable_at: now, due_at: Nanos::NEVER, blocks: owed_blocks };
+        executor.incur(now, Service::Scrub, batch);
+        Self { executor, completed: Vec::new(), owed: Vec::new(), samples: Vec::new() }
+    }
+}
+
+impl Governor for Simple {
+    fn sample(&mut self, _: Nanos, _: Nanos, reading: &Reading) {
+        self.samples.push(*reading);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Step {
+        match self.executor.poll(now) {
+            Decision::Run(slice) => {
+                let (tag, service, bytes) = (slice.tag, slice.service, slice.blocks * BLOCK_BYTES);
+                let bytes_per_second = bytes * 1_000_000_000 / slice.ends_at.since(now).0.max(1);
+                Step::Run(Slice { tag, service, bytes, bytes_per_second })
+            }
+            Decision::Pause(tag) => Step::Pause(tag),
+            Decision::End(tag) => Step::End(tag),
+            Decision::WaitUntil(until, _) => Step::WaitUntil(until),
+            Decision::Idle => Step::WaitUntil(Nanos::NEVER),
+        }
+    }
+
+    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos) {
+        assert!(self.executor.complete(now, tag, paid_bytes / BLOCK_BYTES, took), "a slice is completed once");
+        self.completed.push((paid_bytes, took));
+    }
+
+    fn owes(&mut self, now: Nanos, service: Service, bytes: u64) {
+        let before = self.executor.debt_blocks(service);
+        self.executor.forgive(now, service, before.saturating_sub(bytes / BLOCK_BYTES));
+        self.owed.push(bytes);
+    }
+
+    fn restart(&mut self, _: Nanos) {}
+
+    fn status(&self, _: Nanos) -> GovernorStatus {
+        GovernorStatus::default()
+    }
+
+    fn page(&self, _: Nanos, _: &Status) -> String {
+        "a page".into()
+    }
+
+    fn state(&self) -> Value {
+        Value::Null
+    }
+}
+
+/// An overseer of one worker, and its governor.
+struct Case {
+    overseer: Overseer,
+    governor: Simple,
+    events: Vec<String>,
+}
+
+pub(crate) fn scrub(renews: Option<Nanos>, works_in_parts: bool) -> Employment {
+    let patience = Nanos::from_seconds(60);
+    Employment { name: "scrub".into(), service: Service::Scrub, renews, works_in_parts, patience }
+}
+
+impl Case {
+    fn new(employment: Employment) -> Self {
+        let overseer = Overseer::new(vec![(employment, Position::default())]);
+        Self { overseer, governor: Simple::new(at(0).wall, 1 << 40), events: Vec::new() }
+    }
+
+    /// The orders that follow at a second.
+    fn turn(&mut self, second: u64) -> Vec<(u64, Order)> {
+        let mut actions = Actions::default();
+        self.overseer.turn(at(second), at(second).wall, &mut self.governor, &mut actions);
+        self.events.extend(actions.events);
+        actions.orders.into_iter().map(|(_, serial, order)| (serial, order)).collect()
+    }
+
+    fn hear(&mut self, second: u64, serial: u64, result: Result<(), &str>, done_bytes: Option<u64>) {
+        let progress = Progress { done_bytes, ..Progress::default() };
+        self.hear_progress(second, Some((serial, result)), Ok(progress));
+    }
+
+    fn hear_progress(
+        &mut self,
+        second: u64,
+        answer: Option<(u64, Result<(), &str>)>,
+        progress: Result<Progress, WorkerError>,
+    ) {
+        let answer = answer.map(|(serial, result)| (serial, result.map_err(|error| WorkerError(error.into()))));
+        let report = Report { worker: 0, answer, progress, position: Position::default() };
+        let mut actions = Actions::default();
+        self.overseer.hear(at(second), at(second).wall, report, &mut self.governor, &mut actions);
+        self.events.extend(actions.events);
+    }
+
+    /// The order to run that follows at a second: its number, and the bytes that it may do.
+    fn runs(&mut self, second: u64) -> (u64, u64) {
+        match &self.turn(second)[..] {
+            [(serial, Order::Run(task))] => (*serial, task.bytes),
+            others => panic!("{others:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_slice_that_is_done_is_completed_with_what_it_paid_and_took_and_the_next_follows_without_a_pause() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    assert!(case.turn(1).is_empty(), "an order is said once");
+    case.hear(1, serial, Ok(()), Some(bytes / 2));
+    assert!(case.governor.completed.is_empty());
+    case.hear_progress(8, None, Ok(Progress { done_bytes: Some(bytes), ..Progress::default() }));
+    assert_eq!(case.governor.completed, [(bytes, Nanos::from_seconds(8))]);
+    assert!(case.turn(8).iter().all(|(_, order)| matches!(order, Order::Run(_))));
+}
+
+#[test]
+fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    let said = |millis, done| {
+        let device = Some(Nanos::from_millis(millis));
+        Ok(Progress { device, done_bytes: Some(done), ..Progress::default() })
+    };
+    case.hear_progress(1, Some((serial, Ok(()))), said(100, 0));
+    case.hear_progress(9, None, said(1600, bytes));
+    // The first look came after the slice had begun.
+    assert_eq!(case.governor.completed, [(bytes, Nanos::from_seconds(9))]);
+    let (serial, bytes_next) = case.runs(9);
+    case.hear_progress(15, Some((serial, Ok(()))), said(2600, bytes + bytes_next));
+    assert_eq!(case.governor.completed[1], (bytes_next, Nanos::from_seconds(1)));
+}
+
+#[test]
+fn a_foreground_that_comes_pauses_the_worker_and_its_slice_is_completed_when_it_rests() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    case.hear(1, serial, Ok(()), Some(0));
+    case.governor.executor.foreground(at(2).wall, 1000);
+    let orders = case.turn(2);
+    let [(pause, Order::Pause)] = orders[..] else { panic!("{orders:?}") };
+    assert!(case.governor.completed.is_empty(), "it may still be at work");
+    case.hear(3, pause, Ok(()), Some(bytes / 4));
+    assert_eq!(case.governor.completed, [(bytes / 4, Nanos::from_seconds(3))]);
+    assert!(case.turn(4).is_empty());
+}
+
+#[test]
+fn a_worker_that_does_not_pause_is_ended_and_that_is_reported_and_counted() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, _) = case.runs(0);
+    case.hear(1, serial, Ok(()), Some(0));
+    case.governor.executor.foreground(at(2).wall, 1000);
+    assert!(matches!(case.turn(2)[..], [(_, Order::Pause)]));
+    assert!(case.turn(4).is_empty());
+    let orders = case.turn(8);
+    let [(end, Order::End)] = orders[..] else { panic!("{orders:?}") };
+    assert_eq!(case.events, ["scrub: did not pause in time, and is ended"]);
+    assert!(case.governor.completed.is_empty());
+    case.hear(9, end, Ok(()), None);
+    assert_eq!(case.governor.completed.len(), 1);
+    assert_eq!(case.overseer.status()[0].overruns, 1);
+}
+
+#[test]
+fn a_pause_that_fails_becomes_an_end_which_is_tried_until_it_works() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, _) = case.runs(0);
+    case.hear(1, serial, Ok(()), Some(0));
+    case.governor.executor.foreground(at(2).wall, 1000);
+    let (pause, _) = case.turn(2)[0];
+    case.hear(3, pause, Err("no such pool"), None);
+    let orders = case.turn(3);
+    let [(end, Order::End)] = orders[..] else { panic!("{orders:?}") };
+    case.hear(4, end, Err("no such pool"), None);
+    assert!(case.governor.completed.is_empty(), "it may still be at work");
+    assert!(case.turn(5).is_empty(), "not at once");
+    let orders = case.turn(40);
+    let [(end, Order::End)] = orders[..] else { panic!("{orders:?}") };
+    case.hear(41, end, Ok(()), None);
+    assert_eq!(case.governor.completed.len(), 1);
+    assert!(matches!(case.turn(42)[..], [(_, Order::Pause)]));
+}
+
+#[test]
+fn a_worker_that_cannot_begin_is_left_alone_for_longer_each_time_and_never_works_meanwhile() {
+    let mut case = Case::new(scrub(None, false));
+    let (mut second, mut tries) = (0, Vec::new());
+    while tries.len() < 4 {
+        for (serial, order) in case.turn(second) {
+            match order {
+                Order::Run(_) => {
+                    tries.push(second);
+                    case.hear(second, serial, Err("no such pool"), None);
+                }
+                _ => case.hear(second, serial, Ok(()), None),
+            }
+        }
+        second += 1;
+    }
+    let gaps: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps, [10, 20, 40]);
+    assert_eq!(case.events, ["scrub: no such pool"], "said once");
+    assert!(case.governor.completed.iter().all(|(paid, _)| *paid == 0));
+}
+
+#[test]
+fn work_that_is_finished_settles_the_debt_and_stops_its_worker() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    let finished = Progress { done_bytes: Some(bytes / 2), is_finished: true, ..Progress::default() };
+    case.hear_progress(2, Some((serial, Ok(()))), Ok(finished));
+    assert_eq!(case.governor.owed, [0]);
+    assert_eq!(case.governor.completed.len(), 1);
+    assert!(matches!(case.turn(3)[..], [(_, Order::Pause)]));
+}
+
+#[test]
+fn what_a_worker_says_it_owes_is_told_with_what_its_slice_has_paid_so_far() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    let owed = |done: u64| Ok(Progress { done_bytes: Some(done), owed_bytes: Some(1 << 30), ..Progress::default() });
+    case.hear_progress(1, Some((serial, Ok(()))), owed(0));
+    case.hear_progress(2, None, owed(bytes / 2));
+    assert_eq!(case.governor.owed, [1 << 30, (1 << 30) + bytes / 2]);
+}
+
+#[test]
+fn progress_that_goes_back_is_work_that_was_begun_anew_and_pays_nothing_twice() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    case.hear(1, serial, Ok(()), Some(bytes / 2));
+    case.hear(2, serial, Ok(()), Some(BLOCK_BYTES));
+    assert_eq!(case.overseer.status()[0].paid_bytes, bytes / 2 + BLOCK_BYTES);
+}
+
+#[test]
+fn an_order_with_a_lease_is_said_again_before_it_ends() {
+    let mut case = Case::new(scrub(Some(Nanos::from_seconds(3)), false));
+    let (serial, _) = case.runs(0);
+    case.hear(0, serial, Ok(()), Some(0));
+    assert!(case.turn(2).is_empty());
+    let (serial, _) = case.runs(3);
+    assert!(case.turn(9).is_empty(), "not while the last one is unanswered");
+    case.hear(9, serial, Ok(()), Some(0));
+    assert!(matches!(case.turn(9)[..], [(_, Order::Run(_))]));
+}
+
+#[test]
+fn work_in_parts_is_told_each_part_after_the_last() {
+    let mut case = Case::new(scrub(None, true));
+    let (serial, bytes) = case.runs(0);
+    case.hear(2, serial, Ok(()), Some(bytes / 2));
+    let (serial, rest) = case.runs(2);
+    assert_eq!(rest, bytes - bytes / 2);
+    case.hear(4, serial, Ok(()), Some(bytes));
+    assert_eq!(case.governor.completed.len(), 1);
+}
+
+#[test]
+fn what_workers_do_is_known_only_if_each_that_may_be_at_work_says_so() {
+    let mut case = Case::new(scrub(None, false));
+    assert_eq!(case.overseer.workers_bytes(), Some(0.0));
+    let (serial, _) = case.runs(0);
+    assert_eq!(case.overseer.workers_bytes(), None);
+    case.hear(1, serial, Ok(()), Some(0));
+    case.hear_progress(2, None, Ok(Progress { done_bytes: Some(5000), ..Progress::default() }));
+    assert_eq!(case.overseer.workers_bytes(), Some(5000.0));
+    case.hear_progress(3, None, Ok(Progress::default()));
+    assert_eq!(case.overseer.workers_bytes(), None);
+}
+
+#[test]
+fn a_worker_that_never_answers_is_reported_once() {
+    let mut case = Case::new(scrub(None, false));
+    case.runs(0);
+    for second in [30, 61, 62, 90] {
+        case.turn(second);
+    }
+    let lost: Vec<_> = case.events.iter().filter(|event| event.contains("does not answer")).collect();
+    assert_eq!(lost.len(), 1, "{:?}", case.events);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_order_of_answers_breaks_the_overseer(steps in proptest::collection::vec((0_u8..8, 0_u64..4, 0_u64..1 << 30), 1..200)) {
+        let mut case = Case::new(scrub(Some(Nanos::from_seconds(3)), false));
+        let (mut second, mut last) = (0, 0);
+        for (what, wait, amount) in steps {
+            second += wait;
+            match what {
+                0 | 1 => last = case.turn(second).last().map_or(last, |(serial, _)| *serial),
+                2 => case.hear(second, last, Ok(()), Some(amount)),
+                3 => case.hear(second, last, Err("no"), None),
+                4 => case.hear_progress(second, None, Ok(Progress { done_bytes: Some(amount), ..Progress::default() })),
+                5 => case.hear_progress(second, None, Err(WorkerError("no".into()))),
+                6 => case.governor.executor.foreground(at(second).wall, (amount % 2) as u32 * 1000),
+                _ => {
+                    let finished = Progress { is_finished: true, ..Progress::default() };
+                    case.hear_progress(second, Some((last, Ok(()))), Ok(finished));
+                }
+            }
+        }
+    }
+}

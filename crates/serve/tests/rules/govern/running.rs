@@ -1,0 +1,119 @@
+//! The loop, with real workers, sources, files and sockets.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use ioweir_core::Nanos;
+use ioweir_core::background::Service;
+use ioweir_serve::govern::clock::Clocks;
+use ioweir_serve::govern::run::{Plan, employment, run};
+use ioweir_serve::govern::source::{Reading, Source, SourceError};
+use ioweir_serve::govern::store::{Found, Store};
+use ioweir_serve::govern::view::View;
+use ioweir_serve::govern::worker::Position;
+use ioweir_serve::real::Stop;
+
+use super::overseer::Simple;
+use super::{shell, worker_keys};
+
+/// A source that sees little, and asks to stop after some looks.
+struct Seen(u32, Stop);
+
+impl Source for Seen {
+    fn name(&self) -> String {
+        "made up".into()
+    }
+
+    fn read(&mut self, _: ioweir_serve::govern::clock::Moment) -> Result<Reading, SourceError> {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 {
+            self.1.set();
+        }
+        Ok(Reading { requests: Some(5.0), latency_seconds: Some(0.001), ..Reading::default() })
+    }
+}
+
+fn plan(folder: &std::path::Path, keys: &str, stop: &Stop) -> Plan {
+    let keys = worker_keys(keys);
+    let employment = employment("scrub", Service::Scrub, &keys);
+    Plan {
+        sources: vec![Box::new(Seen(3, stop.clone()))],
+        workers: vec![(employment, keys, Position::default())],
+        store: Store::new(folder.join("state.json")),
+        span: None,
+        view: None,
+    }
+}
+
+#[test]
+fn work_that_is_due_is_run_in_parts_what_it_did_is_kept_and_the_end_is_the_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let step = shell(&format!("echo {{offset_bytes}} {{length_bytes}} >> {}", log.display()));
+    let stop = Stop::default();
+    // Its last part ends the run.
+    let plan = plan(folder.path(), &format!("step = {step}\nsize = \"8GiB\""), &stop);
+    let mut governor = Simple::new(Clocks::new().now().wall, 3 << 15);
+    let mut said = Vec::new();
+    run(plan, &mut governor, &stop, &mut |line| said.push(line.to_owned())).unwrap();
+    let parts = fs::read_to_string(&log).unwrap();
+    assert!(parts.starts_with("0 "), "{said:?}");
+    assert!(!governor.samples.is_empty());
+    let Ok(Found::Kept(kept)) = Store::new(folder.path().join("state.json")).load() else { panic!("no state") };
+    assert!(kept.workers["scrub"].offset_bytes > 0);
+}
+
+#[test]
+fn a_run_shows_a_page_metrics_and_whether_it_is_well_to_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = Stop::default();
+    let mut plan = plan(folder.path(), "start = [\"true\"]\nend = [\"true\"]", &stop);
+    plan.sources.clear();
+    let view = View::start(&"tcp:127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = view.name().strip_prefix("tcp:").unwrap().to_owned();
+    plan.view = Some(view);
+    let get = move |path: &str, host: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let asking = std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            // Until the first turn there is nothing to show.
+            let metrics = loop {
+                let metrics = get("/metrics", "localhost");
+                if metrics.contains("ioweir_govern_worker_running") {
+                    break metrics;
+                }
+            };
+            let all = (metrics, get("/", "localhost"), get("/health", "localhost"), get("/state", "evil.example"));
+            stop.set();
+            all
+        }
+    });
+    let mut governor = Simple::new(Clocks::new().now().wall, 1 << 40);
+    run(plan, &mut governor, &stop, &mut |_| {}).unwrap();
+    let (metrics, page, health, foreign) = asking.join().unwrap();
+    assert!(metrics.contains("ioweir_govern_worker_paid_bytes_total{service=\"scrub\"}"), "{metrics}");
+    assert!(page.contains("a page") && page.contains("refresh: "), "{page}");
+    assert!(health.ends_with("ok\n"), "{health}");
+    assert!(foreign.starts_with("HTTP/1.1 403"), "{foreign}");
+}
+
+#[test]
+fn a_run_of_a_given_time_ends_by_itself_and_a_worker_that_hangs_does_not_delay_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = Stop::default();
+    let keys = "start = [\"sleep\", \"1000\"]\nend = [\"true\"]\nlimit = \"1h\"";
+    let mut plan = plan(folder.path(), keys, &stop);
+    plan.sources.clear();
+    plan.span = Some(Nanos::from_millis(50));
+    let mut governor = Simple::new(Clocks::new().now().wall, 1 << 40);
+    let mut said = Vec::new();
+    run(plan, &mut governor, &stop, &mut |line| said.push(line.to_owned())).unwrap();
+    assert!(said.iter().any(|line| line.contains("its lease brings it back")), "{said:?}");
+}

@@ -1,0 +1,163 @@
+//! Workers do what they are told, by the commands of their keys.
+
+use std::fs;
+use std::path::Path;
+
+use ioweir_serve::govern::worker::{Position, Progress, Task, Worker, open};
+
+use super::{shell, worker_keys};
+
+const TASK: Task = Task { bytes: 1 << 20, bytes_per_second_max: Some(50 << 20) };
+
+fn worker(keys: &str, position: Position) -> Box<dyn Worker> {
+    open("test", &worker_keys(keys), position).unwrap()
+}
+
+/// A command that writes a line into a log.
+fn logs(folder: &Path, line: &str) -> String {
+    shell(&format!("echo {line} >> {}/log", folder.display()))
+}
+
+fn log(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn work_that_goes_on_elsewhere_is_started_paused_and_resumed_once_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands = ["start", "pause", "resume", "end"].map(|what| format!("{what} = {}\n", logs(folder.path(), what)));
+    let mut worker = worker(&commands.concat(), Position::default());
+    worker.run(&TASK).unwrap();
+    worker.run(&TASK).unwrap();
+    worker.pause().unwrap();
+    worker.pause().unwrap();
+    worker.run(&TASK).unwrap();
+    worker.end().unwrap();
+    assert_eq!(log(folder.path()), ["start", "pause", "resume", "end"]);
+    assert!(worker.position().is_begun, "it is not finished");
+    worker.release().unwrap();
+    assert_eq!(log(folder.path()).last().unwrap(), "pause", "its default");
+}
+
+#[test]
+fn work_that_a_governor_left_is_resumed_by_the_next_and_started_where_it_has_ended_meanwhile() {
+    let begun = Position { is_begun: true, offset_bytes: 0 };
+    let folder = tempfile::tempdir().unwrap();
+    let others = format!("start = {}\npause = [\"true\"]\n", logs(folder.path(), "start"));
+    worker(&format!("{others}resume = {}", logs(folder.path(), "resume")), begun).run(&TASK).unwrap();
+    assert_eq!(log(folder.path()), ["resume"]);
+    worker(&format!("{others}resume = [\"false\"]"), begun).run(&TASK).unwrap();
+    assert_eq!(log(folder.path()), ["resume", "start"]);
+}
+
+#[test]
+fn a_program_that_does_the_work_is_stopped_goes_on_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = |pid: &str| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+    };
+    let pid_file = folder.path().join("pid");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pid_file, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let script = format!("echo $$ > {}; exec sleep 1000", pid_file.display());
+    let mut worker = worker(&format!("run = {}", shell(&script)), Position::default());
+    worker.run(&TASK).unwrap();
+    let pid = fs::read_to_string(&pid_file).unwrap();
+    worker.pause().unwrap();
+    // The kernel stops a process when it next runs.
+    while state(pid.trim()) != Some('T') {}
+    worker.run(&TASK).unwrap();
+    while state(pid.trim()) == Some('T') {}
+    assert_eq!(worker.progress(), Ok(Progress::default()), "it runs");
+    worker.end().unwrap();
+    assert_eq!(state(pid.trim()), None);
+}
+
+#[test]
+fn a_program_that_ends_has_finished_the_work_or_failed() {
+    let mut done = worker("run = [\"true\"]", Position::default());
+    done.run(&TASK).unwrap();
+    let finished = loop {
+        let progress = done.progress().unwrap();
+        if progress != Progress::default() {
+            break progress;
+        }
+    };
+    assert!(finished.is_finished);
+    let mut failing = worker(&format!("run = {}", shell("echo disk is gone >&2; exit 5")), Position::default());
+    failing.run(&TASK).unwrap();
+    let error = loop {
+        if let Err(error) = failing.progress() {
+            break error;
+        }
+    };
+    assert_eq!(error.to_string(), "run: /bin/sh: ended with code 5: disk is gone");
+}
+
+#[test]
+fn parts_of_work_follow_one_another_and_begin_anew_after_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = logs(folder.path(), "{offset_bytes}+{length_bytes}");
+    let keys = format!("step = {part}\nsize = \"2560KiB\"");
+    let mut first = worker(&keys, Position::default());
+    first.run(&TASK).unwrap();
+    assert_eq!(first.progress().unwrap().owed_bytes, Some(1536 << 10));
+    let position = first.position();
+    assert_eq!(position, Position { is_begun: true, offset_bytes: 1 << 20 });
+    drop(first);
+    let mut next = worker(&keys, position);
+    next.run(&TASK).unwrap();
+    next.run(&TASK).unwrap();
+    assert!(next.progress().unwrap().is_finished);
+    next.run(&TASK).unwrap();
+    assert_eq!(log(folder.path()), ["0+1048576", "1048576+1048576", "2097152+524288", "0+1048576"]);
+}
+
+#[test]
+fn a_part_that_fails_is_not_counted() {
+    let mut worker = worker("step = [\"false\", \"{offset_bytes}\"]\nsize = \"1GiB\"", Position::default());
+    assert!(worker.run(&TASK).is_err());
+    assert_eq!(worker.position(), Position::default());
+}
+
+#[test]
+fn a_rate_is_written_in_its_unit_within_its_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sync_speed_max");
+    let keys = format!("[rate]\nfile = {:?}\nunit = \"1KiB/s\"\nmin = 1000\nmax = 200000\notherwise = 7", file);
+    let mut worker = worker(&keys, Position::default());
+    let mut value = |rate| {
+        worker.run(&Task { bytes_per_second_max: rate, ..TASK }).unwrap();
+        fs::read_to_string(&file).unwrap()
+    };
+    assert_eq!(value(Some(50 << 20)), "51200");
+    assert_eq!(value(Some(1)), "1000");
+    assert_eq!(value(None), "200000");
+    worker.pause().unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "1000");
+    worker.release().unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "7");
+}
+
+#[test]
+fn a_rate_is_set_by_a_command_that_is_run_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = format!("[rate]\ncommand = {}\nunit = \"25MiB/s\"\nmin = 1\nmax = 8", logs(folder.path(), "{value}"));
+    let mut worker = worker(&keys, Position::default());
+    for rate in [50 << 20, 51 << 20, 1 << 40] {
+        worker.run(&Task { bytes_per_second_max: Some(rate), ..TASK }).unwrap();
+    }
+    worker.pause().unwrap();
+    assert_eq!(log(folder.path()), ["2", "8", "1"]);
+}
+
+#[test]
+fn a_command_that_hangs_fails_its_order_and_what_is_not_known_to_run_need_not_be_there_to_be_paused() {
+    let mut hanging = worker("start = [\"sleep\", \"1000\"]\nend = [\"true\"]\nlimit = \"100ms\"", Position::default());
+    assert_eq!(hanging.run(&TASK).unwrap_err().to_string(), "start: sleep: took longer than 100 ms, and was ended");
+    let mut absent = worker("start = [\"true\"]\npause = [\"false\"]", Position::default());
+    assert_eq!(absent.pause(), Ok(()));
+    absent.run(&TASK).unwrap();
+    assert!(absent.pause().is_err());
+}
