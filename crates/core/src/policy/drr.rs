@@ -1,27 +1,29 @@
 //! Deficit round robin: active clients take turns of a quantum times their weight.
 //!
 //! Invariants: between turns an allowance is below the largest cost; every turn serves a request, since a quantum covers the
-//! largest cost.
+//! largest cost, and no turn is shorter than a quantum. Turns are as short as that allows: only the ratio of weights counts, so
+//! that two clients of weight 100 alternate as two of weight 1 do.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
-use crate::structure::{Links, List, NONE};
+use crate::structure::{Links, List, NONE, Tournament};
 use crate::tenant::{CLIENTS, GROUPS, Head, KNOWN_COST, Order, Rule, RuleState, Share, Size};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "drr",
     summary: "tenants: deficit round robin, turns of a quantum times the weight",
     source: "Shreedhar and Varghese, Efficient fair queuing using deficit round-robin, ToN 1996",
-    doc: "Active clients take turns. At its turn a client's allowance grows by `quantum` x weight, and its requests go while the \
-allowance covers their cost; the client keeps the remainder while it is active. Of two clients that are active \
-throughout, services over weights differ by at most q + c/w1 + c/w2 with quantum q and largest cost c; at quantum 1 and \
-cost 1 a client of weight w lags an ideal fluid server by at most 1 + 2 w requests; a client that becomes active waits for \
-one turn of each other. A decision takes constant time, whatever the number of clients; in exchange, a heavy client's \
-turn goes out in one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. Differs from the source: weights \
-multiply the quantum; a quantum below the largest cost (with `cost=sectors`, of the largest merged request) counts as \
+    doc: "Active clients take turns. At its turn a client's allowance grows by `quantum` x weight / least weight of the active \
+clients, and its requests go while the allowance covers their cost; the client keeps the remainder while it is active. Of two \
+clients that are active throughout, while the least weight m of all is the same, services over weights differ by at most q/m + c/w1 \
++ c/w2 with quantum q and largest cost c; at quantum 1 and cost 1 a client of weight w lags an ideal fluid server by at most 1 + 2 w/m \
+requests; a client that becomes active waits for one turn of each other. A decision takes constant time, whatever the number of \
+clients, and becoming active a time that grows with its logarithm; in exchange, a heavy client's turn goes out in one piece. \
+Example: quantum 1, weights 1 and 3, or 100 and 300: A B B B A B B B. Differs from the source: weights multiply the quantum; a \
+quantum below the largest cost (with `cost=sectors`, of the largest merged request) counts as \
 that, so that no turn is empty and a decision never walks the ring; a client that its limit holds back loses the \
 remainder.",
     linux: None,
@@ -29,7 +31,13 @@ remainder.",
         CLIENTS,
         GROUPS,
         KNOWN_COST,
-        Parameter::count("quantum", 1, 1, 1 << 20, "cost of a turn at weight 1; at least that of the largest request"),
+        Parameter::count(
+            "quantum",
+            1,
+            1,
+            1 << 20,
+            "cost of a turn at the least weight of the active clients; at least that of the largest request",
+        ),
     ],
     form: (),
 };
@@ -40,13 +48,20 @@ struct Node {
     /// The cost of its next request.
     cost: u32,
     allowance: u64,
+    /// What a turn did not give, since allowances are whole: less than one, as a multiple of the least weight.
+    rest: u64,
 }
+
+/// The weight in place of a client's that is not active: above any other.
+const INACTIVE: u64 = 1 << 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Drr {
     nodes: Box<[Node]>,
     links: Links,
     ring: List,
+    /// The weights of the clients in the ring.
+    weights: Tournament,
     /// Whether the turn of the first client in the ring has begun.
     has_begun: bool,
     quantum: u64,
@@ -56,7 +71,8 @@ impl Drr {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
         let [_, _, _, quantum] = settings.values();
         Self {
-            nodes: vec![Node { weight: 1, cost: 1, allowance: 0 }; size.nodes as usize].into_boxed_slice(),
+            nodes: vec![Node { weight: 1, cost: 1, allowance: 0, rest: 0 }; size.nodes as usize].into_boxed_slice(),
+            weights: Tournament::new(size.nodes, INACTIVE),
             links: Links::new(size.nodes),
             ring: List::EMPTY,
             has_begun: false,
@@ -80,11 +96,15 @@ impl Drr {
 impl Order for Drr {
     fn set_share(&mut self, _now: Nanos, node: u32, share: &Share) {
         self.nodes[node as usize].weight = share.weight;
+        if self.weights.key(node) != INACTIVE {
+            self.weights.change(node, share.weight.into());
+        }
     }
 
     fn activate(&mut self, _now: Nanos, node: u32, head: &Head) {
         let of = &mut self.nodes[node as usize];
-        (of.cost, of.allowance) = (head.cost, 0);
+        (of.cost, of.allowance, of.rest) = (head.cost, 0, 0);
+        self.weights.change(node, of.weight.into());
         self.links.push_back(&mut self.ring, node);
     }
 
@@ -97,6 +117,7 @@ impl Order for Drr {
             self.has_begun = false;
         }
         self.links.remove(&mut self.ring, node);
+        self.weights.change(node, INACTIVE);
     }
 
     #[inline]
@@ -105,7 +126,9 @@ impl Order for Drr {
             let node = self.first()?;
             let of = &mut self.nodes[node as usize];
             if !core::mem::replace(&mut self.has_begun, true) {
-                of.allowance += self.quantum * u64::from(of.weight);
+                let (given, least) = (self.quantum * u64::from(of.weight) + of.rest, self.weights.min().max(1));
+                of.allowance += given / least;
+                of.rest = given % least;
             }
             // A quantum covers any cost, so at most the first client is skipped.
             if of.allowance >= u64::from(of.cost) {

@@ -90,3 +90,17 @@ fn an_hour_of_idling_earns_nothing() {
         assert!(near(rates[0], 50.0, 0.05), "{name}: {rates:?}");
     }
 }
+
+#[test]
+fn turns_of_drr_are_as_short_as_the_ratio_of_weights_allows() {
+    let order = |shares: [u32; 2]| -> String {
+        let mut world = World::new(policy("drr", &[], &shares), &[30, 30], 1, Box::new(|_, _| MILLI));
+        world.run_until(20 * MILLI);
+        world.dispatches.iter().take(12).map(|(_, client)| if *client == 0 { 'A' } else { 'B' }).collect()
+    };
+    assert_eq!(order([1, 3]), "ABBBABBBABBB");
+    assert_eq!(order([100, 100]), "ABABABABABAB");
+    assert_eq!(order([100, 300]), "ABBBABBBABBB");
+    // Three to two, although turns are whole requests.
+    assert_eq!(order([200, 300]), "ABABBABABBAB");
+}

@@ -23,6 +23,7 @@ struct Client {
     due: u128,
     full_at: u128,
     allowance: u64,
+    rest: u64,
     /// Its limit held it back when it was looked at last.
     is_held: bool,
 }
@@ -58,7 +59,7 @@ impl Model {
         let of = &mut self.clients[client];
         if of.queue.is_empty() {
             of.enter(now, self.clock);
-            of.allowance = 0;
+            (of.allowance, of.rest) = (0, 0);
             self.ring.push_back(client);
         }
         of.queue.push_back(number);
@@ -85,7 +86,11 @@ impl Model {
     fn turn(&mut self) -> usize {
         let client = *self.ring.front().expect("asked only while something is queued");
         if !self.has_begun {
-            self.clients[client].allowance += self.clients[client].weight;
+            let least = self.ring.iter().map(|&client| self.clients[client].weight).min().expect("somebody is active");
+            let of = &mut self.clients[client];
+            let given = of.weight + of.rest;
+            of.allowance += given / least;
+            of.rest = given % least;
             self.has_begun = true;
         }
         client
