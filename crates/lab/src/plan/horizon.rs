@@ -138,6 +138,17 @@ pub(super) struct Envelope {
     pub(super) needed: Vec<u64>,
 }
 
+/// The room that debts can free and the pool needs, cumulative by bin, in thousandths of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// What a core frees in a bin at most.
+    pub(super) core_milliblocks: u128,
+    /// What is payable.
+    pub(super) payable: Vec<u128>,
+    /// What must be freed so that the floor holds.
+    pub(super) needed: Vec<u128>,
+}
+
 impl<'a> Horizon<'a> {
     /// Prepares the debts at the start of `ledger`'s bin, and those that `demand` will add.
     #[must_use]
@@ -254,6 +265,31 @@ impl<'a> Horizon<'a> {
             }
         }
         envelope
+    }
+
+    /// The room that debts can free and the pool needs, cumulative by bin.
+    pub(super) fn room(&self) -> Room {
+        let bins = self.bins();
+        let pool = &self.ledger.pool;
+        let dense = self
+            .owing
+            .iter()
+            .filter(|owing| owing.tied_per_mille > 0)
+            .max_by(|left, right| (left.tied_per_mille * right.cost).cmp(&(right.tied_per_mille * left.cost)));
+        let core_milliblocks = dense.map_or(0, |dense| {
+            u128::from(self.system.core_work) * u128::from(dense.tied_per_mille) / u128::from(dense.cost)
+        });
+        let mut room = Room { core_milliblocks, payable: vec![0; bins], needed: vec![0; bins] };
+        let (mut payable, mut used) = (0_u128, u128::from(pool.used_blocks));
+        for bin in 0..bins {
+            let debts =
+                self.owing.iter().map(|owing| u128::from(owing.payable[bin]) * u128::from(owing.tied_per_mille));
+            payable += debts.sum::<u128>();
+            used += u128::from(self.taken[bin]);
+            let most = u128::from(pool.blocks.saturating_sub(pool.floor_blocks));
+            (room.payable[bin], room.needed[bin]) = (payable, used.saturating_sub(most) * 1000);
+        }
+        room
     }
 
     /// The work of a bin that was played.

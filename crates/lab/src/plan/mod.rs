@@ -3,6 +3,7 @@
 //! Source: Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems". Planning is a pure function: the same
 //! forecast, debts and policy give the same plan. Everything after the forecast uses whole numbers.
 
+mod bound;
 mod document;
 mod horizon;
 mod lint;
@@ -17,6 +18,7 @@ mod spec;
 mod system;
 mod timers;
 
+pub use bound::{Bound, bound};
 pub use document::{Actual, document};
 pub use horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
 pub use lint::{Finding, Severity, lint};

@@ -9,7 +9,7 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, Source};
-use ioweir_lab::plan::{BinCourse, Demand, Horizon, Ledger, Policy, Schedule, System, Terms, solve};
+use ioweir_lab::plan::{BinCourse, Demand, Horizon, Ledger, Policy, Schedule, System, Terms, bound, solve};
 use ioweir_lab::series::Vdi;
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, Variable};
 
@@ -249,4 +249,48 @@ fn where_all_that_the_forecast_leaves_works_more_works_if_less_comes() {
     less[30].requests /= 2;
     let came = Horizon::new(&case.system, &case.ledger, &less).play(&schedule, 31);
     assert_eq!((came[29].background_cores, came[30].background_cores), (4, 34));
+}
+
+/// The least requests that queue, by a linear program: work on idle cores is free, and on others it costs what they would serve.
+fn least_queued(case: &Case) -> f64 {
+    let (debts, used) = case.debts();
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let mut freed = LinearExpr::empty();
+    let all = f64::from(case.system.cores);
+    let mut beyond = 0.0;
+    for (bin, demand) in case.demand.iter().enumerate() {
+        let wanted = demand.requests as f64 / case.system.core_requests as f64;
+        beyond += (wanted - all).max(0.0);
+        let idle = problem.add_var(0.0, (0.0, (all - wanted).max(0.0)));
+        let taken = problem.add_var(1.0, (0.0, wanted.min(all)));
+        freed.add(idle, debts[0].room_for_work);
+        freed.add(taken, debts[0].room_for_work);
+        let payable = debts[0].payable[bin] * debts[0].room_for_work;
+        problem.add_constraint(freed.clone(), ComparisonOp::Le, payable);
+        let pool = &case.ledger.pool;
+        let needed = (used[bin] - (pool.blocks - pool.floor_blocks) as f64) / MILLION;
+        problem.add_constraint(freed.clone(), ComparisonOp::Ge, needed);
+    }
+    let outcome = problem.solve().unwrap();
+    (outcome.solution().unwrap().objective() + beyond) * case.system.core_requests as f64
+}
+
+#[test]
+fn the_bound_is_the_optimum_where_debts_are_alike_and_no_plan_is_below_it() {
+    // The foreground leaves little, so that room can be freed only with cores that it wants.
+    for (pool, seed) in [("3400GiB", 1), ("3400GiB", 2), ("3700GiB", 3), ("8TiB", 4)] {
+        let text = policy(pool, "").to_toml().replace("foreground_iops = 150", "foreground_iops = 60");
+        let case = Case::new(&Policy::parse("tight.toml", &text).unwrap(), week(seed));
+        let least = bound(&case.system, &case.ledger, &case.demand);
+        let (by_program, ours) = (least_queued(&case), least.delayed_requests as f64);
+        let planned = solve(&Horizon::new(&case.system, &case.ledger, &case.demand)).course;
+        let delayed: u64 = planned.iter().map(|bin| bin.delayed_requests).sum();
+        let violated = planned.iter().filter(|bin| bin.queued_requests > 0).count();
+        println!("{pool}, {seed}: least {ours}, by the program {by_program}, planned {delayed}");
+        assert!((ours - by_program).abs() <= 1e-3 * by_program + 100.0, "{ours} beside {by_program}");
+        assert!(
+            least.violated_bins <= violated && ours <= delayed as f64 * 1.000_1 + 100.0,
+            "{delayed} planned, {ours}"
+        );
+    }
 }

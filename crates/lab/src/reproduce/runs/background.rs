@@ -10,14 +10,15 @@ use toml::Table;
 
 use super::{Context, Ran};
 use crate::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest};
-use crate::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, outlooks, replay};
+use crate::plan::{
+    Ahead, Bound, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, bound, outlooks, replay,
+};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
 use crate::run::{Silent, TraceMeta, sha256};
 use crate::series::{Losses, Series, Vdi, series_of_trace};
 
-pub(super) const DAYS_METRICS: &str =
-    "pool_gib violated queued debt_gib free_gib below_floor overrun foreground background used";
+pub(super) const DAYS_METRICS: &str = "pool_gib violated queued bound_violated bound_queued debt_gib free_gib below_floor overrun foreground background used";
 pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95 actual forecast";
 const FORECAST_COURSES: [&str; 2] = ["actual", "forecast"];
 
@@ -163,6 +164,12 @@ impl Days {
     }
 }
 
+/// The least time in violation and the least requests queued of any schedule, in percent.
+fn least(bound: &Bound, replayed: &Replayed) -> (f64, f64) {
+    let violated = 100.0 * bound.violated_bins as f64 / replayed.course.len().max(1) as f64;
+    (violated, 100.0 * bound.delayed_requests as f64 / replayed.requests.max(1) as f64)
+}
+
 /// The courses of the days, in percent of the cores and of the pool.
 fn courses(policy: &Policy, replayed: &Replayed) -> [(String, Course); 3] {
     let (bins, cores) = (&replayed.course, f64::from(policy.cores.count));
@@ -200,6 +207,7 @@ pub(super) fn run_days(
             let mut policy = spec.policy.clone();
             policy.pool.size = Size(pool_gib << 30);
             let replayed = days.replay(&policy, decides);
+            let least = least(&bound(&policy.system(None), &Ledger::new(policy.pool()), &days.actual), &replayed);
             let scheduler = format!("{decides:?}").to_lowercase();
             context.progress.finished(&scheduler);
             let gib = |blocks: u64| blocks as f64 * policy.pool.block.0 as f64 / (1_u64 << 30) as f64;
@@ -210,6 +218,8 @@ pub(super) fn run_days(
             cell.metric("pool_gib", pool_gib as f64)
                 .metric("violated", replayed.violated_percent())
                 .metric("queued", replayed.delayed_percent())
+                .metric("bound_violated", least.0)
+                .metric("bound_queued", least.1)
                 .metric("debt_gib", gib(replayed.tied_blocks_max))
                 .metric("free_gib", gib(replayed.free_blocks_min))
                 .metric("below_floor", replayed.below_floor_bins as f64)

@@ -1,0 +1,47 @@
+//! A bound: what no schedule can take less of from the foreground, even one that knows the load.
+//!
+//! Work on idle cores costs the foreground nothing, and doing it early never hurts. Where all that could be done on idle cores by the
+//! end of a bin frees less room than the pool needs by then, the rest takes cores that the foreground wants, each the requests that
+//! it would have served. Deadlines are left out, all debt counts as the debt that frees the most room for its work, and cores can
+//! be divided: so it is a bound for any system, and the optimum where debts are alike and without deadlines. A test compares it
+//! with a linear program.
+
+use super::horizon::Horizon;
+use super::system::{Demand, Ledger, System};
+
+/// What any schedule takes from the foreground.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Bins at whose end requests wait even if the foreground has all cores.
+    pub violated_bins: usize,
+    /// Requests beyond the capacity of the cores that the foreground has in their bin.
+    pub delayed_requests: u64,
+}
+
+/// The bound for a load, from the state of `ledger` on.
+#[must_use]
+pub fn bound(system: &System, ledger: &Ledger, actual: &[Demand]) -> Bound {
+    let horizon = Horizon::new(system, ledger, actual);
+    let core_requests = u128::from(system.core_requests.max(1));
+    let all_requests = core_requests * u128::from(system.cores);
+    // In room that is freed: a block of the densest debt, in thousandths, costs so much.
+    let room = horizon.room();
+    let all_room = u128::from(system.cores) * room.core_milliblocks;
+    let (mut bound, mut queued, mut freed, mut forced) = (Bound::default(), u128::from(ledger.queued_requests), 0, 0);
+    for (bin, demand) in actual.iter().enumerate() {
+        let requests = u128::from(demand.requests);
+        queued = (queued + requests).saturating_sub(all_requests);
+        bound.violated_bins += usize::from(queued > 0);
+        bound.delayed_requests += u64::try_from(requests.saturating_sub(all_requests)).unwrap_or(u64::MAX);
+        // What idle cores free, as far as there is debt.
+        let idle = all_requests.saturating_sub(requests) * room.core_milliblocks / core_requests;
+        freed = room.payable[bin].min(freed + idle);
+        // And what must be freed beyond that, if it can be at all.
+        let most = room.payable[bin].min((bin as u128 + 1) * all_room);
+        let missing = room.needed[bin].min(most).saturating_sub(freed);
+        (freed, forced) = (freed + missing, forced + missing);
+    }
+    let taken = (forced * core_requests).checked_div(room.core_milliblocks).unwrap_or(0);
+    bound.delayed_requests = bound.delayed_requests.saturating_add(u64::try_from(taken).unwrap_or(u64::MAX));
+    bound
+}
