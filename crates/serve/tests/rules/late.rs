@@ -74,10 +74,10 @@ proptest! {
 }
 
 /// A device and the journal of its discards on one supply.
-fn open_on(grid: &Grid, length: &str, seed: u64) -> Bench {
+fn open_on(grid: &Grid, length: &str, seed: u64, default: &str) -> Bench {
     let inner = Powered::new(grid, 0, faults(seed, 0));
     let late = Late::open(Box::new(inner), Journal::over(grid.database(1)), None).unwrap();
-    Bench::with_services(device(&keys(length)), Box::new(late), trimming("run"))
+    Bench::with_services(device(&keys(length)), Box::new(late), trimming(default))
 }
 
 fn read_all(bench: &mut Bench) -> Vec<u32> {
@@ -91,15 +91,15 @@ fn read_all(bench: &mut Bench) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(config(100))]
+    #![proptest_config(config(200))]
 
     #[test]
     fn a_discard_that_is_carried_out_after_the_loss_of_power_destroys_nothing_that_was_written_after_it(
-        moves in moves().prop_map(whole), seed in any::<u64>(), short in any::<bool>(), at in 1_u64..250,
+        moves in moves().prop_map(whole), seed in any::<u64>(), short in any::<bool>(), at in 1_u64..250, pays in any::<bool>(),
     ) {
         let length = if short { "4KiB" } else { "64KiB" };
         let grid = Grid::new(&[BLOCKS * BLOCK, 4 << 20], seed);
-        let mut run = Run::new(open_on(&grid, length, seed));
+        let mut run = Run::new(open_on(&grid, length, seed, if pays { "run" } else { "rest" }));
         grid.cut_after(at);
         run.play(&moves);
         run.settle();
@@ -107,7 +107,7 @@ proptest! {
         drop(bench);
         grid.cut();
         grid.restore();
-        let mut bench = open_on(&grid, length, seed);
+        let mut bench = open_on(&grid, length, seed, "run");
         bench.turn_until(20_000, |bench| bench.services()[0].owed_bytes == 0);
         for (block, found) in (0..).zip(read_all(&mut bench)) {
             check_durable_with_late_discards(&asked, block, found);

@@ -1,5 +1,6 @@
 //! Services of a server: what they do, when they may, and what a restart, damage and a loss of power leave of it.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -30,22 +31,32 @@ pub(crate) fn service(keys: &str) -> Service {
     spec.service.remove("nightly").unwrap()
 }
 
-/// The ranges that were read, and how often.
+/// The ranges that were read.
 type Reads = Arc<Mutex<Vec<(u64, u64)>>>;
 
-/// A device that notes what is read.
-struct Noted<B>(B, Reads);
+/// A device that notes what has been read.
+struct Noted<B>(B, Reads, BTreeMap<u32, (u64, u64)>);
+
+impl<B: Backend> Noted<B> {
+    fn new(inner: B, reads: &Reads) -> Self {
+        Self(inner, Arc::clone(reads), BTreeMap::new())
+    }
+}
 
 impl<B: Backend> Backend for Noted<B> {
     fn start(&mut self, now: Nanos, io: Io) {
         if io.action == Action::Read {
-            self.1.lock().unwrap().push((io.offset, io.length));
+            self.2.insert(io.id, (io.offset, io.length));
         }
         self.0.start(now, io);
     }
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
-        self.0.collect(now, done)
+        let before = done.len();
+        self.0.collect(now, done)?;
+        let read = done[before..].iter().filter_map(|done| self.2.remove(&done.id));
+        self.1.lock().unwrap().extend(read);
+        Ok(())
     }
 
     fn due(&self) -> Nanos {
@@ -78,7 +89,7 @@ fn scrubbed(size: &str, keys: &str, state: Option<&Path>, ranges: &[(u64, u64)])
     let device = device(&format!("backend = \"memory\"\nsize = \"{size}\"\nscheduler = \"sfq\""));
     let reads = Reads::default();
     let bytes = size.parse::<ioweir_config::Size>().unwrap().0;
-    let backend = Noted(fill(Memory::new(bytes), ranges), Arc::clone(&reads));
+    let backend = Noted::new(fill(Memory::new(bytes), ranges), &reads);
     let spec = service(&format!("kind = \"scrub\"\n{keys}"));
     (Bench::with_services(device, Box::new(backend), [(spec, state.map(Into::into))]), reads)
 }
@@ -173,16 +184,22 @@ fn a_scrub_that_is_started_again_neither_skips_nor_repeats_more_than_a_slice() {
     let media = Media::new(SIZE);
     let mut read = vec![0_u32; (SIZE / MIB) as usize];
     let mut is_over = false;
-    for turns in [40, 7, 90, 1, 300, 5000] {
+    // Some requests take long, and others overtake them.
+    let stall = ioweir_config::Duration::new(Nanos::from_seconds(1));
+    for (seed, turns) in (1..).zip([40, 7, 90, 1, 300, 5000]) {
         let device = device("backend = \"memory\"\nsize = \"96MiB\"\nrequest_bytes_max = \"1MiB\"");
         let reads = Reads::default();
-        let backend = Noted(Faulty::new(media.clone(), Faults::default()), Arc::clone(&reads));
-        let spec = service("kind = \"scrub\"\ndefault = \"run\"\ndepth = 2");
+        let faults = Faults { seed, stalls_per_million: 100_000, stall, ..Faults::default() };
+        let backend = Noted::new(Faulty::new(media.clone(), faults), &reads);
+        let spec = service("kind = \"scrub\"\ndefault = \"run\"\ndepth = 8");
         let mut bench = Bench::with_services(device, Box::new(backend), [(spec, Some(state.clone()))]);
-        for _ in 0..turns {
-            bench.turn();
+        for turn in 1..=turns {
+            let due = bench.turn();
             // What is to be made durable takes its time.
             bench.engine.wait(Nanos::from_millis(1)).unwrap();
+            if turn % 16 == 0 && due < bench.now.after(Nanos::from_seconds(20)) {
+                bench.now = bench.now.max(due);
+            }
         }
         is_over = only(&mut bench).last_finished.is_some();
         // It dies here, as by a kill: nothing is asked to end.
@@ -271,7 +288,7 @@ fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
     let reads = Reads::default();
     let backend = ioweir_serve::backend::Emulated::open("tiny", Some(4 * MIB), 0).unwrap();
     let spec = service("kind = \"scrub\"\ndepth = 8");
-    let backend = Noted(fill(backend, &[(0, 4 << 20)]), Arc::clone(&reads));
+    let backend = Noted::new(fill(backend, &[(0, 4 << 20)]), &reads);
     let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
     let day = Nanos::from_seconds(86_400);
     for _ in 0..6 {
@@ -284,7 +301,7 @@ fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
             bench.now = bench.now.after(Nanos::from_millis(100));
             bench.turn();
         }
-        assert_eq!(reads.lock().unwrap().len(), before);
+        assert!(reads.lock().unwrap().len() <= before + 1, "the device holds one at a time");
     }
     bench.order(3, ServiceOrder::Run(day, None));
     run_to_the_end(&mut bench);

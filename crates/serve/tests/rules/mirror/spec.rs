@@ -33,7 +33,7 @@ fn a_spec_of_a_mirror_reads_back_and_has_the_depth_of_its_shallowest_leg() {
 #[test]
 fn what_makes_no_sense_about_mirrors_is_said_with_its_place() {
     let one = "[[device.leg]]\nbackend = \"file\"\npath = \"two\"\n";
-    let ninth = one.repeat(8);
+    let ninth = "[[device.leg]]\nbackend = \"memory\"\nsize = \"1MiB\"\n".repeat(8);
     for (from, to, beginning) in [
         (one, "", "s.toml:5:1: leg: a mirror of 1 has none that another one could replace"),
         (one, &ninth, "s.toml:5:1: leg: 9 are too many"),
@@ -52,7 +52,8 @@ fn what_makes_no_sense_about_mirrors_is_said_with_its_place() {
         ),
         ("path = \"two\"", "path = \"two\"\nmodel = \"hdd\"", "s.toml:12:9: backend file takes no key `model`"),
         ("region = \"64KiB\"", "path = \"x\"", "s.toml:4:8: backend mirror takes no key `path`"),
-        ("\"mirror\"\n", "\"memory\"\nsize = \"1MiB\"\n", "s.toml:5:1: backend memory takes no key `region`"),
+        ("kind = \"resync\"", "kind = \"scrub\"\nstate = \"x\"", "s.toml:3:11: nothing would copy to a leg"),
+        ("\"mirror\"\n", "\"memory\"\nsize = \"1MiB\"\n", "s.toml:6:1: backend memory takes no key `leg`"),
     ] {
         assert!(MIRROR.contains(from), "{from}");
         let error = Spec::parse("s.toml", &MIRROR.replacen(from, to, 1)).unwrap_err().to_string();
