@@ -46,7 +46,8 @@ fn of_ask(error: AskError) -> WorkerError {
 
 impl Worker for Service {
     fn run(&mut self, task: &Task) -> Result<(), WorkerError> {
-        let run = RunLease { lease: self.lease, bytes_per_second_max: task.bytes_per_second_max };
+        let run =
+            RunLease { lease: self.lease, bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)) };
         self.tell(ServiceCommand { run: Some(run), ..ServiceCommand::default() })
     }
 

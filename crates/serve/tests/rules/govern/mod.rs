@@ -10,6 +10,7 @@ mod process;
 mod prometheus;
 mod recipes;
 mod running;
+mod server;
 mod workers;
 
 use ioweir_core::Nanos;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ioweir_serve::govern::spec::WorkerKeys;
-use ioweir_serve::govern::worker::{Position, Task, Worker, open};
+use ioweir_serve::govern::worker::{Position, Task, open};
 
 /// The most times that a worker is asked how far it is.
 const LOOKS_MAX: usize = 100_000;

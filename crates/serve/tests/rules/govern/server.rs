@@ -1,0 +1,94 @@
+//! A block server as a source of load and as a place of work, over its control socket.
+
+use std::io::{Read as _, Write as _};
+
+use ioweir_serve::control::Command;
+use ioweir_serve::govern::source::{Server, Source};
+use ioweir_serve::govern::worker::{Position, Task, open};
+
+use super::{at, source_keys, worker_keys};
+use crate::client::*;
+use crate::operators::Served;
+
+const SPEC: &str = r#"
+[[device]]
+name = "d"
+backend = "file"
+path = "FOLDER/disk"
+size = "64MiB"
+scheduler = "sfq"
+[[export]]
+name = "export"
+device = "d"
+[service.nightly]
+kind = "scrub"
+device = "d"
+every = "100ms"
+"#;
+
+const TASK: Task = Task { bytes: 1 << 20, bytes_per_second_max: Some(0) };
+
+/// A server, and a megabyte that was written to it.
+fn served(folder: &tempfile::TempDir) -> Served {
+    let served = Served::of("", &SPEC.replace("FOLDER", &folder.path().display().to_string()));
+    write(&served);
+    served
+}
+
+fn write(served: &Served) {
+    let mut client = served.client("export");
+    client.write_all(&[request(WRITE, FUA, 1, 0, 1 << 20), vec![1; 1 << 20]].concat()).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+}
+
+fn control(served: &Served) -> String {
+    format!("control = \"unix:{}/control\"\n", served.folder.path().display())
+}
+
+#[test]
+fn a_service_runs_and_rests_as_its_worker_is_told_and_is_released_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = served(&folder);
+    let keys = format!("kind = \"server\"\n{}service = \"nightly\"\nlease = \"1h\"", control(&served));
+    let mut worker = open("scrub", &worker_keys(&keys), Position::default()).unwrap();
+    worker.pause().unwrap();
+    while worker.progress().unwrap().owed_bytes == Some(0) {}
+    worker.run(&Task { bytes_per_second_max: Some(500_000_000), ..TASK }).unwrap();
+    while worker.progress().unwrap().done_bytes < Some(1 << 20) {}
+    // A rate of nothing is none that the server takes.
+    worker.run(&TASK).unwrap();
+    worker.release().unwrap();
+    let state = || served.ask(&Command::State {}).unwrap()["services"][0].clone();
+    while !state()["lease_left_seconds"].is_null() {}
+    let keys = format!("kind = \"server\"\n{}", control(&served));
+    let mut unknown = open("daily", &worker_keys(&keys), Position::default()).unwrap();
+    assert!(unknown.run(&TASK).unwrap_err().to_string().contains("unknown service `daily`"));
+    served.stop();
+    assert!(unknown.pause().unwrap_err().to_string().contains("no server listens there"));
+}
+
+#[test]
+fn what_clients_do_is_the_load_and_what_services_do_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = served(&folder);
+    let mut source =
+        Server::new(&source_keys(&format!("kind = \"server\"\n{}device = \"d\"", control(&served)))).unwrap();
+    assert!(source.read(at(0)).is_err(), "there is nothing to compare with");
+    let keys = format!("kind = \"server\"\n{}service = \"nightly\"", control(&served));
+    let mut worker = open("scrub", &worker_keys(&keys), Position::default()).unwrap();
+    let before = worker.progress().unwrap().done_bytes;
+    worker.run(&Task { bytes_per_second_max: None, ..TASK }).unwrap();
+    while worker.progress().unwrap().done_bytes == before {}
+    let quiet = source.read(at(1)).unwrap();
+    assert_eq!((quiet.requests, quiet.written_bytes), (Some(0.0), Some(0.0)));
+    assert!(quiet.busy >= quiet.background_busy && quiet.background_busy > Some(0.0), "{quiet:?}");
+    write(&served);
+    // A state is at most a tenth of a second old.
+    let loud = (2..).map(|second| source.read(at(second)).unwrap()).find(|seen| seen.requests != Some(0.0)).unwrap();
+    assert!(loud.written_bytes > Some(0.0), "{loud:?}");
+    served.stop();
+    let mut elsewhere =
+        Server::new(&source_keys(&format!("kind = \"server\"\ncontrol = \"unix:{}/none\"", folder.path().display())))
+            .unwrap();
+    assert!(elsewhere.read(at(0)).unwrap_err().to_string().contains("no server listens there"));
+}
