@@ -176,6 +176,16 @@ server. `ioweir show FILE` prints a file with every \
 default.",
         entry: Some(|name| key_text(&SERVER_KEYS, name)),
     },
+    #[cfg(feature = "govern")]
+    Topic {
+        name: "govern",
+        summary: "keys of a govern file, which `ioweir govern` reads",
+        entries: || GOVERN_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A govern file is TOML: a [[source]] for each place where load is measured, a [service.KIND] for each service with \
+what it owes and by when, and a [worker.KIND] that does its work. [pool] and [forecast] are as in a policy of `ioweir plan`. \
+Files to start from are in examples/govern. `ioweir show FILE` prints a file with every default.",
+        entry: Some(|name| key_text(&GOVERN_KEYS, name)),
+    },
     Topic {
         name: "metric",
         summary: "figures of an experiment, for expectations and reports",
@@ -443,6 +453,8 @@ static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables
 #[cfg(feature = "servers")]
 static SERVERS_KEYS: Keys = LazyLock::new(|| key_paths(server::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
+#[cfg(feature = "govern")]
+static GOVERN_KEYS: Keys = LazyLock::new(|| key_paths(crate::govern::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
 
 fn key_paths(tables: Vec<(&str, Vec<Key>)>) -> Vec<(String, Key)> {

@@ -21,7 +21,7 @@ pub(crate) fn refused<T>(what: &str, feature: &str) -> Result<T, Failure> {
 }
 
 /// The modules of verbs that belong to a feature which is off.
-#[cfg(not(all(feature = "advise", feature = "plan", feature = "reproduce")))]
+#[cfg(not(all(feature = "advise", feature = "govern", feature = "plan", feature = "reproduce")))]
 macro_rules! left_out {
     ($feature:literal: $($verb:ident),+) => {$(
         mod $verb {

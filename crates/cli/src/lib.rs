@@ -7,6 +7,7 @@
 // Its macro stands for modules below.
 #[cfg(not(all(
     feature = "advise",
+    feature = "govern",
     feature = "parquet",
     feature = "plan",
     feature = "reproduce",
@@ -27,6 +28,8 @@ mod engine;
 mod failure;
 #[cfg(feature = "plan")]
 mod forecast;
+#[cfg(feature = "govern")]
+mod govern;
 mod output;
 #[cfg(feature = "plan")]
 mod plan;
@@ -52,6 +55,8 @@ mod validate;
 left_out!("advise": advise, calibrate, validate);
 #[cfg(not(feature = "plan"))]
 left_out!("plan": forecast, plan);
+#[cfg(not(feature = "govern"))]
+left_out!("govern": govern);
 #[cfg(not(feature = "reproduce"))]
 left_out!("reproduce": reproduce);
 
@@ -104,6 +109,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::act(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
+        Verb::Govern(arguments) => govern::act(&arguments),
         Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),

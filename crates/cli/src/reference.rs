@@ -33,6 +33,8 @@ const PAGES: &[Page] = &[
     ("experiments.md", experiments),
     ("sweeps.md", sweeps),
     ("serve.md", serving),
+    #[cfg(feature = "govern")]
+    ("govern.md", governing),
     ("services.md", services),
     ("forecasters.md", forecasters),
     ("servers.md", servers),
@@ -260,6 +262,16 @@ fn serving() -> String {
     out += "\n## Kinds of services\n\n| kind | what it does | its keys |\n|---|---|---|\n";
     out.extend(crate::server::service_kinds().map(row));
     out
+}
+
+#[cfg(feature = "govern")]
+fn governing() -> String {
+    let out = format!(
+        "{NOTE}\n# Keys of a govern file\n\nWhat `ioweir govern FILE` reads. Sizes, times and rates are text with a unit. `[pool]` and \
+         `[forecast]` are as in a policy of `ioweir plan`. `ioweir show FILE` prints a file with every default; \
+         [govern.md](../govern.md) is the guide.\n"
+    );
+    out + &key_sections(&crate::govern::key_tables())
 }
 
 fn mixes() -> String {

@@ -1,4 +1,4 @@
-//! The verb `show`: prints a comparison, an experiment, a sweep, a forecast, a plan, a server's spec or a device back, with
+//! The verb `show`: prints a comparison, an experiment, a sweep, a forecast, a plan, a govern file, a server's spec or a device back, with
 //! every default.
 
 use ioweir_config::read_spec;
@@ -7,7 +7,7 @@ use ioweir_device::{DeviceFile, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{advise, calibrate, engine, forecast, output, plan, server, servers, simulate, sweep};
+use crate::{advise, calibrate, engine, forecast, govern, output, plan, server, servers, simulate, sweep};
 
 /// Prints the spec as TOML.
 pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
@@ -25,6 +25,9 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     }
     if let Some(printed) = sweep::printed(name, &text) {
         return output::print(printed?.as_bytes());
+    }
+    if names_any(&text, &["worker"]) {
+        return output::print(govern::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["class", "duration"]) {
         return output::print(simulate::read(name)?.to_toml().as_bytes());

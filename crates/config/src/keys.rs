@@ -90,6 +90,12 @@ impl<T> MayBeAbsent for Vec<T> {
     }
 }
 
+impl<T> MayBeAbsent for std::collections::BTreeMap<String, T> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
 impl MayBeAbsent for toml::Table {
     fn is_absent(&self) -> bool {
         self.is_empty()

@@ -31,6 +31,7 @@ pub mod record;
 pub mod replay;
 pub mod server;
 mod slots;
+pub mod snapshots;
 pub mod spec;
 pub mod tls;
 pub mod watch;

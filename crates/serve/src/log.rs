@@ -56,6 +56,12 @@ kinds! {
     LegBack = "leg_back", INFO;
     /// A leg of a mirror has everything again.
     LegInSync = "leg_in_sync", INFO;
+    /// A snapshot of a device was taken.
+    SnapshotTaken = "snapshot_taken", INFO;
+    /// A snapshot could not be taken.
+    SnapshotFailed = "snapshot_failed", WARN;
+    /// A snapshot was deleted, and its space is given back from now on.
+    SnapshotDeleted = "snapshot_deleted", INFO;
     /// A client was closed: there are as many as the server takes.
     ServerFull = "server_full", WARN;
     /// A client was closed: there are as many of its address or user as there may be.

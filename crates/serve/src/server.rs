@@ -15,7 +15,7 @@ use crate::backend;
 use crate::backend::checked::WorkerPool;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
-use crate::control::{Controller, Tunables};
+use crate::control::{Controller, SnapshotTimer, Tunables};
 use crate::engine::{Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
@@ -85,6 +85,7 @@ pub struct Server {
     front: JoinHandle<io::Result<()>>,
     controller: Controller,
     watch: Option<Watch>,
+    snapshots: Option<SnapshotTimer>,
     watched_at: Option<String>,
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     addresses: Vec<String>,
@@ -156,11 +157,14 @@ impl Server {
             // As above.
             let _ = starting.stopper.send(stopper.clone());
         }
+        let snapshots = SnapshotTimer::start(controller.clone());
+        let snapshots = snapshots.map_err(|error| failed("no thread can be started", &error))?;
         let front = Builder::new().name("ioweir-front".into()).spawn(move || front.run());
         Ok(Self {
             stopper,
             controller,
             watch,
+            snapshots,
             watched_at,
             front: front.map_err(|error| failed("no thread can be started", &error))?,
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
@@ -211,6 +215,7 @@ impl Server {
         // The thread that accepts clients has stopped the engines, and may wait for another stop while they drain.
         self.stopper.stop();
         let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
+        drop(self.snapshots);
         drop(self.watch);
         front
     }

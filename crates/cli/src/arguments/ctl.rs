@@ -54,11 +54,32 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[arg(value_name = "KEY=VALUE", required = true)]
         assignments: Vec<String>,
     },
-    /// Reopen a device after a failed flush, to serve what is durable
+    /// Reopen a device after a failed flush, to serve what is durable, or the legs of a mirror that are out
     Reopen {
         /// Name of the device in the spec
         #[arg(value_name = "DEVICE")]
         device: String,
+    },
+    /// Take a snapshot of a device, or delete one; clients wait for a moment
+    Snapshot {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the snapshot, and of its file; made of the time if left out
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Delete it; its space is given back by the service of kind snapshot-delete
+        #[arg(long, requires = "name")]
+        delete: bool,
+    },
+    /// List the snapshots of a device
+    Snapshots {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
     },
     /// List the services, and command them
     Service {

@@ -9,6 +9,8 @@ mod calibrate;
 mod compare;
 mod ctl;
 mod experiment;
+#[cfg(feature = "govern")]
+mod govern;
 mod record;
 mod replay;
 #[cfg(feature = "reproduce")]
@@ -20,6 +22,8 @@ mod validate;
 
 use clap::{Args, Parser, Subcommand};
 
+#[cfg(not(feature = "govern"))]
+pub(crate) use crate::left_out::LeftOut as GovernArguments;
 #[cfg(not(feature = "reproduce"))]
 pub(crate) use crate::left_out::LeftOut as ReproduceArguments;
 #[cfg(not(feature = "plan"))]
@@ -39,6 +43,8 @@ pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::{CtlVerb, ServiceVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
+#[cfg(feature = "govern")]
+pub(crate) use govern::GovernArguments;
 pub(crate) use record::RecordArguments;
 pub(crate) use replay::ReplayArguments;
 #[cfg(feature = "reproduce")]
@@ -90,6 +96,8 @@ pub(crate) enum Verb {
     Reproduce(ReproduceArguments),
     /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
+    /// Govern background work of this machine: scrubs, trims, rebuilds run when nobody feels them, and in time
+    Govern(GovernArguments),
     /// Fit a device model to a trace with latencies; says how far it is from the device
     Calibrate(Box<CalibrateArguments>),
     /// Compare device models with measured response times: any device and trace, or the presets and their drives
@@ -102,7 +110,7 @@ pub(crate) enum Verb {
     Top(TopArguments),
     /// Explain policies, devices, formats, keys, loads, wait reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, experiment, sweep, forecast, plan, server or device as TOML, with every default filled in
+    /// Print a comparison, experiment, sweep, forecast, plan, govern file, server or device as TOML, with every default filled in
     Show(ShowArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
@@ -187,7 +195,7 @@ pub(crate) struct TopArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// Comparison, experiment, sweep, forecast, plan, server or device file, or a device preset
+    /// Comparison, experiment, sweep, forecast, plan, govern, server or device file, or a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

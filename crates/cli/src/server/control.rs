@@ -7,7 +7,7 @@ use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, Se
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{clients, services, top};
+use super::{clients, services, snapshots, top};
 use crate::arguments::{CtlArguments, CtlVerb, ServiceVerb};
 use crate::failure::Failure;
 use crate::output;
@@ -41,6 +41,21 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
         }
         CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
+        CtlVerb::Snapshot { device, name: Some(name), delete: true } => {
+            let (device, name) = (device.clone(), name.clone());
+            tell(&ask(&socket, &Command::DeleteSnapshot { device, name })?)
+        }
+        CtlVerb::Snapshot { device, name, .. } => {
+            let (device, name) = (device.clone(), name.clone());
+            tell(&ask(&socket, &Command::Snapshot { device, name })?)
+        }
+        CtlVerb::Snapshots { device, json } => {
+            let snapshots = ask(&socket, &Command::Snapshots(device.clone()))?;
+            match json {
+                Some(target) => output::put(target, format!("{snapshots:#}\n").as_bytes()),
+                None => snapshots::print(snapshots),
+            }
+        }
         CtlVerb::Service { verb: ServiceVerb::List { json } } => {
             let state = ask(&socket, &Command::State {})?;
             match json {

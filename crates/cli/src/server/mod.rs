@@ -10,6 +10,7 @@ mod replay;
 mod scratch;
 mod serve;
 mod services;
+mod snapshots;
 mod top;
 
 use ioweir_config::Key;

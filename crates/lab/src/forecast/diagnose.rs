@@ -15,6 +15,8 @@ const DAY_SECONDS: u32 = 86_400;
 const BIN_SECONDS_MIN: u32 = 300;
 /// The longest lag, in days: a week and a day.
 const LAG_DAYS: usize = 8;
+/// The most days whose names fit below a chart.
+const DAYS_NAMED: usize = 14;
 /// Lags of the table, in hours.
 const LAG_HOURS: [u32; 7] = [1, 3, 6, 12, 24, 48, 168];
 
@@ -203,16 +205,18 @@ impl Diagnosis {
         };
         let chart = |title: &str, values: &[f64]| {
             let points = points(values);
-            let ends = [points.first(), points.last()].map(|point| point.map_or(0.0, |point| point.0));
-            let bound = |sign: f64| ends.map(|at| (at, sign * self.chance)).to_vec();
+            let (first, last) = (points.first(), points.last());
+            let [first, last] = [first, last].map(|point| point.map_or(0.0, |point| point.0));
+            let bound = |value: f64| [(first, value), (last, value)];
+            // What is not finite breaks the line.
+            let chance = [bound(self.chance), [(last, f64::NAN); 2], bound(-self.chance)].concat();
             Chart {
                 title: format!("{title} of {}", self.series),
                 across: Axis::new("lag, hours")
                     .words((0..=LAG_DAYS).map(|day| (24.0 * day as f64, format!("{} h", 24 * day)))),
                 upward: Axis::new("correlation").showing([-0.2, 1.0]),
                 series: vec![
-                    Drawn::new("chance, 95 %", Mark::Line, bound(1.0)).colour(6),
-                    Drawn::new("", Mark::Line, bound(-1.0)).colour(6),
+                    Drawn::new("chance, 95 %", Mark::Line, chance).colour(6),
                     Drawn::new(title, Mark::Line, points),
                 ],
             }
@@ -247,11 +251,17 @@ impl Diagnosis {
 
     fn decomposition(&self) -> Figure {
         let seconds = self.values.len() as f64 * f64::from(self.bin_seconds);
+        let day = |day: usize| ((day * DAY_SECONDS as usize) as f64, day.to_string());
+        let across = if self.days <= DAYS_NAMED {
+            Axis::days("day, local time", self.start_local_seconds, seconds)
+        } else {
+            Axis::new("days from the first midnight").words((0..self.days).step_by(7).map(day))
+        };
         let chart = |title: &str, values: &[f64]| {
             let at = |(bin, value): (usize, &f64)| (bin as f64 * f64::from(self.bin_seconds), *value);
             Chart {
                 title: title.to_owned(),
-                across: Axis::days("day, local time", self.start_local_seconds, seconds),
+                across: across.clone(),
                 upward: Axis::new(self.series.clone()),
                 series: vec![Drawn::new(title, Mark::Line, values.iter().enumerate().map(at).collect())],
             }

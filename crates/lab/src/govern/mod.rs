@@ -8,15 +8,17 @@
 //! **Time** is in nanoseconds since 1970-01-01 UTC. The caller takes it from a steady clock, so that it never goes back while the
 //! program runs; an earlier time counts as the latest one.
 
+mod document;
 mod governor;
 mod sample;
 mod spec;
 mod state;
 mod status;
 
+pub use document::{document, headline};
 pub use governor::{Governor, Slice, Step};
 pub use sample::Sample;
-pub use spec::{CoresSpec, GovernSpec, ObjectiveSpec, ServiceSpec, WatermarkSpec};
+pub use spec::{CoresSpec, GovernSpec, ObjectiveSpec, ServiceSpec, WatermarkSpec, key_tables};
 pub use state::{State, StateError};
 pub use status::{BinRecord, ForecastStatus, PlannedBin, ServiceCount, ServiceStatus, Status};
 

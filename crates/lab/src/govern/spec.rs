@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ioweir_config::{ByteRate, Complaint, Duration, Rate, Size, SpecError, unknown};
+use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Rate, Size, SpecError, keys, unknown};
 use ioweir_core::Nanos;
 use ioweir_core::background::{
     Bucket, Pool, Resource, SERVICES, SERVICES_COUNT, Service, ServiceSettings, Settings, Source, Watermark,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::forecast::{Calendar, ForecasterChoice};
 use crate::plan::policy::{ForecastTerms, PoolTerms};
@@ -24,112 +23,112 @@ const UNIQUE_PER_MILLE: u32 = 50;
 /// What a block is without a pool.
 const BLOCK: Size = Size(1 << 20);
 
-/// A governor's spec: one device, or the cores of one machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct GovernSpec {
-    /// How long a slice of background work is.
-    pub slice: Duration,
-    /// How much longer than expected a slice may run before it is paused, and after that before it is ended.
-    pub grace: Duration,
-    /// How long what the foreground gave up stays idle before background work uses it.
-    pub calm: Duration,
-    /// What is kept free for bursts, in percent of the device's time or of the cores.
-    pub headroom_percent: f64,
-    /// After how long without a sample the foreground is taken to want everything.
-    pub stale: Duration,
+keys! {
+    /// A governor's spec: one device, or the cores of one machine.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct GovernSpec {
+        /// how long a slice of background work is
+        slice: Duration = (Duration::from_seconds(10)),
+        /// how much longer than expected a slice may run before it is paused, and after that before it is ended
+        grace: Duration = (Duration::from_seconds(10)),
+        /// how long what the foreground gave up stays idle before background work uses it
+        calm: Duration = (Duration::from_seconds(10)),
+        /// what is kept free for bursts, in percent of the device's time or of the cores
+        headroom_percent: f64 = (10.0),
+        /// after how long without a sample the foreground is taken to want everything
+        stale: Duration = (Duration::from_seconds(15)),
+        /// what the foreground is not to feel: [objective]
+        objective: Option<ObjectiveSpec> = absent,
+        /// the cores, if they are what is shared: [cores]; else it is the time of a device
+        cores: Option<CoresSpec> = absent,
+        /// the pool of blocks, if room is to be planned: [pool], as in a policy of `ioweir plan`
+        pool: Option<PoolTerms> = absent,
+        /// paying by the amount of debt alone, without a plan: [watermark]
+        watermark: Option<WatermarkSpec> = absent,
+        /// the forecast: [forecast], as in a policy of `ioweir plan`
+        forecast: ForecastTerms = (ForecastTerms::default()),
+        /// the services, each in a table of its kind: [service.scrub]
+        service: BTreeMap<String, ServiceSpec> = absent,
+    }
+}
+
+keys! {
     /// What the foreground is not to feel.
-    pub objective: Option<ObjectiveSpec>,
-    /// The cores, if they are what is shared; else it is the time of a device.
-    pub cores: Option<CoresSpec>,
-    /// The pool of blocks, if room is to be planned.
-    pub pool: Option<PoolTerms>,
-    /// Paying by the amount of debt alone, without a plan: `low` and `high` of the pool.
-    pub watermark: Option<WatermarkSpec>,
-    /// The forecast.
-    pub forecast: ForecastTerms,
-    /// The services, by the name of their kind.
-    pub service: BTreeMap<String, ServiceSpec>,
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ObjectiveSpec {
+        /// the most that a request may take, at the quantile
+        latency_max: Duration = required,
+        /// the quantile of the latency that is measured
+        quantile: f64 = (0.99),
+    }
 }
 
-/// What the foreground is not to feel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ObjectiveSpec {
-    /// The most that a request may take, at the quantile.
-    pub latency_max: Duration,
-    /// The quantile of the latency that is measured.
-    #[serde(default = "default_quantile")]
-    pub quantile: f64,
+keys! {
+    /// The cores that foreground and background share.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CoresSpec {
+        /// their number
+        count: u32 = required,
+        /// requests a second that a core serves
+        foreground_iops: u32 = required,
+    }
 }
 
-const fn default_quantile() -> f64 {
-    0.99
+keys! {
+    /// Paying by the amount of debt alone.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct WatermarkSpec {
+        /// debt in percent of the pool at which paying begins
+        low_percent: f64 = required,
+        /// debt in percent of the pool at which it takes everything
+        high_percent: f64 = required,
+        /// whether what is idle is used below that
+        harvests: bool = (false),
+    }
 }
 
-/// The cores that foreground and background share.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CoresSpec {
-    /// Their number.
-    pub count: u32,
-    /// Requests a second that a core serves.
-    pub foreground_iops: u32,
-}
-
-/// Paying by the amount of debt alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WatermarkSpec {
-    /// Debt in percent of the pool at which paying begins.
-    pub low_percent: f64,
-    /// Debt in percent of the pool at which it takes everything.
-    pub high_percent: f64,
-    /// Whether what is idle is used below that.
-    #[serde(default)]
-    pub harvests: bool,
-}
-
-/// The terms of a service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ServiceSpec {
-    /// What there is to do each time, until its worker says how much it is.
-    pub owed: Option<Size>,
-    /// How often that is; only once if absent.
-    pub every: Option<Duration>,
-    /// How long it may take, from when it may begin.
-    pub deadline: Option<Duration>,
-    /// How long its debt must wait, as a snapshot is kept.
-    pub retention: Option<Duration>,
-    /// The share of what is written or unmapped that becomes its debt; without it, only its worker and `owed` say what is owed.
-    pub share_percent: Option<f64>,
-    /// Turns in a round.
-    pub priority: Option<u32>,
-    /// Bytes of its debt that a second of the device's time, or of a core, pays, until that is learnt.
-    pub expected_rate: Option<ByteRate>,
-    /// The most bytes of its debt that are paid in a second.
-    pub bytes_per_second_max: Option<ByteRate>,
-    /// The most blocks of its debt that are paid in a second.
-    pub iops_max: Option<Rate>,
+keys! {
+    /// The terms of a service.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct ServiceSpec {
+        /// what there is to do each time, until its worker says how much it is
+        owed: Option<Size> = absent,
+        /// how often that is; only once if absent
+        every: Option<Duration> = absent,
+        /// how long it may take, from when it may begin
+        deadline: Option<Duration> = absent,
+        /// how long its debt must wait, as a snapshot is kept
+        retention: Option<Duration> = absent,
+        /// the share of what is written or unmapped that becomes its debt; without it, only its worker and `owed` say what is owed
+        share_percent: Option<f64> = absent,
+        /// turns in a round
+        priority: Option<u32> = absent,
+        /// bytes of its debt that a second of the device's time, or of a core, pays, until that is learnt
+        expected_rate: Option<ByteRate> = absent,
+        /// the most bytes of its debt that are paid in a second
+        bytes_per_second_max: Option<ByteRate> = absent,
+        /// the most blocks of its debt that are paid in a second
+        iops_max: Option<Rate> = absent,
+    }
 }
 
 impl Default for GovernSpec {
     fn default() -> Self {
-        Self {
-            slice: Duration::from_seconds(10),
-            grace: Duration::from_seconds(10),
-            calm: Duration::from_seconds(10),
-            headroom_percent: 10.0,
-            stale: Duration::from_seconds(15),
-            objective: None,
-            cores: None,
-            pool: None,
-            watermark: None,
-            forecast: ForecastTerms::default(),
-            service: BTreeMap::new(),
-        }
+        let given: Result<Self, toml::de::Error> = Self::finish(<_>::default());
+        given.unwrap_or_else(|_| unreachable!("no key is required"))
     }
+}
+
+/// Every key of a governor's spec, by table.
+#[must_use]
+pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    vec![
+        ("", GovernSpec::keys()),
+        ("[objective]", ObjectiveSpec::keys()),
+        ("[cores]", CoresSpec::keys()),
+        ("[watermark]", WatermarkSpec::keys()),
+        ("[service.KIND]", ServiceSpec::keys()),
+    ]
 }
 
 const EXPECTED_RATE: ByteRate = ByteRate(100_000_000);

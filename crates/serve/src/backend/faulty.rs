@@ -221,7 +221,9 @@ impl Faulty {
         if io.action == Action::Write {
             let mut surface = self.media.surface();
             // A write does not fail.
-            let _ = surface.perform(&mut Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io });
+            let mut torn = Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io };
+            let _ = surface.perform(&mut torn);
+            io.buffers = torn.buffers;
         }
         let mut random = self.draw();
         self.media.clone().cut(|| {

@@ -6,21 +6,24 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ioweir_config::format_bytes;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::store::EXTENTS_MAX;
-use super::{Action, Io, Outcome};
+use super::{Action, Io, Outcome, Task};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer};
 use crate::durable::keep_name;
 use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 use crate::real::Target;
+use crate::snapshots::Snapshots;
 
 /// The most slices of one system call.
 const SLICES_MAX: usize = 1024;
@@ -41,6 +44,8 @@ pub(super) struct Files {
     pub(super) size_bytes: u64,
     /// What offsets and lengths of direct I/O are multiples of.
     alignment_bytes: u64,
+    /// Of a device that takes some.
+    pub(super) snapshots: Option<Arc<Snapshots>>,
     /// Why there is no direct I/O although the spec asks for it, and whether the file is new.
     remark: String,
 }
@@ -139,6 +144,7 @@ impl Files {
             sync,
             size_bytes: length,
             alignment_bytes: ALIGNMENT_BYTES as u64,
+            snapshots: None,
             remark,
         })
     }
@@ -152,6 +158,7 @@ impl Files {
             sync: target.file.try_clone()?,
             size_bytes: target.size_bytes(),
             alignment_bytes: target.alignment_bytes(),
+            snapshots: None,
             remark: String::new(),
         })
     }
@@ -190,6 +197,11 @@ impl Files {
                 }
             }
             Action::Extents => return self.extents(offset, length).map(Outcome::Extents),
+            Action::Serve(Task::Unsnapshot) => {
+                if let Some(snapshots) = &self.snapshots {
+                    snapshots.pay(length)?;
+                }
+            }
             Action::Serve(_) => return Err(Errno::OPNOTSUPP.into()),
         }
         if durable && matches!(action, Action::Trim | Action::Zero { .. }) {
@@ -249,6 +261,18 @@ impl Files {
             done += retried(|| rustix::io::pwrite(&self.cached, &zeroes[..piece], offset + done))? as u64;
         }
         Ok(())
+    }
+
+    /// What is owed of a task.
+    pub(super) fn owed_bytes(&self, task: Task) -> u64 {
+        self.snapshots.as_ref().filter(|_| task == Task::Unsnapshot).map_or(0, |snapshots| snapshots.owed_bytes())
+    }
+
+    /// The next range of what is owed of deleted snapshots, which lie past the end of the device: no request of a client has
+    /// to wait for it.
+    pub(super) fn next_owed(&self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        let start = from.max(self.size_bytes.next_multiple_of(ALIGNMENT_BYTES as u64));
+        (self.owed_bytes(task) > 0).then(|| start..start + length_max)
     }
 
     /// Holes as the file system reports them; without support, there are none.

@@ -33,6 +33,7 @@ use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::real::Target;
+use crate::snapshots::{self, Snapshots};
 use crate::spec;
 use checked::sidecar::{Begun, Sidecar};
 use checked::{WorkerPool, Workers, items_of};
@@ -92,6 +93,8 @@ pub enum Task {
     Relocate(Tier),
     /// Copies what legs of a mirror lack of the range to them.
     Resync,
+    /// Gives back as many bytes of deleted snapshots as the range has.
+    Unsnapshot,
 }
 
 impl Action {
@@ -106,7 +109,7 @@ impl Action {
             Self::Cache | Self::Extents => None,
             Self::Serve(Task::Copy(_)) => Some(Operation::Read),
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
-            Self::Serve(Task::Trim | Task::Relocate(Tier::Base)) => Some(Operation::Discard),
+            Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
             // Nothing else may happen on the range meanwhile.
             Self::Serve(Task::Repair | Task::Relocate(Tier::Fast) | Task::Resync) => Some(Operation::Write),
         }
@@ -281,6 +284,11 @@ pub trait Backend {
         None
     }
 
+    /// The snapshots of its file, if it takes any.
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        None
+    }
+
     /// The number of copies that it keeps of everything.
     fn copies(&self) -> u8 {
         1
@@ -348,7 +356,15 @@ fn open_checked(
     registered: &mut [Buffer],
     shared: Option<&Arc<WorkerPool>>,
 ) -> Result<Box<dyn Backend>, String> {
-    let backend = open_backend(&device.backend, (device.depth, device.relocates), device.read_only, registered)?;
+    let backend = match (&device.backend, &device.snapshots) {
+        (spec::Backend::File { path, size, direct, io, threads }, Some(keys)) => {
+            let mut files = file::Files::open(path, size.map(|size| size.0), *direct, device.read_only)?;
+            let folder = keys.folder.clone().unwrap_or_else(|| snapshots::folder_beside(path));
+            files.snapshots = Some(Arc::new(Snapshots::open(path, &folder)?));
+            open_file(Arc::new(files), *io, device.depth, *threads, registered)?
+        }
+        _ => open_backend(&device.backend, (device.depth, device.relocates), device.read_only, registered)?,
+    };
     if !device.checksums {
         return Ok(backend);
     }

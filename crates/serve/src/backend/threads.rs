@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -10,7 +11,8 @@ use ioweir_core::Nanos;
 
 use super::file::{Files, error_of};
 use super::returned::Returned;
-use super::{Backend, Done, Io};
+use super::{Backend, Done, Io, Task};
+use crate::snapshots::Snapshots;
 
 #[derive(Debug)]
 struct Shared {
@@ -114,6 +116,18 @@ impl Backend for Threads {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.shared.done.as_fd()]
+    }
+
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.shared.files.snapshots.clone()
+    }
+
+    fn owed_bytes(&self, task: Task) -> u64 {
+        self.shared.files.owed_bytes(task)
+    }
+
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        self.shared.files.next_owed(task, from, length_max)
     }
 
     fn size_bytes(&self) -> u64 {

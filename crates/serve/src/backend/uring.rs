@@ -1,6 +1,7 @@
 //! A file through `io_uring`: reads, writes and flushes in batches, everything else by threads.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::thread;
@@ -12,9 +13,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::file::{Files, error_of};
 use super::threads::Threads;
-use super::{Action, Backend, Done, Io, Outcome, poll_for};
+use super::{Action, Backend, Done, Io, Outcome, Task, poll_for};
 use crate::buffer::Buffer;
 use crate::slots::Slots;
+use crate::snapshots::Snapshots;
 
 /// `IORING_ENTER_GETEVENTS`: the kernel finishes completions.
 const ENTER_GETEVENTS: u32 = 1;
@@ -279,6 +281,18 @@ impl Backend for Uring {
         let mut descriptors = vec![self.wake.as_fd()];
         descriptors.extend(self.threads.descriptors());
         descriptors
+    }
+
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.files.snapshots.clone()
+    }
+
+    fn owed_bytes(&self, task: Task) -> u64 {
+        self.files.owed_bytes(task)
+    }
+
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        self.files.next_owed(task, from, length_max)
     }
 
     fn size_bytes(&self) -> u64 {

@@ -5,8 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::Value;
+
+use super::Command;
 
 /// The longest answer that is read: two minutes of about a thousand classes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -28,7 +29,7 @@ pub enum AskError {
 ///
 /// # Errors
 /// [`AskError`].
-pub fn ask(socket: &Path, command: &impl Serialize) -> Result<Value, AskError> {
+pub fn ask(socket: &Path, command: &Command) -> Result<Value, AskError> {
     let place = socket.display();
     let failed = |error: io::Error| {
         let problem = match error.kind() {

@@ -35,6 +35,23 @@ pub enum Command {
     Reopen(String),
     /// Tell a service what to do.
     Service(ServiceCommand),
+    /// Take a snapshot of a device.
+    Snapshot {
+        /// The device.
+        device: String,
+        /// The name of the snapshot; made of the time if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// List the snapshots of the device of this name.
+    Snapshots(String),
+    /// Delete a snapshot of a device.
+    DeleteSnapshot {
+        /// The device.
+        device: String,
+        /// The name of the snapshot.
+        name: String,
+    },
 }
 
 /// What a service is told to do: one of these.
@@ -120,7 +137,8 @@ impl Command {
         }
         serde_json::from_slice(line).map_err(|error| {
             let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
-                            {\"reopen\":\"DEVICE\"} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
+                            {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, \
+                            {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
             format!("not a command: {error}\n  expected: one of {expected}")
         })
     }

@@ -9,6 +9,7 @@ mod client;
 mod clients;
 mod command;
 mod difference;
+mod snapshots;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -31,6 +32,8 @@ pub use client::{AskError, ask};
 pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;
+pub use snapshots::SnapshotState;
+pub(crate) use snapshots::SnapshotTimer;
 
 /// The number of changes that are remembered.
 const CHANGES_MAX: usize = 100;
@@ -205,17 +208,22 @@ impl Controller {
         changed
     }
 
-    /// Opens a device again after a failed flush; returns a description of it.
+    /// The engine of a device.
+    fn engine_of(&self, device: &str) -> Result<&Handle, String> {
+        let (spec, _) = self.running();
+        let engine = spec.device.iter().zip(&self.0.engines).find(|(its, _)| its.name == device);
+        engine.map(|(_, engine)| engine).ok_or_else(|| {
+            let names: Vec<_> = spec.device.iter().map(|device| device.name.as_str()).collect();
+            format!("there is no device `{}`\n  expected: one of {}", shown(device), names.join(", "))
+        })
+    }
+
+    /// Opens a device again after a failed flush, or what of it is out; returns a description of it.
     ///
     /// # Errors
     /// Why it stays as it is, in words.
     pub fn reopen(&self, device: &str) -> Result<String, String> {
-        let (spec, _) = self.running();
-        let engine = spec.device.iter().zip(&self.0.engines).find(|(its, _)| its.name == device);
-        let (_, engine) = engine.ok_or_else(|| {
-            let names: Vec<_> = spec.device.iter().map(|device| device.name.as_str()).collect();
-            format!("there is no device `{}`\n  expected: one of {}", shown(device), names.join(", "))
-        })?;
+        let engine = self.engine_of(device)?;
         let (sender, answer) = channel();
         engine.send(engine::Command::Reopen(sender));
         let answer = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string()).flatten();

@@ -10,6 +10,7 @@ use ioweir_core::{Nanos, Priority, StreamId};
 
 use super::accounts::Report;
 use super::{Client, ClientAccount, Counters, ServiceOrder};
+use crate::snapshots::Snapshots;
 use crate::spec::{self, Holder, Server};
 
 /// A message to an engine.
@@ -21,6 +22,15 @@ pub enum Command {
     Change(Box<Change>),
     /// Open the device again after a failure; the answer describes it, or says why it stays as it is.
     Reopen(Sender<Result<String, String>>),
+    /// The snapshots of the device, if it takes any.
+    Snapshots(Sender<Option<Arc<Snapshots>>>),
+    /// Let nothing be with the device, for this time at most; the answer comes when that is so and everything is durable, or
+    /// says why it cannot be.
+    Pause(Nanos, Sender<Result<(), String>>),
+    /// End the pause; the answer is how long it was, or `None` if it had ended before.
+    Resume(Sender<Option<Nanos>>),
+    /// There is something new to do for a service.
+    Look,
     /// List the clients.
     Clients(Sender<Vec<ClientAccount>>),
     /// End the client of this number; the answer is its account from before, or `None` if the engine has no such client.

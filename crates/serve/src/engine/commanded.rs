@@ -28,6 +28,17 @@ impl Engine {
                     // A caller that has left needs no answer.
                     let _ = answer.send(self.reopen());
                 }
+                Command::Snapshots(answer) => {
+                    // As above.
+                    let _ = answer.send(self.dispatcher.backend().snapshots());
+                }
+                Command::Pause(span, ready) => self.pause(span, ready),
+                Command::Resume(answer) => {
+                    // As above.
+                    let _ = answer.send(self.resume());
+                }
+                // The turn that follows does.
+                Command::Look => {}
                 Command::Clients(answer) => {
                     let (sessions, waiting) = (&self.sessions, self.admission.waiting());
                     // As above.

@@ -57,6 +57,7 @@ enum Served {
     Many(u32, Vec<SubRequest>),
     Query(u32),
     LastFlush,
+    FlushForPause,
 }
 
 /// What has completed.
@@ -68,6 +69,8 @@ pub(super) enum Completed {
     Dispatch(Dispatch),
     Query(u32, Result<Outcome, NbdError>),
     LastFlush,
+    /// Whether the flush of a pause has succeeded.
+    FlushForPause(bool),
 }
 
 /// The failure of a device: a flush has failed, and what was written before may be lost even if it can still be read.
@@ -290,6 +293,12 @@ impl Dispatcher {
         self.start_operation(now, Io::without_data(id));
     }
 
+    /// Makes durable what clients wrote, before a snapshot is taken.
+    pub(super) fn flush_for_pause(&mut self, now: Nanos) {
+        let id = self.operations.insert(Served::FlushForPause);
+        self.start_operation(now, Io::without_data(id));
+    }
+
     /// Submits the started operations as one batch; returns whether there were any.
     pub(super) fn submit(&mut self) -> io::Result<bool> {
         self.backend.submit()?;
@@ -310,6 +319,7 @@ impl Dispatcher {
     fn finished(&mut self, done: Done) {
         let is_last = match self.operations.get(done.id) {
             Some(Served::One(_, sub_request)) if sub_request.action == Action::Flush => false,
+            Some(Served::FlushForPause) => false,
             Some(Served::LastFlush) => true,
             _ => return self.finish(done),
         };
@@ -360,6 +370,7 @@ impl Dispatcher {
                 }
                 self.completed.push_back(Completed::LastFlush);
             }
+            Some(Served::FlushForPause) => self.completed.push_back(Completed::FlushForPause(result.is_ok())),
             None => debug_assert!(false, "a backend finishes only what was started"),
         }
     }

@@ -21,6 +21,7 @@ mod admission;
 mod command;
 mod commanded;
 mod dispatch;
+mod pause;
 mod services;
 mod sessions;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use admission::{Call, ClassState, Observer, Stage, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
+use pause::Pause;
 pub use services::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
 use services::{Services, is_own, querier};
 pub use sessions::{Client, ClientAccount, Mode, Permit};
@@ -129,6 +131,8 @@ pub struct Engine {
     own_classes: Vec<StreamId>,
     shutdown_timeout: Nanos,
     stopping: Stopping,
+    /// While a snapshot is taken.
+    pause: Option<Pause>,
     /// When it ends even if its device has not completed.
     gives_up: Nanos,
 }
@@ -170,6 +174,7 @@ impl Engine {
             own_classes,
             shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
+            pause: None,
             gives_up: Nanos::NEVER,
         };
         engine.divide_room();
@@ -321,7 +326,7 @@ impl Engine {
         self.admission.settle(now);
         let mut next =
             self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
-        next = next.min(self.services.due());
+        next = next.min(self.services.due()).min(self.pause_due());
         if let Stopping::Closing(until) = self.stopping
             && until > now
         {
@@ -336,7 +341,10 @@ impl Engine {
             has_completed |= self.complete()?;
             self.sessions.resume_decoding();
             self.apply_events();
-            while let Some((dispatch, members)) = self.admission.poll(self.now, &mut self.accounts) {
+            self.tend_pause();
+            while self.pause.is_none()
+                && let Some((dispatch, members)) = self.admission.poll(self.now, &mut self.accounts)
+            {
                 self.dispatcher.begin(self.now, dispatch, members, self.sessions.pool());
             }
             if !self.dispatcher.submit()? && !has_completed {
@@ -382,6 +390,7 @@ impl Engine {
         if !dispatcher.collect(*now)? {
             return Ok(false);
         }
+        let mut flushed = None;
         while let Some(completed) = dispatcher.next_completed() {
             match completed {
                 Completed::SubRequest(sub_request, result, cores) => {
@@ -403,11 +412,15 @@ impl Engine {
                     None => sessions.finish_query(request, result),
                 },
                 Completed::LastFlush => self.stopping = Stopping::Done,
+                Completed::FlushForPause(is_done) => flushed = Some(is_done),
             }
         }
         dispatcher.begin_deferred(*now, sessions.pool());
         admission.retry(*now, &mut |first, at| cut(sessions, services, first, at));
         self.apply_events();
+        if let Some(is_done) = flushed {
+            self.flushed_for_pause(is_done);
+        }
         if !had_failed && self.dispatcher.failure().is_some() {
             self.log.report(self.now, EventKind::DeviceFailed, FAILED);
         }

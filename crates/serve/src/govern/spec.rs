@@ -102,7 +102,7 @@ keys! {
         run: Vec<String> = absent,
         /// command that does the part of the work from {offset_bytes} on, {length_bytes} long; the parts make `size`
         step: Vec<String> = absent,
-        /// command that pauses the work; `end` where absent
+        /// command that pauses the work; where absent a [rate] is set to its `min`, and else the work is ended
         pause: Vec<String> = absent,
         /// command that goes on with paused work; `start` where absent, and where it fails
         resume: Vec<String> = absent,

@@ -46,7 +46,7 @@ pub enum Found {
     Nothing,
     /// What was kept.
     Kept(Box<Kept>),
-    /// It could not be understood, and is kept aside under another name: what is wrong, in words.
+    /// It cannot be understood: what is wrong, in words.
     Damaged(String),
 }
 
@@ -67,29 +67,25 @@ impl Store {
         format!("{}: {what}: {}", shown(&self.path.display().to_string()), plain(error))
     }
 
-    /// Reads it. A damaged one is moved aside.
+    /// Reads it.
     ///
     /// # Errors
-    /// If it cannot be read, was written by a later version, or cannot be moved aside.
+    /// If it cannot be read, or was written by a later version.
     pub fn load(&self) -> Result<Found, String> {
+        let failed = |error: &io::Error| self.failed("the state cannot be read", error);
         let size = match fs::metadata(&self.path) {
             Ok(about) => about.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
-            Err(error) => return Err(self.failed("the state cannot be read", &error)),
+            Err(error) => return Err(failed(&error)),
         };
-        let read = if size > STATE_BYTES_MAX {
-            Err(format!("longer than {STATE_BYTES_MAX} bytes"))
-        } else {
-            let bytes = fs::read(&self.path).map_err(|error| self.failed("the state cannot be read", &error))?;
-            read(&bytes)?
-        };
-        match read {
-            Ok(kept) => Ok(Found::Kept(Box::new(kept))),
-            Err(problem) => self.set_aside(&problem).map(Found::Damaged),
+        if size > STATE_BYTES_MAX {
+            return Ok(Found::Damaged(format!("it is longer than {STATE_BYTES_MAX} bytes")));
         }
+        let bytes = fs::read(&self.path).map_err(|error| failed(&error))?;
+        read(&bytes).map_err(|problem| format!("{}: {problem}", shown(&self.path.display().to_string())))
     }
 
-    /// Moves the file away; says where to, and why.
+    /// Moves a file that cannot be used away; says where to, and why.
     ///
     /// # Errors
     /// If that fails.
@@ -101,10 +97,12 @@ impl Store {
             PathBuf::from(name)
         });
         let free = names.find(|name| !name.exists());
-        let free = free.ok_or_else(|| format!("{place}: the state is damaged, and so are {DAMAGED_MAX} before it"))?;
-        fs::rename(&self.path, &free).map_err(|error| self.failed("a damaged state cannot be moved away", &error))?;
+        let free =
+            free.ok_or_else(|| format!("{place}: the state cannot be used, and {DAMAGED_MAX} others lie beside it"))?;
+        fs::rename(&self.path, &free)
+            .map_err(|error| self.failed("a state that cannot be used cannot be moved away either", &error))?;
         let kept = shown(&free.display().to_string());
-        Ok(format!("{place}: the state is damaged ({problem}); it is kept as {kept}, and the governor begins anew"))
+        Ok(format!("{place}: the state cannot be used ({problem}); it is kept as {kept}, and the governor begins anew"))
     }
 
     /// Writes it, durably, in place of the last one.
@@ -121,18 +119,18 @@ impl Store {
     }
 }
 
-/// What the bytes of a state say, or what is wrong with them. A state of a later version is an error: it is not damaged, and must
-/// not be replaced.
-fn read(bytes: &[u8]) -> Result<Result<Kept, String>, String> {
+/// What the bytes of a state say. A state of a later version is an error: it is not damaged, and must not be replaced.
+fn read(bytes: &[u8]) -> Result<Found, String> {
     let versioned: Versioned = match serde_json::from_slice(bytes) {
         Ok(versioned) => versioned,
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Found::Damaged(error.to_string())),
     };
     if versioned.version > VERSION {
         let expected = format!("version {VERSION}, which this program writes");
         return Err(format!("the state has version {}\n  expected: {expected}", versioned.version));
     }
-    Ok(serde_json::from_value(versioned.rest).map_err(|error| error.to_string()))
+    let kept = serde_json::from_value(versioned.rest);
+    Ok(kept.map_or_else(|error| Found::Damaged(error.to_string()), |kept| Found::Kept(Box::new(kept))))
 }
 
 #[cfg(test)]
@@ -168,7 +166,9 @@ mod tests {
         let store = Store::new(path.clone());
         for (number, damaged) in ["", "{", "[]", "{\"version\":1}", "\u{1}"].into_iter().enumerate() {
             fs::write(&path, damaged).unwrap();
-            let Ok(Found::Damaged(said)) = store.load() else { panic!("{damaged} is no state") };
+            let Ok(Found::Damaged(why)) = store.load() else { panic!("{damaged} is no state") };
+            assert!(path.exists(), "reading changes nothing");
+            let said = store.set_aside(&why).unwrap();
             assert!(said.contains(&format!("state.json.damaged-{}", number + 1)), "{said}");
             assert!(!path.exists());
         }

@@ -8,6 +8,7 @@ use ioweir_core::policy::POLICIES;
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::check::within;
 use super::mirror::MirrorKeys;
+use super::snapshots::{self, Snapshots};
 use super::tiers::{Cache, TierKeys, Tiers};
 use super::{Device, Group, Workers};
 
@@ -63,6 +64,8 @@ keys! {
         /// threads of its own that compute checksums: [device.cores]; if absent, those of [cores], or one less than the machine has
         /// cores where there is no such table
         cores: Option<Workers> = absent,
+        /// `file` on XFS or btrfs: snapshots of it, [device.snapshots]
+        snapshots: Option<Snapshots> = absent,
         /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
         slow: Option<TierKeys> = absent,
         /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
@@ -157,6 +160,9 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     within(&key("queue_requests"), keys.queue_requests, 1, 65_536)?;
     let depth = keys.depth.unwrap_or_else(|| backend.depth(row));
     within(&key("depth"), depth, 1, 1024)?;
+    if let Some(snapshots) = &keys.snapshots {
+        snapshots::check(snapshots, &backend, at)?;
+    }
     if let Some(workers) = &keys.cores {
         check_own_workers(workers, keys.checksums, &key("cores"))?;
     }
@@ -173,6 +179,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         buffer_bytes_max: keys.buffer_bytes_max,
         checksums: keys.checksums,
         cores: keys.cores,
+        snapshots: keys.snapshots,
         backend,
     })
 }

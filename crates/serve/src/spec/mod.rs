@@ -12,6 +12,7 @@ mod listen;
 mod mirror;
 mod read;
 mod services;
+mod snapshots;
 mod tiers;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use ioweir_config::{
 };
 use ioweir_core::cores::SCHEDULES;
 pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
+pub use snapshots::Snapshots;
 pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
@@ -198,6 +200,9 @@ pub struct Device {
     /// Its own workers that compute them; where absent, those that devices share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Workers>,
+    /// Where snapshots of its file lie, and which are taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<Snapshots>,
 }
 
 keys! {
@@ -285,6 +290,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[[device]]", DeviceKeys::keys()),
         ("[device.cores]", Workers::keys()),
         ("[device.faults]", Faults::keys()),
+        ("[device.snapshots]", Snapshots::keys()),
         ("[[export]]", Export::keys()),
         ("[[tenant]]", Tenant::keys()),
         ("[[group]]", Group::keys()),

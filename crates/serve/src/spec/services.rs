@@ -38,6 +38,8 @@ pub enum ServiceKind {
     Relocate,
     /// Copies to legs of a mirror what they lack.
     Resync,
+    /// Gives back the space of deleted snapshots.
+    SnapshotDelete,
 }
 
 keys! {
@@ -130,6 +132,14 @@ pub const SERVICES: &[ServiceRow] = &[
             _ => Some("a mirror"),
         },
     },
+    ServiceRow {
+        kind: ServiceKind::SnapshotDelete,
+        name: "snapshot-delete",
+        summary: "gives back the space of deleted snapshots, 8 MiB at a time; a device with [device.snapshots] needs one",
+        keys: &[],
+        keeps_state: false,
+        lacks: |device| device.snapshots.is_none().then_some("a device with [device.snapshots]"),
+    },
 ];
 
 /// Keys that only some kinds take.
@@ -221,6 +231,14 @@ impl Spec {
                 let complaint = Complaint::of_value(format!("device[{number}].backend"), problem);
                 return Err(complaint.expected("a service of kind resync for it").hint(format!(
                     "add [service.resync] with kind = \"resync\", device = \"{}\" and default = \"run\"",
+                    shown(&device.name)
+                )));
+            }
+            if device.snapshots.is_some() && !has(ServiceKind::SnapshotDelete) {
+                let problem = "snapshots: nothing would give back the space of those that are deleted";
+                let complaint = Complaint::of_value(format!("device[{number}].snapshots"), problem);
+                return Err(complaint.expected("a service of kind snapshot-delete for it").hint(format!(
+                    "add [service.deletes] with kind = \"snapshot-delete\", device = \"{}\" and default = \"run\"",
                     shown(&device.name)
                 )));
             }

@@ -32,7 +32,10 @@ use crate::spec::Spec;
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
-pub use state::{ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FoundState, GroupState, LegState, MirrorState, QueueState, SCHEMA_VERSION, SecondState, ServiceState, State, TotalState};
+pub use state::{
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FoundState, GroupState, LegState,
+    MirrorState, QueueState, SCHEMA_VERSION, SecondState, ServiceState, State, TotalState,
+};
 
 /// The commit that the program was built from, if it is set.
 static COMMIT: OnceLock<&'static str> = OnceLock::new();

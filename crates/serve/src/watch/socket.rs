@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::Shared;
-use crate::control::{Command, LINE_BYTES_MAX};
+use crate::control::{Command, Controller, LINE_BYTES_MAX};
 use crate::executor::Clock as _;
 use crate::front::Listener;
 use crate::log::{Event, EventKind};
@@ -94,6 +94,12 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }
         Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
+        Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
+            let controller = shared.controller.clone();
+            // These wait for a disk.
+            let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
+            done.unwrap_or_else(|error| Err(error.to_string()))
+        }
         Ok(Command::Save {}) => shared.controller.saved().map(|text| json!({ "spec": text })),
         Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),
@@ -101,6 +107,22 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
     match done {
         Ok(done) => json!({ "ok": done }),
         Err(error) => json!({ "error": error }),
+    }
+}
+
+fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, String> {
+    let changes = |device: &str, what: String| json!({ "changes": [format!("device {device}: {what}")] });
+    match command {
+        Command::Snapshot { device, name } => {
+            controller.take_snapshot(&device, name.as_deref()).map(|what| changes(&device, what))
+        }
+        Command::DeleteSnapshot { device, name } => {
+            controller.delete_snapshot(&device, &name).map(|what| changes(&device, what))
+        }
+        Command::Snapshots(device) => {
+            serde_json::to_value(controller.list_snapshots(&device)?).map_err(|error| error.to_string())
+        }
+        _ => Err("this is no command about snapshots".into()),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::client::*;
 use crate::process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 5] = [
+const DEVICES: [(&str, &str); 6] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
@@ -21,6 +21,14 @@ const DEVICES: [(&str, &str); 5] = [
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true
         [service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"run\"
         [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"",
+    ),
+    // Killed before, between and after the writes of its legs.
+    (
+        "mirror",
+        "backend = \"mirror\"\nscheduler = \"sfq\"\nregion = \"64KiB\"
+        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"64MiB\"
+        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"64MiB\"\nio = \"threads\"
+        [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
     ),
     // Fewer slots than blocks, so that both tiers are written and the map is full.
     (

@@ -35,6 +35,7 @@ mod relocate;
 mod robustness;
 mod server;
 mod services;
+mod snapshots;
 mod spec;
 mod tiers;
 mod tls;

@@ -50,6 +50,7 @@ use crate::buffer::{Buffer, Buffers};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
+use crate::snapshots::Snapshots;
 use plan::{Plan, in_part, touched};
 use sidecar::{Begun, Sidecar};
 pub use sums::Append;
@@ -593,6 +594,10 @@ impl Backend for Checked {
 
     fn mirror(&self) -> Option<MirrorStatus> {
         self.inner.mirror()
+    }
+
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.inner.snapshots()
     }
 
     fn known(&self, from: u64) -> Option<Range<u64>> {

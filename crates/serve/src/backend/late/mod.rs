@@ -33,6 +33,7 @@ use crate::committer::Committer;
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
+use crate::snapshots::Snapshots;
 use journal::Journal;
 use ranges::{Changes, Ranges};
 
@@ -354,6 +355,10 @@ impl Backend for Late {
 
     fn checksums(&self) -> Option<Checksums> {
         self.inner.checksums()
+    }
+
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.inner.snapshots()
     }
 
     fn known(&self, from: u64) -> Option<Range<u64>> {

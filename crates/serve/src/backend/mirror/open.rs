@@ -91,6 +91,14 @@ fn check(found: &[Found], newest: &Head, region_bytes: u64) -> Result<(), String
             "region: the mirror was made with regions of {made} bytes, and the spec says {region_bytes}"
         ));
     }
+    // The memory that is taken from here on is bounded by the length of a leg.
+    let fits = |(backend, head): &Found| match (backend, head) {
+        (Ok(backend), Some(head)) => head.layout.leg_bytes() <= backend.size_bytes(),
+        _ => true,
+    };
+    if let Some(number) = found.iter().position(|found| !fits(found)) {
+        return Err(format!("leg {number}: is shorter than its head says"));
+    }
     Ok(())
 }
 

@@ -289,7 +289,8 @@ impl Mirror {
         let Some(op) = self.ops.remove(number) else { return };
         let has_it = self.members().into_iter().any(|leg| op.is_done_on(leg));
         // Of a copy, the error is for whoever asked; what all members fail is the client's.
-        let spares_members = matches!(op.purpose, Purpose::Copy) || (!has_it && !matches!(op.purpose, Purpose::Fill | Purpose::Join));
+        let spares_members =
+            matches!(op.purpose, Purpose::Copy) || (!has_it && !matches!(op.purpose, Purpose::Fill | Purpose::Join));
         for &(leg, error) in &op.failed {
             if !(spares_members && self.legs[leg].state == LegState::InSync) {
                 self.take_out(leg, error);

@@ -29,6 +29,7 @@ use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::slots::Slots;
+use crate::snapshots::SLICE_BYTES;
 use crate::spec::{self, ServiceDefault, ServiceKind};
 use debt::Debt;
 use pass::Pass;
@@ -288,6 +289,7 @@ impl Services {
                 ServiceKind::Trim => Box::new(Debt::new(&[Task::Trim], Some(TRIM_BYTES_MAX))),
                 ServiceKind::Relocate => Box::new(Debt::new(&RELOCATIONS, None)),
                 ServiceKind::Resync => Box::new(Debt::new(&[Task::Resync], None)),
+                ServiceKind::SnapshotDelete => Box::new(Debt::new(&[Task::Unsnapshot], Some(SLICE_BYTES))),
             };
             services.list.push(Service {
                 class,

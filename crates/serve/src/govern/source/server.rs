@@ -4,10 +4,8 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
-
 use super::{Reading, Source, SourceError, span};
-use crate::control::ask;
+use crate::control::{Command, ask};
 use crate::govern::clock::Moment;
 use crate::govern::spec::SourceKeys;
 use crate::spec::Listen;
@@ -33,11 +31,10 @@ struct Seen {
     bytes: u64,
     written_bytes: u64,
     discarded_bytes: u64,
-    /// The time of all requests in the device.
-    device_seconds: f64,
-    /// Of that, the time of its own services.
+    /// The time of the clients' requests in the device, added up.
+    client_seconds: f64,
+    /// The time with at least one request of a service in the device.
     service_seconds: f64,
-    depth: u32,
     latency_seconds: Option<f64>,
 }
 
@@ -54,7 +51,7 @@ impl Server {
     }
 
     fn look(&self) -> Result<Seen, SourceError> {
-        let state = ask(&self.socket, &json!({ "state": {} })).map_err(|error| SourceError(error.to_string()))?;
+        let state = ask(&self.socket, &Command::State {}).map_err(|error| SourceError(error.to_string()))?;
         let state: State = serde_json::from_value(state)
             .map_err(|error| SourceError(format!("the server's state cannot be read: {error}")))?;
         let is_ours = |device: &str| self.device.as_deref().is_none_or(|wanted| wanted == device);
@@ -62,8 +59,9 @@ impl Server {
             let name = self.device.as_deref().unwrap_or_default();
             return Err(SourceError(format!("the server has no device `{name}`")));
         }
-        let depth = state.devices.iter().filter(|device| is_ours(&device.name)).map(|device| device.depth).sum();
-        let mut seen = Seen { seconds: state.now_seconds, depth, ..Seen::default() };
+        let services = state.services.iter().filter(|service| is_ours(&service.device));
+        let service_seconds = services.map(|service| service.device_seconds).sum();
+        let mut seen = Seen { seconds: state.now_seconds, service_seconds, ..Seen::default() };
         for class in state.classes.iter().filter(|class| is_ours(&class.device)) {
             seen.add(class);
         }
@@ -73,12 +71,10 @@ impl Server {
 
 impl Seen {
     fn add(&mut self, class: &ClassState) {
-        let in_device = class.seconds_by_layer.get("device").copied().unwrap_or(0.0);
-        self.device_seconds += in_device;
         if class.kind == SERVICE {
-            self.service_seconds += in_device;
             return;
         }
+        self.client_seconds += class.seconds_by_layer.get("device").copied().unwrap_or(0.0);
         for (operation, total) in &class.totals {
             self.requests += total.requests;
             match operation.as_str() {
@@ -101,18 +97,20 @@ impl Seen {
     /// What was done since, by a server that has gone on; `None` if it has started again.
     fn since(&self, before: &Self, seconds: f64) -> Option<Reading> {
         let rate = |now: u64, before: u64| now.checked_sub(before).map(|count| count as f64 / seconds);
-        if self.seconds < before.seconds || self.device_seconds < before.device_seconds {
+        let clients = (self.client_seconds - before.client_seconds) / seconds;
+        let services = ((self.service_seconds - before.service_seconds) / seconds).min(1.0);
+        if self.seconds < before.seconds || clients < 0.0 || services < 0.0 {
             return None;
         }
-        // Requests in the device on average, of those that it takes at once.
-        let share = |all: f64| Some((all / seconds / f64::from(self.depth.max(1))).clamp(0.0, 1.0));
         Some(Reading {
             requests: Some(rate(self.requests, before.requests)?),
             bytes: Some(rate(self.bytes, before.bytes)?),
             written_bytes: Some(rate(self.written_bytes, before.written_bytes)?),
             discarded_bytes: Some(rate(self.discarded_bytes, before.discarded_bytes)?),
-            busy: share(self.device_seconds - before.device_seconds),
-            background_busy: share(self.service_seconds - before.service_seconds),
+            // Requests in the device on average: where one is there all the time, nothing of it is free. A device that serves
+            // several at once may have more room than that.
+            busy: Some((clients + services).min(1.0)),
+            background_busy: Some(services),
             latency_seconds: self.latency_seconds,
             stalled: None,
         })

@@ -197,7 +197,7 @@ impl Worker for Commands {
             }
         } else if !self.keys.run.is_empty() {
             self.signal(Signal::STOP)?;
-        } else if is_known && !self.keys.end.is_empty() {
+        } else if is_known && self.keys.rate.is_none() && !self.keys.end.is_empty() {
             self.call("end", &self.keys.end)?;
         }
         if is_known {
@@ -274,7 +274,9 @@ fn fallbacks(keys: &WorkerKeys) -> Vec<Fallback> {
     } else if !keys.start.is_empty() {
         let (first, second) = if rests { (&keys.pause, &keys.end) } else { (&keys.resume, &keys.start) };
         let words = if first.is_empty() { second } else { first };
-        if !words.is_empty() {
+        // Where resting is a slow pace, that is set above.
+        let is_paced = rests && keys.rate.is_some() && keys.pause.is_empty();
+        if !words.is_empty() && !is_paced {
             fallbacks.push(Fallback::Run(words.clone()));
         }
     }

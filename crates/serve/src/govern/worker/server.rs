@@ -4,20 +4,21 @@
 
 use std::path::PathBuf;
 
+use ioweir_config::{Duration, format_bytes};
 use ioweir_core::Nanos;
-use serde_json::{Value, json};
 
 use super::{Position, Progress, Task, Worker, WorkerError};
-use crate::control::{AskError, ask};
+use crate::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
 use crate::govern::spec::WorkerKeys;
 use crate::spec::Listen;
+use crate::watch::{ServiceState, State};
 
 /// A service of a block server.
 #[derive(Debug)]
 pub struct Service {
     socket: PathBuf,
     name: String,
-    lease: String,
+    lease: Duration,
 }
 
 impl Service {
@@ -30,16 +31,12 @@ impl Service {
             return Err(WorkerError("there is no control socket".into()));
         };
         let name = keys.service.clone().unwrap_or_else(|| name.to_owned());
-        Ok(Self { socket, name, lease: keys.lease.to_string() })
+        Ok(Self { socket, name, lease: keys.lease })
     }
 
-    fn tell(&self, what: &str, mut how: Value) -> Result<(), WorkerError> {
-        if what != "release" {
-            how["lease"] = self.lease.clone().into();
-        }
-        let mut order = json!({ "name": self.name });
-        order[what] = how;
-        ask(&self.socket, &json!({ "service": order })).map(drop).map_err(of_ask)
+    fn tell(&self, order: ServiceCommand) -> Result<(), WorkerError> {
+        let order = ServiceCommand { name: self.name.clone(), ..order };
+        ask(&self.socket, &Command::Service(order)).map(drop).map_err(of_ask)
     }
 }
 
@@ -49,12 +46,13 @@ fn of_ask(error: AskError) -> WorkerError {
 
 impl Worker for Service {
     fn run(&mut self, task: &Task) -> Result<(), WorkerError> {
-        let how = task.bytes_per_second_max.map_or_else(|| json!({}), |most| json!({ "bytes_per_second_max": most }));
-        self.tell("run", how)
+        let run = RunLease { lease: self.lease, bytes_per_second_max: task.bytes_per_second_max };
+        self.tell(ServiceCommand { run: Some(run), ..ServiceCommand::default() })
     }
 
     fn pause(&mut self) -> Result<(), WorkerError> {
-        self.tell("pause", json!({}))
+        let pause = PauseLease { lease: self.lease };
+        self.tell(ServiceCommand { pause: Some(pause), ..ServiceCommand::default() })
     }
 
     fn end(&mut self) -> Result<(), WorkerError> {
@@ -62,11 +60,11 @@ impl Worker for Service {
     }
 
     fn progress(&mut self) -> Result<Progress, WorkerError> {
-        let state = ask(&self.socket, &json!({ "state": {} })).map_err(of_ask)?;
-        let services = state["services"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let its = services.iter().find(|service| service["name"] == self.name.as_str());
-        let its = its.ok_or_else(|| WorkerError(format!("the server has no service `{}`", self.name)))?;
-        Ok(read(its))
+        let state = ask(&self.socket, &Command::State {}).map_err(of_ask)?;
+        let state: State = serde_json::from_value(state)
+            .map_err(|error| WorkerError(format!("the server's state cannot be read: {error}")))?;
+        let its = state.services.iter().find(|service| service.name == self.name);
+        its.map(read).ok_or_else(|| WorkerError(format!("the server has no service `{}`", self.name)))
     }
 
     fn position(&self) -> Position {
@@ -75,25 +73,23 @@ impl Worker for Service {
     }
 
     fn release(self: Box<Self>) -> Result<(), WorkerError> {
-        self.tell("release", json!({}))
+        self.tell(ServiceCommand { release: Some(Release {}), ..ServiceCommand::default() })
     }
 }
 
 /// What the state of a server says about a service.
-fn read(service: &Value) -> Progress {
-    let owed_bytes = service["owed_bytes"].as_u64();
-    let device = service["device_seconds"].as_f64().filter(|seconds| (0.0..1e9).contains(seconds));
-    let found = &service["found"];
-    let note = match found {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+fn read(service: &ServiceState) -> Progress {
+    let found = &service.found;
+    let found =
+        [("damaged", found.damaged_bytes), ("not readable", found.failed_bytes), ("repaired", found.repaired_bytes)];
+    let words = found.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let words: Vec<String> = words.map(|(what, bytes)| format!("{} {what}", format_bytes(bytes))).collect();
+    let nanos = (service.device_seconds.max(0.0) * 1e9) as u64;
     Progress {
-        done_bytes: service["done_bytes"].as_u64(),
-        owed_bytes,
-        device: device.map(|seconds| Nanos((seconds * 1e9) as u64)),
-        is_finished: owed_bytes == Some(0),
-        note,
+        done_bytes: Some(service.done_bytes),
+        owed_bytes: Some(service.owed_bytes),
+        device: Some(Nanos(nanos)),
+        is_finished: service.owed_bytes == 0,
+        note: words.join(", "),
     }
 }

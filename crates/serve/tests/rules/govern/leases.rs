@@ -19,7 +19,9 @@ fn a_worker_in_a_process() {
     let mut worker = open("test", &worker_keys(&keys), Position::default()).unwrap();
     worker.run(&Task { bytes: 1, bytes_per_second_max: Some(1 << 20) }).unwrap();
     println!("\nit runs");
-    std::thread::park();
+    loop {
+        std::thread::park();
+    }
 }
 
 /// A process with a worker of these keys, which runs.

@@ -1,10 +1,14 @@
 //! Rules of the governor's parts: what is measured, who is told what, and what happens when something of it lies, hangs or dies.
 
+#[path = "../../../../../fuzz/drive_sources.rs"]
+mod drive_sources;
+
 mod disk;
 mod leases;
 mod overseer;
 mod process;
 mod prometheus;
+mod recipes;
 mod running;
 mod workers;
 
@@ -84,5 +88,22 @@ fn keys_that_a_kind_does_not_use_or_that_are_missing_are_refused() {
     ] {
         let told = worker_problem(keys);
         assert!(told.contains(problem), "{keys}: {told}");
+    }
+}
+
+#[test]
+fn nothing_that_others_say_breaks_a_reader() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sources");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 4);
+    for file in files {
+        let whole = std::fs::read(file).unwrap();
+        drive_sources::drive(&whole);
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x11;
+            drive_sources::drive(&damaged);
+            drive_sources::drive(&whole[..at]);
+        }
     }
 }

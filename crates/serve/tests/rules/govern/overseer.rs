@@ -59,7 +59,7 @@ impl Governor for Simple {
         match self.executor.poll(now) {
             Decision::Run(slice) => {
                 let (tag, service, bytes) = (slice.tag, slice.service, slice.blocks * BLOCK_BYTES);
-                let bytes_per_second = bytes * 1_000_000_000 / slice.ends_at.since(now).0.max(1);
+                let bytes_per_second = bytes * 1000 / (slice.ends_at.since(now).0 / 1_000_000).max(1);
                 Step::Run(Slice { tag, service, bytes, bytes_per_second })
             }
             Decision::Pause(tag) => Step::Pause(tag),

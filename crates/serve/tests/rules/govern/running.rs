@@ -108,7 +108,7 @@ fn a_run_shows_a_page_metrics_and_whether_it_is_well_to_this_machine() {
 fn a_run_of_a_given_time_ends_by_itself_and_a_worker_that_hangs_does_not_delay_that() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::default();
-    let keys = "start = [\"sleep\", \"1000\"]\nend = [\"true\"]\nlimit = \"1h\"";
+    let keys = "start = [\"sleep\", \"20\"]\nend = [\"true\"]\nlimit = \"1h\"";
     let mut plan = plan(folder.path(), keys, &stop);
     plan.sources.clear();
     plan.span = Some(Nanos::from_millis(50));

@@ -141,6 +141,20 @@ fn a_rate_is_written_in_its_unit_within_its_bounds() {
 }
 
 #[test]
+fn work_with_a_rate_and_no_pause_rests_at_its_least_rate_and_is_not_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rate");
+    let commands = ["start", "end"].map(|what| format!("{what} = {}\n", logs(folder.path(), what)));
+    let keys = format!("{}[rate]\nfile = {file:?}\nmin = 3", commands.concat());
+    let mut worker = worker(&keys, Position::default());
+    worker.run(&TASK).unwrap();
+    worker.pause().unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "3");
+    worker.release().unwrap();
+    assert_eq!(log(folder.path()), ["start"]);
+}
+
+#[test]
 fn a_rate_is_set_by_a_command_that_is_run_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let keys = format!("[rate]\ncommand = {}\nunit = \"25MiB/s\"\nmin = 1\nmax = 8", logs(folder.path(), "{value}"));

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
+#[path = "../../../../../fuzz/drive_mirror.rs"]
+mod drive_mirror;
 mod model;
 mod rig;
 mod rules;
+mod service;
 mod spec;

@@ -58,6 +58,7 @@ fn what_a_leg_lost_with_its_power_is_copied_although_it_had_got_it() {
     rig.media(1).cut(|| false);
     rig.ok(Asked::write(3 * OF_REGION, 8, 2));
     rest(&mut rig);
+    assert_eq!(rig.mirror().mirror().unwrap().legs[1].owed_bytes, 2 * REGION);
     rig.media(1).restore();
     rig.mirror().reopen().unwrap().unwrap();
     assert_eq!(owed(&mut rig), 2);
@@ -313,4 +314,24 @@ fn flush() -> Io {
         dispatch: None,
         buffers: ioweir_serve::buffer::Buffers::None,
     }
+}
+
+#[test]
+fn no_first_block_of_a_leg_makes_the_opening_panic() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/mirror");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let seed = std::fs::read(entry.unwrap().path()).unwrap();
+        super::drive_mirror::drive(&seed);
+        // And near it.
+        for at in 1..seed.len().min(80) {
+            for bit in 0..8 {
+                let mut near = seed.clone();
+                near[at] ^= 1 << bit;
+                super::drive_mirror::drive(&near);
+            }
+        }
+        seeds += 1;
+    }
+    assert!(seeds >= 6);
 }

@@ -1,0 +1,159 @@
+//! The lab's governor, as the loop of the server's crate calls it.
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{Service, SliceTag};
+use ioweir_lab::document::{Column, Document, Form, Format, Table};
+use ioweir_lab::govern::{self, Governor, Sample};
+use ioweir_serve::govern::overseer::{Governor as Governs, Slice, Step};
+use ioweir_serve::govern::source::Reading;
+use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status};
+use serde_json::Value;
+
+/// The lab's governor.
+pub(super) struct Adapter {
+    governor: Governor,
+    by_requests: bool,
+}
+
+impl Adapter {
+    pub(super) fn new(governor: Governor) -> Self {
+        let by_requests = governor.spec().cores.is_some();
+        Self { governor, by_requests }
+    }
+
+    pub(super) const fn governor(&self) -> &Governor {
+        &self.governor
+    }
+}
+
+/// What was seen in a time, if it says how much of what is shared the foreground takes. A latency alone is no sample: it would
+/// make old news of the load look fresh.
+pub(super) fn sample_of(reading: &Reading, span: Nanos, by_requests: bool) -> Option<Sample> {
+    let whole = |rate: Option<f64>| (rate.unwrap_or(0.0).max(0.0) * span.as_seconds()).round() as u64;
+    let share = |share: f64| Nanos((share.clamp(0.0, 1.0) * span.0 as f64) as u64);
+    let load = if by_requests { reading.requests } else { reading.busy };
+    load?;
+    Some(Sample {
+        span,
+        requests: whole(reading.requests),
+        written_bytes: whole(reading.written_bytes),
+        unmapped_bytes: whole(reading.discarded_bytes),
+        busy: share(reading.busy.unwrap_or(0.0)),
+        background_busy: reading.background_busy.map(share),
+        latency: reading.latency_seconds.map(|seconds| Nanos((seconds * 1e9) as u64)),
+    })
+}
+
+impl Governs for Adapter {
+    fn sample(&mut self, now: Nanos, span: Nanos, reading: &Reading) {
+        if let Some(sample) = sample_of(reading, span, self.by_requests) {
+            self.governor.sample(now, &sample);
+        }
+    }
+
+    fn poll(&mut self, now: Nanos) -> Step {
+        match self.governor.poll(now) {
+            govern::Step::Run(govern::Slice { tag, service, bytes, bytes_per_second, .. }) => {
+                Step::Run(Slice { tag, service, bytes, bytes_per_second })
+            }
+            govern::Step::Pause(tag) => Step::Pause(tag),
+            govern::Step::End(tag) => Step::End(tag),
+            govern::Step::WaitUntil(until, _) | govern::Step::Idle(until) => Step::WaitUntil(until),
+        }
+    }
+
+    fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos) {
+        self.governor.complete(now, tag, paid_bytes, took);
+    }
+
+    fn owes(&mut self, now: Nanos, service: Service, bytes: u64) {
+        self.governor.owes(now, service, bytes);
+    }
+
+    fn restart(&mut self, now: Nanos) {
+        // The spec was checked when the first one was made.
+        if let Ok(governor) = Governor::new(self.governor.spec(), now) {
+            self.governor = governor;
+        }
+    }
+
+    fn status(&self, now: Nanos) -> GovernorStatus {
+        let status = self.governor.status(now);
+        let share = |per_mille: u32| f64::from(per_mille) / 1000.0;
+        let service = |of: govern::ServiceStatus| ServiceStatus {
+            name: of.service.to_owned(),
+            owed_bytes: of.owed_bytes,
+            due_unix_seconds: of.due_unix_seconds,
+            slack_seconds: of.slack_seconds,
+            paid_bytes: of.count.paid_bytes,
+            late_bytes: of.count.late_bytes,
+            device_seconds: Nanos(of.count.device_nanos).as_seconds(),
+            bytes_per_device_second: of.bytes_per_device_second,
+            waits: of.waits.map(str::to_owned),
+        };
+        GovernorStatus {
+            now_unix_seconds: status.now_unix_seconds,
+            is_stale: status.is_stale,
+            granted_share: share(status.granted_per_mille),
+            running_share: share(status.running_per_mille),
+            open_share: share(status.open_per_mille),
+            objective_seconds: status.latency_max_seconds,
+            samples: status.samples,
+            samples_above: status.samples_above,
+            samples_above_beside_background: status.samples_above_beside_background,
+            forecast_error_share: status.forecast.error_percent.map(|percent| percent / 100.0),
+            forecast_covered_share: status.forecast.covered_percent.map(|percent| percent / 100.0),
+            notes: status.notes,
+            services: status.services.into_iter().map(service).collect(),
+        }
+    }
+
+    fn page(&self, now: Nanos, status: &Status) -> String {
+        let written = govern::document(&self.governor, now).and_then(|mut document| {
+            add(&mut document, status);
+            let html = Form::from_file_name("page.html").map(|form| form.render(&document)).transpose()?;
+            Ok(String::from_utf8_lossy(&html.unwrap_or_default()).into_owned())
+        });
+        // A defect of the program; the metrics are there all the same.
+        written.unwrap_or_else(|error| error.to_string())
+    }
+
+    fn state(&self) -> Value {
+        // Strings, numbers, lists and tables of them: JSON can write all of them.
+        serde_json::to_value(self.governor.state()).unwrap_or_default()
+    }
+}
+
+/// Adds workers and sources to a page.
+fn add(document: &mut Document, status: &Status) {
+    let words = |name: &str| Column::text(name).format(Format::Own);
+    let columns = [
+        Column::text("worker"),
+        words("now"),
+        Column::bytes("done"),
+        Column::bytes("left"),
+        Column::count("overruns"),
+        Column::count("failures"),
+        words("found"),
+        words("problem"),
+    ];
+    let mut workers = Table::new("Workers", columns);
+    for worker in &status.workers {
+        workers.row([
+            worker.name.clone().into(),
+            if worker.is_running { "runs" } else { "rests" }.into(),
+            worker.paid_bytes.into(),
+            worker.owed_bytes.into(),
+            worker.overruns.into(),
+            worker.failures.into(),
+            worker.note.clone().into(),
+            worker.problem.clone().unwrap_or_default().into(),
+        ]);
+    }
+    document.push(workers);
+    let mut sources = Table::new("Sources", [Column::text("source"), words("problem")]);
+    for (name, problem) in &status.sources {
+        sources.row([name.clone().into(), problem.clone().unwrap_or_default().into()]);
+    }
+    document.push(sources);
+}

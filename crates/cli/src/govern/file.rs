@@ -1,0 +1,147 @@
+//! The govern file: the lab's spec of a governor, and beside it where load is measured, who does the work, and where it is kept.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, read_spec, unknown};
+use ioweir_core::background::Service;
+use ioweir_lab::govern::{self, GovernSpec};
+use ioweir_serve::govern::spec::{self, SourceKeys, SourceKind, WorkerKeys};
+use ioweir_serve::spec::Listen;
+
+use crate::failure::Failure;
+
+keys! {
+    /// A govern file.
+    #[derive(Clone, Debug, PartialEq)]
+    pub(crate) struct GovernFile {
+        /// the file in which the governor keeps what it knows over a restart
+        state: PathBuf = required,
+        /// the page (/), the status as JSON (/state), metrics for Prometheus (/metrics) and /health: unix:PATH, or
+        /// tcp:127.0.0.1:PORT: it has no authentication
+        watch: Option<Listen> = absent,
+        /// where the load of the foreground is measured: a [[source]] for each place
+        source: Vec<SourceKeys> = absent,
+        /// who does the work of a service: a [worker.NAME] for each [service.NAME]
+        worker: BTreeMap<String, WorkerKeys> = absent,
+        ..govern: GovernSpec,
+    }
+}
+
+/// Every key of a govern file, by table.
+pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    let mut tables = vec![("", GovernFile::keys())];
+    // Those of the first are among the file's own.
+    tables.extend(govern::key_tables().into_iter().filter(|(table, _)| !table.is_empty()));
+    tables.extend(spec::key_tables());
+    tables
+}
+
+/// A govern file with every default.
+pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
+    let file = GovernFile::parse(name, &read_spec(name)?)?;
+    toml::to_string(&file).map_err(|error| Failure::Running(error.to_string()))
+}
+
+const HINTS: &[(&str, &str)] = &[
+    ("unknown field", "`ioweir doc govern` lists the keys; files to start from are in examples/govern"),
+    ("missing field", "`ioweir doc govern` lists the keys; files to start from are in examples/govern"),
+    ("with a unit", "sizes, times and rates are text with a unit: \"64KiB\", \"10ms\", \"10MiB/s\""),
+];
+
+impl GovernFile {
+    /// Reads the text of a file; `name` is only for errors.
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Self, SpecError> {
+        let read = toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS));
+        let checked = read.and_then(|file: Self| file.check().map(|()| file));
+        checked.map_err(|complaint| complaint.in_file(name, Some(text)))
+    }
+
+    /// The services with their workers, in the order of the table of services.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = (Service, &WorkerKeys)> {
+        self.govern.services().filter_map(|(service, _)| Some((service, self.worker.get(service.name())?)))
+    }
+
+    fn check(&self) -> Result<(), Complaint> {
+        self.govern.check()?;
+        for (number, source) in self.source.iter().enumerate() {
+            source.check(&format!("source[{number}]"))?;
+        }
+        let names: Vec<&str> = self.govern.service.keys().map(String::as_str).collect();
+        for (name, worker) in &self.worker {
+            let at = format!("worker.{name}");
+            if !names.contains(&name.as_str()) {
+                let error = unknown("service", name, &names, "each [worker.NAME] needs its [service.NAME]");
+                return Err(Complaint::new(at, error.problem, error.hint));
+            }
+            worker.check(&at)?;
+        }
+        if let Some(name) = names.iter().find(|name| !self.worker.contains_key(**name)) {
+            let problem = format!("service {name} has no worker, so that nobody would do its work");
+            let hint = format!("add [worker.{name}]; files to start from are in examples/govern");
+            return Err(Complaint::of_value(format!("service.{name}"), problem).hint(hint));
+        }
+        self.check_load()
+    }
+
+    /// Without a source of what is shared, the governor would never know that there is room.
+    fn check_load(&self) -> Result<(), Complaint> {
+        let (what, by_requests) =
+            if self.govern.cores.is_some() { ("requests", true) } else { ("how busy the device is", false) };
+        let sees = |source: &SourceKeys| match source.kind {
+            SourceKind::Disk | SourceKind::Server => true,
+            SourceKind::Prometheus if by_requests => source.requests.is_some(),
+            SourceKind::Prometheus => source.busy.is_some(),
+            SourceKind::Series => false,
+        };
+        if self.source.iter().any(sees) {
+            return Ok(());
+        }
+        let expected = "a [[source]] of kind disk or server, or one of kind prometheus with the key for it";
+        Err(Complaint::of_all(format!("no source measures {what}")).expected(expected))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_is_a_govern_file_and_reads_back_as_it_is_printed() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/govern");
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(files.len() >= 9);
+        for path in files {
+            let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
+            let file = GovernFile::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+            let printed = to_toml(&name).unwrap_or_else(|failure| panic!("{failure:?}"));
+            assert_eq!(GovernFile::parse("printed", &printed), Ok(file), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_would_never_run_is_refused_where_it_stands() {
+        let source = "[[source]]\nkind = \"disk\"\ndisk = \"a\"\n";
+        let scrub = "[service.scrub]\nowed = \"1GiB\"\n";
+        let worker = "[worker.scrub]\nrun = [\"true\"]\n";
+        for (text, position, problem) in [
+            (format!("{source}{scrub}"), Some((4, 1)), "has no worker"),
+            (
+                format!("{source}{scrub}{worker}[worker.trim]\nrun = [\"true\"]\n"),
+                Some((8, 1)),
+                "unknown service `trim`",
+            ),
+            (format!("{scrub}{worker}"), None, "no source measures how busy the device is"),
+            (format!("{source}{scrub}{worker}limit = \"0s\""), Some((8, 9)), "limit: 0s is out of range"),
+            (format!("{source}{scrub}{worker}colour = 1"), Some((8, 1)), "unknown field `colour`"),
+            (format!("{source}{scrub}every = \"1s\"\n{worker}"), Some((6, 9)), "shorter than a bin"),
+        ] {
+            let text = format!("state = \"s\"\n{text}");
+            let error = GovernFile::parse("a.toml", &text).unwrap_err();
+            assert!(error.problem.contains(problem), "{error}");
+            let position = position.map(|(line, column)| (line + 1, column));
+            assert_eq!(error.position, position, "{error}");
+        }
+    }
+}

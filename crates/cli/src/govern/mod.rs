@@ -1,0 +1,318 @@
+//! The verb `govern`: joins the lab's governor to the sources and workers of this machine.
+
+mod adapter;
+mod file;
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use ioweir_config::{format_nanos, read_spec, shown};
+use ioweir_core::Nanos;
+use ioweir_lab::document::{Column, Document, Format, Table};
+use ioweir_lab::govern::{self, Governor, Sample};
+use ioweir_lab::series::{Kind, SeriesOptions, read_inputs};
+use ioweir_serve::govern::clock::Clocks;
+use ioweir_serve::govern::run::{Plan, employment, run};
+use ioweir_serve::govern::source::{self, Past, Source, merged};
+use ioweir_serve::govern::spec::{Otherwise, SourceKeys, SourceKind, WorkerKeys, WorkerKind};
+use ioweir_serve::govern::store::{Found, Kept, Store};
+use ioweir_serve::govern::view::View;
+use ioweir_serve::real::{Stop, System};
+use ioweir_trace::Input;
+
+use self::adapter::{Adapter, sample_of};
+use self::file::GovernFile;
+pub(crate) use self::file::{key_tables, to_toml};
+use crate::arguments::GovernArguments;
+use crate::failure::Failure;
+use crate::output::{self, Outputs};
+
+/// Governs, or says what would be done.
+pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
+    let file = GovernFile::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
+    let outputs = Outputs::new(&arguments.output, &[], &[Path::new(&arguments.spec)])?;
+    let tell = |line: &str| {
+        if !arguments.quiet {
+            output::notice(line);
+        }
+    };
+    if arguments.dry_run {
+        return outputs.write(&rehearse(&file, tell)?);
+    }
+    let span = arguments.span.as_deref().map(crate::trace::time).transpose()?;
+    let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
+    let store = Store::new(file.state.clone());
+    let kept = match store.load().map_err(Failure::Input)? {
+        Found::Nothing => None,
+        Found::Kept(kept) => Some(*kept),
+        Found::Damaged(why) => {
+            output::notice(&store.set_aside(&why).map_err(Failure::Running)?);
+            None
+        }
+    };
+    let mut sources = open_sources(&file)?;
+    let (governor, positions) = match begin(&file, kept, &mut sources, &tell)? {
+        Begun::Resumed(governor, positions) => (*governor, positions),
+        Begun::Fresh(governor, why) => {
+            if let Some(why) = why {
+                output::notice(&store.set_aside(&why).map_err(Failure::Running)?);
+            }
+            (*governor, Default::default())
+        }
+    };
+    let workers = file.workers().map(|(service, keys)| {
+        let name = service.name();
+        let position = positions.get(name).copied().unwrap_or_default();
+        (employment(name, service, keys), keys.clone(), position)
+    });
+    let workers = workers.collect();
+    let view = file.watch.as_ref().map(View::start).transpose().map_err(Failure::Running)?;
+    if let Some(view) = &view {
+        let place = view.name();
+        let place = place.strip_prefix("tcp:").map_or_else(|| place.to_owned(), |place| format!("http://{place}/"));
+        tell(&format!("the page is at {place}"));
+    }
+    let mut adapter = Adapter::new(governor);
+    let plan = Plan { sources, workers, store, span, view };
+    run(plan, &mut adapter, &stop, &mut |line| tell(line)).map_err(Failure::Running)?;
+    let now = Clocks::new().now().wall;
+    outputs.write(&govern::document(adapter.governor(), now)?)
+}
+
+/// The sources that say something about now.
+fn open_sources(file: &GovernFile) -> Result<Vec<Box<dyn Source>>, Failure> {
+    let mut sources = Vec::new();
+    for (number, keys) in file.source.iter().enumerate() {
+        let opened = source::open(keys, &System::default());
+        let opened = opened.map_err(|error| Failure::Input(format!("source {}: {error}", number + 1)))?;
+        sources.extend(opened);
+    }
+    Ok(sources)
+}
+
+/// A governor that can begin.
+enum Begun {
+    /// It goes on from what was kept.
+    Resumed(Box<Governor>, std::collections::BTreeMap<String, ioweir_serve::govern::worker::Position>),
+    /// It is new; what was kept cannot be used for this reason.
+    Fresh(Box<Governor>, Option<String>),
+}
+
+fn begin(
+    file: &GovernFile,
+    kept: Option<Kept>,
+    sources: &mut [Box<dyn Source>],
+    tell: &impl Fn(&str),
+) -> Result<Begun, Failure> {
+    let moment = Clocks::new().now();
+    let mut problem = None;
+    if let Some(kept) = kept {
+        let resumed = serde_json::from_value(kept.governor)
+            .map_err(|error| error.to_string())
+            .and_then(|state| Governor::resume(&file.govern, moment.wall, state).map_err(|error| error.problem));
+        match resumed {
+            Ok(mut governor) => {
+                // Nothing runs yet.
+                let open: Vec<_> = governor.running().map(|slice| slice.tag).collect();
+                for tag in open {
+                    governor.complete(moment.wall, tag, 0, Nanos::ZERO);
+                }
+                return Ok(Begun::Resumed(Box::new(governor), kept.workers));
+            }
+            Err(why) => problem = Some(why),
+        }
+    }
+    // A plan is made when a bin is over: the governor begins a bin ago, so that there is one for the open bin.
+    let bin = file.govern.bin();
+    let began = Nanos(moment.wall.0.saturating_sub(bin.0));
+    let mut governor = Governor::new(&file.govern, began).map_err(|complaint| Failure::Input(complaint.problem()))?;
+    let mut pasts = Vec::new();
+    for source in sources {
+        match source.past(moment, (bin.0 / 1_000_000_000) as u32) {
+            Ok(past) => pasts.extend(past),
+            Err(error) => tell(&format!("{}: the past is not known: {error}", source.name())),
+        }
+    }
+    for keys in file.source.iter().filter(|keys| keys.kind == SourceKind::Series) {
+        pasts.push(past_of_series(keys, (bin.0 / 1_000_000_000) as u32)?);
+    }
+    governor.recall(remembered(&pasts, file.govern.cores.is_some()));
+    // What is owed at the beginning is to be in the first plan. Nothing was seen yet, so that nothing runs but what is late.
+    if let govern::Step::Run(slice) = governor.poll(began) {
+        governor.complete(began, slice.tag, 0, Nanos::ZERO);
+    }
+    Ok(Begun::Fresh(Box::new(governor), problem))
+}
+
+/// The rates of files.
+fn past_of_series(keys: &SourceKeys, bin_seconds: u32) -> Result<Past, Failure> {
+    let inputs: Vec<Input> = keys.file.iter().map(|name| Input::from_path(Path::new(name))).collect();
+    let columns = [&keys.requests, &keys.busy, &keys.written_bytes];
+    let options = SeriesOptions {
+        bin_seconds: Some(bin_seconds),
+        columns: columns.into_iter().flatten().cloned().collect(),
+        kind: Kind::Mean,
+        total: true,
+    };
+    let series = read_inputs(&inputs, &options)?;
+    let of = |column: &Option<String>| {
+        let found = series.iter().find(|series| Some(&series.name) == column.as_ref());
+        found.map(|series| series.values.clone()).unwrap_or_default()
+    };
+    let start_unix_seconds = series.first().map_or(0, |series| series.start_unix_seconds);
+    let [requests, busy, written_bytes] = columns.map(of);
+    Ok(Past { start_unix_seconds, bin_seconds, requests, written_bytes, busy })
+}
+
+/// What is remembered of the past, as samples of a bin each: of each source in turn, where the ones before do not know.
+fn remembered(pasts: &[Past], by_requests: bool) -> Vec<(Nanos, Sample)> {
+    let mut all = std::collections::BTreeMap::new();
+    for past in pasts.iter().rev() {
+        let load = if by_requests { &past.requests } else { &past.busy };
+        for (at, value) in load.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let span = Nanos::from_seconds(u64::from(past.bin_seconds));
+            let seconds = past.start_unix_seconds + (at as i64 + 1) * i64::from(past.bin_seconds);
+            let Ok(seconds) = u64::try_from(seconds) else { continue };
+            let whole = |rate: f64| (rate * span.as_seconds()).round() as u64;
+            let written = past.written_bytes.get(at).copied().flatten().unwrap_or(0.0);
+            let sample = Sample {
+                span,
+                requests: if by_requests { whole(*value) } else { 0 },
+                written_bytes: whole(written),
+                busy: if by_requests { Nanos::ZERO } else { Nanos((value.min(1.0) * span.0 as f64) as u64) },
+                background_busy: Some(Nanos::ZERO),
+                ..Sample::default()
+            };
+            all.insert(seconds, sample);
+        }
+    }
+    all.into_iter().map(|(seconds, sample)| (Nanos::from_seconds(seconds), sample)).collect()
+}
+
+/// What would be done: two looks at the sources, a plan, and the workers.
+fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure> {
+    let kept = match Store::new(file.state.clone()).load().map_err(Failure::Input)? {
+        Found::Kept(kept) => Some(*kept),
+        Found::Nothing => None,
+        Found::Damaged(why) => {
+            tell(&format!("the kept state cannot be used: {why}"));
+            None
+        }
+    };
+    let mut sources = open_sources(file)?;
+    let clocks = Clocks::new();
+    let mut governor = match begin(file, kept, &mut sources, &tell)? {
+        Begun::Resumed(governor, _) => *governor,
+        Begun::Fresh(governor, why) => {
+            if let Some(why) = why {
+                tell(&format!("the kept state cannot be used: {why}"));
+            }
+            *governor
+        }
+    };
+    let first = clocks.now();
+    for source in &mut sources {
+        // What a first look says is only that it is the first.
+        let _ = source.read(first);
+    }
+    // Nothing is sent: this only waits.
+    let (_keep, nothing) = channel::<()>();
+    let _ = nothing.recv_timeout(Duration::from_secs(1));
+    let now = clocks.now();
+    let seen: Vec<_> = sources.iter_mut().map(|source| (source.name(), source.read(now))).collect();
+    let reading = merged(seen.iter().filter_map(|(_, seen)| seen.as_ref().ok()));
+    if let Some(sample) = sample_of(&reading, now.steady.since(first.steady), file.govern.cores.is_some()) {
+        governor.sample(now.wall, &sample);
+    }
+    let step = governor.poll(now.wall);
+    let mut document = govern::document(&governor, now.wall)?;
+    document.title = "What the governor would do".into();
+    let what = match step {
+        govern::Step::Run(slice) => format!(
+            "It would run {} now: {} at {}/s.",
+            slice.service.name(),
+            ioweir_config::format_bytes(slice.bytes),
+            ioweir_config::format_bytes(slice.bytes_per_second)
+        ),
+        govern::Step::WaitUntil(until, hold) => {
+            let span = format_nanos(until.since(now.wall));
+            format!("It would run nothing now ({}), and look again within {span}.", hold.name())
+        }
+        govern::Step::Idle(_) => "Nothing is owed now.".to_owned(),
+        govern::Step::Pause(_) | govern::Step::End(_) => "It would stop what runs.".to_owned(),
+    };
+    document.headline = format!("{what} {}", document.headline);
+    document.push(seen_table(&seen));
+    document.push(worker_table(file));
+    Ok(document)
+}
+
+fn seen_table(seen: &[(String, Result<source::Reading, source::SourceError>)]) -> Table {
+    let words = |name: &str| Column::text(name).format(Format::Own);
+    let columns = [
+        Column::text("source"),
+        Column::digits("busy, %", 1),
+        Column::digits("requests a second", 1),
+        Column::seconds("latency"),
+        words("problem"),
+    ];
+    let mut table = Table::new("What the sources see", columns);
+    for (name, seen) in seen {
+        let reading = seen.clone().unwrap_or_default();
+        table.row([
+            shown(name).into(),
+            reading.busy.map(|busy| busy * 100.0).into(),
+            reading.requests.into(),
+            reading.latency_seconds.into(),
+            seen.as_ref().err().map(ToString::to_string).unwrap_or_default().into(),
+        ]);
+    }
+    table
+}
+
+/// What would be called.
+fn worker_table(file: &GovernFile) -> Table {
+    let words = |name: &str| Column::text(name).format(Format::Own);
+    let columns = [Column::text("service"), words("is run by"), words("rests by"), words("without the governor")];
+    let mut table = Table::new("Workers", columns);
+    for (service, keys) in file.workers() {
+        let [runs, rests] = ways(service.name(), keys);
+        let without = match (keys.kind, keys.default) {
+            (WorkerKind::Server, _) => "as the server's spec says",
+            (_, Otherwise::Rest) => "rests",
+            (_, Otherwise::Run) => "runs",
+        };
+        table.row([service.name().into(), runs.into(), rests.into(), without.into()]);
+    }
+    table
+}
+
+/// By what a worker runs and rests.
+fn ways(name: &str, keys: &WorkerKeys) -> [String; 2] {
+    let line = |words: &[String]| shown(&words.join(" "));
+    let rate = keys.rate.as_ref().map(|rate| match &rate.file {
+        Some(file) => format!("a value in {}", shown(&file.display().to_string())),
+        None => line(&rate.command),
+    });
+    match keys.kind {
+        WorkerKind::Server => {
+            let service = keys.service.as_deref().unwrap_or(name);
+            [format!("service {} of a server", shown(service)), "the same".into()]
+        }
+        WorkerKind::Unit => {
+            let unit = shown(keys.unit.as_deref().unwrap_or_default());
+            [format!("systemctl start {unit}"), format!("systemctl freeze {unit}")]
+        }
+        WorkerKind::Command => {
+            let first = |all: [&[String]; 3]| all.into_iter().find(|words| !words.is_empty()).map(line);
+            let rests = first([&keys.pause, &keys.end, &[]]);
+            let stopped = if keys.run.is_empty() { "its end" } else { "SIGSTOP" };
+            [
+                first([&keys.start, &keys.run, &keys.step]).or_else(|| rate.clone()).unwrap_or_default(),
+                rests.or(rate).unwrap_or_else(|| stopped.into()),
+            ]
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Snapshots of the devices of a running server: taken by command or of its own accord, listed and deleted.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use ioweir_config::{format_bytes, shown};
+use ioweir_core::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::{Controller, PATIENCE};
+use crate::engine;
+use crate::executor::Clock as _;
+use crate::log::{Event, EventKind};
+use crate::snapshots::{OWN, Snapshots, Taking, due_in, too_many};
+
+/// How long after one that failed the server tries again.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// A snapshot, as `ioweir ctl` lists it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SnapshotState {
+    /// Its name, which is that of its file.
+    pub name: String,
+    /// When it was taken, in seconds since 1970.
+    pub taken_seconds: i64,
+    /// How long ago that was.
+    pub age_seconds: i64,
+    /// The space that its file takes up, most of it shared.
+    pub bytes: u64,
+}
+
+impl Controller {
+    fn wall_seconds(&self) -> i64 {
+        let clock = &self.0.clock;
+        (clock.epoch().after(clock.now()).0 / 1_000_000_000).cast_signed()
+    }
+
+    /// The snapshots of a device.
+    fn snapshots_of(&self, device: &str) -> Result<(Arc<Snapshots>, &engine::Handle), String> {
+        let engine = self.engine_of(device)?;
+        let (sender, answer) = channel();
+        engine.send(engine::Command::Snapshots(sender));
+        let snapshots =
+            answer.recv_timeout(PATIENCE).map_err(|_| format!("device {}: it does not answer", shown(device)))?;
+        let snapshots = snapshots.ok_or_else(|| {
+            let hint = "add [device.snapshots] below it, and start the server again";
+            format!("device {}: takes no snapshots\n\nhint: {hint}", shown(device))
+        })?;
+        Ok((snapshots, engine))
+    }
+
+    /// Takes a snapshot of a device, while its clients wait; returns what it is, in words.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn take_snapshot(&self, device: &str, name: Option<&str>) -> Result<String, String> {
+        let name = name.map_or_else(|| format!("manual-{}", self.wall_seconds()), String::from);
+        let taken = self.try_to_take(device, &name);
+        let event = |kind, what: &str| {
+            self.0.log.report(self.0.clock.now(), &Event { device: Some(device), ..Event::new(kind, what) });
+        };
+        match &taken {
+            Ok(what) => event(EventKind::SnapshotTaken, what),
+            Err(problem) => {
+                event(EventKind::SnapshotFailed, &problem.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+            }
+        }
+        taken
+    }
+
+    fn try_to_take(&self, device: &str, name: &str) -> Result<String, String> {
+        let (snapshots, engine) = self.snapshots_of(device)?;
+        let (spec, _) = self.running();
+        let keys = spec.device.iter().find(|its| its.name == device).and_then(|its| its.snapshots.as_ref());
+        let pause_max = keys.map_or(Nanos::ZERO, |keys| keys.pause_max.nanos());
+        let taking = snapshots.begin(name)?;
+        let taken = clone_at_rest(&taking, engine, pause_max).and_then(|paused| Ok((taking.keep()?, paused)));
+        match taken {
+            Ok((snapshot, paused)) => Ok(format!(
+                "snapshot {} shares {}; clients waited for {:.1} ms",
+                snapshot.name,
+                format_bytes(snapshot.bytes),
+                paused.as_seconds() * 1e3
+            )),
+            Err(problem) => {
+                snapshots.give_up(taking);
+                Err(format!("device {}: {problem}", shown(device)))
+            }
+        }
+    }
+
+    /// The snapshots of a device that there are, oldest first.
+    ///
+    /// # Errors
+    /// If it takes none, or its folder cannot be read.
+    pub fn list_snapshots(&self, device: &str) -> Result<Vec<SnapshotState>, String> {
+        let (snapshots, _) = self.snapshots_of(device)?;
+        let now = self.wall_seconds();
+        let state = |snapshot: crate::snapshots::Snapshot| SnapshotState {
+            name: snapshot.name,
+            taken_seconds: snapshot.taken_seconds,
+            age_seconds: (now - snapshot.taken_seconds).max(0),
+            bytes: snapshot.bytes,
+        };
+        Ok(snapshots.list()?.into_iter().map(state).collect())
+    }
+
+    /// Deletes a snapshot of a device; returns what that owes, in words.
+    ///
+    /// # Errors
+    /// If there is no such snapshot, or it cannot be deleted.
+    pub fn delete_snapshot(&self, device: &str, name: &str) -> Result<String, String> {
+        let (snapshots, engine) = self.snapshots_of(device)?;
+        let owed = snapshots.delete(name).map_err(|problem| format!("device {}: {problem}", shown(device)))?;
+        // There is something to do for a service now.
+        engine.send(engine::Command::Look);
+        let what = format!("snapshot {} is deleted; up to {} are given back", shown(name), format_bytes(owed));
+        let event = Event { device: Some(device), ..Event::new(EventKind::SnapshotDeleted, &what) };
+        self.0.log.report(self.0.clock.now(), &event);
+        Ok(what)
+    }
+
+    /// Takes the snapshots that are due, and deletes those that are too many; returns when to look again.
+    fn tend_snapshots(&self) -> Duration {
+        let (spec, _) = self.running();
+        let mut next = Duration::MAX;
+        for device in &spec.device {
+            let Some((every, keep)) = device.snapshots.as_ref().and_then(|keys| Some((keys.every?, keys.keep?))) else {
+                continue;
+            };
+            let tended = self.tend_device(&device.name, every.nanos(), keep as usize);
+            next = next.min(tended.unwrap_or(AGAIN_AFTER));
+        }
+        next
+    }
+
+    fn tend_device(&self, device: &str, every: Nanos, keep: usize) -> Result<Duration, String> {
+        let (snapshots, _) = self.snapshots_of(device)?;
+        let (now, every_seconds) = (self.wall_seconds(), (every.0 / 1_000_000_000).cast_signed());
+        let mut due = due_in(&snapshots.list()?, every_seconds, now);
+        if due == 0 {
+            self.take_snapshot(device, Some(&format!("{OWN}{now}")))?;
+            due = every_seconds;
+        }
+        for name in too_many(&snapshots.list()?, keep) {
+            self.delete_snapshot(device, &name)?;
+        }
+        Ok(Duration::from_secs(due.unsigned_abs()))
+    }
+}
+
+/// Clones the device's file while nothing is with it; returns how long clients have waited.
+fn clone_at_rest(taking: &Taking, engine: &engine::Handle, pause_max: Nanos) -> Result<Nanos, String> {
+    let (ready, hear) = channel();
+    engine.send(engine::Command::Pause(pause_max, ready));
+    let patience = PATIENCE + Duration::from_nanos(pause_max.0);
+    hear.recv_timeout(patience).map_err(|_| "it does not answer".to_string()).flatten()?;
+    let cloned = taking.clone_now();
+    let (sender, answer) = channel();
+    engine.send(engine::Command::Resume(sender));
+    let paused = answer.recv_timeout(patience).map_err(|_| "it does not answer".to_string())?;
+    cloned?;
+    paused.ok_or_else(|| {
+        "the clone has taken longer than `pause_max`: clients went on meanwhile, so that it would be of no one moment".into()
+    })
+}
+
+/// The thread that takes snapshots of its own accord. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct SnapshotTimer {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SnapshotTimer {
+    /// Starts the thread, if a device of the spec has snapshots taken.
+    pub(crate) fn start(controller: Controller) -> std::io::Result<Option<Self>> {
+        let is_wanted =
+            |device: &crate::spec::Device| device.snapshots.as_ref().is_some_and(|keys| keys.every.is_some());
+        if !controller.running().0.device.iter().any(is_wanted) {
+            return Ok(None);
+        }
+        let (stop, stopped) = channel();
+        let work = move || {
+            while stopped.recv_timeout(controller.tend_snapshots()) == Err(RecvTimeoutError::Timeout) {}
+        };
+        let thread = Builder::new().name("ioweir-snapshot".into()).spawn(work)?;
+        Ok(Some(Self { stop: Some(stop), thread: Some(thread) }))
+    }
+}
+
+impl Drop for SnapshotTimer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that has panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The recipes of `examples/govern` on real file systems, where that can be done.
+
+use std::path::Path;
+use std::process::Command;
+
+use ioweir_serve::govern::spec::WorkerKeys;
+use ioweir_serve::govern::worker::{Position, Task, Worker, open};
+
+/// The most times that a worker is asked how far it is.
+const LOOKS_MAX: usize = 100_000;
+
+/// A file system on a loop device, which is unmounted at the end.
+struct Mounted {
+    folder: tempfile::TempDir,
+}
+
+impl Mounted {
+    /// `None`, and a line that says so, where that cannot be done.
+    fn new(make: &[&str], size_bytes: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, place) = (folder.path().join("image"), folder.path().join("mounted"));
+        std::fs::File::create(&image).unwrap().set_len(size_bytes).unwrap();
+        std::fs::create_dir(&place).unwrap();
+        let (program, arguments) = make.split_first().unwrap();
+        let done = Command::new(program).args(arguments).arg(&image).output();
+        if !done.is_ok_and(|done| done.status.success()) {
+            println!("skipped: {program} is not there, or fails (scripts/install-tools test)");
+            return None;
+        }
+        let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&place).output().unwrap();
+        if !mounted.status.success() {
+            println!("skipped: nothing can be mounted here: {}", String::from_utf8_lossy(&mounted.stderr).trim());
+            return None;
+        }
+        Some(Self { folder })
+    }
+
+    fn place(&self) -> String {
+        self.folder.path().join("mounted").display().to_string()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let done = Command::new("umount").arg(self.folder.path().join("mounted")).status();
+        assert!(done.is_ok_and(|done| done.success()), "it is still in use");
+    }
+}
+
+/// The worker of a recipe, for another folder.
+fn recipe(name: &str, service: &str, place: &str) -> WorkerKeys {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/govern").join(name);
+    let text = std::fs::read_to_string(path).unwrap().replace("/srv", place);
+    let table: toml::Table = text.parse().unwrap();
+    table["worker"][service].clone().try_into().unwrap()
+}
+
+#[test]
+fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
+    let Some(mounted) = Mounted::new(&["mkfs.btrfs", "--quiet"], 512 << 20) else { return };
+    let stored = 192 << 20;
+    std::fs::write(format!("{}/data", mounted.place()), vec![7_u8; stored]).unwrap();
+    rustix::fs::sync();
+    let keys = recipe("btrfs.toml", "scrub", &mounted.place());
+    let task = Task { bytes: 1 << 30, bytes_per_second_max: None };
+    let mut worker = open("scrub", &keys, Position::default()).unwrap();
+    worker.run(&task).unwrap();
+    // It may be done before it can be paused.
+    let paused = worker.pause();
+    let position = worker.position();
+    assert!(position.is_begun);
+    drop(worker);
+    let mut worker = open("scrub", &keys, position).unwrap();
+    worker.run(&task).unwrap();
+    let finished = (0..LOOKS_MAX).map(|_| worker.progress().unwrap()).find(|progress| progress.is_finished);
+    let finished = finished.expect("it is finished at some time");
+    println!("paused: {paused:?}; finished: {finished:?}");
+    assert!(finished.done_bytes.unwrap() >= stored as u64);
+    assert!(!worker.position().is_begun);
+    let _ = worker.release();
+}
+
+#[test]
+fn fstrim_goes_through_a_file_system_in_parts() {
+    let Some(mounted) = Mounted::new(&["mkfs.ext4", "-q"], 64 << 20) else { return };
+    let keys =
+        WorkerKeys { size: Some(ioweir_config::Size(64 << 20)), ..recipe("fstrim.toml", "unmap", &mounted.place()) };
+    let mut worker = open("unmap", &keys, Position::default()).unwrap();
+    let task = Task { bytes: 24 << 20, bytes_per_second_max: None };
+    let mut owed = Vec::new();
+    while owed.last() != Some(&0) {
+        worker.run(&task).unwrap();
+        owed.push(worker.progress().unwrap().owed_bytes.unwrap());
+    }
+    assert_eq!(owed, [40 << 20, 16 << 20, 0]);
+    worker.release().unwrap();
+}

@@ -1,0 +1,302 @@
+//! Snapshots of a device's file: what they hold, how long clients wait for them, and how they are deleted.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Program, Stdio};
+use std::sync::mpsc::{TryRecvError, channel};
+
+use ioweir_core::Nanos;
+use ioweir_serve::engine::Command;
+use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::snapshots::{SLICE_BYTES, Snapshots};
+use ioweir_serve::spec::Spec;
+
+use crate::bench::Bench;
+use crate::client::*;
+
+/// An XFS in a file.
+struct Xfs {
+    folder: tempfile::TempDir,
+}
+
+impl Xfs {
+    /// Mounts one; says so where that cannot be done.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, mount) = (folder.path().join("image"), folder.path().join("mount"));
+        // As small as it may be.
+        File::create(&image).unwrap().set_len(320 << 20).unwrap();
+        fs::create_dir(&mount).unwrap();
+        let run = |program: &str, arguments: &[&str], paths: &[&Path]| {
+            let ended =
+                Program::new(program).args(arguments).args(paths).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            ended.is_ok_and(|status| status.success())
+        };
+        let is_mounted = run("mkfs.xfs", &["-q"], &[&image]) && run("mount", &["-o", "loop"], &[&image, &mount]);
+        if !is_mounted {
+            eprintln!("skipped: it takes mkfs.xfs, a loop device and the rights of root");
+        }
+        is_mounted.then_some(Self { folder })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("mount").join(name)
+    }
+}
+
+impl Drop for Xfs {
+    fn drop(&mut self) {
+        // Lazily: a test that fails may still have files open.
+        let _ = Program::new("umount").arg("-l").arg(self.folder.path().join("mount")).status();
+    }
+}
+
+/// A server of a file on it, and a client.
+fn serve(xfs: &Xfs, snapshots: &str) -> (Server, UnixStream) {
+    let text = format!(
+        "[server]\nlisten = [\"unix:{}\"]\n[[device]]\nname = \"d\"\nbackend = \"file\"\npath = \"{}\"\nsize = \"64MiB\"\n\
+         [device.snapshots]\n{snapshots}\n[service.deletes]\nkind = \"snapshot-delete\"\ndevice = \"d\"\ndefault = \"run\"\n\
+         [[export]]\nname = \"export\"\ndevice = \"d\"\n",
+        xfs.path("socket").display(),
+        xfs.path("disk").display(),
+    );
+    let spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let mut client = UnixStream::connect(xfs.path("socket")).unwrap();
+    agree(&mut client);
+    (server, client)
+}
+
+fn write(client: &mut UnixStream, offset: u64, byte: u8) {
+    client.write_all(&[request(WRITE, 0, 1, offset, 1 << 20), vec![byte; 1 << 20]].concat()).unwrap();
+    let mut reply = [0; 16];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+}
+
+fn holds(path: &Path, byte: u8) -> bool {
+    let mut bytes = vec![0; 1 << 20];
+    File::open(path).unwrap().read_exact(&mut bytes).unwrap();
+    bytes.iter().all(|&its| its == byte)
+}
+
+#[test]
+fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_one_is_given_back() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (server, mut client) = serve(&xfs, "");
+    let controller = server.controller();
+    write(&mut client, 0, 1);
+    let said = controller.take_snapshot("d", Some("one")).unwrap();
+    assert!(said.starts_with("snapshot one shares ") && said.contains("clients waited for"), "{said}");
+    write(&mut client, 0, 2);
+    controller.take_snapshot("d", Some("two")).unwrap();
+    let folder = xfs.path("disk.snapshots");
+    assert!(holds(&folder.join("one"), 1) && holds(&folder.join("two"), 2));
+    let names = || controller.list_snapshots("d").unwrap().into_iter().map(|its| its.name).collect::<Vec<_>>();
+    assert_eq!(names(), ["one", "two"]);
+    let refused = |name: &str| controller.take_snapshot("d", Some(name)).unwrap_err();
+    assert!(refused("one").contains("there is such a snapshot"), "{}", refused("one"));
+    assert!(refused("../disk").contains("is no name of a snapshot"));
+    assert!(controller.delete_snapshot("d", "three").unwrap_err().contains("there is no snapshot `three`"));
+    assert!(controller.list_snapshots("e").unwrap_err().starts_with("there is no device `e`"));
+    controller.delete_snapshot("d", "one").unwrap();
+    assert_eq!(names(), ["two"]);
+    // The service has it done soon, while clients go on.
+    while fs::read_dir(&folder).unwrap().count() > 1 {
+        write(&mut client, 0, 3);
+    }
+    assert!(holds(&folder.join("two"), 2));
+    drop(client);
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn the_server_takes_snapshots_of_its_own_accord() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (server, client) = serve(&xfs, "every = \"1h\"\nkeep = 2");
+    let taken = loop {
+        if let Some(first) = server.controller().list_snapshots("d").unwrap().pop() {
+            break first;
+        }
+    };
+    assert!(taken.name.starts_with("auto-"), "{taken:?}");
+    drop(client);
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_deletion_is_done_in_slices_and_goes_on_after_a_crash() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (disk, folder) = (xfs.path("disk"), xfs.path("snapshots"));
+    fs::write(&disk, vec![1; 40 << 20]).unwrap();
+    let open = || Snapshots::open(&disk, &folder).unwrap();
+    let snapshots = open();
+    let taking = snapshots.begin("one").unwrap();
+    taking.clone_now().unwrap();
+    taking.keep().unwrap();
+    // It has its blocks to itself.
+    fs::write(&disk, vec![2; 40 << 20]).unwrap();
+    // One that was being taken at the crash is owed, too.
+    let half = snapshots.begin("two").unwrap();
+    half.clone_now().unwrap();
+    drop((half, snapshots));
+    let snapshots = open();
+    assert_eq!(snapshots.list().unwrap().len(), 1);
+    snapshots.delete("one").unwrap();
+    let whole = snapshots.owed_bytes();
+    assert_eq!(whole, 80 << 20);
+    snapshots.pay(SLICE_BYTES).unwrap();
+    assert_eq!(snapshots.owed_bytes(), whole - SLICE_BYTES);
+    // A crash.
+    drop(snapshots);
+    let snapshots = open();
+    assert_eq!((snapshots.owed_bytes(), snapshots.list().unwrap().len()), (whole - SLICE_BYTES, 0));
+    let mut slices = 0;
+    while snapshots.owed_bytes() > 0 {
+        let before = snapshots.owed_bytes();
+        snapshots.pay(SLICE_BYTES).unwrap();
+        assert!(before - snapshots.owed_bytes() <= SLICE_BYTES);
+        slices += 1;
+    }
+    assert_eq!((slices, fs::read_dir(&folder).unwrap().count()), (9, 0));
+    assert_eq!(fs::metadata(&disk).unwrap().size(), 40 << 20);
+    // With nothing owed there is nothing to do.
+    snapshots.pay(SLICE_BYTES).unwrap();
+}
+
+#[test]
+fn a_folder_where_files_share_no_blocks_is_refused_and_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    fs::write(&disk, [1; 8192]).unwrap();
+    match Snapshots::open(&disk, &folder.path().join("snapshots")) {
+        Ok(_) => eprintln!("skipped: files in {} share blocks", folder.path().display()),
+        Err(refused) => {
+            assert!(
+                refused.contains("cannot share blocks") && refused.contains("expected: a folder on XFS"),
+                "{refused}"
+            );
+        }
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "disk" || name == "snapshots"), "{left:?}");
+    let refused = Snapshots::open(folder.path(), folder.path()).unwrap_err();
+    assert!(refused.contains("snapshots are of files, and this is none"), "{refused}");
+}
+
+#[test]
+fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
+    let mut bench = Bench::new("backend = \"memory\"\nsize = \"1MiB\"");
+    let mut peer = bench.connect(0, true);
+    let ask = [request(WRITE, 0, 1, 0, 4096), vec![1; 4096]].concat();
+    for resumes in [true, false] {
+        let (ready, hear) = channel();
+        bench.engine.handle().send(Command::Pause(Nanos::from_millis(50), ready));
+        for _ in 0..3 {
+            bench.turn();
+        }
+        assert_eq!(hear.try_recv(), Ok(Ok(())), "nothing was with the device");
+        peer.send(&ask);
+        let due = (0..3).map(|_| bench.turn()).last().unwrap();
+        assert!(peer.answers().is_empty() && due <= bench.now.after(Nanos::from_millis(50)));
+        let (answer, paused) = channel();
+        if resumes {
+            bench.engine.handle().send(Command::Resume(answer.clone()));
+            bench.turn();
+            assert!(paused.try_recv().unwrap().is_some());
+        }
+        bench.settle();
+        assert_eq!(peer.answers().len(), 1);
+        // It is over: whoever cloned meanwhile hears that clients went on.
+        bench.engine.handle().send(Command::Resume(answer));
+        bench.turn();
+        assert_eq!(paused.try_recv(), Ok(None));
+    }
+}
+
+#[test]
+fn a_device_that_does_not_come_to_rest_in_time_is_not_kept_from_its_clients() {
+    let stalls = "[device.faults]\nstalls_per_million = 1000000\nstall = \"100ms\"";
+    let mut bench = Bench::new(&format!("backend = \"faulty\"\nsize = \"1MiB\"\n{stalls}"));
+    let mut peer = bench.connect(0, true);
+    peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![1; 4096]].concat());
+    bench.turn();
+    let (ready, hear) = channel();
+    bench.engine.handle().send(Command::Pause(Nanos::from_millis(50), ready));
+    bench.turn();
+    assert_eq!(hear.try_recv(), Err(TryRecvError::Empty), "a write is with the device");
+    bench.settle();
+    assert!(hear.try_recv().unwrap().unwrap_err().contains("has not ended in time"));
+    assert_eq!(peer.answers().len(), 1);
+    // A second one has to wait for the first.
+    let (ready, hear) = channel();
+    let (other, refused) = channel();
+    for ready in [ready, other] {
+        bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
+    }
+    bench.turn();
+    assert_eq!(refused.try_recv(), Ok(Err("it pauses already".into())));
+    drop(hear);
+}
+
+const SPEC: &str = r#"[[device]]
+name = "d"
+backend = "file"
+path = "disk"
+[device.snapshots]
+every = "1h"
+keep = 24
+[service.deletes]
+kind = "snapshot-delete"
+device = "d"
+[[export]]
+name = "a"
+device = "d"
+"#;
+
+#[test]
+fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place() {
+    let spec = Spec::parse("s.toml", SPEC).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
+    for (from, to, beginning) in [
+        ("keep = 24\n", "", "s.toml:6:9: every: without `keep`, the disk would be full some day"),
+        ("every = \"1h\"\n", "", "s.toml:6:8: keep: without `every`, the server takes none"),
+        ("\"1h\"", "\"10ms\"", "s.toml:6:9: every: 10ms is out of range"),
+        ("keep = 24", "keep = 0", "s.toml:7:8: keep: 0 is out of range"),
+        ("keep = 24", "keep = 24\npause_max = \"2h\"", "s.toml:8:13: pause_max: 2h is out of range"),
+        (
+            "backend = \"file\"\npath = \"disk\"",
+            "backend = \"memory\"\nsize = \"1MiB\"",
+            "s.toml:5:1: snapshots: backend memory takes none",
+        ),
+        ("snapshot-delete", "resync", "s.toml:9:8: kind: resync needs a mirror"),
+        (
+            "[service.deletes]\nkind = \"snapshot-delete\"\ndevice = \"d\"\n",
+            "",
+            "s.toml:5:1: snapshots: nothing would give back the space",
+        ),
+        (
+            "[device.snapshots]\nevery = \"1h\"\nkeep = 24\n",
+            "",
+            "s.toml:6:8: kind: snapshot-delete needs a device with",
+        ),
+    ] {
+        assert!(SPEC.contains(from), "{from}");
+        let error = Spec::parse("s.toml", &SPEC.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}
+
+#[test]
+fn the_example_is_a_device_whose_snapshots_are_kept_for_a_day() {
+    let spec = Spec::parse("snapshots.toml", include_str!("../../../../examples/snapshots.toml"));
+    let spec = spec.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(spec.device[0].snapshots.as_ref().unwrap().keep, Some(24));
+}
