@@ -621,7 +621,8 @@ fn a_scrub_of_a_mirror_reads_every_leg_and_repairs_the_one_that_is_wrong() {
     for leg in ["one", "two"] {
         let found = |what: &str| {
             let state = served.ask(&Command::State {}).unwrap();
-            let its = state["services"].as_array().unwrap().iter().find(|its| its["name"] == "nightly").unwrap().clone();
+            let its =
+                state["services"].as_array().unwrap().iter().find(|its| its["name"] == "nightly").unwrap().clone();
             its["found"][what].as_u64().unwrap()
         };
         let before = found("repaired_bytes");
