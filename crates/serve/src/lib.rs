@@ -17,6 +17,7 @@ pub mod buffer;
 pub mod capture;
 mod committer;
 pub mod control;
+mod durable;
 pub mod engine;
 pub mod executor;
 pub mod front;

@@ -15,7 +15,7 @@ use ioweir_config::shown;
 use rustix::fs::{RenameFlags, SeekFrom, ioctl_ficlone};
 use rustix::io::Errno;
 
-use crate::backend::keep_name;
+use crate::durable::keep_name;
 
 /// The longest name of a snapshot.
 const NAME_BYTES_MAX: usize = 128;

@@ -7,7 +7,7 @@ use std::path::Path;
 use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableTable as _, TableDefinition, WriteTransaction};
 
-use super::file::keep_name;
+use crate::durable::keep_name;
 use crate::nbd::NbdError;
 
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");

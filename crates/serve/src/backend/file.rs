@@ -18,6 +18,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::store::EXTENTS_MAX;
 use super::{Action, Io, Outcome, Task};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer};
+use crate::durable::keep_name;
 use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
@@ -47,12 +48,6 @@ pub(super) struct Files {
     pub(super) snapshots: Option<Arc<Snapshots>>,
     /// Why there is no direct I/O although the spec asks for it, and whether the file is new.
     remark: String,
-}
-
-/// Makes the directory entry of a new file durable.
-pub(crate) fn keep_name(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Whether the path leads to where devices are, so that no file is created there. Shared memory is no device.

@@ -43,7 +43,6 @@ pub(crate) use checked::table::BLOCK_BYTES;
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
 pub use faulty::{Faulty, Media};
-pub(crate) use file::keep_name;
 pub use late::Late;
 pub use memory::Memory;
 pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};

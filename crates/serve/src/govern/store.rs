@@ -2,15 +2,16 @@
 //!
 //! It is written whole beside the old one, made durable, and takes its name: after a crash there is the old state or the new one.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 
 use ioweir_config::{plain, shown};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::worker::Position;
+use crate::durable::replace;
 
 /// The version of the file. It increases when a key is removed or changes its meaning.
 const VERSION: u32 = 1;
@@ -112,15 +113,7 @@ impl Store {
         let write = || -> io::Result<()> {
             let rest = serde_json::to_value(kept)?;
             let bytes = serde_json::to_vec(&Versioned { version: VERSION, rest })?;
-            let mut name = self.path.clone().into_os_string();
-            name.push(".new");
-            let name = PathBuf::from(name);
-            let mut file = File::create(&name)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            fs::rename(&name, &self.path)?;
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            replace(&self.path, &bytes)
         };
         write().map_err(|error| self.failed("the state cannot be written", &error))
     }

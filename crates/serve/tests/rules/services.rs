@@ -581,3 +581,63 @@ fn a_service_is_commanded_changed_and_shown_as_any_class_is() {
     drop(client);
     served.stop();
 }
+
+const MIRROR: &str = r#"
+[[device]]
+name = "d"
+backend = "mirror"
+scheduler = "sfq"
+checksums = true
+[[device.leg]]
+backend = "file"
+path = "FOLDER/one"
+size = "64MiB"
+[[device.leg]]
+backend = "file"
+path = "FOLDER/two"
+size = "64MiB"
+[[export]]
+name = "export"
+device = "d"
+[service.resync]
+kind = "resync"
+device = "d"
+default = "run"
+[service.nightly]
+kind = "scrub"
+device = "d"
+every = "100ms"
+default = "run"
+"#;
+
+#[test]
+fn a_scrub_of_a_mirror_reads_every_leg_and_repairs_the_one_that_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::of("", &MIRROR.replace("FOLDER", &folder.path().display().to_string()));
+    let mut client = served.client("export");
+    let data: Vec<u8> = (0..MIB as u32 / 4).flat_map(|word| (word ^ 0x5a5a_5a5a).to_be_bytes()).collect();
+    client.write_all(&[request(WRITE, FUA, 1, 0, 1 << 20), data.clone()].concat()).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+    for leg in ["one", "two"] {
+        let found = |what: &str| {
+            let state = served.ask(&Command::State {}).unwrap();
+            let its =
+                state["services"].as_array().unwrap().iter().find(|its| its["name"] == "nightly").unwrap().clone();
+            its["found"][what].as_u64().unwrap()
+        };
+        let before = found("repaired_bytes");
+        // A bit flips behind the server's back.
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(folder.path().join(leg)).unwrap();
+        let mut all = Vec::new();
+        (&file).read_to_end(&mut all).unwrap();
+        let at = all.windows(16).position(|bytes| bytes == &data[70_000..70_016]).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[data[70_000] ^ 1], at as u64).unwrap();
+        file.sync_all().unwrap();
+        while found("repaired_bytes") == before {}
+        let mut byte = [0];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut byte, at as u64).unwrap();
+        assert_eq!((byte[0], found("damaged_bytes")), (data[70_000], found("repaired_bytes")));
+    }
+    drop(client);
+    served.stop();
+}

@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::table::{BLOCK_BYTES, Table, damaged, read_u64};
+use crate::durable::keep_name;
 
 const MAGIC: [u8; 8] = *b"ioweirCS";
 const VERSION: u32 = 1;
@@ -207,7 +208,7 @@ impl Sidecar {
             }
         };
         std::fs::remove_file(&sidecar.path).map_err(failed)?;
-        sidecar.secure_name().map_err(failed)?;
+        keep_name(&sidecar.path).map_err(failed)?;
         Ok(Begun { table, sidecar: Some(sidecar), remark })
     }
 
@@ -220,18 +221,12 @@ impl Sidecar {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path)?;
         write(table, &identity, BufWriter::with_capacity(1 << 16, &file))?;
         file.sync_all()?;
-        self.secure_name()
+        keep_name(&self.path)
     }
 
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Makes the directory durable.
-    fn secure_name(&self) -> io::Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
     }
 }

@@ -1,14 +1,14 @@
 //! What a pass must know after a restart, in a small file that is replaced as a whole.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::keep_name;
 use crate::committer::Committer;
+use crate::durable::replace;
 use crate::nbd::NbdError;
 
 const VERSION: u32 = 1;
@@ -55,7 +55,11 @@ impl Keeper {
             Ok(progress) => (progress, None),
             Err(problem) => (None, Some(format!("{}: not used: {problem}; the pass begins anew", path.display()))),
         };
-        let keep = move |progress: &Progress| replace(&path, progress).map_err(|error| NbdError::from_io(&error));
+        let keep = move |progress: &Progress| {
+            let mut text = serde_json::to_vec(progress).map_err(|_| NbdError::InputOutput)?;
+            text.push(b'\n');
+            replace(&path, &text).map_err(|error| NbdError::from_io(&error))
+        };
         Ok((Self(Some(Committer::start("ioweir-progress", keep)?)), progress, remark))
     }
 
@@ -108,20 +112,6 @@ fn parse(text: &[u8], device_bytes: u64) -> Result<Progress, String> {
         return Err("it is past the end of the device".into());
     }
     Ok(progress)
-}
-
-/// Replaces the file durably: after a crash, the old or the new one is there.
-fn replace(path: &Path, progress: &Progress) -> io::Result<()> {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    let mut file = File::create(&new)?;
-    let mut text = serde_json::to_vec(progress)?;
-    text.push(b'\n');
-    file.write_all(&text)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    keep_name(path)
 }
 
 #[cfg(test)]
