@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
-use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_nanos, shown};
+use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_bytes, format_nanos, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
@@ -172,6 +172,15 @@ fn condition(device: &DeviceState) -> Option<String> {
     if device.age_seconds > 5.0 {
         return Some(format!("does not answer: its numbers are {} old", format_seconds(device.age_seconds)));
     }
+    let legs = device.mirror.iter().flat_map(|mirror| mirror.legs.iter().enumerate());
+    let lacking = legs.filter(|(_, leg)| leg.state != "in_sync").map(|(number, leg)| match &leg.why {
+        Some(why) => format!("leg {number} is out: {why}"),
+        None => format!("leg {number} is behind: {} to copy", format_bytes(leg.owed_bytes)),
+    });
+    let lacking: Vec<String> = lacking.collect();
+    if !lacking.is_empty() {
+        return Some(lacking.join("; "));
+    }
     let behind =
         || format!("reservations broken: {} behind in all", format_seconds(device.reservations_behind_seconds));
     device.reservations_broken.then(behind)
@@ -248,7 +257,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ioweir_serve::watch::FailureState;
+    use ioweir_serve::watch::{FailureState, LegState, MirrorState};
 
     fn second(at: u64, requests: u64, bytes: u64) -> serde_json::Value {
         json!({
@@ -321,6 +330,16 @@ mod tests {
         let failed = said(|device| device.failed = Some(FailureState { at_seconds: 1.0, what: "a flush".into() }));
         assert_eq!(failed, "device disk: FAILED: a flush");
         assert!(said(|device| device.age_seconds = 9.0).starts_with("device disk: does not answer: its numbers are 9"));
+        let leg = |state: &str, why: Option<&str>| LegState {
+            state: state.into(),
+            why: why.map(String::from),
+            owed_bytes: 4096,
+        };
+        let legs = vec![leg("in_sync", None), leg("out", Some("it broke")), leg("behind", None)];
+        let mut state = state(vec![]);
+        state.devices[0].mirror = Some(MirrorState { generation: 1, legs });
+        let drawn = draw(&state, usize::MAX, false);
+        assert!(drawn.contains("device disk: leg 1 is out: it broke; leg 2 is behind: 4 KiB to copy"), "{drawn}");
         assert!(said(|device| device.reservations_broken = true).starts_with("device disk: reservations broken"));
     }
 

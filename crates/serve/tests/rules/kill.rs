@@ -22,12 +22,12 @@ const DEVICES: [(&str, &str); 6] = [
         [service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"run\"
         [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"",
     ),
-    // Killed before, between and after the writes of its legs.
+    // Killed before, between and after the writes of its legs, each of which has 8 KiB beside the data.
     (
         "mirror",
         "backend = \"mirror\"\nscheduler = \"sfq\"\nregion = \"64KiB\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"64MiB\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"64MiB\"\nio = \"threads\"
+        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"65544KiB\"
+        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"65544KiB\"\nio = \"threads\"
         [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
     ),
     // Fewer slots than blocks, so that both tiers are written and the map is full.
