@@ -11,7 +11,9 @@ Progress = Callable[[int, int, int], Any]
 
 
 def _is_watched() -> bool:
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    """Whether this runs in a notebook or at a terminal."""
+    ipython = sys.modules.get("IPython")
+    return (ipython is not None and ipython.get_ipython() is not None) or sys.stderr.isatty()
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def test_progress_ends_with_all_runs_done():
 
 def test_a_bar_is_shown_where_it_is_asked_for(capsys):
     ioweir.compare(SMALL, progress=True)
-    assert "requests" in capsys.readouterr().err
+    assert "run" in capsys.readouterr().err
     ioweir.compare(SMALL, progress=False)
     ioweir.compare(SMALL)
     assert not capsys.readouterr().err, "nobody watches"

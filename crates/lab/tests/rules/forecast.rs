@@ -308,7 +308,7 @@ fn choices_read_back_and_say_what_is_wrong() {
     assert_eq!(error("paper:trendy=1").hint, "did you mean `trend`?");
     assert_eq!(error("paper:clusters=2.5").expected, "a whole number from 1 to 7");
     assert_eq!(error("paper:trend").problem, "`trend` in forecaster `paper:trend` sets nothing");
-    assert_eq!(error("hedge:trend=1").expected, "no settings");
+    assert_eq!(error("naive-day:trend=1").expected, "no settings");
     let uneven = ForecasterChoice::of(&FORECASTERS[0]).build(0, 7, &Calendar::default()).unwrap_err();
     assert_eq!(uneven.problem, "a day is no whole number of bins of 7 s");
 }
@@ -317,7 +317,7 @@ fn choices_read_back_and_say_what_is_wrong() {
 fn a_stored_state_of_another_version_is_refused() {
     let state = fitted("naive-day", &weeks(1)).save().unwrap();
     assert!(
-        Learned::restore(&state.replacen("\"version\":2", "\"version\":99", 1))
+        Learned::restore(&state.replacen("\"version\":3", "\"version\":99", 1))
             .unwrap_err()
             .problem
             .contains("version 99")

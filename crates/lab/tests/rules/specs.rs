@@ -47,7 +47,7 @@ fn an_error_in_a_forecast_has_its_place() {
         ("backtest = 0", "f.toml:2:12: a backtest of no days"),
         ("lead = \"1h\"", "f.toml:2:8: there is no backtest to score it"),
         ("lead = [\"90m\"]\nbacktest = 3", "f.toml:2:8: a lead of 90m\n  expected: whole hours, less than a day"),
-        ("lead = \"24h\"\nbacktest = 3", "f.toml:2:8: a lead of 1d\n  expected: whole hours, less than a day"),
+        ("lead = \"24h\"\nbacktest = 3", "f.toml:2:8: a lead of 24h\n  expected: whole hours, less than a day"),
         ("diagnose = true\nbacktest = 3", "f.toml:3:12: a diagnosis forecasts nothing"),
         ("diagnose = true\nmethod = \"naive-day\"", "f.toml:3:10: a diagnosis forecasts nothing"),
         ("event = \"done\"", "f.toml:2:9: unknown kind of event `done`"),
