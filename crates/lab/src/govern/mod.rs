@@ -9,6 +9,7 @@
 //! program runs; an earlier time counts as the latest one.
 
 mod governor;
+mod planning;
 mod sample;
 mod spec;
 mod state;
