@@ -1,6 +1,7 @@
 //! How the executor decides: how much background work gets, which debt is paid next, and why the rest waits.
 
-use super::executor::{Bucket, Executor, Hold, Resource, Step};
+use super::contract::{Bucket, Hold, Resource, Step};
+use super::executor::Executor;
 use super::{DebtQueue, PoolState, SERVICES_COUNT, Service, ServiceSettings, Slice, Watermark, time_to_clear};
 use crate::Nanos;
 
@@ -12,7 +13,6 @@ impl Executor {
             return None;
         }
         if let Some(tag) = self.slots.end_late(now, grace) {
-            self.overruns = self.overruns.saturating_add(1);
             return Some(Step::End(tag));
         }
         if let Some(tag) = self.slots.pause_late(now, grace) {
@@ -216,7 +216,9 @@ impl Executor {
         let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
         let unit_nanos = self.unit_nanos(&settings, blocks).div_ceil(u64::from(units));
         let ends_at = self.now.after(Nanos(unit_nanos).max(settings.pace(blocks)));
-        let slice = self.slots.start(self.now, |tag| Slice { tag, service, units, blocks, due_at, ends_at })?;
+        let started_at = self.now;
+        let slice =
+            self.slots.start(started_at, |tag| Slice { tag, service, units, blocks, due_at, started_at, ends_at })?;
         let paced = &mut self.paced_until[service as usize];
         *paced = (*paced).max(self.now).after(settings.pace(blocks));
         let planned = &mut self.directive.pay_blocks[service as usize];

@@ -13,6 +13,7 @@
 //! a core does a fixed number of them a second. Work is counted in thousandths of an operation, so that a service with cheap
 //! blocks (a rebuild streams them) and one with expensive blocks (compression) use the same formulas.
 
+mod contract;
 mod cost;
 mod debt;
 mod decide;
@@ -24,8 +25,9 @@ mod slots;
 mod turns;
 mod watermark;
 
+pub use contract::{Bucket, Directive, Hold, Resource, Settings, Step};
 pub use debt::{Batch, DebtQueue, overwrite_debt, snapshot_delete_debt, time_to_clear, unmap_debt};
-pub use executor::{Bucket, Directive, Executor, Hold, Resource, Settings, Step};
+pub use executor::Executor;
 pub use pool::{Pool, PoolState};
 pub use service::{SERVICES, SERVICES_COUNT, Service, ServiceRow, ServiceSettings, Source};
 pub use slots::{Slice, SliceTag};

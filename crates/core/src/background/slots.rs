@@ -36,6 +36,8 @@ pub struct Slice {
     pub blocks: u64,
     /// When these blocks were due.
     pub due_at: Nanos,
+    /// When it started.
+    pub started_at: Nanos,
     /// When it is expected to end. A worker that can be given a rate spreads its blocks over the time until then.
     pub ends_at: Nanos,
 }
@@ -52,7 +54,6 @@ enum Told {
 struct Slot {
     generation: u32,
     slice: Option<Slice>,
-    started_at: Nanos,
     told: Told,
     told_at: Nanos,
     /// A slice that took more than its share holds its units until its share has made up for it.
@@ -73,14 +74,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    const FREE: Slot = Slot {
-        generation: 0,
-        slice: None,
-        started_at: Nanos::ZERO,
-        told: Told::Nothing,
-        told_at: Nanos::ZERO,
-        held: None,
-    };
+    const FREE: Slot = Slot { generation: 0, slice: None, told: Told::Nothing, told_at: Nanos::ZERO, held: None };
 
     pub(super) fn new(slots: usize, holds: bool) -> Self {
         let slots = alloc::vec![Self::FREE; slots.max(1)].into_boxed_slice();
@@ -130,7 +124,7 @@ impl Slots {
         let place = self.slots.iter().position(|slot| slot.is_free(now))?;
         let slot = &mut self.slots[place];
         let slice = slice(SliceTag { slot: u32::try_from(place).unwrap_or(u32::MAX), generation: slot.generation });
-        *slot = Slot { generation: slot.generation, slice: Some(slice), started_at: now, ..Self::FREE };
+        *slot = Slot { generation: slot.generation, slice: Some(slice), ..Self::FREE };
         self.units += slice.units;
         self.running += 1;
         self.blocks[slice.service as usize] += slice.blocks;
@@ -143,7 +137,7 @@ impl Slots {
         let slice = slot.slice.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         if self.holds {
-            let worth = slot.started_at.after(Nanos(unit_nanos.div_ceil(u64::from(slice.units.max(1)))));
+            let worth = slice.started_at.after(Nanos(unit_nanos.div_ceil(u64::from(slice.units.max(1)))));
             slot.held = Some((slice.service, slice.units, worth));
         }
         if slot.told != Told::End {
@@ -245,6 +239,7 @@ impl Slot {
                 units: 0,
                 blocks: 0,
                 due_at: Nanos::NEVER,
+                started_at: Nanos::ZERO,
                 ends_at: Nanos::ZERO,
             });
             self.slice = Some(Slice {
@@ -253,9 +248,9 @@ impl Slot {
                 units: units(exchange(u64::from(of.units)))?,
                 blocks: exchange(of.blocks),
                 due_at: Nanos(exchange(of.due_at.0)),
+                started_at: Nanos(exchange(of.started_at.0)),
                 ends_at: Nanos(exchange(of.ends_at.0)),
             });
-            self.started_at = Nanos(exchange(self.started_at.0));
             self.told = match exchange(self.told as u64) {
                 0 => Told::Nothing,
                 1 => Told::Pause,

@@ -4,12 +4,13 @@ use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
 use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, SliceTag};
 
+use super::planning::{forecaster, load};
 use super::sample::{OpenBin, Sample};
 use super::spec::{GovernSpec, ServiceSpec};
 use super::state::{Known, State, StateError, VERSION};
 use super::status::{BinRecord, PlannedBin};
 use crate::forecast::Calendar;
-use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, System, solve};
+use crate::plan::{Demand, LoadForecaster};
 
 /// After a pause of more bins the forecaster begins anew, and bins that are over are forgotten.
 const PAUSE_BINS_MAX: u64 = 10_000;
@@ -27,6 +28,8 @@ pub struct Slice {
     pub bytes: u64,
     /// How fast: a worker that can be given a rate takes all of the time until `ends_at`.
     pub bytes_per_second: u64,
+    /// When it started.
+    pub started_at: Nanos,
     /// When it is expected to end.
     pub ends_at: Nanos,
     /// When this debt is due; [`Nanos::NEVER`] if it can wait.
@@ -64,6 +67,13 @@ impl Governor {
     /// # Errors
     /// [`Complaint`] if the spec is invalid.
     pub fn new(spec: &GovernSpec, now: Nanos) -> Result<Self, Complaint> {
+        let mut governor = Self::without_plan(spec, now)?;
+        governor.incur_due(now);
+        governor.replan();
+        Ok(governor)
+    }
+
+    fn without_plan(spec: &GovernSpec, now: Nanos) -> Result<Self, Complaint> {
         spec.check()?;
         let calendar = spec.calendar()?;
         let bin_nanos = now.0 - now.0 % spec.bin().0;
@@ -87,7 +97,8 @@ impl Governor {
     /// # Errors
     /// [`StateError`] if the state is damaged, of another version or spec, or from a time to come.
     pub fn resume(spec: &GovernSpec, now: Nanos, state: State) -> Result<Self, StateError> {
-        let fresh = Self::new(spec, now).map_err(|complaint| StateError::new(complaint.problem(), "a valid spec"))?;
+        let fresh =
+            Self::without_plan(spec, now).map_err(|complaint| StateError::new(complaint.problem(), "a valid spec"))?;
         if state.version != VERSION {
             return Err(StateError::new(format!("it is of version {}", state.version), format!("version {VERSION}")));
         }
@@ -224,7 +235,7 @@ impl Governor {
         let next = self.next_time(now);
         let until = |time: Nanos| time.min(next);
         match self.executor.poll(now) {
-            core::Step::Run(slice) => Step::Run(self::slice(&slice, now, bytes)),
+            core::Step::Run(slice) => Step::Run(self::slice(&slice, bytes)),
             core::Step::Pause(tag) => Step::Pause(tag),
             core::Step::End(tag) => {
                 let service = self.executor.running().find(|slice| slice.tag == tag).map(|slice| slice.service);
@@ -260,8 +271,8 @@ impl Governor {
 
     /// The slices that run, as far as it knows.
     pub fn running(&self) -> impl Iterator<Item = Slice> + '_ {
-        let (now, bytes) = (self.executor.now(), self.spec.block_bytes());
-        self.executor.running().map(move |running| slice(running, now, bytes))
+        let bytes = self.spec.block_bytes();
+        self.executor.running().map(move |running| slice(running, bytes))
     }
 
     /// What it governs, and how.
@@ -412,106 +423,26 @@ impl Governor {
         self.known.ahead.drain(..over);
         self.known.bin_nanos += self.spec.bin().0;
     }
-
-    /// Adds the debts that the writes of the bin leave.
-    fn incur_written(&mut self, demand: &Demand) {
-        let (now, bin) = (Nanos(self.known.now_nanos), self.known.bin_nanos / self.spec.bin().0);
-        let system = self.system(&|_| Vec::new());
-        let place = usize::try_from(bin).unwrap_or(usize::MAX);
-        for (service, batch) in system.debts(place, demand, self.executor.pool().used_blocks) {
-            self.executor.incur(now, service, batch);
-        }
-        self.executor.store(now, system.new_blocks(demand));
-    }
-
-    /// Thousandths of the device, or of the cores, that a bin's foreground needs.
-    fn per_mille(&self, requests: u64) -> u32 {
-        let most = u128::from(self.spec.resource().units()) * u128::from(self.spec.unit_requests());
-        u32::try_from((u128::from(requests) * 1000).div_ceil(most)).unwrap_or(u32::MAX)
-    }
-
-    fn system(&self, owed: &dyn Fn(Service) -> Vec<(Nanos, u64)>) -> System {
-        self.spec.system(|service| *self.executor.service(service), owed)
-    }
-
-    /// The debts of a service that recur within the horizon.
-    fn recurring(&self, service: Service) -> Vec<(Nanos, u64)> {
-        let (Some(terms), Some(count)) = (self.spec.service.get(service.name()), self.known.counts.get(service.name()))
-        else {
-            return Vec::new();
-        };
-        let end = self.known.bin_nanos.saturating_add(self.spec.forecast.horizon.nanos().0);
-        let every = terms.every.map_or(u64::MAX, |every| every.nanos().0);
-        let blocks = owed_blocks(terms, self.spec.block_bytes());
-        let times = std::iter::successors(count.next_unix_nanos, |time| time.checked_add(every));
-        times.take_while(|time| *time < end).map(|time| (Nanos(time), blocks)).collect()
-    }
-
-    /// Makes a plan from the forecast, and hands the executor its bins.
-    fn replan(&mut self) {
-        let bin = self.spec.bin();
-        let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
-        let outlook = self.forecaster.outlook(bins);
-        let system = self.system(&|service| self.recurring(service));
-        let place = usize::try_from(self.known.bin_nanos / bin.0).unwrap_or(usize::MAX);
-        let ledger = Ledger::of(&self.executor, place, 0);
-        let busy = outlook.busy();
-        let solution = solve(&Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy));
-        let most = self.executor.directives_max();
-        let directive = |at: usize| solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
-        let directives: Vec<core::Directive> = (0..bins.min(most)).map(directive).collect();
-        self.executor.adopt(Nanos(self.known.now_nanos), &directives);
-        self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();
-        self.known.notes = outlook.degraded;
-        let names = solution.gave_up.iter().map(|service| service.name());
-        self.known.notes.extend(names.map(|name| format!("the deadline of {name} cannot be kept")));
-        if !solution.below_floor.is_empty() {
-            self.known.notes.push("the pool goes below its floor, whatever is done".into());
-        }
-    }
-
-    fn planned_bin(
-        &self,
-        system: &System,
-        outlook: &Outlook,
-        solution: &crate::plan::Solution,
-        at: usize,
-    ) -> PlannedBin {
-        let units = u64::from(self.spec.resource().units());
-        let of_units = |count: u32| (u64::from(count) * 1000 / units) as u32;
-        let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
-        let block = self.spec.block_bytes();
-        let pay = |(service, _): (Service, _)| {
-            let blocks = solution.course[at].paid_blocks[service as usize];
-            (service.name().to_owned(), blocks.saturating_mul(block))
-        };
-        PlannedBin {
-            start_unix_seconds: seconds(self.known.bin_nanos + at as u64 * self.spec.bin().0),
-            forecast_per_mille: [low, outlook.expected[at].requests, high].map(|load| self.per_mille(load)),
-            reserve_per_mille: of_units(solution.schedule.reserve_cores[at]),
-            limit_per_mille: of_units(solution.schedule.limit_cores[at]),
-            pay_bytes: system.run().map(pay).filter(|(_, bytes)| *bytes > 0).collect(),
-        }
-    }
 }
 
-fn seconds(nanos: u64) -> i64 {
+pub(super) fn seconds(nanos: u64) -> i64 {
     (nanos / 1_000_000_000) as i64
 }
 
-fn owed_blocks(terms: &ServiceSpec, block_bytes: u64) -> u64 {
+pub(super) fn owed_blocks(terms: &ServiceSpec, block_bytes: u64) -> u64 {
     terms.owed.map_or(0, |owed| owed.0.div_ceil(block_bytes))
 }
 
-fn slice(slice: &core::Slice, now: Nanos, block_bytes: u64) -> Slice {
+fn slice(slice: &core::Slice, block_bytes: u64) -> Slice {
     let bytes = slice.blocks.saturating_mul(block_bytes);
-    let nanos = u128::from(slice.ends_at.since(now).0.max(1));
+    let nanos = u128::from(slice.ends_at.since(slice.started_at).0.max(1));
     let rate = (u128::from(bytes) * 1_000_000_000).div_ceil(nanos);
     Slice {
         tag: slice.tag,
         service: slice.service,
         bytes,
         bytes_per_second: u64::try_from(rate).unwrap_or(u64::MAX),
+        started_at: slice.started_at,
         ends_at: slice.ends_at,
         due_at: slice.due_at,
     }
@@ -525,30 +456,4 @@ fn about(spec: &GovernSpec) -> String {
     let zone = spec.forecast.time_zone.clone().unwrap_or_else(|| spec.forecast.utc_offset_hours.to_string());
     let (block, method) = (spec.block_bytes(), &spec.forecast.method);
     format!("{what}, bins of {bin}, blocks of {block} bytes, {method} at {zone}, {}", names.join(" "))
-}
-
-/// A load of one bin: its foreground, and what it wrote and unmapped, a second.
-fn load(spec: &GovernSpec, bin_nanos: u64, [foreground, written, unmapped]: [Option<f64>; 3]) -> Load {
-    let block = spec.block_bytes() as f64;
-    // A device's foreground is counted in microseconds.
-    let unit = if spec.cores.is_some() { 1.0 } else { 1e-3 };
-    let is_fed = spec.services().any(|(service, terms)| GovernSpec::is_fed(service, terms)) || spec.pool.is_some();
-    let rates = |rate: Option<f64>| {
-        if is_fed { Rates::Own(vec![rate.map(|rate| rate / block)]) } else { Rates::Share(0.0) }
-    };
-    Load {
-        start_unix_seconds: seconds(bin_nanos),
-        bin_seconds: (spec.bin().0 / 1_000_000_000) as u32,
-        requests: vec![foreground.map(|rate| rate * unit)],
-        written: rates(written),
-        unmapped: rates(unmapped),
-        unique_percent: None,
-        notes: Vec::new(),
-    }
-}
-
-fn forecaster(spec: &GovernSpec, calendar: &Calendar, bin_nanos: u64) -> Result<LoadForecaster, Complaint> {
-    let load = load(spec, bin_nanos, [None; 3]);
-    LoadForecaster::new(&load, &spec.forecaster()?, spec.forecast.quantile, calendar)
-        .map_err(|error| Complaint::new("forecast", error.problem, error.expected))
 }

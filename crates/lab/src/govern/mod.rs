@@ -10,6 +10,7 @@
 
 mod document;
 mod governor;
+mod planning;
 mod sample;
 mod spec;
 mod state;

@@ -102,7 +102,7 @@ struct Player<'a> {
     queued_requests: u64,
     /// Slices that run, by their end.
     running: BinaryHeap<Reverse<(Nanos, usize)>>,
-    slices: Vec<Option<(Slice, Nanos)>>,
+    slices: Vec<Option<Slice>>,
 }
 
 impl<'a> Player<'a> {
@@ -196,7 +196,7 @@ impl<'a> Player<'a> {
         while let Step::Run(slice) = self.executor.poll(now) {
             let place = slice.tag.place();
             self.running.push(Reverse((slice.ends_at, place)));
-            self.slices[place] = Some((slice, now));
+            self.slices[place] = Some(slice);
         }
     }
 
@@ -205,8 +205,8 @@ impl<'a> Player<'a> {
         let mut worked = 0_u128;
         while let Some(Reverse((ends_at, place))) = self.running.peek().copied().filter(|next| next.0.0 <= end) {
             self.running.pop();
-            let Some((slice, since)) = self.slices[place].take() else { continue };
-            let took = ends_at.since(since);
+            let Some(slice) = self.slices[place].take() else { continue };
+            let took = ends_at.since(slice.started_at);
             self.executor.complete(ends_at, slice.tag, slice.blocks, took);
             course.paid_blocks[slice.service as usize] += slice.blocks;
             worked += u128::from(took.0);

@@ -1,0 +1,184 @@
+//! What an executor is told at the start and by a plan, and what it answers.
+
+use super::{Pool, SERVICES_COUNT, ServiceSettings, Slice, SliceTag, Watermark};
+use crate::Nanos;
+
+/// What background work takes from the foreground.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// So many cores, at least one.
+    Cores(u32),
+    /// The time of a device, in thousandths.
+    DeviceTime,
+}
+
+impl Resource {
+    /// All of it, in units.
+    #[must_use]
+    pub const fn units(self) -> u32 {
+        match self {
+            Self::Cores(0) => 1,
+            Self::Cores(cores) => cores,
+            Self::DeviceTime => 1000,
+        }
+    }
+
+    /// The units that work at full speed: a core, or all of a device.
+    pub(super) const fn whole(self) -> u32 {
+        match self {
+            Self::Cores(_) => 1,
+            Self::DeviceTime => 1000,
+        }
+    }
+}
+
+/// The rule for how much background work gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bucket {
+    /// By the amount of debt alone: the first scheduler of the paper. With `harvests`, also what the foreground leaves.
+    Fixed {
+        /// The debt at which paying begins, and at which it takes everything.
+        watermark: Watermark,
+        /// Whether what is idle is used below the watermark.
+        harvests: bool,
+    },
+    /// What the foreground leaves, as far as the plan lets it, and at least what it reserves: the second scheduler of the
+    /// paper.
+    Planned,
+}
+
+/// What a plan asks for from a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// When it takes effect; it ends when the next directive begins.
+    pub from: Nanos,
+    /// Units that background work gets even if the foreground wants them.
+    pub reserve_units: u32,
+    /// The most units of background work; the others rest, even if the foreground leaves them idle.
+    pub limit_units: u32,
+    /// Whether space is short: if so, the service that frees the most space for its work goes first.
+    pub pressing: bool,
+    /// The blocks of each service that are to be paid: they go before all other debt.
+    pub pay_blocks: [u64; SERVICES_COUNT],
+}
+
+impl Directive {
+    /// What holds without a plan: anything may be paid with what the foreground leaves.
+    pub const NONE: Self = Self {
+        from: Nanos::NEVER,
+        reserve_units: 0,
+        limit_units: u32::MAX,
+        pressing: false,
+        pay_blocks: [0; SERVICES_COUNT],
+    };
+}
+
+/// The settings of an executor.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What both domains share.
+    pub resource: Resource,
+    /// The time of one background operation on one unit.
+    pub operation: Nanos,
+    /// The longest time that background work runs before what it holds may change domains.
+    pub slice: Nanos,
+    /// How much longer than expected a slice may run before it is interrupted; [`Nanos::NEVER`] if slices are not.
+    pub grace: Nanos,
+    /// Units kept free for unforeseen bursts, beyond the foreground's demand.
+    pub headroom_units: u32,
+    /// How long what the foreground gave up stays idle before background work uses it.
+    pub calm: Nanos,
+    /// The rule for how much background work gets.
+    pub bucket: Bucket,
+    /// The state of the pool at the start.
+    pub pool: Pool,
+    /// The services, in the order of the table. Their cost is what is assumed until it is learnt.
+    pub services: [ServiceSettings; SERVICES_COUNT],
+    /// The most batches in each debt queue.
+    pub batches_max: usize,
+    /// The most directives in a plan.
+    pub directives_max: usize,
+}
+
+/// Why debt waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Hold {
+    /// It must not be paid yet: a snapshot is kept for its retention.
+    Retention,
+    /// The foreground has the resource.
+    Foreground,
+    /// The foreground has just given something up; it may want it back.
+    Calm,
+    /// There is not enough debt yet for the fixed watermark.
+    Watermark,
+    /// All that the background may use is in use.
+    Running,
+    /// The plan rests: there will be a quieter time.
+    Plan,
+    /// The foreground feels background work.
+    Objective,
+    /// The service has been paid as fast as it may be.
+    Rate,
+    /// Slices took more than their share, which makes up for it.
+    Budget,
+}
+
+impl Hold {
+    /// Every reason, in the order of the discriminants.
+    pub const ALL: [Self; 9] = [
+        Self::Retention,
+        Self::Foreground,
+        Self::Calm,
+        Self::Watermark,
+        Self::Running,
+        Self::Plan,
+        Self::Objective,
+        Self::Rate,
+        Self::Budget,
+    ];
+
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Retention => "retention",
+            Self::Foreground => "foreground",
+            Self::Calm => "calm",
+            Self::Watermark => "watermark",
+            Self::Running => "running",
+            Self::Plan => "plan",
+            Self::Objective => "objective",
+            Self::Rate => "rate",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// The answer to [`Executor::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Run this now, and poll again.
+    Run(Slice),
+    /// Pause this slice, complete it with what it has paid, and poll again: the foreground needs what it holds, or it overran.
+    Pause(SliceTag),
+    /// End this slice by any means: it was told to pause and runs still. Poll again.
+    End(SliceTag),
+    /// Nothing to do before this time or the next call, whichever is first; with [`Nanos::NEVER`], only a call changes that.
+    WaitUntil(Nanos, Hold),
+    /// There is no debt.
+    Idle,
+}
+
+impl Directive {
+    pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
+        self.from = Nanos(exchange(self.from.0));
+        self.reserve_units = u32::try_from(exchange(u64::from(self.reserve_units))).ok()?;
+        self.limit_units = u32::try_from(exchange(u64::from(self.limit_units))).ok()?;
+        self.pressing = exchange(u64::from(self.pressing)) == 1;
+        for blocks in &mut self.pay_blocks {
+            *blocks = exchange(*blocks);
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,113 @@
+//! What the governor forecasts and plans: the load of bins, the debts that will come, and the directives of the executor.
+
+use ioweir_config::Complaint;
+use ioweir_core::Nanos;
+use ioweir_core::background::{Directive, Service};
+
+use super::governor::{Governor, owed_blocks, seconds};
+use super::spec::GovernSpec;
+use super::status::PlannedBin;
+use crate::forecast::Calendar;
+use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, solve};
+
+impl Governor {
+    /// Adds the debts that the writes of the bin leave.
+    pub(super) fn incur_written(&mut self, demand: &Demand) {
+        let (now, bin) = (Nanos(self.known.now_nanos), self.known.bin_nanos / self.spec.bin().0);
+        let system = self.system(&|_| Vec::new());
+        let place = usize::try_from(bin).unwrap_or(usize::MAX);
+        for (service, batch) in system.debts(place, demand, self.executor.pool().used_blocks) {
+            self.executor.incur(now, service, batch);
+        }
+        self.executor.store(now, system.new_blocks(demand));
+    }
+
+    /// Thousandths of the device, or of the cores, that a bin's foreground needs.
+    pub(super) fn per_mille(&self, requests: u64) -> u32 {
+        let most = u128::from(self.spec.resource().units()) * u128::from(self.spec.unit_requests());
+        u32::try_from((u128::from(requests) * 1000).div_ceil(most)).unwrap_or(u32::MAX)
+    }
+
+    fn system(&self, owed: &dyn Fn(Service) -> Vec<(Nanos, u64)>) -> System {
+        self.spec.system(|service| *self.executor.service(service), owed)
+    }
+
+    /// The debts of a service that recur within the horizon.
+    fn recurring(&self, service: Service) -> Vec<(Nanos, u64)> {
+        let (Some(terms), Some(count)) = (self.spec.service.get(service.name()), self.known.counts.get(service.name()))
+        else {
+            return Vec::new();
+        };
+        let end = self.known.bin_nanos.saturating_add(self.spec.forecast.horizon.nanos().0);
+        let every = terms.every.map_or(u64::MAX, |every| every.nanos().0);
+        let blocks = owed_blocks(terms, self.spec.block_bytes());
+        let times = std::iter::successors(count.next_unix_nanos, |time| time.checked_add(every));
+        times.take_while(|time| *time < end).map(|time| (Nanos(time), blocks)).collect()
+    }
+
+    /// Makes a plan from the forecast, and hands the executor its bins.
+    pub(super) fn replan(&mut self) {
+        let bin = self.spec.bin();
+        let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
+        let outlook = self.forecaster.outlook(bins);
+        let system = self.system(&|service| self.recurring(service));
+        let place = usize::try_from(self.known.bin_nanos / bin.0).unwrap_or(usize::MAX);
+        let ledger = Ledger::of(&self.executor, place, 0);
+        let busy = outlook.busy();
+        let solution = solve(&Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy));
+        let directive = |at: usize| solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
+        let directives: Vec<Directive> = (0..bins).map(directive).collect();
+        self.executor.adopt(Nanos(self.known.now_nanos), &directives);
+        self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();
+        self.known.notes = outlook.degraded;
+        let names = solution.gave_up.iter().map(|service| service.name());
+        self.known.notes.extend(names.map(|name| format!("the deadline of {name} cannot be kept")));
+        if !solution.below_floor.is_empty() {
+            self.known.notes.push("the pool goes below its floor, whatever is done".into());
+        }
+    }
+
+    fn planned_bin(&self, system: &System, outlook: &Outlook, solution: &Solution, at: usize) -> PlannedBin {
+        let units = u64::from(self.spec.resource().units());
+        let of_units = |count: u32| (u64::from(count) * 1000 / units) as u32;
+        let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
+        let block = self.spec.block_bytes();
+        let pay = |(service, _): (Service, _)| {
+            let blocks = solution.course[at].paid_blocks[service as usize];
+            (service.name().to_owned(), blocks.saturating_mul(block))
+        };
+        PlannedBin {
+            start_unix_seconds: seconds(self.known.bin_nanos + at as u64 * self.spec.bin().0),
+            forecast_per_mille: [low, outlook.expected[at].requests, high].map(|load| self.per_mille(load)),
+            reserve_per_mille: of_units(solution.schedule.reserve_cores[at]),
+            limit_per_mille: of_units(solution.schedule.limit_cores[at]),
+            pay_bytes: system.run().map(pay).filter(|(_, bytes)| *bytes > 0).collect(),
+        }
+    }
+}
+
+/// A load of one bin: its foreground, and what it wrote and unmapped, a second.
+pub(super) fn load(spec: &GovernSpec, bin_nanos: u64, [foreground, written, unmapped]: [Option<f64>; 3]) -> Load {
+    let block = spec.block_bytes() as f64;
+    // A device's foreground is counted in microseconds.
+    let unit = if spec.cores.is_some() { 1.0 } else { 1e-3 };
+    let is_fed = spec.services().any(|(service, terms)| GovernSpec::is_fed(service, terms)) || spec.pool.is_some();
+    let rates = |rate: Option<f64>| {
+        if is_fed { Rates::Own(vec![rate.map(|rate| rate / block)]) } else { Rates::Share(0.0) }
+    };
+    Load {
+        start_unix_seconds: seconds(bin_nanos),
+        bin_seconds: (spec.bin().0 / 1_000_000_000) as u32,
+        requests: vec![foreground.map(|rate| rate * unit)],
+        written: rates(written),
+        unmapped: rates(unmapped),
+        unique_percent: None,
+        notes: Vec::new(),
+    }
+}
+
+pub(super) fn forecaster(spec: &GovernSpec, calendar: &Calendar, bin_nanos: u64) -> Result<LoadForecaster, Complaint> {
+    let load = load(spec, bin_nanos, [None; 3]);
+    LoadForecaster::new(&load, &spec.forecaster()?, spec.forecast.quantile, calendar)
+        .map_err(|error| Complaint::new("forecast", error.problem, error.expected))
+}
