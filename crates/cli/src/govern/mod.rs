@@ -3,6 +3,7 @@
 mod adapter;
 mod file;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use ioweir_serve::govern::source::{self, Past, Source, merged};
 use ioweir_serve::govern::spec::{Otherwise, SourceKeys, SourceKind, WorkerKeys, WorkerKind};
 use ioweir_serve::govern::store::{Found, Kept, Store};
 use ioweir_serve::govern::view::View;
+use ioweir_serve::govern::worker::Position;
 use ioweir_serve::real::{Stop, System};
 use ioweir_trace::Input;
 
@@ -52,15 +54,10 @@ pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
         }
     };
     let mut sources = open_sources(&file)?;
-    let (governor, positions) = match begin(&file, kept, &mut sources, &tell)? {
-        Begun::Resumed(governor, positions) => (*governor, positions),
-        Begun::Fresh(governor, why) => {
-            if let Some(why) = why {
-                output::notice(&store.set_aside(&why).map_err(Failure::Running)?);
-            }
-            (*governor, Default::default())
-        }
-    };
+    let Begun { governor, positions, problem } = begin(&file, kept, &mut sources, &tell)?;
+    if let Some(problem) = problem {
+        output::notice(&store.set_aside(&problem).map_err(Failure::Running)?);
+    }
     let workers = file.workers().map(|(service, keys)| {
         let name = service.name();
         let position = positions.get(name).copied().unwrap_or_default();
@@ -92,11 +89,12 @@ fn open_sources(file: &GovernFile) -> Result<Vec<Box<dyn Source>>, Failure> {
 }
 
 /// A governor that can begin.
-enum Begun {
-    /// It goes on from what was kept.
-    Resumed(Box<Governor>, std::collections::BTreeMap<String, ioweir_serve::govern::worker::Position>),
-    /// It is new; what was kept cannot be used for this reason.
-    Fresh(Box<Governor>, Option<String>),
+struct Begun {
+    governor: Governor,
+    /// Where each worker was left.
+    positions: BTreeMap<String, Position>,
+    /// Why it does not go on from what was kept.
+    problem: Option<String>,
 }
 
 fn begin(
@@ -106,8 +104,9 @@ fn begin(
     tell: &impl Fn(&str),
 ) -> Result<Begun, Failure> {
     let moment = Clocks::new().now();
-    let mut problem = None;
+    let (mut positions, mut problem) = (BTreeMap::new(), None);
     if let Some(kept) = kept {
+        positions = kept.workers;
         let resumed = serde_json::from_value(kept.governor)
             .map_err(|error| error.to_string())
             .and_then(|state| Governor::resume(&file.govern, moment.wall, state).map_err(|error| error.problem));
@@ -118,7 +117,7 @@ fn begin(
                 for tag in open {
                     governor.complete(moment.wall, tag, 0, Nanos::ZERO);
                 }
-                return Ok(Begun::Resumed(Box::new(governor), kept.workers));
+                return Ok(Begun { governor, positions, problem });
             }
             Err(why) => problem = Some(why),
         }
@@ -142,7 +141,7 @@ fn begin(
     if let govern::Step::Run(slice) = governor.poll(began) {
         governor.complete(began, slice.tag, 0, Nanos::ZERO);
     }
-    Ok(Begun::Fresh(Box::new(governor), problem))
+    Ok(Begun { governor, positions, problem })
 }
 
 /// The rates of files.
@@ -167,7 +166,7 @@ fn past_of_series(keys: &SourceKeys, bin_seconds: u32) -> Result<Past, Failure> 
 
 /// What is remembered of the past, as samples of a bin each: of each source in turn, where the ones before do not know.
 fn remembered(pasts: &[Past], by_requests: bool) -> Vec<(Nanos, Sample)> {
-    let mut all = std::collections::BTreeMap::new();
+    let mut all = BTreeMap::new();
     for past in pasts.iter().rev() {
         let load = if by_requests { &past.requests } else { &past.busy };
         for (at, value) in load.iter().enumerate() {
@@ -203,15 +202,10 @@ fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure>
     };
     let mut sources = open_sources(file)?;
     let clocks = Clocks::new();
-    let mut governor = match begin(file, kept, &mut sources, &tell)? {
-        Begun::Resumed(governor, _) => *governor,
-        Begun::Fresh(governor, why) => {
-            if let Some(why) = why {
-                tell(&format!("the kept state cannot be used: {why}"));
-            }
-            *governor
-        }
-    };
+    let Begun { mut governor, problem, .. } = begin(file, kept, &mut sources, &tell)?;
+    if let Some(problem) = problem {
+        tell(&format!("the kept state cannot be used: {problem}"));
+    }
     let first = clocks.now();
     for source in &mut sources {
         // What a first look says is only that it is the first.
@@ -314,5 +308,40 @@ fn ways(name: &str, keys: &WorkerKeys) -> [String; 2] {
                 rests.or(rate).unwrap_or_else(|| stopped.into()),
             ]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioweir_serve::govern::source::Reading;
+
+    #[test]
+    fn of_the_past_each_bin_is_that_of_the_first_source_that_knows_it_and_gaps_stay_gaps() {
+        let past = |start_unix_seconds, busy: &[Option<f64>]| Past {
+            start_unix_seconds,
+            bin_seconds: 600,
+            busy: busy.to_vec(),
+            ..Past::default()
+        };
+        let pasts = [past(600, &[Some(0.5), None]), past(0, &[Some(0.1), Some(0.2), Some(2.0), None])];
+        let all = remembered(&pasts, false);
+        let seconds = |nanos: Nanos| nanos.0 / 1_000_000_000;
+        let busy: Vec<_> = all.iter().map(|(end, sample)| (seconds(*end), seconds(sample.busy))).collect();
+        assert_eq!(busy, [(600, 60), (1200, 300), (1800, 600)]);
+        assert!(remembered(&pasts, true).is_empty(), "how busy a device is says nothing about requests");
+    }
+
+    #[test]
+    fn a_latency_alone_is_no_sample_and_a_share_is_a_part_of_the_time() {
+        let latency_seconds = Some(0.02);
+        let seen = Reading { latency_seconds, requests: Some(100.0), ..Reading::default() };
+        let span = Nanos::from_seconds(2);
+        assert_eq!(sample_of(&seen, span, false), None);
+        assert_eq!(sample_of(&seen, span, true).map(|sample| sample.requests), Some(200));
+        let seen = Reading { busy: Some(0.75), background_busy: Some(0.5), ..seen };
+        let sample = sample_of(&seen, span, false).unwrap();
+        assert_eq!((sample.busy, sample.background_busy), (Nanos::from_millis(1500), Some(Nanos::from_seconds(1))));
+        assert_eq!(sample.latency, Some(Nanos::from_millis(20)));
     }
 }
