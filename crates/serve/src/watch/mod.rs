@@ -10,6 +10,7 @@
 pub(crate) mod http;
 pub(crate) mod metrics;
 mod record;
+mod service;
 mod socket;
 mod state;
 
@@ -32,9 +33,10 @@ use crate::spec::Spec;
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
+pub use service::{FoundState, ServiceState};
 pub use state::{
-    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FoundState, GroupState, LegState,
-    MirrorState, QueueState, SCHEMA_VERSION, SecondState, ServiceState, State, TotalState,
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, GroupState, LegState, MirrorState,
+    QueueState, SCHEMA_VERSION, SecondState, State, TotalState,
 };
 
 /// The commit that the program was built from, if it is set.

@@ -9,7 +9,7 @@ use crate::client::*;
 use crate::process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 6] = [
+const DEVICES: [(&str, &str); 7] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
@@ -36,6 +36,14 @@ const DEVICES: [(&str, &str); 6] = [
         "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"
         [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
         [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
+    ),
+    // Blocks move between the tiers all the time.
+    (
+        "tiers-relocation",
+        "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"
+        [service.moves]\nkind = \"relocate\"\ndevice = \"d\"\ndefault = \"run\"\nmargin = 50",
     ),
     (
         "tiers-cache",

@@ -362,13 +362,13 @@ fn every_row_of_the_failure_modes_names_tests_that_are_there() {
         page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---") && !line.starts_with("| seen"));
     let mut count = 0;
     for row in rows {
-        let named: Vec<_> = row.split('`').filter_map(|text| text.split_once("::")).collect();
+        let named: Vec<_> = row.split('`').filter_map(|text| text.rsplit_once("::")).collect();
         assert!(!named.is_empty(), "{row}");
         for (file, test) in named {
             let file = if file.contains('/') {
                 root.join(file)
             } else {
-                root.join(format!("crates/serve/tests/rules/{file}.rs"))
+                root.join(format!("crates/serve/tests/rules/{}.rs", file.replace("::", "/")))
             };
             let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             assert!(text.contains(&format!("fn {test}(")), "{}: {test}", file.display());

@@ -51,6 +51,7 @@ mod operation;
 mod pair;
 mod placed;
 mod relocation;
+mod step;
 
 use std::ops::Range;
 

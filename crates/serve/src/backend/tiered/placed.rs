@@ -17,6 +17,7 @@ use super::map::{Changes, Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
 use super::pair::{Flight, Pair};
 use super::relocation::Relocation;
+use super::step::{Moving, Op, Stage};
 use super::{FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::committer::Committer;
@@ -28,47 +29,6 @@ use crate::slots::Slots;
 const SYNC: u32 = u32::MAX;
 /// How long a change waits for a commit if no client flushes.
 const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
-
-/// The stage of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The rest of each partly written block is being read from the slow tier.
-    Edges,
-    /// Its pieces are in flight.
-    Pieces,
-    /// All pieces are completed, and it waits to be durable.
-    Sync,
-}
-
-/// Whether an operation moves blocks between the tiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moving {
-    Not,
-    /// It reads them, to move them to this tier.
-    Reads(Tier),
-    /// It writes them.
-    Writes,
-}
-
-/// An operation of the engine.
-pub(super) struct Op {
-    pub(super) staged: Staged,
-    pub(super) stage: Stage,
-    /// Blocks that are partly written and move; each is complete here.
-    pub(super) edges: Vec<(u64, Buffer)>,
-    /// Blocks that get a slot once everything is written.
-    pub(super) moves: BTreeMap<u64, u32>,
-    /// Blocks that return to the slow tier once everything is completed.
-    pub(super) returns: Vec<u64>,
-    pub(super) moving: Moving,
-}
-
-impl Op {
-    pub(super) fn new(io: Io, pieces: Vec<Piece>) -> Self {
-        let (edges, moves, returns) = Default::default();
-        Self { staged: Staged::new(io, pieces), stage: Stage::Pieces, edges, moves, returns, moving: Moving::Not }
-    }
-}
 
 /// The sync in flight, which makes changes durable.
 #[derive(Debug)]

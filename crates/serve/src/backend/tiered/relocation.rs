@@ -14,7 +14,8 @@ use super::super::{Action, Done, Io, Outcome};
 use super::BLOCK_BYTES;
 use super::heat::{Heat, REGION_BLOCKS};
 use super::map::{Piece, Place, blocks_of};
-use super::placed::{Moving, Op, Placed};
+use super::placed::Placed;
+use super::step::{Moving, Op};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 

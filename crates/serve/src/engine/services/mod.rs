@@ -13,11 +13,11 @@
 mod debt;
 mod pass;
 mod progress;
+mod report;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 
 use ioweir_core::{Nanos, StreamId, Tier};
 
@@ -33,6 +33,7 @@ use crate::snapshots::SLICE_BYTES;
 use crate::spec::{self, ServiceDefault, ServiceKind};
 use debt::Debt;
 use pass::Pass;
+pub use report::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
 
 /// The longest request of a service that trims: as that of a client.
 const TRIM_BYTES_MAX: u64 = 32 << 20;
@@ -49,104 +50,6 @@ pub(super) const fn is_own(sub_request: &SubRequest) -> bool {
 /// The service of a query; `None` if it is a client's.
 pub(super) fn querier(request: u32) -> Option<usize> {
     (request & OWN != 0).then_some((request & !OWN) as usize)
-}
-
-/// A service to be set up.
-#[derive(Clone, Debug)]
-pub struct ServicePlan {
-    /// Its class.
-    pub class: StreamId,
-    /// Its keys.
-    pub spec: spec::Service,
-    /// The file with what it must know after a restart.
-    pub state: Option<PathBuf>,
-}
-
-/// What a service is told to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServiceOrder {
-    /// To work for this time, at most at this rate.
-    Run(Nanos, Option<u64>),
-    /// To rest for this time.
-    Pause(Nanos),
-    /// To do what its default says.
-    Release,
-}
-
-/// Why a service does not ask for more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServiceWait {
-    /// It asks for as much as it may.
-    #[default]
-    Nothing,
-    /// There is nothing to do.
-    NothingOwed,
-    /// It has no lease, and its default is to rest.
-    Rests,
-    /// It is paused by a lease.
-    Paused,
-    /// The rate of its lease is used up.
-    Rate,
-    /// It learns what is to be done.
-    Measures,
-    /// Its progress has to be durable first.
-    Saves,
-    /// Some of it has failed, and is tried again soon.
-    Fails,
-    /// Its device has failed.
-    Failed,
-    /// The server ends.
-    Ends,
-}
-
-impl ServiceWait {
-    /// The words for people.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Nothing => "it works",
-            Self::NothingOwed => "nothing is owed",
-            Self::Rests => "it has no lease, and its default is to rest",
-            Self::Paused => "a lease pauses it",
-            Self::Rate => "the rate of its lease is used up",
-            Self::Measures => "it finds out what there is to do",
-            Self::Saves => "its progress is being made durable",
-            Self::Fails => "some of it has failed, and is tried again soon",
-            Self::Failed => "its device has failed",
-            Self::Ends => "the server ends",
-        }
-    }
-}
-
-/// What a service has done since the server began, and its state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServiceReport {
-    /// Its class.
-    pub class: u32,
-    /// Whether it has something to do and may do it.
-    pub is_running: bool,
-    /// Why it does not ask for more.
-    pub wait: ServiceWait,
-    /// How long its lease still holds.
-    pub lease_left: Option<Nanos>,
-    /// The bytes that are still to be done.
-    pub owed_bytes: u64,
-    /// The bytes that were done.
-    pub done_bytes: u64,
-    /// The time in which the device had at least one request of it.
-    pub device: Nanos,
-    /// Bytes whose checksums were wrong.
-    pub damaged_bytes: u64,
-    /// Bytes that could not be read or written.
-    pub failed_bytes: u64,
-    /// Bytes that were damaged or could not be read, and were written anew from a copy that was right.
-    pub repaired_bytes: u64,
-    /// When it last had nothing left to do, since 1970.
-    pub last_finished: Option<Nanos>,
-    /// When what is owed now became due, since 1970.
-    pub due_since: Option<Nanos>,
-    /// By how much it has missed its deadline.
-    pub late: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
