@@ -36,8 +36,8 @@ pub struct Origin {
 pub struct Tested {
     /// One entry per midnight.
     pub origins: Vec<Origin>,
-    /// For each lead, the bins of the hours that ended so long after their forecast.
-    pub leads: Vec<(u32, Vec<Point>)>,
+    /// For each lead, day by day, the bins of the hours that ended so long after their forecast.
+    pub leads: Vec<(u32, Vec<Vec<Point>>)>,
     /// The mean absolute difference between a day in the history and the day before.
     pub naive_error: Option<f64>,
 }
@@ -46,13 +46,13 @@ impl Tested {
     /// Scores over all origins.
     #[must_use]
     pub fn scores(&self) -> Scores {
-        let points: Vec<Point> = self.origins.iter().flat_map(|origin| origin.points.iter().copied()).collect();
-        Scores::of(&points, self.naive_error)
+        Scores::of_days(self.origins.iter().map(|origin| origin.points.as_slice()), self.naive_error)
     }
 
     /// Scores of each lead.
     pub fn lead_scores(&self) -> impl Iterator<Item = (u32, Scores)> {
-        self.leads.iter().map(|(hours, points)| (*hours, Scores::of(points, self.naive_error)))
+        let scores = |days: &[Vec<Point>]| Scores::of_days(days.iter().map(Vec::as_slice), self.naive_error);
+        self.leads.iter().map(move |(hours, days)| (*hours, scores(days)))
     }
 
     /// The smallest share of a single day's bins that was at or below its quantile at `LEVELS[place]`, in percent.
@@ -93,7 +93,7 @@ pub fn backtest(
     let mut told = 0;
     let mut forecaster = choice.build(series.start_unix_seconds, series.bin_seconds, calendar)?;
     let mut origins = Vec::new();
-    let mut leads: Vec<(u32, Vec<Point>)> = test.lead_hours.iter().map(|hours| (*hours, Vec::new())).collect();
+    let mut leads: Vec<(u32, Vec<Vec<Point>>)> = test.lead_hours.iter().map(|hours| (*hours, Vec::new())).collect();
     for day in from..=last {
         let (known, to) = (bin_of(day), bin_of(day + horizon).min(series.values.len()));
         if let Some(days) = test.history_days {
@@ -133,18 +133,19 @@ fn points<'a>(values: &'a [Option<f64>], forecast: &'a Forecast, from: usize) ->
 
 /// Tells the bins of a day hour by hour, and forecasts before each.
 fn score_leads(
-    leads: &mut [(u32, Vec<Point>)],
+    leads: &mut [(u32, Vec<Vec<Point>>)],
     forecaster: &mut Learned,
     values: &[Option<f64>],
     day: Range<usize>,
     hour: usize,
 ) {
+    leads.iter_mut().for_each(|(_, days)| days.push(Vec::new()));
     let most = leads.iter().map(|(hours, _)| *hours as usize).max().unwrap_or(0);
     for now in day.clone().step_by(hour.max(1)) {
         let forecast = forecaster.predict(most * hour, &LEVELS);
-        for (hours, seen) in &mut *leads {
+        for (hours, days) in &mut *leads {
             let last = *hours as usize * hour;
-            if let Some(values) = values.get(now + last - hour..now + last) {
+            if let (Some(values), Some(seen)) = (values.get(now + last - hour..now + last), days.last_mut()) {
                 seen.extend(points(values, &forecast, last - hour));
             }
         }

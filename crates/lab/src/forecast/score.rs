@@ -22,6 +22,8 @@ pub struct Scores {
     pub pinball: [Option<f64>; 3],
     /// The share of bins at or below the quantile of each of [`LEVELS`], in percent.
     pub coverage_percent: [Option<f64>; 3],
+    /// How uncertain these shares are, in percent: the standard error of the mean of days, which differ as a whole.
+    pub coverage_error_percent: [Option<f64>; 3],
 }
 
 /// One bin: the actual value, the forecast, and the quantiles at [`LEVELS`].
@@ -76,7 +78,23 @@ impl Scores {
             cumulative_error_percent: (level > 0.0).then(|| 100.0 * (mean(&|point| point.mean) / level - 1.0)),
             pinball: [0, 1, 2].map(pinball),
             coverage_percent: [0, 1, 2].map(|place| Some(covered(place))),
+            coverage_error_percent: [None; 3],
         }
+    }
+
+    /// Scores of the points of several days, of which each is one observation of coverage.
+    #[must_use]
+    pub fn of_days<'a>(days: impl Iterator<Item = &'a [Point]> + Clone, naive_error: Option<f64>) -> Self {
+        let all: Vec<Point> = days.clone().flatten().copied().collect();
+        let days: Vec<Self> = days.filter(|day| !day.is_empty()).map(|day| Self::of(day, None)).collect();
+        let count = days.len() as f64;
+        let error = |place: usize| {
+            let covered = || days.iter().filter_map(|day| day.coverage_percent[place]);
+            let mean = covered().sum::<f64>() / count;
+            let squares: f64 = covered().map(|share| (share - mean).powi(2)).sum();
+            (days.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt())
+        };
+        Self { coverage_error_percent: [0, 1, 2].map(error), ..Self::of(&all, naive_error) }
     }
 }
 
@@ -111,6 +129,26 @@ mod tests {
         assert_eq!(scores.cumulative_error_percent, Some(0.0));
         assert_eq!(scores.coverage_percent, [Some(100.0), Some(0.0), Some(50.0)]);
         assert!((scores.pinball[1].unwrap() - 0.0095).abs() < 1e-12);
+    }
+
+    #[test]
+    fn days_that_differ_make_coverage_uncertain() {
+        let day = |covered: usize| -> Vec<Point> {
+            let at = |bin| Point {
+                actual: 1.0,
+                median: 1.0,
+                mean: 1.0,
+                quantiles: [if bin < covered { 2.0 } else { 0.5 }; 3],
+            };
+            (0..10).map(at).collect()
+        };
+        let days = [day(10), day(8), day(9)];
+        let scores = Scores::of_days(days.iter().map(Vec::as_slice), None);
+        assert_eq!(scores.coverage_percent[1], Some(90.0));
+        // 100, 80 and 90 %: a standard deviation of 10, over the root of three.
+        assert!((scores.coverage_error_percent[1].unwrap() - 10.0 / 3.0_f64.sqrt()).abs() < 1e-9);
+        assert_eq!(Scores::of_days([].into_iter(), Some(1.0)), Scores::default());
+        assert_eq!(Scores::of_days(days[..1].iter().map(Vec::as_slice), None).coverage_error_percent, [None; 3]);
     }
 
     #[test]
