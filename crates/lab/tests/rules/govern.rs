@@ -246,7 +246,7 @@ fn a_damaged_state_is_refused_or_works() {
             }
         }
     }
-    assert!(refused > 20 && taken > 20, "{refused} and {taken}");
+    assert!(refused > 5 && taken > 5, "both happen: {refused} and {taken}");
 }
 
 #[test]
