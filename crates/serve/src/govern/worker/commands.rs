@@ -250,7 +250,13 @@ impl Worker for Commands {
 
     fn release(self: Box<Self>) -> Result<(), WorkerError> {
         let said: Vec<String> = self.guards.into_iter().filter_map(Guard::release).collect();
-        if said.is_empty() { Ok(()) } else { Err(WorkerError(format!("its default: {}", said.join(", ")))) }
+        // What has not begun, or has ended, need not be there to be paused.
+        let is_nothing = self.keys.default == Otherwise::Rest && !self.position.is_begun && self.keys.rate.is_none();
+        if said.is_empty() || is_nothing {
+            Ok(())
+        } else {
+            Err(WorkerError(format!("its default: {}", said.join(", "))))
+        }
     }
 }
 

@@ -174,4 +174,7 @@ fn a_command_that_hangs_fails_its_order_and_what_is_not_known_to_run_need_not_be
     assert_eq!(absent.pause(), Ok(()));
     absent.run(&TASK).unwrap();
     assert!(absent.pause().is_err());
+    assert!(absent.release().is_err());
+    let never = worker("start = [\"true\"]\npause = [\"false\"]", Position::default());
+    assert_eq!(never.release(), Ok(()));
 }
