@@ -307,7 +307,7 @@ impl Duty for Pass {
         let (mut end, mut ranges) = written(from, extents, backend);
         if end <= from {
             // It does not say: everything may have been written.
-            (end, ranges) = (size_bytes, [from..size_bytes].into());
+            (end, ranges) = (size_bytes, std::iter::once(from..size_bytes).collect());
         }
         if purpose == Purpose::Read {
             run.position = end;
