@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ioweir_config::shown;
@@ -40,8 +41,10 @@ pub struct Snapshot {
 pub struct Snapshots {
     source: PathBuf,
     folder: PathBuf,
-    /// Deleted files, with the space that they still take up.
+    /// Deleted files, with the space that they still take up. Held while one of them is cut.
     owed: Mutex<VecDeque<(PathBuf, u64)>>,
+    /// That space together, for an engine, which must not wait.
+    owed_bytes: AtomicU64,
 }
 
 /// A snapshot that is being taken.
@@ -99,7 +102,12 @@ impl Snapshots {
             Err(_) => {}
             Ok(()) => keep_name(folder).map_err(|error| failed(folder, "cannot be kept", &error))?,
         }
-        let snapshots = Self { source: source.into(), folder: folder.into(), owed: Mutex::default() };
+        let snapshots = Self {
+            source: source.into(),
+            folder: folder.into(),
+            owed: Mutex::default(),
+            owed_bytes: AtomicU64::new(0),
+        };
         snapshots.try_it()?;
         let unreadable = |error| failed(folder, "cannot be read", &error);
         for entry in fs::read_dir(folder).map_err(unreadable)? {
@@ -136,7 +144,9 @@ impl Snapshots {
 
     fn owe(&self, path: PathBuf) -> Result<u64, String> {
         let bytes = fs::metadata(&path).map_err(|error| failed(&path, "cannot be looked at", &error))?.blocks() * 512;
-        self.owed().push_back((path, bytes));
+        let mut owed = self.owed();
+        owed.push_back((path, bytes));
+        self.count(&owed);
         Ok(bytes)
     }
 
@@ -161,6 +171,13 @@ impl Snapshots {
         Ok(all)
     }
 
+    /// A path of the folder that is no snapshot, and is not taken.
+    fn hidden(&self, name: &str, what: &str) -> PathBuf {
+        let mut paths = (0_u64..).map(|number| self.folder.join(format!(".{name}.{what}-{number}")));
+        // There are not as many files.
+        paths.find(|path| !path.exists()).unwrap_or_default()
+    }
+
     /// Prepares a snapshot of this name: all that takes time, and the device need not rest for.
     ///
     /// # Errors
@@ -170,7 +187,7 @@ impl Snapshots {
             let expected = "letters, digits, `-`, `_` and `.`, not first, and at most 128 of them";
             return Err(format!("`{}` is no name of a snapshot\n  expected: {expected}", shown(name)));
         }
-        let (made, named) = (self.folder.join(format!(".{name}.new")), self.folder.join(name));
+        let (made, named) = (self.hidden(name, "new"), self.folder.join(name));
         if named.exists() {
             return Err(format!("{}: there is such a snapshot", named.display()));
         }
@@ -189,9 +206,7 @@ impl Snapshots {
         if !is_whole(name) || !path.is_file() {
             return Err(format!("there is no snapshot `{}`", shown(name)));
         }
-        let unnamed =
-            (0..).map(|number| self.folder.join(format!(".{name}.deleted-{number}"))).find(|path| !path.exists());
-        let unnamed = unnamed.unwrap_or_else(|| self.folder.join(".deleted"));
+        let unnamed = self.hidden(name, "deleted");
         fs::rename(&path, &unnamed).map_err(|error| failed(&path, "cannot be deleted", &error))?;
         keep_name(&unnamed).map_err(|error| failed(&path, "its deletion cannot be kept", &error))?;
         self.owe(unnamed)
@@ -203,11 +218,16 @@ impl Snapshots {
         let _ = self.owe(taking.made);
     }
 
+    fn count(&self, owed: &VecDeque<(PathBuf, u64)>) {
+        // A file without blocks has still to be removed.
+        let bytes = owed.iter().map(|(_, bytes)| (*bytes).max(1)).sum();
+        self.owed_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// The space of deleted snapshots that was not given back.
     #[must_use]
     pub fn owed_bytes(&self) -> u64 {
-        // A file without blocks has still to be removed.
-        self.owed().iter().map(|(_, bytes)| (*bytes).max(1)).sum()
+        self.owed_bytes.load(Ordering::Relaxed)
     }
 
     /// Gives back the last `length` bytes of a deleted snapshot, and whatever reads as a hole before them.
@@ -233,6 +253,7 @@ impl Snapshots {
             fs::remove_file(&*path)?;
             owed.pop_front();
         }
+        self.count(&owed);
         Ok(())
     }
 }
