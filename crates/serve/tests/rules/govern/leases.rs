@@ -60,14 +60,17 @@ fn when_the_governor_is_killed_each_service_does_what_its_default_is() {
 #[test]
 fn when_the_governor_is_killed_a_program_that_does_the_work_is_ended() {
     let folder = tempfile::tempdir().unwrap();
-    let (began, ended) = (fifo(&folder.path().join("began")), fifo(&folder.path().join("ended")));
-    // Its own child ends with it.
-    let script = format!("trap 'echo ended > {ended}; exit 0' TERM; echo began > {began}; while :; do sleep 1; done");
+    let place = fifo(&folder.path().join("held"));
+    // It holds the file as long as it, or what it has started, lives.
+    let script = format!("exec 3> {place}; echo began >&3; while :; do sleep 1; done");
     let mut child = process(&format!("run = {}", shell(&script)));
-    assert_eq!(fs::read_to_string(&began).unwrap(), "began\n");
+    let mut held = std::io::BufReader::new(fs::File::open(&place).unwrap());
+    let mut line = String::new();
+    held.read_line(&mut line).unwrap();
+    assert_eq!(line, "began\n");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(fs::read_to_string(&ended).unwrap(), "ended\n");
+    assert_eq!(std::io::read_to_string(held).unwrap(), "", "nobody holds it any more");
 }
 
 #[test]
