@@ -24,7 +24,10 @@ impl Layout {
     /// The layout of a new mirror whose shortest leg has this length.
     pub(super) fn of_leg(leg_bytes: u64, region_bytes: u64) -> Result<Self, String> {
         let blocks = leg_bytes / BLOCK_BYTES;
-        let pages = leg_bytes.div_ceil(region_bytes).div_ceil(PAGE_REGIONS);
+        let pages_of = |blocks: u64| (blocks * BLOCK_BYTES).div_ceil(region_bytes).div_ceil(PAGE_REGIONS);
+        // The map of the whole leg is larger than that of what is left for data. One page more is for the blocks that this gains.
+        let most = pages_of(blocks);
+        let pages = most.min(pages_of(blocks.saturating_sub(1 + most)) + 1);
         match blocks.checked_sub(1 + pages).filter(|&blocks| blocks > 0) {
             Some(blocks) => Ok(Self { data_bytes: blocks * BLOCK_BYTES, region_bytes }),
             None => Err(format!("too small: it takes at least {} bytes", (2 + pages) * BLOCK_BYTES)),
