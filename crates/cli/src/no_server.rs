@@ -48,6 +48,7 @@ pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'
     std::iter::empty()
 }
 
+#[cfg(all(feature = "plan", feature = "reproduce"))]
 pub(crate) fn service_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     std::iter::empty()
 }
