@@ -155,7 +155,7 @@ impl Hold {
     }
 }
 
-/// The answer to [`Executor::poll`].
+/// The answer to [`Executor::poll`](super::Executor::poll).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Run this now, and poll again.
