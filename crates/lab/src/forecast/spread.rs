@@ -85,7 +85,12 @@ impl Spread {
         let mut total = 0.0;
         let mut asked = level;
         let mut known = 0;
-        let gains: &[f64] = if self.gain == 0.0 { &GAINS } else { &[self.gain.max(0.0)] };
+        let moves_level = self.gain < 0.0;
+        let gains: &[f64] = match self.gain {
+            _ if moves_level => &[],
+            0.0 => &GAINS,
+            _ => std::slice::from_ref(&self.gain),
+        };
         let mut tracks: Vec<Track> = gains.iter().map(|gain| Track { gain: *gain, shift: 0.0, loss: 0.0 }).collect();
         for day in &self.days {
             let count: u32 = day.iter().map(|(_, count)| u32::from(*count)).sum();
@@ -95,7 +100,7 @@ impl Spread {
             if known >= DAYS_MIN {
                 let limit = quantile(&pool, total, asked);
                 let below: f64 = day.iter().map(|(step, count)| f64::from(*count) * below(*step, limit)).sum();
-                if self.gain < 0.0 {
+                if moves_level {
                     asked = (asked + ADAPTION * (level - below / f64::from(count))).clamp(0.001, 0.9995);
                 }
                 for track in &mut tracks {
