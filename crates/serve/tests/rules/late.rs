@@ -80,16 +80,6 @@ fn open_on(grid: &Grid, length: &str, seed: u64, default: &str) -> Bench {
     Bench::with_services(device(&keys(length)), Box::new(late), trimming(default))
 }
 
-fn read_all(bench: &mut Bench) -> Vec<u32> {
-    let mut peer = bench.connect(0, true);
-    peer.expect(1, (BLOCKS * BLOCK) as usize);
-    peer.send(&request(READ, 0, 1, 0, (BLOCKS * BLOCK) as u32));
-    bench.settle();
-    let answers = peer.answers();
-    assert_eq!(answers[0].error, 0);
-    answers[0].bytes().chunks(BLOCK as usize).map(value_of).collect()
-}
-
 proptest! {
     #![proptest_config(config(200))]
 

@@ -125,6 +125,17 @@ impl Run {
     }
 }
 
+/// What can be read of every block, by a client of its own.
+pub(crate) fn read_all(bench: &mut Bench) -> Vec<u32> {
+    let mut peer = bench.connect(0, true);
+    peer.expect(1, (BLOCKS * BLOCK) as usize);
+    peer.send(&request(READ, 0, 1, 0, (BLOCKS * BLOCK) as u32));
+    bench.settle();
+    let answers = peer.answers();
+    assert_eq!(answers[0].error, 0);
+    answers[0].bytes().chunks(BLOCK as usize).map(value_of).collect()
+}
+
 /// A block holds one value all over, or it was torn.
 pub(crate) fn value_of(block: &[u8]) -> u32 {
     assert!(block.chunks(4).all(|word| word == &block[..4]), "a block was torn");
