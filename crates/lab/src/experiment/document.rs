@@ -7,8 +7,8 @@ use super::metric::reservations_kept;
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary, layers};
 use crate::compare::{stream, streams};
 use crate::document::{
-    self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, SAME_SHARE, Series, Table,
-    Value, format_seconds,
+    self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, SAME_SHARE, Series, Table, Value,
+    format_seconds,
 };
 use crate::sim::{Outcome, Step};
 
@@ -39,15 +39,7 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
     let mut figures: Vec<document::Figure> = drawn.filter_map(|summary| over_time(report, summary)).collect();
     on_one_scale(&mut figures);
     document.blocks.extend(figures.into_iter().map(document::Block::Figure));
-    let meta = &report.meta;
-    document.provenance = Some(Provenance {
-        version: meta.version.clone(),
-        commit: meta.commit.clone(),
-        command: meta.command.clone(),
-        spec_sha256: meta.spec_sha256.clone(),
-        inputs: meta.traces.clone(),
-        specs: vec![("The experiment as TOML, with every default".into(), meta.spec_toml.clone())],
-    });
+    document.provenance = Some(report.meta.provenance());
     Ok(document)
 }
 

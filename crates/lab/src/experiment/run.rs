@@ -12,6 +12,7 @@ use super::expect::{Verdict, judge};
 use super::spec::Experiment;
 use super::summary::Summary;
 use super::sweep::{self, Point};
+use crate::document::Provenance;
 use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, TraceMeta, Traffic, hexadecimal, only, record_all,
     run_all,
@@ -41,6 +42,18 @@ impl ExperimentMeta {
     pub(crate) fn new(origin: &Origin, spec_toml: String, traces: Vec<TraceMeta>) -> Self {
         let Origin { version, commit, command } = origin.clone();
         Self { version, commit, command, spec_sha256: hexadecimal(&Sha256::digest(&spec_toml)), spec_toml, traces }
+    }
+
+    /// How to get the document of the experiment again.
+    pub(crate) fn provenance(&self) -> Provenance {
+        Provenance {
+            version: self.version.clone(),
+            commit: self.commit.clone(),
+            command: self.command.clone(),
+            spec_sha256: self.spec_sha256.clone(),
+            inputs: self.traces.clone(),
+            specs: vec![("The experiment as TOML, with every default".into(), self.spec_toml.clone())],
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use ioweir_core::cores::Kind;
 use serde_json::{Map, Value as Json, json};
 
 use super::{ServerCell, ServerOutcome, ServerReport};
-use crate::document::{Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance};
+use crate::document::{Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark};
 use crate::document::{Series, Table, Value, format_seconds};
 use crate::experiment::Figure as Estimate;
 
@@ -104,15 +104,7 @@ impl ServerReport {
             document.push(self.table(server));
             document.blocks.push(Block::Figure(self.figure(server)));
         }
-        let meta = &self.meta;
-        document.provenance = Some(Provenance {
-            version: meta.version.clone(),
-            commit: meta.commit.clone(),
-            command: meta.command.clone(),
-            spec_sha256: meta.spec_sha256.clone(),
-            inputs: Vec::new(),
-            specs: vec![("The experiment as TOML, with every default".into(), meta.spec_toml.clone())],
-        });
+        document.provenance = Some(self.meta.provenance());
         Ok(document)
     }
 
