@@ -2,7 +2,7 @@
 
 use ioweir_lab::document::{Origin, Provenance};
 use ioweir_lab::forecast::Calendar;
-use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, document, plan};
+use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, Unique, document, plan};
 
 /// A plan of more bins takes too long to be tried often.
 const BINS_MAX: usize = 300;
@@ -29,7 +29,7 @@ pub(crate) fn drive(data: &[u8]) {
         written: Rates::Own(requests.iter().map(|value| value.map(|value| value * 0.3)).collect()),
         unmapped: Rates::Share(0.01),
         requests,
-        unique_percent: None,
+        unique: Unique::Share(policy.load.unique_percent / 100.0),
         notes: Vec::new(),
     };
     let Ok(choice) = policy.forecaster() else { return };
@@ -39,7 +39,7 @@ pub(crate) fn drive(data: &[u8]) {
     };
     forecaster.update(&load, 0..load.requests.len());
     forecaster.refit();
-    let system = policy.system(None);
+    let system = policy.system();
     let ledger = Ledger::new(policy.pool());
     let setting = Setting {
         start_unix_seconds: load.end_unix_seconds(),

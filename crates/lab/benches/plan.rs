@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use ioweir_lab::forecast::Calendar;
-use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Rates, Setting, System, plan};
+use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Rates, Setting, System, Unique, plan};
 use ioweir_lab::series::Vdi;
 
 const POLICY: &str = r#"
@@ -68,7 +68,7 @@ fn main() {
             requests: series.values,
             written: Rates::Share(0.3),
             unmapped: Rates::Share(0.01),
-            unique_percent: None,
+            unique: Unique::Share(policy.load.unique_percent / 100.0),
             notes: Vec::new(),
         };
         let choice = policy.forecaster().expect("a forecaster");
@@ -77,7 +77,7 @@ fn main() {
         forecaster.refit();
         let outlook = forecaster.outlook(policy.bins());
         let calendar = Calendar::default();
-        let system = policy.system(None);
+        let system = policy.system();
         let ledger = Ledger::new(policy.pool());
         let setting = Setting {
             start_unix_seconds: load.end_unix_seconds(),

@@ -5,10 +5,10 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
 use super::governor::{Governor, owed_blocks, seconds};
-use super::spec::GovernSpec;
+use super::spec::{GovernSpec, UNIQUE_SHARE};
 use super::status::PlannedBin;
 use crate::forecast::Calendar;
-use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, solve};
+use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, solve};
 
 impl Governor {
     /// Adds the debts that the writes of the bin leave.
@@ -19,7 +19,7 @@ impl Governor {
         for (service, batch) in system.debts(place, demand, self.executor.pool().used_blocks) {
             self.executor.incur(now, service, batch);
         }
-        self.executor.store(now, system.new_blocks(demand));
+        self.executor.store(now, demand.new_blocks);
     }
 
     /// Thousandths of the device, or of the cores, that a bin's foreground needs.
@@ -101,7 +101,7 @@ pub(super) fn load(spec: &GovernSpec, bin_nanos: u64, [foreground, written, unma
         requests: vec![foreground.map(|rate| rate * unit)],
         written: rates(written),
         unmapped: rates(unmapped),
-        unique_percent: None,
+        unique: Unique::Share(if spec.pool.is_some() { UNIQUE_SHARE } else { 0.0 }),
         notes: Vec::new(),
     }
 }

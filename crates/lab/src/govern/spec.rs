@@ -18,8 +18,8 @@ const DEVICE_OPERATION: Nanos = Nanos::from_seconds(1);
 /// The most directives that the executor is given: after them the last one stays in effect.
 const DIRECTIVES_MAX: usize = 144;
 const BATCHES_MAX: usize = 1 << 12;
-/// With a pool: of a thousand blocks written, the new ones, as a policy of plans assumes without saying.
-const UNIQUE_PER_MILLE: u32 = 50;
+/// With a pool: the share of blocks written that are new, as a policy of plans assumes without saying.
+pub(super) const UNIQUE_SHARE: f64 = 0.05;
 /// What a block is without a pool.
 const BLOCK: Size = Size(1 << 20);
 
@@ -291,7 +291,6 @@ impl GovernSpec {
             cores: resource.units().saturating_sub(self.headroom_units()).max(1),
             core_requests: self.unit_requests(),
             core_work: u64::try_from(core_work).unwrap_or(u64::MAX),
-            unique_per_mille: if self.pool.is_some() { UNIQUE_PER_MILLE } else { 0 },
             services,
             resident_cores: 0,
         }

@@ -9,7 +9,7 @@ use super::status::{BinRecord, PlannedBin, ServiceCount};
 use crate::plan::LoadForecaster;
 
 /// The version of a kept state.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// All that a governor knows beside its spec. It is written as JSON, for example; the same state makes the same decisions.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -155,7 +155,7 @@ impl<'a> Horizon<'a> {
     pub fn new(system: &'a System, ledger: &'a Ledger, demand: &'a [Demand]) -> Self {
         let bins = demand.len();
         let first = ledger.bin;
-        let mut taken: Vec<u64> = demand.iter().map(|demand| system.new_blocks(demand)).collect();
+        let mut taken: Vec<u64> = demand.iter().map(|demand| demand.new_blocks).collect();
         // The amount stored when a scrub begins is not known exactly, so the current amount is used.
         let stored = ledger.pool.used_blocks;
         let mut owing = Vec::new();

@@ -5,6 +5,7 @@ use super::system::Demand;
 use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
 use ioweir_config::Size;
+use ioweir_core::background::overwrite_debt;
 use serde::{Deserialize, Serialize};
 
 /// An error in the load of a plan.
@@ -32,8 +33,8 @@ pub struct Load {
     pub written: Rates,
     /// Blocks unmapped a second, metadata included.
     pub unmapped: Rates,
-    /// The share of new blocks, if the input is a trace.
-    pub unique_percent: Option<f64>,
+    /// The share of new blocks in what is written.
+    pub unique: Unique,
     /// Problems found while reading.
     pub notes: Vec<String>,
 }
@@ -47,6 +48,30 @@ pub enum Rates {
     Share(f64),
 }
 
+/// The share of blocks written that are new, from 0 to 1: `u(t)` of the paper, or one for all bins.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unique {
+    /// Measured in each bin; `None` where nothing was written.
+    Own(Vec<Option<f64>>),
+    /// The same in each bin.
+    Share(f64),
+}
+
+impl Unique {
+    fn at(&self, bin: usize) -> f64 {
+        match self {
+            Self::Own(values) => values.get(bin).copied().flatten().unwrap_or(0.0),
+            Self::Share(share) => *share,
+        }
+    }
+}
+
+/// What is written, and the blocks of it that are new.
+fn written(rate_blocks: f64, unique: f64) -> (u64, u64) {
+    let written = whole(rate_blocks);
+    (written, written - overwrite_debt(written, (unique * 1000.0).round() as u32))
+}
+
 impl Rates {
     fn at(&self, bin: usize, requests: f64) -> f64 {
         match self {
@@ -54,6 +79,21 @@ impl Rates {
             Self::Share(share) => requests * share,
         }
     }
+}
+
+/// The values of a column of shares.
+fn shares(series: &Series) -> Result<Vec<Option<f64>>, LoadError> {
+    let wrong = series.values.iter().flatten().find(|share| !(0.0..=1.0).contains(*share));
+    wrong.map_or_else(
+        || Ok(series.values.clone()),
+        |share| {
+            Err(LoadError {
+                problem: format!("the column `{}` holds {share}", ioweir_config::shown(&series.name)),
+                expected: "shares of blocks written that are new, from 0 to 1".into(),
+                hint: "without a measured share, leave `unique` out and state unique_percent".into(),
+            })
+        },
+    )
 }
 
 /// Adds two series; a bin is known if it is known in both.
@@ -110,6 +150,10 @@ impl Load {
             None => Rates::Share(terms.write_percent / 100.0 * request / block),
         };
         let unmapped = unmap.map_or(Rates::Share(0.0), |unmap| Rates::Own(scaled(&unmap.values, per_block * metadata)));
+        let unique = match column(&terms.unique)? {
+            None => Unique::Share(terms.unique_percent / 100.0),
+            Some(series) => Unique::Own(shares(series)?),
+        };
         let used = [total, read, write, unmap, only];
         let mut notes: Vec<String> = used
             .into_iter()
@@ -124,7 +168,7 @@ impl Load {
             requests: scaled(&requests, per_request),
             written,
             unmapped,
-            unique_percent: None,
+            unique,
             notes,
         })
     }
@@ -136,15 +180,13 @@ impl Load {
         let block = policy.pool.block.0 as f64;
         let metadata = 1.0 + policy.load.metadata_percent / 100.0;
         let requests = sum(&sum(&reads.values, &writes.values), &unmaps.values);
-        let ratios: Vec<f64> = counted.unique_ratio.values.iter().copied().flatten().collect();
-        let unique = (!ratios.is_empty()).then(|| 100.0 * ratios.iter().sum::<f64>() / ratios.len() as f64);
         Self {
             start_unix_seconds: reads.start_unix_seconds,
             bin_seconds: reads.bin_seconds,
             requests: scaled(&requests, policy.load.scale),
             written: Rates::Own(scaled(&counted.bytes[1].values, policy.load.scale / block)),
             unmapped: Rates::Own(scaled(&counted.bytes[2].values, policy.load.scale * metadata / block)),
-            unique_percent: unique,
+            unique: Unique::Own(counted.unique_ratio.values.clone()),
             notes: Vec::new(),
         }
     }
@@ -161,7 +203,11 @@ impl Load {
             Rates::Share(share) => Rates::Share(*share),
         };
         let (requests, written, unmapped) = (cut(&self.requests), rates(&self.written), rates(&self.unmapped));
-        Self { requests, written, unmapped, notes: Vec::new(), ..self.clone() }
+        let unique = match &self.unique {
+            Unique::Own(values) => Unique::Own(cut(values)),
+            Unique::Share(share) => Unique::Share(*share),
+        };
+        Self { requests, written, unmapped, unique, notes: Vec::new(), ..self.clone() }
     }
 
     /// The number of known bins, and of all bins.
@@ -181,9 +227,11 @@ impl Load {
     pub fn demand(&self, bin: usize) -> Option<Demand> {
         let requests = self.requests.get(bin).copied().flatten()?;
         let seconds = f64::from(self.bin_seconds);
+        let (written_blocks, new_blocks) = written(self.written.at(bin, requests) * seconds, self.unique.at(bin));
         Some(Demand {
             requests: whole(requests * seconds),
-            written_blocks: whole(self.written.at(bin, requests) * seconds),
+            written_blocks,
+            new_blocks,
             unmapped_blocks: whole(self.unmapped.at(bin, requests) * seconds),
         })
     }
@@ -223,6 +271,7 @@ pub struct LoadForecaster {
     requests: Learned,
     written: Model,
     unmapped: Model,
+    unique: Model,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -255,6 +304,10 @@ impl LoadForecaster {
             requests: build()?,
             written: model(&load.written)?,
             unmapped: model(&load.unmapped)?,
+            unique: match &load.unique {
+                Unique::Own(_) => Model::Own(Box::new(build()?)),
+                Unique::Share(share) => Model::Share(*share),
+            },
         })
     }
 
@@ -264,7 +317,7 @@ impl LoadForecaster {
     /// [`crate::forecast::ForecastError`] if it is of another version, or its parts do not fit together.
     pub fn check(&self) -> Result<(), crate::forecast::ForecastError> {
         self.requests.check()?;
-        for model in [&self.written, &self.unmapped] {
+        for model in [&self.written, &self.unmapped, &self.unique] {
             if let Model::Own(model) = model {
                 model.check()?;
             }
@@ -280,12 +333,15 @@ impl LoadForecaster {
                 model.update(&values[bins.clone()]);
             }
         }
+        if let (Model::Own(model), Unique::Own(values)) = (&mut self.unique, &load.unique) {
+            model.update(&values[bins]);
+        }
     }
 
     /// Learns from all bins so far.
     pub fn refit(&mut self) {
         self.requests.refit();
-        for model in [&mut self.written, &mut self.unmapped] {
+        for model in [&mut self.written, &mut self.unmapped, &mut self.unique] {
             if let Model::Own(model) = model {
                 model.refit();
             }
@@ -300,11 +356,15 @@ impl LoadForecaster {
             Model::Own(model) => Band::of(model.as_ref(), bins, self.quantile),
             Model::Share(share) => requests.times(*share),
         };
-        let written = band(&self.written);
+        let written_rates = band(&self.written);
         let seconds = f64::from(self.bin_seconds);
-        let written_high = written.rates[2].iter().map(|rate| whole(rate * seconds)).collect();
+        let written_high = written_rates.rates[2].iter().map(|rate| whole(rate * seconds)).collect();
         let bins_a_day = (86_400 / self.bin_seconds.max(1)) as usize;
-        let (written, unmapped) = (written.summed(bins_a_day), band(&self.unmapped).summed(bins_a_day));
+        let (written_rates, unmapped) = (written_rates.summed(bins_a_day), band(&self.unmapped).summed(bins_a_day));
+        let unique = match &self.unique {
+            Model::Own(model) => Shares::Band(Band::of(model, bins, self.quantile).summed(bins_a_day)),
+            Model::Share(share) => Shares::One(*share),
+        };
         let [low, _, high] = &requests.rates;
         let requests_band =
             low.iter().zip(high).map(|(low, high)| (whole(low * seconds), whole(high * seconds))).collect();
@@ -312,15 +372,31 @@ impl LoadForecaster {
         let requests = requests.summed(bins_a_day);
         let demands = |place: usize| {
             let count = |band: &Band, bin: usize| whole(band.rates[place].get(bin).copied().unwrap_or(0.0) * seconds);
-            let demand = |bin: usize| Demand {
-                requests: count(&requests, bin),
-                written_blocks: count(&written, bin),
-                unmapped_blocks: count(&unmapped, bin),
+            let demand = |bin: usize| {
+                let rate = written_rates.rates[place].get(bin).copied().unwrap_or(0.0);
+                let (written_blocks, new_blocks) = written(rate * seconds, unique.at(place, bin));
+                let (requests, unmapped_blocks) = (count(&requests, bin), count(&unmapped, bin));
+                Demand { requests, written_blocks, new_blocks, unmapped_blocks }
             };
             (0..bins).map(demand).collect()
         };
         let (low, expected, high) = (demands(0), demands(1), demands(2));
         Outlook { expected, high, low, requests_band, written_high, degraded, history_days }
+    }
+}
+
+/// Low, expected and high shares of new blocks.
+enum Shares {
+    Band(Band),
+    One(f64),
+}
+
+impl Shares {
+    fn at(&self, place: usize, bin: usize) -> f64 {
+        match self {
+            Self::Band(band) => band.rates[place].get(bin).copied().unwrap_or(0.0).clamp(0.0, 1.0),
+            Self::One(share) => *share,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub use bound::{Bound, bound};
 pub use document::{Actual, document};
 pub use horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
 pub use lint::{Finding, Severity, lint};
-pub use load::{Ahead, Load, LoadError, LoadForecaster, Outlook, Rates, outlooks};
+pub use load::{Ahead, Load, LoadError, LoadForecaster, Outlook, Rates, Unique, outlooks};
 pub use made::{Likely, Plan, PlanBin, Setting, Sheet, Window, plan};
 pub use planner::{Solution, solve};
 pub use policy::Policy;

@@ -97,8 +97,10 @@ pub struct LoadTerms {
     pub scale: f64,
     /// The share of writes in the total.
     pub write_percent: f64,
-    /// The share of written blocks that are new, u in the paper.
+    /// The share of written blocks that are new, u in the paper. A trace is counted instead.
     pub unique_percent: f64,
+    /// The column of that share, from 0 to 1, where it is measured; it is forecast as the load is.
+    pub unique: Option<String>,
     /// The amount of metadata per unmapped data, DMD in the paper.
     pub metadata_percent: f64,
     /// Size of a request.
@@ -117,6 +119,7 @@ impl Default for LoadTerms {
             scale: 1.0,
             write_percent: 30.0,
             unique_percent: 5.0,
+            unique: None,
             metadata_percent: 3.0,
             request: Size(4096),
         }
@@ -328,9 +331,9 @@ impl Policy {
         self.pool.pool()
     }
 
-    /// The system to plan for. `unique_percent` is u as counted in the trace, if the series comes from one.
+    /// The system to plan for.
     #[must_use]
-    pub fn system(&self, unique_percent: Option<f64>) -> System {
+    pub fn system(&self) -> System {
         let seconds = u64::from(self.bin_seconds());
         let mut services = [const { None }; SERVICES_COUNT];
         for row in &SERVICES {
@@ -343,7 +346,6 @@ impl Policy {
             cores: self.cores.count,
             core_requests: u64::from(self.cores.foreground_iops) * seconds,
             core_work: u64::from(self.cores.background_operations) * seconds * 1000,
-            unique_per_mille: per_mille(unique_percent.unwrap_or(self.load.unique_percent)),
             services,
             resident_cores: 0,
         }

@@ -154,7 +154,7 @@ impl<'a> Player<'a> {
         for (service, batch) in system.debts(self.bin, demand, self.executor.pool().used_blocks) {
             self.executor.incur(begins, service, batch);
         }
-        self.executor.store(begins, system.new_blocks(demand));
+        self.executor.store(begins, demand.new_blocks);
         let mut course = BinCourse::default();
         let mut worked = 0_u128;
         for step in 0..STEPS {

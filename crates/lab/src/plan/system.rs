@@ -1,9 +1,7 @@
 //! The system to plan for: cores, a pool, services and their terms, and current debts, in whole numbers.
 
 use ioweir_core::Nanos;
-use ioweir_core::background::{
-    Batch, DebtQueue, Executor, Pool, SERVICES_COUNT, Service, ServiceSettings, Source, overwrite_debt,
-};
+use ioweir_core::background::{Batch, DebtQueue, Executor, Pool, SERVICES_COUNT, Service, ServiceSettings, Source};
 
 /// The terms of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +29,6 @@ pub struct System {
     pub core_requests: u64,
     /// Background work that a core does in a bin, in thousandths of an operation.
     pub core_work: u64,
-    /// New blocks per thousand written, u in the paper.
-    pub unique_per_mille: u32,
     /// The services in the order of the table; `None` for those not in use.
     pub services: [Option<Terms>; SERVICES_COUNT],
     /// Cores that stay with the background in every bin, for services whose deadline is shorter than a bin.
@@ -46,6 +42,8 @@ pub struct Demand {
     pub requests: u64,
     /// Blocks written.
     pub written_blocks: u64,
+    /// Those of them that were never written before, `u` in the paper; no service frees them.
+    pub new_blocks: u64,
     /// Blocks unmapped, metadata included.
     pub unmapped_blocks: u64,
 }
@@ -77,12 +75,6 @@ impl System {
         })
     }
 
-    /// New blocks in a bin, which no service frees.
-    #[must_use]
-    pub const fn new_blocks(&self, demand: &Demand) -> u64 {
-        demand.written_blocks - overwrite_debt(demand.written_blocks, self.unique_per_mille)
-    }
-
     /// The new debt of a service in a bin; `used_blocks` are stored at the start of the bin.
     #[must_use]
     pub fn incurred(
@@ -98,7 +90,7 @@ impl System {
         let share = |blocks: u64| (u128::from(blocks) * u128::from(terms.share_per_mille) / 1000) as u64;
         let sourced = match source {
             Source::Writes => share(demand.written_blocks),
-            Source::Overwrites => share(overwrite_debt(demand.written_blocks, self.unique_per_mille)),
+            Source::Overwrites => share(demand.written_blocks.saturating_sub(demand.new_blocks)),
             Source::Unmaps => share(demand.unmapped_blocks),
             Source::Stored if bin.is_multiple_of(every_bins.max(1)) => share(used_blocks),
             Source::Stored | Source::Named => 0,

@@ -19,6 +19,7 @@ mod machine;
 mod one_run;
 mod plan;
 mod plan_example;
+mod plan_load;
 mod plan_policy;
 mod plan_rest;
 mod plan_series;

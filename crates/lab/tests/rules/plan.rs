@@ -17,15 +17,7 @@ fn system(cores: u32, services: &[(Service, u32)]) -> System {
         terms[*service as usize] =
             Some(Terms { settings, share_per_mille: 1000, every: Nanos::ZERO, owed: vec![], bin_blocks_max: u64::MAX });
     }
-    System {
-        bin: BIN,
-        cores,
-        core_requests: 1,
-        core_work: 1000,
-        unique_per_mille: 1000,
-        services: terms,
-        resident_cores: 0,
-    }
+    System { bin: BIN, cores, core_requests: 1, core_work: 1000, services: terms, resident_cores: 0 }
 }
 
 /// A small problem: what arises in each bin for each service, and what the foreground does.
@@ -71,7 +63,12 @@ impl Small {
     }
 
     fn demand(&self) -> Vec<Demand> {
-        let demand = |bin: &(u64, u64, _)| Demand { requests: bin.0, written_blocks: bin.1, unmapped_blocks: 0 };
+        let demand = |bin: &(u64, u64, _)| Demand {
+            requests: bin.0,
+            written_blocks: bin.1,
+            new_blocks: bin.1,
+            unmapped_blocks: 0,
+        };
         self.bins.iter().map(demand).collect()
     }
 
@@ -222,7 +219,7 @@ fn ten_volumes_with_hourly_snapshots_owe_ten_times_the_writes_of_the_hour_when_t
     let mut queue = DebtQueue::new(8);
     // Ten like volumes: the system writes ten times what one does.
     for (bin, written) in [120_u64, 80, 0, 400, 37, 363, 999].into_iter().enumerate() {
-        let demand = Demand { requests: 0, written_blocks: 10 * written, unmapped_blocks: 0 };
+        let demand = Demand { requests: 0, written_blocks: 10 * written, new_blocks: 10 * written, unmapped_blocks: 0 };
         system.debts(bin, &demand, 0).for_each(|(_, batch)| queue.incur(batch));
     }
     let batches: Vec<Batch> = queue.batches().copied().collect();
@@ -256,8 +253,8 @@ fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
     // The rebuild is done early in idle time; each bin's ten blocks to flush are due in their bin all the same.
     let (system, mut demand) = day_of(&[(Service::Flush, 0, 1), (Service::Rebuild, 1000, 144)]);
     // In the second half of the day the foreground wants all cores.
-    demand[..72].fill(Demand { requests: 0, written_blocks: 10, unmapped_blocks: 0 });
-    demand[72..].fill(Demand { requests: 40, written_blocks: 10, unmapped_blocks: 0 });
+    demand[..72].fill(Demand { requests: 0, written_blocks: 10, new_blocks: 10, unmapped_blocks: 0 });
+    demand[72..].fill(Demand { requests: 40, written_blocks: 10, new_blocks: 10, unmapped_blocks: 0 });
     let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert!(solution.gave_up.is_empty(), "{:?}", solution.gave_up);
@@ -272,7 +269,7 @@ fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
 fn a_rebuild_takes_cores_from_the_foreground_only_where_idle_ones_are_too_few_and_evenly() {
     let (system, mut demand) = day_of(&[(Service::Rebuild, 1440, 144)]);
     // The foreground wants all four cores all day.
-    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert!(solution.course.iter().all(|course| course.late_blocks == 0));
@@ -282,7 +279,7 @@ fn a_rebuild_takes_cores_from_the_foreground_only_where_idle_ones_are_too_few_an
 #[test]
 fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_its_cores() {
     let (system, mut demand) = day_of(&[(Service::Rebuild, 144 * 40 + 1, 144)]);
-    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert_eq!(solution.gave_up, [Service::Rebuild]);
@@ -293,7 +290,7 @@ fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_i
 fn a_deadline_that_cannot_be_kept_is_put_off_to_the_earliest_that_can() {
     // A thousand operations take four cores 25 bins, and there are twenty.
     let (system, mut demand) = day_of(&[(Service::Rebuild, 1000, 20)]);
-    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     assert_eq!(
@@ -312,7 +309,7 @@ fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_e
     if let Some(terms) = &mut system.services[Service::Rebuild as usize] {
         terms.bin_blocks_max = 10;
     }
-    demand[..72].fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    demand[..72].fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
     let paid: Vec<u64> = solution.course.iter().map(|course| course.paid_blocks[Service::Rebuild as usize]).collect();
@@ -348,7 +345,7 @@ fn all_twelve_services_at_once_share_what_is_idle_and_none_starves() {
 #[test]
 fn a_pool_that_is_full_at_the_start_is_emptied_with_all_cores_and_the_plan_says_so() {
     let (system, mut demand) = day_of(&[(Service::VolumeDelete, 400, 0)]);
-    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let pool = Pool { blocks: 1000, used_blocks: 1000, floor_blocks: 100, alarm_blocks: 200 };
     let ledger = Ledger::new(pool);
     let solution = solve(&Horizon::new(&system, &ledger, &demand));

@@ -36,7 +36,7 @@ fn week(seed: u64) -> Vec<Demand> {
     let made = Vdi { seed, bin_seconds: HOUR as u32, bins: 7 * 24, ..Vdi::default() }.generate().series;
     let demand = |rate: &Option<f64>| {
         let requests = (rate.unwrap() * HOUR as f64) as u64;
-        Demand { requests, written_blocks: requests * 6 / 10, unmapped_blocks: 0 }
+        Demand { requests, written_blocks: requests * 6 / 10, new_blocks: requests * 6 / 10 / 50, unmapped_blocks: 0 }
     };
     made.values.iter().map(demand).collect()
 }
@@ -61,7 +61,7 @@ struct Case {
 
 impl Case {
     fn new(policy: &Policy, demand: Vec<Demand>) -> Self {
-        let system = policy.system(None);
+        let system = policy.system();
         let ledger = Ledger::new(policy.pool());
         Self { system, ledger, demand }
     }
@@ -107,7 +107,7 @@ impl Case {
         let bins = self.demand.len();
         let mut used = vec![self.ledger.pool.used_blocks as f64; bins];
         for (bin, demand) in self.demand.iter().enumerate() {
-            used[bin..].iter_mut().for_each(|used| *used += self.system.new_blocks(demand) as f64);
+            used[bin..].iter_mut().for_each(|used| *used += demand.new_blocks as f64);
         }
         let mut all = Vec::new();
         for (service, terms) in self.system.run() {
@@ -218,7 +218,8 @@ fn the_planner_is_within_five_percent_of_the_optimum() {
 fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
     // Busy from eight to eighteen; a debt of each hour without a deadline.
     let busy = |hour: usize| (8..18).contains(&(hour % 24));
-    let demand = |requests: u64| Demand { requests, written_blocks: 60_000, unmapped_blocks: 0 };
+    let demand =
+        |requests: u64| Demand { requests, written_blocks: 60_000, new_blocks: 60_000 / 50, unmapped_blocks: 0 };
     let days: Vec<Demand> = (0..7 * 24).map(|hour| demand(if busy(hour) { 9_000_000 } else { 90_000 })).collect();
     let mut text = policy("40TiB", "").to_toml();
     text = text.replace("retention = \"1d\"", "retention = \"1h\"").replace("every = \"4h\"", "every = \"1h\"");
@@ -240,7 +241,12 @@ fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
 #[test]
 fn where_all_that_the_forecast_leaves_works_more_works_if_less_comes() {
     // So much debt that every core works at all times, and a load that leaves four of them.
-    let full = |requests: u64| Demand { requests, written_blocks: 30_000_000, unmapped_blocks: 0 };
+    let full = |requests: u64| Demand {
+        requests,
+        written_blocks: 30_000_000,
+        new_blocks: 30_000_000 / 50,
+        unmapped_blocks: 0,
+    };
     let days = vec![full(60 * 150 * HOUR); 48];
     let text = policy("40TiB", "").to_toml().replace("retention = \"1d\"", "retention = \"1h\"");
     let case = Case::new(&Policy::parse("full.toml", &text).unwrap(), days.clone());

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES_COUNT, Service};
 use ioweir_lab::forecast::{Calendar, ForecasterChoice};
-use ioweir_lab::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, System, Terms, outlooks, replay};
+use ioweir_lab::plan::{
+    Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, System, Terms, Unique, outlooks, replay,
+};
 use ioweir_lab::series::{Kind, SeriesOptions, read_series};
 
 const HOUR_SECONDS: u32 = 3600;
@@ -33,15 +35,7 @@ fn system() -> System {
     settings.retention = hour;
     services[Service::SnapshotDelete as usize] =
         Some(Terms { settings, share_per_mille: 1000, every: hour, owed: Vec::new(), bin_blocks_max: u64::MAX });
-    System {
-        bin: hour,
-        cores: CORES,
-        core_requests: 1000,
-        core_work: 300 * 1000,
-        unique_per_mille: 20,
-        services,
-        resident_cores: 0,
-    }
+    System { bin: hour, cores: CORES, core_requests: 1000, core_work: 300 * 1000, services, resident_cores: 0 }
 }
 
 #[test]
@@ -74,7 +68,7 @@ fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does
             requests: series.values.iter().map(|value| value.map(|value| value * scale)).collect(),
             written: Rates::Share(0.3),
             unmapped: Rates::Share(0.0),
-            unique_percent: None,
+            unique: Unique::Share(0.02),
             notes: Vec::new(),
         };
         let from = load.requests.len() - PLAYED;
