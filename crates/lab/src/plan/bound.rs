@@ -7,6 +7,7 @@
 //! with a linear program.
 
 use super::horizon::Horizon;
+use super::replay::Replayed;
 use super::system::{Demand, Ledger, System};
 
 /// What any schedule takes from the foreground.
@@ -16,6 +17,15 @@ pub struct Bound {
     pub violated_bins: usize,
     /// Requests beyond the capacity of the cores that the foreground has in their bin.
     pub delayed_requests: u64,
+}
+
+impl Bound {
+    /// The least time in violation and the least requests that wait, in percent of what was replayed.
+    #[must_use]
+    pub fn percent_of(&self, replayed: &Replayed) -> (f64, f64) {
+        let violated = 100.0 * self.violated_bins as f64 / replayed.course.len().max(1) as f64;
+        (violated, 100.0 * self.delayed_requests as f64 / replayed.requests.max(1) as f64)
+    }
 }
 
 /// The bound for a load, from the state of `ledger` on.

@@ -3,6 +3,7 @@
 use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
 
+use super::bound::Bound;
 use super::made::{Plan, PlanBin, Sheet};
 use super::replay::Replayed;
 use super::system::Demand;
@@ -78,6 +79,8 @@ pub struct Actual<'a> {
     pub demand: &'a [Demand],
     /// The outcome of replaying it.
     pub replayed: &'a Replayed,
+    /// What no schedule does with less.
+    pub bound: Bound,
 }
 
 #[derive(Serialize)]
@@ -94,6 +97,8 @@ struct Replay {
     bins: usize,
     violated_time_percent: f64,
     delayed_requests_percent: f64,
+    violated_time_percent_min: f64,
+    delayed_requests_percent_min: f64,
     free_blocks_min: u64,
     below_floor_bins: usize,
     overrun_bins: usize,
@@ -101,11 +106,14 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(replayed: &Replayed) -> Self {
+    fn new(Actual { replayed, bound, .. }: Actual<'_>) -> Self {
+        let (violated_time_percent_min, delayed_requests_percent_min) = bound.percent_of(replayed);
         Self {
             bins: replayed.course.len(),
             violated_time_percent: replayed.violated_percent(),
             delayed_requests_percent: replayed.delayed_percent(),
+            violated_time_percent_min,
+            delayed_requests_percent_min,
             free_blocks_min: replayed.free_blocks_min,
             below_floor_bins: replayed.below_floor_bins,
             overrun_bins: replayed.overrun_bins,
@@ -124,7 +132,7 @@ pub fn document(
     notes: &[String],
     meta: Provenance,
 ) -> Result<Document, DocumentError> {
-    let replay = actual.map(|actual| Replay::new(actual.replayed));
+    let replay = actual.map(Replay::new);
     let mut document = Document::new("ioweir plan", "Background work", &Json { meta: &meta, notes, plan, replay })?;
     document.headline = plan.headline();
     document.records = records_of(&plan.bins, &["start_unix_seconds"]);
@@ -149,7 +157,7 @@ pub fn document(
     if let Some(actual) = actual {
         document.heading("What came of it");
         document.text("The plan made anew in each bin, and done slice by slice beside what really came.");
-        document.push(Block::Facts(course(plan, actual.replayed)));
+        document.push(Block::Facts(course(plan, actual)));
     }
     document.heading("Findings");
     let findings = plan.finding_lines();
@@ -260,12 +268,15 @@ fn balance(plan: &Plan) -> Table {
 }
 
 /// The outcome of a plan.
-fn course(plan: &Plan, replayed: &Replayed) -> Vec<(String, String)> {
+fn course(plan: &Plan, Actual { replayed, bound, .. }: Actual<'_>) -> Vec<(String, String)> {
+    let (violated, delayed) = bound.percent_of(replayed);
     let percent = |value: f64| format!("{} %", format_decimals(value, 1));
     let facts = [
         ("bins", replayed.course.len().to_string()),
         ("time with requests that waited", percent(replayed.violated_percent())),
+        ("at least, under any plan", percent(violated)),
         ("requests that waited", percent(replayed.delayed_percent())),
+        ("at least, under any plan", percent(delayed)),
         ("least free", plan.bytes(replayed.free_blocks_min)),
         ("below the floor", hours(plan, replayed.below_floor_bins)),
         ("pool overrun", hours(plan, replayed.overrun_bins)),

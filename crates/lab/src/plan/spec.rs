@@ -6,6 +6,7 @@ use ioweir_config::{Complaint, SpecError, format_decimals, plain, read_spec, sho
 use ioweir_trace::{self as trace, Event, Input, ReadOptions};
 use serde::{Deserialize, Serialize};
 
+use super::bound::bound;
 use super::document::{Actual, document};
 use super::load::{Ahead, Load, LoadForecaster, Outlook, outlooks};
 use super::made::{Plan, Setting, plan};
@@ -136,7 +137,10 @@ impl PlanSpec {
             Some(unless_stopped(progress, case.follow(&made, &actual, &mut notes, progress))?)
         };
         let meta = self.provenance(origin, &policy)?;
-        let actual = followed.as_ref().map(|(demand, replayed)| Actual { demand, replayed });
+        let actual = followed.as_ref().map(|(demand, replayed)| {
+            let bound = bound(&case.system, &case.ledger, demand);
+            Actual { demand, replayed, bound }
+        });
         let document = document(&made, actual, &notes, meta)?;
         Ok((made, document))
     }
@@ -208,7 +212,7 @@ impl<'a> Case<'a> {
         forecaster.refit();
         let outlook = forecaster.outlook(policy.bins());
         notes.extend(outlook.degraded.iter().map(|reason| format!("forecast: {reason}")));
-        let system = policy.system(history.unique_percent);
+        let system = policy.system();
         let ledger = Ledger::new(policy.pool());
         let setting = Setting {
             start_unix_seconds: history.end_unix_seconds(),

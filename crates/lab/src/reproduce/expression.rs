@@ -133,7 +133,7 @@ fn median(entry: &Entry<'_>) -> Vec<f64> {
 }
 
 /// The functions. Those with one argument that return a single number combine all cells.
-const FUNCTIONS: [Function; 20] = [
+const FUNCTIONS: [Function; 21] = [
     // The rate of a course from one time to another.
     ("level", 3, |of| {
         let span = of[1].number().ok().flatten().zip(of[2].number().ok().flatten());
@@ -151,6 +151,10 @@ const FUNCTIONS: [Function; 20] = [
     ("half_width", 2, |of| {
         let half = |ratios: Vec<f64>| Figure::of(&ratios)?.half_width.map(|half| half * 100.0);
         of[0].zip(&of[1], |left, right| half(ratios(left, right)).into_iter().collect())
+    }),
+    // Half the width of the interval of the mean over the seeds (95 %, Student); no number if there is one seed.
+    ("interval", 1, |of| {
+        of[0].each(|entry| Figure::of(&entry.numbers).and_then(|figure| figure.half_width).into_iter().collect())
     }),
     // By how many percent one is less than the other.
     ("saved", 2, |of| of[0].means_with(&of[1], |left, right| (1.0 - left / right) * 100.0)),

@@ -9,10 +9,8 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::{Context, Ran};
-use crate::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest};
-use crate::plan::{
-    Ahead, Bound, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, bound, outlooks, replay,
-};
+use crate::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest, whole_days};
+use crate::plan::{Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, bound, outlooks, replay};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
 use crate::run::{Silent, TraceMeta, sha256};
@@ -40,13 +38,43 @@ pub(super) struct LoadSpec {
 #[serde(deny_unknown_fields)]
 pub(super) struct DaysSpec {
     load: LoadSpec,
-    /// The same as for `ioweir plan --policy`, except that `pools_gib` sets the pool's size.
+    /// The same as for `ioweir plan --policy`, except that `pools_gib` and `scales` set the pool's size and the level of the load.
     pub(super) policy: Policy,
     pools_gib: Vec<u64>,
+    scales: Vec<f64>,
+    /// The fixed bucket: debt in percent of the pool at which paying begins.
+    low_percent: f64,
+    /// And at which it takes all cores, proportionally between.
+    highs_percent: Vec<f64>,
+    /// A cell has one number for each.
     seeds: Vec<u64>,
     schedulers: Vec<Decides>,
-    /// The pool for which the course of the days is kept.
+    /// The pool for which the course of the days is kept, of the first seed.
     course_pool_gib: Option<u64>,
+}
+
+/// A cell of days: what is varied, but for the seed.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    pool_gib: u64,
+    scale: f64,
+    high_percent: f64,
+    decides: Decides,
+}
+
+impl DaysSpec {
+    fn cases(&self) -> impl Iterator<Item = Case> {
+        let pools = self.pools_gib.iter().flat_map(|pool| self.scales.iter().map(|scale| (*pool, *scale)));
+        let marks = pools.flat_map(|(pool, scale)| self.highs_percent.iter().map(move |high| (pool, scale, *high)));
+        marks.flat_map(|(pool_gib, scale, high_percent)| {
+            self.schedulers.iter().map(move |decides| Case { pool_gib, scale, high_percent, decides: *decides })
+        })
+    }
+
+    fn watermark(&self, high_percent: f64) -> Watermark {
+        let per_mille = |percent: f64| (percent * 10.0).round() as u32;
+        Watermark { low_per_mille: per_mille(self.low_percent), high_per_mille: per_mille(high_percent) }
+    }
 }
 
 /// How the number of cores for background work is decided.
@@ -83,6 +111,39 @@ struct HistorySpec {
     end_hours: Option<usize>,
     /// The days of history before each forecast; all if absent.
     history_days: Option<usize>,
+    /// Only these days are trained on and forecast, as if they followed each other and were alike; all days if absent.
+    cluster: Option<Vec<Weekday>>,
+}
+
+/// A day of the week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Weekday {
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+/// The whole days of a cluster, one after another, and a calendar in which they are alike.
+fn clustered(series: &Series, cluster: &[Weekday]) -> (Series, Calendar) {
+    let (calendar, slots) = (Calendar::default(), (DAY_SECONDS / series.bin_seconds) as usize);
+    let (first, end) = whole_days(series, &calendar);
+    let chosen = |day: &i64| cluster.iter().any(|weekday| *weekday as u8 == calendar.weekday(*day));
+    let bins = |day: i64| {
+        let from = ((calendar.midnight(day) - series.start_unix_seconds) / i64::from(series.bin_seconds)) as usize;
+        series.values[from..from + slots].iter().copied()
+    };
+    let joined = Series {
+        start_unix_seconds: calendar.midnight(first),
+        values: (first..end).filter(chosen).flat_map(bins).collect(),
+        ..series.clone()
+    };
+    let alike = (first..=end).map(|day| (day, Weekday::Wednesday as u8)).collect();
+    (joined, Calendar { acts_like: alike, ..calendar })
 }
 
 fn wrong(error: impl ToString) -> ReproduceError {
@@ -125,49 +186,46 @@ impl LoadSpec {
     }
 }
 
-/// The played days, and their forecasts at the beginning of each bin, at P95 and P99.
+/// The played days, and their forecasts at the beginning of each bin, at P95 and P99 where somebody plans by them.
 struct Days {
     actual: Vec<Demand>,
     ahead: [Vec<Ahead>; 2],
 }
 
 impl Days {
-    fn new(spec: &LoadSpec, policy: &Policy, load: &Load) -> Result<Self, ReproduceError> {
+    fn new(spec: &LoadSpec, policy: &Policy, load: &Load, schedulers: &[Decides]) -> Result<Self, ReproduceError> {
         let (bins, day) = (load.requests.len(), (DAY_SECONDS / policy.bin_seconds()) as usize);
         let played = bins.saturating_sub(day).min(spec.days * day);
         let from = bins - played;
-        let ahead = |quantile: f64| {
+        let ahead = |quantile: f64, by: Decides| {
+            if !schedulers.contains(&by) {
+                return Ok(Vec::new());
+            }
             let choice = policy.forecaster().map_err(wrong)?;
             let mut forecaster = LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(wrong)?;
             forecaster.update(load, 0..from);
             forecaster.refit();
             Ok::<_, ReproduceError>(outlooks(load, from, forecaster, played, &Calendar::default()).collect())
         };
-        let (p95, p99) = rayon::join(|| ahead(0.95), || ahead(0.99));
+        let (p95, p99) = rayon::join(|| ahead(0.95, Decides::P95), || ahead(0.99, Decides::P99));
         let actual = (from..bins).map(|bin| load.demand(bin).unwrap_or_default()).collect();
         Ok(Self { actual, ahead: [p95?, p99?] })
     }
 
-    fn replay(&self, policy: &Policy, decides: Decides) -> Replayed {
-        let system = policy.system(None);
+    fn replay(&self, policy: &Policy, decides: Decides, watermark: Watermark) -> Replayed {
+        let system = policy.system();
         let mut outlook = |bin: usize| match decides {
             Decides::P95 => self.ahead[0][bin].clone(),
             Decides::P99 => self.ahead[1][bin].clone(),
             _ => Ahead::known(&self.actual[bin..]),
         };
         let mut decider = match decides {
-            Decides::Fixed => Decider::Watermark { watermark: Watermark::PAPER, harvests: false },
-            Decides::Harvesting => Decider::Watermark { watermark: Watermark::PAPER, harvests: true },
+            Decides::Fixed => Decider::Watermark { watermark, harvests: false },
+            Decides::Harvesting => Decider::Watermark { watermark, harvests: true },
             Decides::P95 | Decides::P99 | Decides::Oracle => Decider::Planner(&mut outlook),
         };
         replay(&system, Ledger::new(policy.pool()), &self.actual, &mut decider)
     }
-}
-
-/// The least time in violation and the least requests queued of any schedule, in percent.
-fn least(bound: &Bound, replayed: &Replayed) -> (f64, f64) {
-    let violated = 100.0 * bound.violated_bins as f64 / replayed.course.len().max(1) as f64;
-    (violated, 100.0 * bound.delayed_requests as f64 / replayed.requests.max(1) as f64)
 }
 
 /// The courses of the days, in percent of the cores and of the pool.
@@ -193,41 +251,65 @@ pub(super) fn run_days(
 ) -> Result<Ran, ReproduceError> {
     // A given series has no seeds.
     let seeds = if context.options.trace_files.is_empty() { spec.seeds.len() } else { spec.seeds.len().min(1) };
-    context.progress.started(seeds * spec.pools_gib.len() * spec.schedulers.len());
+    let cases: Vec<Case> = spec.cases().collect();
+    context.progress.started(seeds * cases.len());
     let mut ran = Ran { specs: vec![(format!("Days {name}"), table.to_string())], ..Ran::default() };
-    for seed in &spec.seeds[..seeds] {
-        let (load, words, inputs) = spec.load.read(&spec.policy, context.options, *seed)?;
-        if ran.notes.is_empty() {
-            (ran.notes, ran.inputs) = (vec![words], inputs);
-        }
-        let days = Days::new(&spec.load, &spec.policy, &load)?;
-        let cases = spec.pools_gib.iter().flat_map(|pool| spec.schedulers.iter().map(|decides| (*pool, *decides)));
-        let cases: Vec<(u64, Decides)> = cases.collect();
-        let cell = |(pool_gib, decides): (u64, Decides)| {
+    ran.cells = cases.iter().map(|case| case.cell(name)).collect();
+    for (number, seed) in spec.seeds[..seeds].iter().enumerate() {
+        for scale in &spec.scales {
             let mut policy = spec.policy.clone();
-            policy.pool.size = Size(pool_gib << 30);
-            let replayed = days.replay(&policy, decides);
-            let least = least(&bound(&policy.system(None), &Ledger::new(policy.pool()), &days.actual), &replayed);
-            let scheduler = format!("{decides:?}").to_lowercase();
-            context.progress.finished(&scheduler);
-            let gib = |blocks: u64| blocks as f64 * policy.pool.block.0 as f64 / (1_u64 << 30) as f64;
-            let mut cell = Cell::new(name).at("pool", pool_gib).at("seed", seed).at("scheduler", scheduler);
-            if spec.course_pool_gib == Some(pool_gib) {
-                cell.courses.extend(courses(&policy, &replayed));
+            policy.load.scale = *scale;
+            let (load, words, inputs) = spec.load.read(&policy, context.options, *seed)?;
+            if ran.notes.is_empty() {
+                (ran.notes, ran.inputs) = (vec![words], inputs);
             }
-            cell.metric("pool_gib", pool_gib as f64)
-                .metric("violated", replayed.violated_percent())
-                .metric("queued", replayed.delayed_percent())
-                .metric("bound_violated", least.0)
-                .metric("bound_queued", least.1)
-                .metric("debt_gib", gib(replayed.tied_blocks_max))
-                .metric("free_gib", gib(replayed.free_blocks_min))
-                .metric("below_floor", replayed.below_floor_bins as f64)
-                .metric("overrun", replayed.overrun_bins as f64)
-        };
-        ran.cells.extend(cases.into_par_iter().map(cell).collect::<Vec<Cell>>());
+            let days = Days::new(&spec.load, &policy, &load, &spec.schedulers)?;
+            let cells = ran.cells.par_iter_mut().zip(&cases).filter(|(_, case)| case.scale.total_cmp(scale).is_eq());
+            cells.for_each(|(cell, case)| {
+                let mut policy = policy.clone();
+                policy.pool.size = Size(case.pool_gib << 30);
+                let replayed = days.replay(&policy, case.decides, spec.watermark(case.high_percent));
+                if number == 0 && spec.course_pool_gib == Some(case.pool_gib) {
+                    cell.courses.extend(courses(&policy, &replayed));
+                }
+                measure(cell, &policy, &replayed, &days.actual);
+                context.progress.finished(&case.decides.name());
+            });
+        }
     }
     Ok(ran)
+}
+
+impl Case {
+    fn cell(&self, run: &str) -> Cell {
+        let cell = Cell::new(run).at("pool", self.pool_gib).at("scale", self.scale).at("high", self.high_percent);
+        cell.at("scheduler", self.decides.name()).metric("pool_gib", self.pool_gib as f64)
+    }
+}
+
+impl Decides {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// Adds the numbers of a seed to a cell.
+fn measure(cell: &mut Cell, policy: &Policy, replayed: &Replayed, actual: &[Demand]) {
+    let least = bound(&policy.system(), &Ledger::new(policy.pool()), actual).percent_of(replayed);
+    let gib = |blocks: u64| blocks as f64 * policy.pool.block.0 as f64 / (1_u64 << 30) as f64;
+    let metrics = [
+        ("violated", replayed.violated_percent()),
+        ("queued", replayed.delayed_percent()),
+        ("bound_violated", least.0),
+        ("bound_queued", least.1),
+        ("debt_gib", gib(replayed.tied_blocks_max)),
+        ("free_gib", gib(replayed.free_blocks_min)),
+        ("below_floor", replayed.below_floor_bins as f64),
+        ("overrun", replayed.overrun_bins as f64),
+    ];
+    for (name, number) in metrics {
+        cell.metrics.entry(name.into()).or_default().push(number);
+    }
 }
 
 pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_>) -> Result<Ran, ReproduceError> {
@@ -243,13 +325,17 @@ pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_
             values: load.requests.iter().copied().take(end.unwrap_or(usize::MAX)).collect(),
             losses: Losses::default(),
         };
+        let (series, calendar) = history
+            .cluster
+            .as_ref()
+            .map_or_else(|| (series.clone(), Calendar::default()), |days| clustered(&series, days));
         let test = Backtest {
             test_days: history.test_days,
             history_days: history.history_days,
             horizon_days: 1,
             lead_hours: Vec::new(),
         };
-        let tested = backtest(&series, &choice, &Calendar::default(), &test, &Silent)?;
+        let tested = backtest(&series, &choice, &calendar, &test, &Silent)?;
         let scores = tested.scores();
         let mut cell = Cell::new(name).at("method", method).at("history", &history.name);
         // The days one after another, from the first midnight.

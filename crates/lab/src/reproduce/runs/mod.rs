@@ -81,7 +81,7 @@ impl Kind {
             Self::Comparison => (comparison::METRICS, "trace load scheduler"),
             Self::Experiment => (experiment::METRICS, "scheduler class"),
             Self::Server => (server::METRICS, "platform workload schedule load"),
-            Self::Days => (background::DAYS_METRICS, "pool seed scheduler"),
+            Self::Days => (background::DAYS_METRICS, "pool scale high scheduler"),
             Self::Forecast => (background::FORECAST_METRICS, "method history"),
             Self::Stored => ("", ""),
         }
