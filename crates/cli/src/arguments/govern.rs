@@ -21,6 +21,11 @@ pub(crate) struct GovernArguments {
     #[arg(long = "for", value_name = "SPAN", conflicts_with = "dry_run")]
     pub(crate) span: Option<String>,
 
+    /// Rehearse: each second counts as so many, of time, of load and of work alike, so that --speed 60 passes a day in 24 minutes.
+    /// No state is read or kept. Times in the file are the governor's: what is shorter than N seconds cannot be kept
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600), conflicts_with = "dry_run", hide_default_value = true)]
+    pub(crate) speed: u64,
+
     /// Do not print what happens
     #[arg(long)]
     pub(crate) quiet: bool,

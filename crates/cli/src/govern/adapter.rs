@@ -9,16 +9,48 @@ use ioweir_serve::govern::source::Reading;
 use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status};
 use serde_json::Value;
 
+/// How fast the governor's time passes: in a rehearsal each second counts as several, of time, of load and of work alike. Rates and
+/// latencies are what they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    speed: u64,
+    /// When both times were the same.
+    origin: Nanos,
+}
+
+impl Pace {
+    pub(super) const fn new(speed: u64, origin: Nanos) -> Self {
+        Self { speed, origin }
+    }
+
+    pub(super) fn governor_time(self, now: Nanos) -> Nanos {
+        self.origin.after(self.longer(now.since(self.origin)))
+    }
+
+    fn machine_time(self, until: Nanos) -> Nanos {
+        if until == Nanos::NEVER {
+            until
+        } else {
+            self.origin.after(Nanos(until.since(self.origin).0.div_ceil(self.speed)))
+        }
+    }
+
+    const fn longer(self, span: Nanos) -> Nanos {
+        Nanos(span.0.saturating_mul(self.speed))
+    }
+}
+
 /// The lab's governor.
 pub(super) struct Adapter {
     governor: Governor,
     by_requests: bool,
+    pace: Pace,
 }
 
 impl Adapter {
-    pub(super) fn new(governor: Governor) -> Self {
+    pub(super) fn new(governor: Governor, pace: Pace) -> Self {
         let by_requests = governor.spec().cores.is_some();
-        Self { governor, by_requests }
+        Self { governor, by_requests, pace }
     }
 
     pub(super) const fn governor(&self) -> &Governor {
@@ -46,39 +78,43 @@ pub(super) fn sample_of(reading: &Reading, span: Nanos, by_requests: bool) -> Op
 
 impl Governs for Adapter {
     fn sample(&mut self, now: Nanos, span: Nanos, reading: &Reading) {
-        if let Some(sample) = sample_of(reading, span, self.by_requests) {
-            self.governor.sample(now, &sample);
+        if let Some(sample) = sample_of(reading, self.pace.longer(span), self.by_requests) {
+            self.governor.sample(self.pace.governor_time(now), &sample);
         }
     }
 
     fn poll(&mut self, now: Nanos) -> Step {
-        match self.governor.poll(now) {
+        match self.governor.poll(self.pace.governor_time(now)) {
             govern::Step::Run(govern::Slice { tag, service, bytes, bytes_per_second, .. }) => {
+                let bytes = bytes.div_ceil(self.pace.speed);
                 Step::Run(Slice { tag, service, bytes, bytes_per_second })
             }
             govern::Step::Pause(tag) => Step::Pause(tag),
             govern::Step::End(tag) => Step::End(tag),
-            govern::Step::WaitUntil(until, _) | govern::Step::Idle(until) => Step::WaitUntil(until),
+            govern::Step::WaitUntil(until, _) | govern::Step::Idle(until) => {
+                Step::WaitUntil(self.pace.machine_time(until))
+            }
         }
     }
 
     fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos) {
-        self.governor.complete(now, tag, paid_bytes, took);
+        let paid_bytes = paid_bytes.saturating_mul(self.pace.speed);
+        self.governor.complete(self.pace.governor_time(now), tag, paid_bytes, self.pace.longer(took));
     }
 
     fn owes(&mut self, now: Nanos, service: Service, bytes: u64) {
-        self.governor.owes(now, service, bytes);
+        self.governor.owes(self.pace.governor_time(now), service, bytes.saturating_mul(self.pace.speed));
     }
 
     fn restart(&mut self, now: Nanos) {
         // The spec was checked when the first one was made.
-        if let Ok(governor) = Governor::new(self.governor.spec(), now) {
+        if let Ok(governor) = Governor::new(self.governor.spec(), self.pace.governor_time(now)) {
             self.governor = governor;
         }
     }
 
     fn status(&self, now: Nanos) -> GovernorStatus {
-        let status = self.governor.status(now);
+        let status = self.governor.status(self.pace.governor_time(now));
         let share = |per_mille: u32| f64::from(per_mille) / 1000.0;
         let service = |of: govern::ServiceStatus| ServiceStatus {
             name: of.service.to_owned(),
@@ -109,7 +145,7 @@ impl Governs for Adapter {
     }
 
     fn page(&self, now: Nanos, status: &Status) -> String {
-        let written = govern::document(&self.governor, now).and_then(|mut document| {
+        let written = govern::document(&self.governor, self.pace.governor_time(now)).and_then(|mut document| {
             add(&mut document, status);
             let html = Form::from_file_name("page.html").map(|form| form.render(&document)).transpose()?;
             Ok(String::from_utf8_lossy(&html.unwrap_or_default()).into_owned())
@@ -156,4 +192,55 @@ fn add(document: &mut Document, status: &Status) {
         sources.row([name.clone().into(), problem.clone().unwrap_or_default().into()]);
     }
     document.push(sources);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCRUB: &str = "slice = \"2m\"\ncalm = \"5m\"\nstale = \"5m\"\ngrace = \"5m\"\n[forecast]\nbin = \"10m\"\n\
+                         [service.scrub]\nowed = \"60GiB\"\ndeadline = \"8h\"\n";
+
+    /// What a governor decides in so many minutes of its own, a look a minute: all as if time passed at the usual speed.
+    fn decisions(speed: u64) -> Vec<String> {
+        let origin = Nanos::from_seconds(1_767_225_600);
+        let spec = govern::GovernSpec::parse("govern.toml", SCRUB).expect("a spec");
+        let governor = Governor::new(&spec, origin).expect("a governor");
+        let mut adapter = Adapter::new(governor, Pace::new(speed, origin));
+        let span = Nanos::from_seconds(60 / speed);
+        let (mut now, mut all, mut running) = (origin, Vec::new(), None);
+        for minute in 0..240_u64 {
+            now = now.after(span);
+            // An hour of load, an hour of rest.
+            let busy = if minute / 60 % 2 == 0 { 0.95 } else { 0.05 };
+            adapter.sample(now, span, &Reading { busy: Some(busy), background_busy: Some(0.0), ..Reading::default() });
+            if let Some(Slice { tag, bytes, .. }) = running.take() {
+                adapter.complete(now, tag, bytes, span);
+            }
+            loop {
+                match adapter.poll(now) {
+                    Step::Run(slice) => {
+                        all.push(format!("{minute}: {} MiB", (slice.bytes * speed) >> 20));
+                        running = Some(slice);
+                    }
+                    Step::WaitUntil(until) => {
+                        all.push(format!("{minute}: {} s", until.since(now).0.saturating_mul(speed) / 1_000_000_000));
+                        break;
+                    }
+                    Step::Pause(tag) | Step::End(tag) => {
+                        running = None;
+                        adapter.complete(now, tag, 0, span);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_rehearsal_decides_as_the_days_it_stands_for() {
+        let real = decisions(1);
+        assert!(real.iter().any(|line| line.ends_with("MiB")), "{real:?}");
+        assert_eq!(decisions(60), real);
+    }
 }

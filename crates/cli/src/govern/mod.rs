@@ -23,7 +23,7 @@ use ioweir_serve::govern::worker::Position;
 use ioweir_serve::real::{Stop, System};
 use ioweir_trace::Input;
 
-use self::adapter::{Adapter, sample_of};
+use self::adapter::{Adapter, Pace, sample_of};
 use self::file::GovernFile;
 pub(crate) use self::file::{key_tables, to_toml};
 use crate::arguments::GovernArguments;
@@ -44,19 +44,20 @@ pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
     }
     let span = arguments.span.as_deref().map(crate::trace::time).transpose()?;
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
-    let store = Store::new(file.state.clone());
-    let kept = match store.load().map_err(Failure::Input)? {
+    // In a rehearsal time is not what it is: nothing is gone on from, and nothing is kept.
+    let store = (arguments.speed == 1).then(|| Store::new(file.state.clone()));
+    let kept = match store.as_ref().map_or(Ok(Found::Nothing), Store::load).map_err(Failure::Input)? {
         Found::Nothing => None,
         Found::Kept(kept) => Some(*kept),
         Found::Damaged(why) => {
-            output::notice(&store.set_aside(&why).map_err(Failure::Running)?);
+            set_aside(store.as_ref(), &why)?;
             None
         }
     };
     let mut sources = open_sources(&file)?;
     let Begun { governor, positions, problem } = begin(&file, kept, &mut sources, &tell)?;
     if let Some(problem) = problem {
-        output::notice(&store.set_aside(&problem).map_err(Failure::Running)?);
+        set_aside(store.as_ref(), &problem)?;
     }
     let workers = file.workers().map(|(service, keys)| {
         let name = service.name();
@@ -70,11 +71,20 @@ pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
         let place = place.strip_prefix("tcp:").map_or_else(|| place.to_owned(), |place| format!("http://{place}/"));
         tell(&format!("the page is at {place}"));
     }
-    let mut adapter = Adapter::new(governor);
+    let pace = Pace::new(arguments.speed, Clocks::new().now().wall);
+    let mut adapter = Adapter::new(governor, pace);
     let plan = Plan { sources, workers, store, span, view };
     run(plan, &mut adapter, &stop, &mut |line| tell(line)).map_err(Failure::Running)?;
-    let now = Clocks::new().now().wall;
+    let now = pace.governor_time(Clocks::new().now().wall);
     outputs.write(&govern::document(adapter.governor(), now)?)
+}
+
+/// Keeps a state that cannot be used under another name, and says so.
+fn set_aside(store: Option<&Store>, why: &str) -> Result<(), Failure> {
+    if let Some(store) = store {
+        output::notice(&store.set_aside(why).map_err(Failure::Running)?);
+    }
+    Ok(())
 }
 
 /// The sources that say something about now.

@@ -34,8 +34,8 @@ pub struct Plan {
     pub sources: Vec<Box<dyn Source>>,
     /// The workers: for which service, how, and where they were left.
     pub workers: Vec<(Employment, WorkerKeys, Position)>,
-    /// Where the state is kept.
-    pub store: Store,
+    /// Where the state is kept; nowhere where absent.
+    pub store: Option<Store>,
     /// For how long it runs; until it is stopped where absent.
     pub span: Option<Nanos>,
     /// Who is shown what it does.
@@ -142,7 +142,7 @@ struct State {
     timeline: Timeline,
     sampled: Nanos,
     saved: Nanos,
-    store: Store,
+    store: Option<Store>,
     view: Option<View>,
 }
 
@@ -243,9 +243,10 @@ impl State {
     }
 
     fn save(&self, governor: &mut dyn Governor) -> Result<(), String> {
+        let Some(store) = &self.store else { return Ok(()) };
         let saved_unix_seconds = (self.timeline.now().0 / 1_000_000_000).cast_signed();
         let workers: BTreeMap<String, Position> = self.overseer.positions();
-        self.store.save(&Kept { saved_unix_seconds, governor: governor.state(), workers })
+        store.save(&Kept { saved_unix_seconds, governor: governor.state(), workers })
     }
 
     fn end(self, governor: &mut dyn Governor, hands: Vec<Hand>, say: &mut dyn FnMut(&str)) -> Result<(), String> {
