@@ -103,12 +103,12 @@ def uri(socket: pathlib.Path, export: str) -> str:
     return f"nbd+unix:///{export}?socket={socket}"
 
 
-def start_fio(folder: pathlib.Path, name: str, jobs: str) -> tuple[subprocess.Popen, pathlib.Path]:
-    """fio on a job file of these lines; its report will be in the path."""
+def start_fio(folder: pathlib.Path, name: str, jobs: str, form: str = "json") -> tuple[subprocess.Popen, pathlib.Path]:
+    """fio on a job file of these lines; its report will be in the path, with every latency counted if its form is `json+`."""
     file, report = folder / f"{name}.fio", folder / f"{name}.json"
     file.write_text(jobs)
     report.unlink(missing_ok=True)
-    command = [*CLIENT_FIRST, "fio", str(file), "--output-format=json", f"--output={report}"]
+    command = [*CLIENT_FIRST, "fio", str(file), f"--output-format={form}", f"--output={report}"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return process, report
 
