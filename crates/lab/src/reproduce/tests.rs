@@ -66,7 +66,7 @@ const GOLDEN: &[(&str, &[f64])] = &[
     ("time[noop] - time[cfq:quantum=2]", &[-0.5, 10.0]),
     ("time[noop] * 2", &[3.0, 40.0]),
     ("time[noop] + all", &[]),
-    // Seed by seed: (1/2 + 2/2) / 2 and (10/10 + 30/10) / 2.
+    // Ratios of means: 1.5 / 2 and 20 / 10.
     ("ratio(time[noop], time[cfq:quantum=2])", &[0.75, 2.0]),
     ("change(time[noop], time[cfq:quantum=2])", &[-25.0, 100.0]),
     ("saved(time[cfq:quantum=2], time[noop])", &[-100.0 / 3.0, 50.0]),
@@ -103,9 +103,17 @@ fn every_operator_comes_to_what_it_is_by_hand() {
         assert!(got.iter().zip(*expected).all(|(got, expected)| (got - expected).abs() < 1e-12), "{text}: {got:?}");
     }
     let half = "half_width(time[noop, load=0.5], time[cfq:quantum=2, load=0.5])";
-    // Ratios 0.5 and 1: deviation 0.3536 over the root of two, times 12.706.
+    // Times 1 and 2 of 0.75 x 2: deviation 0.7071 over the root of two, times 12.706, divided by 2.
     let width = scope.value(half).expect("it is one cell").means()[0];
     assert!((width - 317.65).abs() < 0.01, "{width}");
+    // A second run that is ten times as slow under both makes one ratio of 1 to 10 and one of 1: their mean is not the
+    // ratio of the means, 1.5 / 1.05.
+    let slow = |times: [f64; 2]| times.into_iter().fold(Cell::new("r"), |cell, time| cell.metric("time", time));
+    let cells = vec![slow([0.1, 1.5]).at("scheduler", "noop"), slow([0.01, 1.5]).at("scheduler", "bfq")];
+    let results = Results::new(&runs, cells);
+    let scope = Scope { results: &results, ..scope };
+    let change = scope.value("change(time[noop], time[bfq])").expect("two cells").means()[0];
+    assert!((change - (1.6 / 1.51 - 1.0) * 100.0).abs() < 1e-9, "{change}");
 }
 
 #[test]
