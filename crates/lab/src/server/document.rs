@@ -85,7 +85,7 @@ impl ServerCell {
     }
 
     fn is_steady(&self) -> bool {
-        self.stationarity().is_steady
+        self.stationarity.is_steady
     }
 
     fn mean_seconds(&self) -> Option<f64> {
@@ -248,7 +248,7 @@ impl ServerReport {
             object.insert("requests_per_second".into(), json!(cell.requests_per_second));
             object.insert("saturated".into(), json!(cell.runs.iter().any(|run| run.saturated)));
             object.insert("steady".into(), json!(cell.is_steady()));
-            object.insert("growth_percent".into(), json!(cell.stationarity().growth_percent));
+            object.insert("growth_seconds".into(), json!(cell.stationarity.growth_seconds));
             object.insert("requests_simulated".into(), json!(cell.runs.iter().map(|run| run.simulated).sum::<u64>()));
             Json::Object(object)
         };

@@ -102,14 +102,8 @@ pub struct ServerCell {
     pub requests_per_second: f64,
     /// A run for each seed, from 0.
     pub runs: Vec<ServerOutcome>,
-}
-
-impl ServerCell {
-    /// Whether the runs are those of a server in a steady state.
-    #[must_use]
-    pub fn stationarity(&self) -> Stationarity {
-        stationarity(&self.runs)
-    }
+    /// Whether they are those of a server in a steady state.
+    pub stationarity: Stationarity,
 }
 
 impl ServerRow {
@@ -229,7 +223,8 @@ impl ServerExperiment {
             let runs = repeated(&servers[server], &scheduling, length, requests_per_second, self.runs_max)?;
             progress.read(runs.iter().map(|outcome| outcome.simulated).sum());
             progress.finished(schedule);
-            Ok(ServerCell { server, schedule: schedule.to_owned(), load, requests_per_second, runs })
+            let stationarity = stationarity(&runs, servers[server].limit_seconds());
+            Ok(ServerCell { server, schedule: schedule.to_owned(), load, requests_per_second, runs, stationarity })
         });
         let cells = cells.collect::<Result<_, RunError>>()?;
         let meta = ExperimentMeta::new(origin, self.to_toml(), Vec::new());

@@ -85,6 +85,12 @@ impl Server {
         &self.platform
     }
 
+    /// The longest mean response time, in seconds, at which a load is acceptable.
+    #[must_use]
+    pub fn limit_seconds(&self) -> f64 {
+        self.platform.response_max.nanos().0 as f64 / 1e9
+    }
+
     /// Period of the swing of its load.
     #[must_use]
     pub fn swing(&self) -> Nanos {

@@ -23,41 +23,48 @@ impl RunLength {
     }
 }
 
-/// Means of the earlier and of the later half of all runs, and whether the later one is higher by chance only.
+/// Whether runs of a load are those of a server in a steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stationarity {
-    /// Whether the runs are those of a server in a steady state.
+    /// Whether they are.
     pub is_steady: bool,
-    /// By how many percent the mean of the later half is above that of the earlier half.
-    pub growth_percent: f64,
+    /// By how many seconds the mean response time of the later half is above that of the earlier half.
+    pub growth_seconds: f64,
 }
 
-/// A growth from half to half below this is no sign of saturation. A server that gets a thousandth more work than it can do
-/// grows by more: its response time gains 1 ms in every second.
-const GROWTH_PERCENT: f64 = 10.0;
-/// A difference of means of this many of its standard errors comes by chance in one of twenty runs.
-const CHANCE: f64 = 1.7;
+/// A growth from half to half of less than this share of the response limit is no sign of saturation. A server that gets a
+/// thousandth more work than it can do grows by 1 ms in every second, and so by more.
+const GROWTH_SHARE: f64 = 0.1;
+/// Student's t that chance exceeds in one of twenty cases, by degrees of freedom from 1.
+const STUDENT: [f64; 30] = [
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740,
+    1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
+];
 
-/// Whether runs of a load that differ in their seed are those of a server in a steady state.
+/// Whether runs of a load that differ in their seed are those of a server in a steady state; `limit_seconds` is the longest mean
+/// response time that is acceptable.
 ///
-/// The test compares the mean response time of the swings in the later half of each run with those in the earlier half. A run is
-/// not steady if its backlog outgrew the server, or if the later mean is higher both by 10 % and by 1.7 standard errors. The
-/// light half of each swing empties the queues where a load can be taken for ever, so swings depend little on each other.
+/// The test compares the mean response times of the swings in the later half of each run with those in the earlier half. The
+/// server is not steady if its backlog outgrew it, or if the later mean is higher by more than a tenth of the limit and by more
+/// than chance makes it in one of twenty cases (Student's t). The light half of each swing empties the queues where a load can be
+/// taken for ever, so that swings depend little on each other.
 #[must_use]
-pub fn stationarity(runs: &[ServerOutcome]) -> Stationarity {
-    let halves = |pick: fn((&[f64], &[f64])) -> Vec<f64>| -> Vec<f64> {
-        runs.iter().flat_map(|run| pick(run.batches.split_at(run.batches.len() / 2))).collect()
+pub fn stationarity(runs: &[ServerOutcome], limit_seconds: f64) -> Stationarity {
+    let halves = |pick: fn((&[f64], &[f64])) -> Vec<f64>| -> Mean {
+        Mean::of(&runs.iter().flat_map(|run| pick(run.batches.split_at(run.batches.len() / 2))).collect::<Vec<_>>())
     };
-    let earlier = Mean::of(&halves(|(earlier, _)| earlier.to_vec()));
-    let later = Mean::of(&halves(|(_, later)| later.to_vec()));
-    let growth = if earlier.mean > 0.0 { later.mean / earlier.mean - 1.0 } else { 0.0 };
-    let error = (earlier.error_squared + later.error_squared).sqrt();
-    let grows = growth * 100.0 > GROWTH_PERCENT && later.mean - earlier.mean > CHANCE * error;
-    Stationarity { is_steady: !grows && !runs.iter().any(|run| run.saturated), growth_percent: growth * 100.0 }
+    let (earlier, later) = (halves(|(earlier, _)| earlier.to_vec()), halves(|(_, later)| later.to_vec()));
+    let growth_seconds = if earlier.count > 0 { later.mean - earlier.mean } else { 0.0 };
+    let freedom = (earlier.count + later.count).saturating_sub(2).max(1);
+    let chance = STUDENT.get(freedom - 1).copied().unwrap_or(1.645);
+    let grows = growth_seconds > GROWTH_SHARE * limit_seconds
+        && growth_seconds > chance * (earlier.error_squared + later.error_squared).sqrt();
+    Stationarity { is_steady: !grows && !runs.iter().any(|run| run.saturated), growth_seconds }
 }
 
 /// A mean and the square of its standard error.
 struct Mean {
+    count: usize,
     mean: f64,
     error_squared: f64,
 }
@@ -67,7 +74,7 @@ impl Mean {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count.max(1.0);
         let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        Self { mean, error_squared: squares / (count - 1.0).max(1.0) / count.max(1.0) }
+        Self { count: values.len(), mean, error_squared: squares / (count - 1.0).max(1.0) / count.max(1.0) }
     }
 }
 
@@ -91,9 +98,9 @@ pub fn peak(
     length: RunLength,
     runs_max: u64,
 ) -> Result<f64, ServerError> {
-    let limit = server.platform().response_max.nanos().0 as f64 / 1e9;
+    let limit = server.limit_seconds();
     let accepted = |runs: &[ServerOutcome]| {
-        stationarity(runs).is_steady && mean_seconds(runs).is_none_or(|mean| mean <= limit)
+        stationarity(runs, limit).is_steady && mean_seconds(runs).is_none_or(|mean| mean <= limit)
     };
     let capacity = server.capacity();
     let (lowest, mut high) = (SOUGHT.0 * capacity, SOUGHT.1 * capacity);

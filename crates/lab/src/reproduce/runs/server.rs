@@ -9,8 +9,8 @@ pub(super) const METRICS: &str = "peak rate share response_mean response_p99 res
 
 /// The numbers of a cell. Where there is no steady state, response times have no mean: they grow as long as the load lasts.
 fn measured(cell: Cell, result: &ServerCell) -> Cell {
-    let steady = result.stationarity();
-    let cell = cell.metric("steady", f64::from(u8::from(steady.is_steady))).metric("growth", steady.growth_percent);
+    let steady = result.stationarity;
+    let cell = cell.metric("steady", f64::from(u8::from(steady.is_steady))).metric("growth", steady.growth_seconds);
     result.runs.iter().fold(cell, |cell, outcome| {
         let answered = outcome.all.time.len().max(1) as f64;
         let percent = |count: u64| count as f64 * 100.0 / answered;

@@ -108,6 +108,8 @@ pub(super) struct Engine<'a, S> {
     due: Box<[u64]>,
     idle: Vec<u32>,
     turning: u32,
+    /// The number of workers that stand still; each takes a request afterwards, or a turn.
+    held: u32,
     // Requests.
     live: Vec<Live>,
     /// The tag of each request.
@@ -162,6 +164,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             due: vec![NEVER; workers as usize].into(),
             idle: (0..workers).rev().collect(),
             turning: 0,
+            held: 0,
             live: Vec::with_capacity(model.requests as usize),
             tags: Vec::with_capacity(model.requests as usize),
             in_clients: 0,
@@ -288,7 +291,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             } else {
                 self.point_due();
             }
-            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning);
+            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning + self.held);
         }
         if !self.is_full {
             self.laws.step(end - self.now);
@@ -333,7 +336,10 @@ impl<'a, S: Discipline> Engine<'a, S> {
                 self.turning -= 1;
                 self.busy_turn += self.model.turn;
             }
-            Doing::Held { since } => self.busy_held += self.now - since,
+            Doing::Held { since } => {
+                self.held -= 1;
+                self.busy_held += self.now - since;
+            }
             Doing::Running { slot, burst, done } => {
                 self.busy_burst += u64::from(burst);
                 self.burst_over(worker, slot, u64::from(burst), done);
@@ -346,6 +352,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     /// Lets a worker take requests until one runs or its turn is over.
     fn serve(&mut self, worker: u32) {
         if let Some(until) = self.model.serial.and_then(|serial| serial.until(self.now)) {
+            self.held += 1;
             return self.plan(worker, until, Doing::Held { since: self.now });
         }
         while let Some(run) = self.scheduler.take(Nanos(self.now), worker) {
