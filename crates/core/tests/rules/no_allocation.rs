@@ -162,6 +162,17 @@ fn no_policy_allocates_after_construction() {
         assert!(served > 10_000, "{}: served {served}, or lost count of who waits", row.name);
         assert_eq!(after - before, 0, "{} allocates", row.name);
     }
+    for name in ["bid-hdd", "bid-hybrid"] {
+        let row = ioweir_core::policy::find(name).unwrap();
+        let mut settings = row.defaults();
+        row.set(&mut settings, "staging", 1).unwrap();
+        let limits = QueueLimits { fast_sectors: 1 << 20, ..QueueLimits::with_requests(8) };
+        let mut scheduler = row.build(limits, &settings);
+        let before = ALLOCATIONS.get();
+        let served = load(&mut scheduler, 50_000);
+        assert!(served > 10_000, "{name}:staging=outside: served {served}, or lost count of who waits");
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{name}:staging=outside allocates");
+    }
     for (row, elevator) in orders().flat_map(|row| elevators().map(move |elevator| (row.name, elevator.name))) {
         let mut scheduler = pair(row, elevator, 8, QueueLimits { depth: 2, ..QueueLimits::with_requests(8) });
         let before = ALLOCATIONS.get();
