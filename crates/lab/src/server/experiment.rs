@@ -48,6 +48,8 @@ keys! {
         platform: String = required,
         /// what its clients ask for: a preset (`ioweir doc workload`) or a TOML file
         workload: String = required,
+        /// what its work costs, and how its load swings: a preset (`ioweir doc costs`) or a TOML file
+        costs: String = ("usual".into()),
         /// its schedules (`ioweir doc cores`), `oracle`, or the name of a list; one or several
         schedules: OneOrMore<String> = required,
     }
@@ -196,10 +198,9 @@ impl ServerExperiment {
     /// [`RunError`] if a server or a schedule is invalid, or the run was stopped.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<ServerReport, RunError> {
         self.check()?;
-        let costs = CostSpec::usual()?;
         let server = |row: &ServerRow| {
             let workload = WorkloadSpec::load(&row.workload)?;
-            Ok(Server::new(PlatformSpec::load(&row.platform)?, workload, costs.clone())?)
+            Ok(Server::new(PlatformSpec::load(&row.platform)?, workload, CostSpec::load(&row.costs)?)?)
         };
         let servers: Vec<Server> = self.servers.iter().map(server).collect::<Result<_, ServerError>>()?;
         let mut tasks = Vec::new();

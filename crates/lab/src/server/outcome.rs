@@ -44,6 +44,8 @@ pub struct ServerOutcome {
     pub all: Responses,
     /// The same by kind, indexed by [`Kind`].
     pub by_kind: [Responses; Kind::ALL.len()],
+    /// The same by operation of the workload, with its name.
+    pub by_operation: Vec<(String, Responses)>,
     /// Length of the measured part in seconds.
     pub measured_seconds: f64,
     /// Arrived client requests per second.

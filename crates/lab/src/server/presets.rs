@@ -105,6 +105,14 @@ pub const WORKLOADS: &[ServerPreset] = &[
 /// The costs of all platforms and workloads, with the reason for each number.
 pub const COSTS: &str = include_str!("costs.toml");
 
+/// Every set of costs.
+pub const COST_SETS: &[ServerPreset] = &[ServerPreset {
+    name: "usual",
+    title: "the costs of all platforms and workloads",
+    sources: &["chosen as a set; the reasons are beside the numbers"],
+    parameters: COSTS,
+}];
+
 /// A part of a server that a file describes.
 pub trait Part: DeserializeOwned {
     /// What it is.
@@ -181,13 +189,13 @@ impl CostSpec {
     /// # Errors
     /// Never happens: a test reads the built-in file.
     pub fn usual() -> Result<Self, SpecError> {
-        Self::parse("costs", COSTS)
+        Self::parse("usual", COSTS)
     }
 }
 
 impl Part for CostSpec {
     const WHAT: &'static str = "costs";
-    const PRESETS: &'static [ServerPreset] = &[];
+    const PRESETS: &'static [ServerPreset] = COST_SETS;
 
     fn complaint(&self) -> Option<Complaint> {
         self.check().err()

@@ -19,9 +19,18 @@ use super::random::{Exponential, Stream};
 pub trait Discipline: CoreScheduler {
     /// The remaining work, over all phases, of the request that will be queued next.
     fn foresee(&mut self, _remaining: Nanos) {}
+
+    /// Whether workers may idle although requests are queued, because they are reserved for others.
+    fn reserves_workers(&self) -> bool {
+        false
+    }
 }
 
-impl Discipline for ioweir_core::cores::Cores {}
+impl Discipline for ioweir_core::cores::Cores {
+    fn reserves_workers(&self) -> bool {
+        self.reserves_workers()
+    }
+}
 
 /// An event of a flush operation instead of a slot.
 const FLUSH: u32 = u32::MAX;
@@ -44,6 +53,8 @@ struct Live {
     /// The number of remaining disk waits.
     misses: u8,
     returns: u8,
+    /// The number of the operation in the workload; meaningless for the server's own work.
+    operation: u8,
 }
 
 /// The activity of a worker until its next event.
@@ -105,6 +116,7 @@ pub(super) struct Engine<'a, S> {
     // Counts.
     laws: Laws,
     by_kind: [Responses; Kind::ALL.len()],
+    by_operation: Vec<Responses>,
     restarts: [u64; 4],
     returns: Returns,
     arrived: u64,
@@ -149,6 +161,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             sequential_bytes: 0,
             laws: Laws::new(workers),
             by_kind: Default::default(),
+            by_operation: vec![Responses::default(); model.operations.len()],
             restarts: [0; 4],
             returns: Returns::default(),
             arrived: 0,
@@ -181,6 +194,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             answered_per_second: answered / span * 1e9,
             all,
             by_kind: self.by_kind,
+            by_operation: self.model.operations.iter().map(|operation| operation.name.clone()).zip(self.by_operation).collect(),
             restarts: self.restarts,
             returns: self.returns,
             utilisation: (busy_turn + busy_burst) / span / workers,
@@ -198,6 +212,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     /// Ends the warm-up: the measurement starts here.
     fn restart_counts(&mut self) -> Start {
         self.by_kind = Default::default();
+        self.by_operation.fill(Responses::default());
         (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
         Start {
             now: self.now,
@@ -243,7 +258,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
             } else {
                 self.point_due();
             }
-            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning);
+            if !self.scheduler.reserves_workers() {
+                self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning);
+            }
         }
         if !self.is_full {
             self.laws.step(end - self.now);
@@ -263,7 +280,8 @@ impl<'a, S: Discipline> Engine<'a, S> {
         let model = self.model;
         let mut stream = Stream::nth(self.seed, self.numbers);
         self.plan_arrival();
-        let operation = model.operation(&mut stream);
+        let number = model.operation(&mut stream);
+        let operation = &model.operations[usize::from(number)];
         let bytes = operation.bytes(&mut stream);
         let misses = operation.misses(&mut stream);
         let deadline = operation.deadline(&mut stream).map(|within| Nanos(self.now + within));
@@ -284,6 +302,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             has_buffers: false,
             misses,
             returns: 0,
+            operation: number,
         };
         let work =
             Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
@@ -334,6 +353,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             has_buffers: false,
             misses: 0,
             returns: 0,
+            operation: 0,
         };
         self.admit(work, live);
     }
@@ -374,9 +394,14 @@ impl<'a, S: Discipline> Engine<'a, S> {
     // Workers.
 
     fn wake(&mut self) {
-        if let Some(worker) = self.idle.pop() {
+        // Only where workers are reserved does the first that is asked not take the turn.
+        for at in (0..self.idle.len()).rev() {
+            let worker = self.idle.remove(at);
             self.laws.woke();
             self.turn(worker);
+            if matches!(self.doing[worker as usize], Doing::Turning) {
+                break;
+            }
         }
     }
 
@@ -449,6 +474,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         if live.kind == Kind::Write && !live.is_logged {
             if !self.logs(live.bytes) {
                 self.returns.log += 1;
+                self.log.wait();
                 self.log_waiting.push_back(slot);
                 self.suspend(worker, slot, 0);
                 return false;
@@ -513,6 +539,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             Source::Client => {
                 let response = self.now - live.arrival + self.model.network;
                 self.by_kind[live.kind as usize].add(response);
+                self.by_operation[usize::from(live.operation)].add(response);
                 self.restarts[usize::from(live.returns.min(3))] += 1;
                 self.in_clients -= 1;
                 self.laws.left(self.now, live.arrival);
