@@ -5,6 +5,10 @@
 //! requests that are alike, and a long request is overtaken only by those that come within the largest head start after it.
 //! Source: Yu and Scully, Strongly Tail-Optimal Scheduling in the Light-Tailed M/G/1, SIGMETRICS 2024: with the decay rate of
 //! the work as 1 / scale, no other policy has fewer long response times, to the first order.
+//!
+//! Where waiting times decay exponentially, their mean is one over that rate. So the scale is learnt from waits, each weighed by
+//! the need of the request: by the conservation law that mean is the same for every order, so that the order that the scale makes
+//! does not change what it is learnt from.
 
 use crate::Nanos;
 
@@ -37,6 +41,41 @@ const BOOSTS: [u32; 65] = [
     22, 3, 0, 0,
     0,
 ];
+
+/// The largest scale.
+pub(super) const SCALE_MAX: Nanos = Nanos::from_millis(100);
+/// The logarithm of the number of requests that a mean wait is over.
+const MEMORY_LOG: u32 = 12;
+/// The largest need and the largest wait that count: about a second.
+const COUNTED_LOG: u32 = 30;
+/// Needs are counted in about microseconds.
+const NEED_LOG: u32 = 10;
+
+/// How long work waits, as a moving mean.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delay {
+    /// The moving sums of needs, and of waits times needs.
+    needed: u64,
+    waited: u64,
+}
+
+impl Delay {
+    /// Learns that a request with this need waited so long.
+    pub(super) const fn learn(&mut self, need_nanos: u64, waited: Nanos) {
+        let most = 1 << COUNTED_LOG;
+        let need = 1 + (if need_nanos < most { need_nanos } else { most } >> NEED_LOG);
+        let waited = if waited.0 < most { waited.0 } else { most };
+        self.needed = self.needed - (self.needed >> MEMORY_LOG) + need;
+        self.waited = self.waited - (self.waited >> MEMORY_LOG) + need * waited;
+    }
+
+    /// The scale of head starts: three quarters of the mean wait, but within these bounds. Three quarters, because the load
+    /// swings, and work that came in a burst waits longer than waits decay.
+    pub(super) fn scale(self, least: Nanos) -> Nanos {
+        let mean = self.waited.checked_div(self.needed).unwrap_or(0);
+        Nanos(mean / 4 * 3).clamp(least.min(SCALE_MAX), SCALE_MAX)
+    }
+}
 
 /// The head start of a request that needs `need_nanos`.
 pub(super) fn head_start(need_nanos: u64, scale: Nanos) -> Nanos {
@@ -79,6 +118,24 @@ mod tests {
             let exact = -(-(-x).exp_m1()).ln() * 65_536.0;
             assert_eq!(*boost, exact.round() as u32, "{x}");
         }
+    }
+
+    #[test]
+    fn the_scale_is_three_quarters_of_how_long_work_waits() {
+        let mut delay = Delay::default();
+        let least = Nanos::from_millis(1);
+        assert_eq!(delay.scale(least), least, "nothing has waited");
+        for _ in 0..100_000 {
+            // One of ten parts of work waits for 40 ms, the others for 4 ms.
+            delay.learn(1 << 20, Nanos::from_millis(40));
+            (0..9).for_each(|_| delay.learn(1 << 20, Nanos::from_millis(4)));
+        }
+        let scale = delay.scale(least).0;
+        assert!((5_600_000..=5_800_000).contains(&scale), "{scale} of 5.7 ms");
+        (0..100_000).for_each(|_| delay.learn(u64::MAX, Nanos::NEVER));
+        assert_eq!(delay.scale(least), SCALE_MAX);
+        (0..100_000).for_each(|_| delay.learn(0, Nanos::ZERO));
+        assert_eq!(delay.scale(least), least, "what was is forgotten");
     }
 
     proptest! {

@@ -7,7 +7,9 @@
 //! - R is the time of the last point, in proportion to the bytes, less what this one has used; and at least what is queued.
 //! - T is the room over the rate at which the log fills, less a margin, and less the time that the last point took after its
 //!   last processor work, for the disks.
-//! - How much of I can be relied on is learnt: more after a point that ended with room to spare, half after a full log.
+//! - Rates are averaged over the time from the begin of one point to the next, so that swings within it even out.
+//! - How much of I can be relied on is learnt: all until the log is full, half after that, and more after each point that ended
+//!   with room to spare.
 
 use super::Log;
 use crate::Nanos;
@@ -16,8 +18,10 @@ use crate::Nanos;
 pub(super) const TURN: Nanos = Nanos::from_micros(500);
 /// How often rates are computed.
 const TICK: u64 = 1_000_000;
-/// What rates forget: a sample of this length replaces all before.
-const MEMORY: u64 = 100_000_000;
+/// The time over which rates are averaged before anything is known of points, and its bounds.
+const MEMORY: Nanos = Nanos::from_millis(100);
+const MEMORY_MIN: Nanos = Nanos::from_millis(10);
+const MEMORY_MAX: Nanos = Nanos::from_seconds(10);
 /// The part of the time left that a point may take.
 const MARGIN_PERCENT: u128 = 97;
 /// All of I, in 256ths, and what is added to the part that is counted after a point that had room to spare.
@@ -32,12 +36,13 @@ const SECOND: u64 = 1_000_000_000;
 struct Rate(u64);
 
 impl Rate {
-    /// Learns that there were `amount` in `span`, which is not zero.
-    fn learn(&mut self, amount: u64, span: u64) {
+    /// Learns that there were `amount` in `span`, which is not zero. A span as long as the memory replaces all before.
+    fn learn(&mut self, amount: u64, span: u64, memory: Nanos) {
+        let Nanos(memory) = memory;
         let sample = scaled(amount, SECOND, span);
-        let weight = span.min(MEMORY);
-        let mixed = u128::from(self.0) * u128::from(MEMORY - weight) + u128::from(sample) * u128::from(weight);
-        self.0 = narrow(mixed / u128::from(MEMORY));
+        let weight = span.min(memory);
+        let mixed = u128::from(self.0) * u128::from(memory - weight) + u128::from(sample) * u128::from(weight);
+        self.0 = narrow(mixed / u128::from(memory));
     }
 }
 
@@ -66,6 +71,9 @@ pub(super) struct Pacing {
     force: u64,
     owed_nanos: i64,
     advanced: Nanos,
+    /// When this point began, and the time over which rates are averaged.
+    began: Nanos,
+    memory: Nanos,
     workers: u32,
 }
 
@@ -80,7 +88,7 @@ impl Pacing {
             fill: Rate(0),
             unasked: Rate(0),
             unasked_nanos: 0,
-            counted: WHOLE / 2,
+            counted: WHOLE,
             used_nanos: 0,
             last: (0, 0),
             worked: Nanos::ZERO,
@@ -88,6 +96,8 @@ impl Pacing {
             force: 0,
             owed_nanos: 0,
             advanced: Nanos::ZERO,
+            began: Nanos::ZERO,
+            memory: MEMORY,
             workers,
         }
     }
@@ -106,6 +116,8 @@ impl Pacing {
         if log.flushing_bytes > 0 && log.points != self.log.points {
             (self.log_first, self.used_nanos, self.worked) = (log, 0, now);
             (self.owed_nanos, self.advanced) = (0, now);
+            self.memory = now.since(self.began).clamp(MEMORY_MIN, MEMORY_MAX);
+            self.began = now;
         }
         let begins = is_other && log.flushing_bytes > 0;
         self.log = log;
@@ -131,9 +143,9 @@ impl Pacing {
     /// Computes the rates at which the log fills, MQ is served, and must be served.
     fn compute(&mut self, now: Nanos, span: u64, queued_nanos: u64) {
         self.is_due(now);
-        self.fill.learn(self.log.logged_bytes.saturating_sub(self.log_then.logged_bytes), span);
+        self.fill.learn(self.log.logged_bytes.saturating_sub(self.log_then.logged_bytes), span, self.memory);
         if self.is_running() && queued_nanos > 0 {
-            self.unasked.learn(self.unasked_nanos, span);
+            self.unasked.learn(self.unasked_nanos, span, self.memory);
         }
         (self.computed, self.log_then, self.unasked_nanos) = (now, self.log, 0);
         if self.is_running() {

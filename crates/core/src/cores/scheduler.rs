@@ -4,12 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
+use super::boost::Delay;
 use super::dispatch::Returns;
 use super::learning::Learning;
 use super::pacing::{Pacing, TURN};
 use super::queues::{Queues, Rank};
 use super::selector::{PATIENCE, Selector};
-use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Sharing, Source, Turn, Wait, Work};
+use super::{CoreScheduler, Counts, Log, Order, Queue, Run, Schedule, Sharing, Source, Turn, Wait, Work};
 use crate::{Nanos, Slab, Tag};
 
 /// The capacity of a [`Cores`].
@@ -106,6 +107,8 @@ pub struct Cores {
     /// It learns under every schedule, though not all use it.
     learning: Learning,
     pacing: Pacing,
+    /// How long the work of HQ waits, by which head starts are given.
+    delay: Delay,
     /// The number of turns that passed over MQ since it was last served or became non-empty, while a point is paced.
     passed: u64,
     /// The kind of critical work that came last.
@@ -153,6 +156,7 @@ impl Cores {
             selector: Selector::new(seed),
             learning: Learning::new(),
             pacing: Pacing::new(workers),
+            delay: Delay::default(),
             passed: 0,
             critical: Work::NOTHING,
             slots: Slab::new(requests, || empty),
@@ -199,7 +203,7 @@ impl Cores {
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
         let slot = &mut self.slots[at];
-        let (queue, rank) = assign(&self.schedule, &self.learning, slot);
+        let (queue, rank) = assign(&self.schedule, &self.learning, self.delay, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
         self.queues.push(queue, at, rank, self.sequence);
         self.sequence += 1;
@@ -287,7 +291,7 @@ impl Cores {
 }
 
 /// The queue of a request that arrives or returns, and its place there.
-fn assign(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Rank) {
+fn assign(schedule: &Schedule, learning: &Learning, delay: Delay, slot: &Slot) -> (Queue, Rank) {
     let Slot { work, returns, arrival, .. } = slot;
     if work.source == Source::Critical {
         // A flush that is paced finishes what it has begun, so that disks have something to do from its beginning on.
@@ -295,7 +299,7 @@ fn assign(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Rank
         return (Queue::Maintenance, if is_begun { Rank::First } else { Rank::Last(0) });
     }
     let queue = schedule.dispatch.queue(work, *returns, || learning.is_long(work, *returns));
-    let due = schedule.due(*arrival, work.deadline, || learning.needed_nanos(work, *returns));
+    let due = schedule.due(*arrival, work.deadline, delay, || learning.needed_nanos(work, *returns));
     (queue, due.map_or_else(|| Rank::Last(lane(*arrival)), Rank::Due))
 }
 
@@ -359,7 +363,13 @@ impl CoreScheduler for Cores {
         let slot = &mut self.slots[at];
         slot.state = State::Running;
         counts.taken += 1;
-        counts.waited_nanos += now.since(slot.since).0;
+        let waited = now.since(slot.since);
+        counts.waited_nanos += waited.0;
+        // What was preempted waits for a quantum that others have, and not for work.
+        let is_ordered = queue == Queue::High && matches!(self.schedule.order, Order::Boost { .. });
+        if is_ordered && slot.returns.preemptions == 0 {
+            self.delay.learn(self.learning.needed_nanos(&slot.work, slot.returns), waited);
+        }
         let quantum = self.schedule.quantum.filter(|_| queue != Queue::Maintenance);
         Some(Run { tag: self.slots.tag(at), allowance: quantum.unwrap_or(slice) })
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use ioweir_core::cores::{
-    self, CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule, Source, Turn,
+    CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule, Source, Turn,
     Wait, Work,
 };
 use ioweir_core::{Nanos, Tag};
@@ -19,6 +19,8 @@ const CAPACITY: u32 = 12;
 struct Item {
     work: Work,
     arrival: Nanos,
+    /// When it was queued last.
+    since: Nanos,
     returns: u32,
     preempted: bool,
     /// What it stands by in HQ.
@@ -75,6 +77,8 @@ struct Model {
     /// CPU time of short requests and of all: since the last look, and at that.
     counted: (u64, u64),
     demand: (u64, u64),
+    /// How long work waited in HQ, times its need, and the needs.
+    delay: (u64, u64),
     /// Queue, slice, begin of each worker's turn.
     turns: [Option<(Queue, Nanos, Option<Nanos>)>; WORKERS as usize],
 }
@@ -123,10 +127,13 @@ impl Model {
         item.due = match self.schedule.order {
             Order::Deadline => item.work.deadline,
             Order::Arrival => None,
-            Order::Boost { scale } => {
+            Order::Boost { scale: at_least } => {
                 let promised = item.arrival.0 + 30_000_000;
                 let due = item.work.deadline.map_or(promised, |deadline| deadline.0.min(promised));
-                Some(Nanos(due + 9 * scale.0 - head_start(self.needs(&item), scale.0)))
+                let (waited, needed) = self.delay;
+                let scale = if needed == 0 { 0 } else { waited / needed / 4 * 3 };
+                let scale = scale.clamp(at_least.0, 100_000_000);
+                Some(Nanos(due + 900_000_000 - head_start(self.needs(&item), scale)))
             }
         };
         // What a paced flush has begun goes before all others in MQ, the last one first.
@@ -146,7 +153,7 @@ impl Model {
         let key = |item: &Item| match item.place {
             Place::Queued(at, sequence) if at == queue => {
                 let due = item.due.filter(|_| queue == Queue::High);
-                let is_own = self.schedule.sharing == Sharing::Stealing && queue == Queue::High;
+                let is_own = self.schedule.sharing == Sharing::Stealing && queue == Queue::High && due.is_none();
                 let lane = (item.arrival.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u32 % WORKERS;
                 let steps = if is_own { (lane + WORKERS - worker) % WORKERS } else { 0 };
                 Some((due.is_none(), due, steps, sequence))
@@ -254,7 +261,7 @@ proptest! {
     ) {
         let limits = CoresLimits { requests: CAPACITY, workers: WORKERS, cores: 4, seed };
         let mut cores = Cores::new(schedule, limits).unwrap();
-        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, needs: BTreeMap::new(), mean: (0, 0), counted: (0, 0), demand: (0, 0), turns: [None; WORKERS as usize] };
+        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, needs: BTreeMap::new(), mean: (0, 0), counted: (0, 0), demand: (0, 0), delay: (0, 0), turns: [None; WORKERS as usize] };
         let mut tags: [Option<Tag>; CAPACITY as usize] = [None; CAPACITY as usize];
         let mut now = Nanos::ZERO;
         for (call, pause) in calls {
@@ -268,7 +275,7 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                                                model.enqueue(tag.index(), Item { work, arrival: now, returns: 0, preempted: false, due: None, place: Place::Suspended });
+                                                model.enqueue(tag.index(), Item { work, arrival: now, since: now, returns: 0, preempted: false, due: None, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);
@@ -307,6 +314,13 @@ proptest! {
                     prop_assert_eq!(run.map(|run| (run.tag.index(), run.allowance)), expected);
                     if let Some((slot, _)) = expected {
                         prop_assert_eq!(run.map(|run| run.tag), tags[slot]);
+                        let item = model.items[&slot];
+                        if !item.preempted && matches!(item.place, Place::Queued(Queue::High, _)) {
+                            let need = 1 + (model.needs(&item) >> 10);
+                            let (waited, needed) = &mut model.delay;
+                            *waited = *waited - (*waited >> 12) + need * (now.0 - item.since.0);
+                            *needed = *needed - (*needed >> 12) + need;
+                        }
                         model.items.get_mut(&slot).unwrap().place = Place::Running(worker);
                     }
                 }
@@ -331,14 +345,16 @@ proptest! {
                             cores.preempted(now, worker, tag, used);
                             (item.returns, item.preempted) = (item.returns + 1, true);
                             model.learn(&before, used, Some(&item));
+                            item.since = now;
                             model.enqueue(slot, item);
                         }
                     }
                 }
                 Call::Restart => {
                     let suspended = model.items.iter().find(|(_, item)| item.place == Place::Suspended);
-                    let Some((slot, item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
+                    let Some((slot, mut item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
                     cores.restarted(now, tags[slot].unwrap());
+                    item.since = now;
                     model.enqueue(slot, item);
                 }
             }
