@@ -199,7 +199,13 @@ fn load_cores(cores: &mut Cores, steps: u64) -> u64 {
         let deadline = (random.below(3) == 0).then(|| now.after(Nanos(random.below(5_000_000))));
         let _ = cores.submit(now, Work { kind, source, bytes: 4096, sequential: random.below(2) == 0, deadline });
         let worker = random.below(3) as u32;
-        let log = Log { filled_per_mille: random.below(1000) as u16, unflushed_per_mille: random.below(1000) as u16 };
+        let log = Log {
+            logged_bytes: random.below(1 << 40),
+            room_bytes: random.below(1 << 30),
+            flushing_bytes: random.below(3) << 30,
+            points: random.below(4),
+            waited: random.below(10),
+        };
         if cores.next(now, worker, log) == Turn::Idle {
             continue;
         }

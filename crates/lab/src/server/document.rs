@@ -3,7 +3,7 @@
 use ioweir_core::cores::Kind;
 use serde_json::{Map, Value as Json, json};
 
-use super::{ServerCell, ServerOutcome, ServerReport};
+use super::{Responses, ServerCell, ServerOutcome, ServerReport};
 use crate::document::{Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark};
 use crate::document::{Series, Table, Value, format_seconds};
 use crate::experiment::Figure as Estimate;
@@ -86,6 +86,20 @@ impl ServerCell {
 
     fn is_steady(&self) -> bool {
         self.stationarity.is_steady
+    }
+
+    /// Response times by operation, over all runs.
+    fn operations(&self) -> Json {
+        let names = self.runs.iter().take(1).flat_map(|run| &run.by_operation);
+        let of = |(at, (name, _)): (usize, &(String, Responses))| {
+            let mut all = Responses::default();
+            self.runs.iter().for_each(|run| all.merge(&run.by_operation[at].1));
+            json!({
+                "operation": name, "answered": all.time.len(), "response_mean_seconds": all.mean_seconds(),
+                "response_p99_seconds": all.quantile_seconds(0.99),
+            })
+        };
+        names.enumerate().map(of).collect()
     }
 
     fn mean_seconds(&self) -> Option<f64> {
@@ -249,6 +263,7 @@ impl ServerReport {
             object.insert("saturated".into(), json!(cell.runs.iter().any(|run| run.saturated)));
             object.insert("steady".into(), json!(cell.is_steady()));
             object.insert("growth_seconds".into(), json!(cell.stationarity.growth_seconds));
+            object.insert("operations".into(), cell.operations());
             object.insert("requests_simulated".into(), json!(cell.runs.iter().map(|run| run.simulated).sum::<u64>()));
             Json::Object(object)
         };

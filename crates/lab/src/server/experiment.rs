@@ -32,8 +32,6 @@ keys! {
         search_measured: u32 = (6),
         /// runs of each load at most, with different seeds: two, and more if their throughputs differ by 1 % or more
         runs_max: u64 = (5),
-        /// processor times and arrivals: `usual`, those of `ioweir doc workload`, or a TOML file
-        costs: String = ("usual".into()),
         /// parts of the model to leave out: tail, back-end, serial, single-block, random-writes
         without: Vec<String> = (Vec::new()),
         /// schedules whose peak load is searched for: the highest at which the server is in a steady state, and the mean response
@@ -54,6 +52,8 @@ keys! {
         platform: String = required,
         /// what its clients ask for: a preset (`ioweir doc workload`) or a TOML file
         workload: String = required,
+        /// what its work costs, and how its load swings: a preset (`ioweir doc costs`) or a TOML file
+        costs: String = ("usual".into()),
         /// its schedules (`ioweir doc cores`), `oracle`, or the name of a list; one or several
         schedules: OneOrMore<String> = required,
     }
@@ -233,7 +233,7 @@ impl ServerExperiment {
 
     /// A server of the experiment.
     fn server(&self, row: &ServerRow) -> Result<Server, ServerError> {
-        let (mut workload, mut costs) = (WorkloadSpec::load(&row.workload)?, CostSpec::load(&self.costs)?);
+        let (mut workload, mut costs) = (WorkloadSpec::load(&row.workload)?, CostSpec::load(&row.costs)?);
         for (at, name) in self.without.iter().enumerate() {
             let mechanism = mechanism(name, &format!("without[{at}]"));
             let mechanism = mechanism.map_err(|complaint| complaint.in_file("experiment", None))?;

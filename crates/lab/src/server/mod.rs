@@ -37,7 +37,7 @@ pub use experiment::{Peak, ServerCell, ServerExperiment, ServerReport, ServerRow
 pub use laws::Violation;
 pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};
-pub use presets::{COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
+pub use presets::{COST_SETS, COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad};
 pub use spec::{
     BackEndSpec, CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec,

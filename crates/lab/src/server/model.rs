@@ -51,6 +51,7 @@ impl Cost {
 /// An operation of the workload.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
+    pub(super) name: String,
     /// The upper end of its range in 2^32.
     upper: u64,
     pub(super) kind: Kind,
@@ -190,7 +191,7 @@ pub(super) struct Model {
     pub(super) serial: Option<Serial>,
     pub(super) per_random_write: u64,
     tail: Option<Tail>,
-    operations: Vec<Operation>,
+    pub(super) operations: Vec<Operation>,
     first: [Cost; Kind::ALL.len()],
     restart: Cost,
     prefetch: Cost,
@@ -286,10 +287,13 @@ impl Model {
         self.gaps[step]
     }
 
-    pub(super) fn operation(&self, stream: &mut Stream) -> &Operation {
+    /// The number of an operation, drawn by their shares.
+    pub(super) fn operation(&self, stream: &mut Stream) -> u8 {
         let drawn = stream.next() >> 32;
         let last = self.operations.len() - 1;
-        self.operations.iter().find(|operation| drawn < operation.upper).unwrap_or(&self.operations[last])
+        #[expect(clippy::cast_possible_truncation, reason = "a workload has 64 operations at most")]
+        let number = self.operations.iter().position(|operation| drawn < operation.upper).unwrap_or(last) as u8;
+        number
     }
 
     /// The processor time of a phase, in nanoseconds.
@@ -377,6 +381,7 @@ fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
     let operation = |(spec, upper): (&OperationSpec, u64)| {
         let sizes = uppers_of(&spec.sizes);
         Operation {
+            name: spec.name.clone(),
             upper,
             kind: match spec.kind {
                 OperationKind::Read => Kind::Read,

@@ -77,6 +77,8 @@ pub struct ServerOutcome {
     pub by_kind: [Responses; Kind::ALL.len()],
     /// Mean response times, in seconds, of consecutive parts of equal length.
     pub batches: Vec<f64>,
+    /// The same by operation of the workload, with its name.
+    pub by_operation: Vec<(String, Responses)>,
     /// Length of the measured part in seconds.
     pub measured_seconds: f64,
     /// Arrived client requests per second.

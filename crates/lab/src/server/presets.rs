@@ -106,6 +106,14 @@ pub const WORKLOADS: &[ServerPreset] = &[
 /// The costs of all platforms and workloads, with the reason for each number.
 pub const COSTS: &str = include_str!("costs.toml");
 
+/// Every set of costs.
+pub const COST_SETS: &[ServerPreset] = &[ServerPreset {
+    name: "usual",
+    title: "the costs of all platforms and workloads",
+    sources: &["chosen as a set; the reasons are beside the numbers"],
+    parameters: COSTS,
+}];
+
 /// A part of a server that a file describes.
 pub trait Part: DeserializeOwned {
     /// What it is.
@@ -186,17 +194,9 @@ impl CostSpec {
     }
 }
 
-/// The only preset of costs.
-const USUAL: &[ServerPreset] = &[ServerPreset {
-    name: "usual",
-    title: "one set for every platform and workload",
-    sources: &["each number has its reason beside it"],
-    parameters: COSTS,
-}];
-
 impl Part for CostSpec {
     const WHAT: &'static str = "costs";
-    const PRESETS: &'static [ServerPreset] = USUAL;
+    const PRESETS: &'static [ServerPreset] = COST_SETS;
 
     fn complaint(&self) -> Option<Complaint> {
         self.check().err()

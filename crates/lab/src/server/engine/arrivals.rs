@@ -19,7 +19,8 @@ impl<S: Discipline> Engine<'_, S> {
         let model = self.model;
         let mut stream = Stream::nth(self.seed, self.numbers);
         self.plan_arrival();
-        let operation = model.operation(&mut stream);
+        let number = model.operation(&mut stream);
+        let operation = &model.operations[usize::from(number)];
         let bytes = operation.bytes(&mut stream);
         let misses = operation.misses(&mut stream);
         let is_single_block = misses > 0 && operation.is_single_block(bytes, &mut stream);
@@ -44,6 +45,7 @@ impl<S: Discipline> Engine<'_, S> {
             region: NOWHERE,
             misses,
             returns: 0,
+            operation: number,
         };
         let work =
             Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
@@ -104,6 +106,7 @@ impl<S: Discipline> Engine<'_, S> {
             region,
             misses: u8::from(region != NOWHERE),
             returns: 0,
+            operation: 0,
         };
         self.admit(work, live);
     }

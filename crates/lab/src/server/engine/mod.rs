@@ -21,9 +21,18 @@ use super::regions::Regions;
 pub trait Discipline: CoreScheduler {
     /// The remaining work, over all phases, of the request that will be queued next.
     fn foresee(&mut self, _remaining: Nanos) {}
+
+    /// Whether workers may idle although requests are queued, because they are reserved for others.
+    fn reserves_workers(&self) -> bool {
+        false
+    }
 }
 
-impl Discipline for ioweir_core::cores::Cores {}
+impl Discipline for ioweir_core::cores::Cores {
+    fn reserves_workers(&self) -> bool {
+        self.reserves_workers()
+    }
+}
 
 /// Events of the disks that belong to no slot: a flush operation is on disk; the server's next own operation is due.
 const FLUSH: u32 = u32::MAX;
@@ -57,6 +66,8 @@ struct Live {
     /// The number of remaining disk waits.
     misses: u8,
     returns: u8,
+    /// The number of the operation in the workload; meaningless for the server's own work.
+    operation: u8,
 }
 
 /// A client request that the block layer answers.
@@ -65,6 +76,13 @@ struct Reply {
     arrival: u64,
     kind: Kind,
     returns: u8,
+    operation: u8,
+}
+
+impl Live {
+    const fn reply(&self) -> Reply {
+        Reply { arrival: self.arrival, kind: self.kind, returns: self.returns, operation: self.operation }
+    }
 }
 
 /// The activity of a worker until its next event.
@@ -138,6 +156,7 @@ pub(super) struct Engine<'a, S> {
     laws: Laws,
     by_kind: [Responses; Kind::ALL.len()],
     batches: Batches,
+    by_operation: Vec<Responses>,
     restarts: [u64; 4],
     returns: Returns,
     arrived: u64,
@@ -188,6 +207,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             laws: Laws::new(workers),
             by_kind: Default::default(),
             batches: Batches::default(),
+            by_operation: vec![Responses::default(); model.operations.len()],
             restarts: [0; 4],
             returns: Returns::default(),
             arrived: 0,
@@ -227,6 +247,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             all,
             by_kind: self.by_kind,
             batches: self.batches.means(),
+            by_operation: self.model.operations.iter().map(|operation| operation.name.clone()).zip(self.by_operation).collect(),
             restarts: self.restarts,
             returns: self.returns,
             utilisation: (busy_turn + busy_burst + busy_held) / span / workers,
@@ -244,6 +265,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     /// Ends the warm-up: the measurement starts here.
     fn restart_counts(&mut self) -> Start {
         self.by_kind = Default::default();
+        self.by_operation.fill(Responses::default());
         (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
         Start {
             now: self.now,
@@ -291,7 +313,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
             } else {
                 self.point_due();
             }
-            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning + self.held);
+            if !self.scheduler.reserves_workers() {
+                self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning + self.held);
+            }
         }
         if !self.is_full {
             self.laws.step(end - self.now);
@@ -302,9 +326,14 @@ impl<'a, S: Discipline> Engine<'a, S> {
     // Workers.
 
     fn wake(&mut self) {
-        if let Some(worker) = self.idle.pop() {
+        // Only where workers are reserved does the first that is asked not take the turn.
+        for at in (0..self.idle.len()).rev() {
+            let worker = self.idle.remove(at);
             self.laws.woke();
             self.turn(worker);
+            if matches!(self.doing[worker as usize], Doing::Turning) {
+                break;
+            }
         }
     }
 
@@ -391,6 +420,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         if live.kind == Kind::Write && !live.is_logged {
             if !self.logs(live.bytes, live.is_random) {
                 self.returns.log += 1;
+                self.log.wait();
                 self.log_waiting.push_back(slot);
                 self.suspend(worker, slot, 0);
                 return false;
@@ -462,6 +492,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     fn answer(&mut self, reply: Reply) {
         let response = self.now - reply.arrival + self.model.network;
         self.by_kind[reply.kind as usize].add(response);
+        self.by_operation[usize::from(reply.operation)].add(response);
         self.batches.add(self.now, response);
         self.restarts[usize::from(reply.returns.min(3))] += 1;
         self.in_clients -= 1;
@@ -474,7 +505,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         let mut stream = live.stream;
         match live.source {
             Source::Client => {
-                self.answer(Reply { arrival: live.arrival, kind: live.kind, returns: live.returns });
+                self.answer(live.reply());
             }
             Source::Background if live.region != NOWHERE => {
                 for waiting in self.regions.end(live.region) {

@@ -3,7 +3,7 @@
 use ioweir_core::cores::{Kind, Source, Work};
 
 use super::super::model::{BLOCK_BYTES, Phase};
-use super::{BACK_END, Discipline, Engine, FLUSH, NEVER, NOWHERE, REPLY, Reply};
+use super::{BACK_END, Discipline, Engine, FLUSH, NEVER, NOWHERE, REPLY};
 
 impl<S: Discipline> Engine<'_, S> {
     /// Makes a suspended request wait for data, or for memory to hold it.
@@ -37,9 +37,8 @@ impl<S: Discipline> Engine<'_, S> {
     /// Leaves a read of one block to the block layer, which answers the client itself. What it owes is bounded as the queues
     /// are.
     pub(super) fn read_block(&mut self, slot: u32) {
-        let live = self.live[slot as usize];
+        let reply = self.live[slot as usize].reply();
         let done = self.data_time(slot);
-        let reply = Reply { arrival: live.arrival, kind: live.kind, returns: live.returns };
         let at = match self.replies_free.pop() {
             Some(at) => {
                 self.replies[at as usize] = reply;
