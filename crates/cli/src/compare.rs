@@ -45,6 +45,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
     comparison.merge &= !arguments.no_merge;
     comparison.fold |= arguments.fold;
+    comparison.spread |= arguments.spread;
     comparison.by_stream |= arguments.by.is_some();
     set_list(&mut comparison.traces, &arguments.traces);
     set_list(&mut comparison.devices.0, &arguments.device);

@@ -17,7 +17,7 @@ use ioweir_lab::experiment::{self, METRICS};
 #[cfg(feature = "plan")]
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 #[cfg(feature = "servers")]
-use ioweir_lab::server::{self, PLATFORMS, ServerPreset, WORKLOADS};
+use ioweir_lab::server::{self, COST_SETS, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 use ioweir_trace as trace;
 
@@ -115,6 +115,14 @@ models of disks is an experiment with [cores] and [[device]]: examples/storage-b
         entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
         about: "Workloads of the storage servers whose cores are scheduled, with their parameters: for the key `workload` of a [[server]] table.",
         entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
+    },
+    #[cfg(feature = "servers")]
+    Topic {
+        name: "costs",
+        summary: "what the work of storage servers costs",
+        entries: || COST_SETS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Processor times of requests and of the server's own work, and how the load swings: for the key `costs` of a [[server]] table.",
+        entry: Some(|name| COST_SETS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
         name: "format",

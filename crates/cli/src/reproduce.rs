@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ioweir_lab::document::{Document, Form, json_list};
-use ioweir_lab::reproduce::{self, Options, PAPERS, TRACE_FLAG, TRACES_FLAG};
+use ioweir_lab::reproduce::{self, GOAL_FLAG, Options, PAPERS, TRACE_FLAG, TRACES_FLAG};
 
 use crate::arguments::{Paper, ReproduceArguments};
 use crate::failure::Failure;
@@ -52,6 +52,9 @@ fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure
     if let Some(folder) = &options.traces {
         command += &format!(" {TRACES_FLAG} {folder}");
     }
+    if options.goal != Options::default().goal {
+        command += &format!(" {GOAL_FLAG} {}", options.goal);
+    }
     for path in &options.trace_files {
         command += &format!(" {TRACE_FLAG} {}", path.display());
     }
@@ -63,9 +66,19 @@ fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure
 /// What to run of a paper. A flag that it does not use is refused; where all papers are run, it is for the others.
 fn options(paper: &reproduce::Paper, arguments: &ReproduceArguments) -> Result<Options, Failure> {
     let used = paper.flags()?;
-    let mut options =
-        Options { quick: arguments.quick, traces: arguments.traces.clone(), trace_files: arguments.trace.clone() };
-    for (flag, is_given) in [(TRACES_FLAG, options.traces.is_some()), (TRACE_FLAG, !options.trace_files.is_empty())] {
+    let usual = Options::default();
+    let mut options = Options {
+        quick: arguments.quick,
+        traces: arguments.traces.clone(),
+        trace_files: arguments.trace.clone(),
+        goal: arguments.goal.unwrap_or(usual.goal),
+    };
+    let given = [
+        (TRACES_FLAG, options.traces.is_some()),
+        (TRACE_FLAG, !options.trace_files.is_empty()),
+        (GOAL_FLAG, arguments.goal.is_some()),
+    ];
+    for (flag, is_given) in given {
         if used.contains(flag) || !is_given {
             continue;
         }
@@ -74,13 +87,14 @@ fn options(paper: &reproduce::Paper, arguments: &ReproduceArguments) -> Result<O
             let others: Vec<&str> = others.map(|other| other.name).collect();
             let own = used.iter().fold("--quick".to_owned(), |own, flag| format!("{own}, {flag}"));
             return Err(Failure::input(
-                format!("{flag}: the experiments of {} use no such traces", paper.name),
+                format!("{flag}: the experiments of {} have no use for it", paper.name),
                 &format!("of the flags about what is run: {own}"),
                 &format!("{flag} is for {}", others.join(", ")),
             ));
         }
         match flag {
             TRACES_FLAG => options.traces = None,
+            GOAL_FLAG => options.goal = usual.goal,
             _ => options.trace_files.clear(),
         }
     }

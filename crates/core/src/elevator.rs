@@ -42,6 +42,16 @@ pub(crate) trait Elevator {
     /// Whether it idles for the next request of a stream.
     const IDLES: bool = false;
 
+    /// The most requests, after merging, that it can hold at once.
+    fn requests_max(&self, limits: &QueueLimits) -> u32 {
+        limits.requests()
+    }
+
+    /// Whether there is room for one more request, which merges with none.
+    fn has_room(&self, queue: &RequestQueue, request: &Request) -> bool {
+        queue.has_room(request.operation.direction(), 0)
+    }
+
     /// A request has been queued.
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
 
@@ -130,7 +140,7 @@ pub(crate) struct BlockScheduler<E> {
 
 impl<E: Elevator> BlockScheduler<E> {
     pub(crate) fn new(limits: QueueLimits, elevator: E) -> Self {
-        let queue = RequestQueue::new(limits);
+        let queue = RequestQueue::new(limits, elevator.requests_max(&limits));
         let slots = limits.slots();
         Self {
             queue,
@@ -276,7 +286,7 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
         if let Some(tag) = self.try_merge(now, request) {
             return Ok(tag);
         }
-        if !self.queue.has_room(request.operation.direction()) {
+        if !self.elevator.has_room(&self.queue, &request) {
             return Err(full);
         }
         let slot = self.queue.add(now, request);

@@ -165,11 +165,12 @@ fn merge_key(sector: u64, operation: Operation) -> u64 {
 }
 
 impl RequestQueue {
-    pub(crate) fn new(limits: QueueLimits) -> Self {
+    /// A queue of at most `requests_max` requests after merging.
+    pub(crate) fn new(limits: QueueLimits, requests_max: u32) -> Self {
         Self {
             entries: Slab::new(limits.slots(), || Entry::NOTHING),
-            by_start: Index::new(limits.requests()),
-            by_end: Index::new(limits.requests()),
+            by_start: Index::new(requests_max),
+            by_end: Index::new(requests_max),
             fresh: NONE,
             requests: [0; 2],
             sequence: 0,
@@ -194,9 +195,9 @@ impl RequestQueue {
         self.requests[direction as usize]
     }
 
-    /// Whether one more request may be queued in this direction.
-    pub(crate) fn has_room(&self, direction: Direction) -> bool {
-        self.requests(direction) < self.limits.requests_per_direction
+    /// Whether one more request may be queued in this direction, if so many do not count against its limit.
+    pub(crate) fn has_room(&self, direction: Direction, uncounted: u32) -> bool {
+        self.requests(direction) - uncounted < self.limits.requests_per_direction
     }
 
     pub(crate) fn tag(&self, slot: u32) -> Tag {

@@ -66,6 +66,13 @@ pub const PRESETS: &[Preset] = &[
         parameters: include_str!("presets/hdd.toml"),
     },
     Preset {
+        name: "hdd-no-cache",
+        title: "the disk `hdd` with its read-ahead and its write cache switched off",
+        status: Status::Datasheet,
+        sources: &["everything: `hdd`; a sequential stream that pauses loses a revolution"],
+        parameters: include_str!("presets/hdd-no-cache.toml"),
+    },
+    Preset {
         name: "hdd-15k",
         title: "Seagate Cheetah 15K.5, 15,000 rpm, 146 GB (ST3146855FC)",
         status: Status::Validated,

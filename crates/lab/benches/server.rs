@@ -38,7 +38,8 @@ fn main() {
         let server = Server::new(platform_spec, workload_spec, costs).expect("presets make sense");
         let requests_per_second = server.capacity() * 0.95;
         let measured_nanos = (requests as f64 / requests_per_second * 1e9) as u64;
-        let load = ServerLoad { requests_per_second, warm_up: Nanos::ZERO, measured: Nanos(measured_nanos), seed: 0 };
+        let (warm_up, measured_time) = (Nanos::ZERO, Nanos(measured_nanos));
+        let load = ServerLoad { requests_per_second, warm_up, measured: measured_time, batches: 1, seed: 0 };
         for schedule in SCHEDULES.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name))
         {
             let scheduling: Scheduling = schedule.parse().expect("a schedule");

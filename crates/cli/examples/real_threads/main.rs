@@ -376,7 +376,8 @@ fn main() {
         let server = Server::new(platform.clone(), workload.clone(), costs.clone()).unwrap();
         for choice in &choices {
             let measured = Nanos::from_seconds(100);
-            let load_at = ServerLoad { requests_per_second: rate, warm_up: Nanos::from_seconds(5), measured, seed: 1 };
+            let warm_up = Nanos::from_seconds(5);
+            let load_at = ServerLoad { requests_per_second: rate, warm_up, measured, batches: 1, seed: 1 };
             let outcome = server.run(&Scheduling::Schedule(*choice), &load_at).unwrap();
             let mean = outcome.all.mean_seconds().unwrap() * 1e9;
             let p99 = outcome.all.quantile_seconds(0.99).unwrap() * 1e9;

@@ -67,6 +67,11 @@ pub(crate) struct CompareArguments {
     #[arg(long, help_heading = "What is compared")]
     pub(crate) fold: bool,
 
+    /// Spread the trace's data over the whole device: pieces of 128 MiB keep their order and move apart [default: addresses
+    /// as traced]
+    #[arg(long, help_heading = "What is compared", conflicts_with = "fold")]
+    pub(crate) spread: bool,
+
     /// Requests that the queue holds in each direction (Linux: nr_requests) [default: 128]
     #[arg(long, value_name = "N", help_heading = "The queue")]
     pub(crate) queue_requests: Option<u32>,

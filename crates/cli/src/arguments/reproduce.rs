@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ioweir_lab::compare::Goal;
+
+use super::compare::goals;
 
 #[derive(Args, Debug)]
 #[command(
@@ -17,10 +20,14 @@ pub(crate) struct ReproduceArguments {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Folder with the traces of the six Hadoop jobs [default: traces/hadoop/hdd-emul, or generated traffic where that is
+    /// Folder with the traces of the six Hadoop jobs [default: those of traces/hadoop, or generated traffic where that is
     /// absent]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) traces: Option<String>,
+
+    /// Time that claims of `bid` compare: busy (the device's working time), completion, mean, read-p99 [default: busy]
+    #[arg(long, value_name = "GOAL", value_parser = goals())]
+    pub(crate) goal: Option<Goal>,
 
     /// SYSTOR '17 trace for `background`, instead of the generated series; may be repeated
     #[arg(long, value_name = "FILE")]

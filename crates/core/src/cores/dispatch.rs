@@ -26,9 +26,9 @@ pub enum Dispatch {
     NotPreemptedHigh,
     /// Writes and restarted requests to HQ unless they were preempted; all others to LQ.
     SizeOriented,
-    /// Requests that are expected to need much CPU time go to LQ unless they have a deadline, all others to HQ. The
-    /// expectation is learnt from other requests of the same class.
-    Learned,
+    /// Requests that are expected to need much CPU time go to LQ, all others to HQ. The expectation is learnt from other
+    /// requests of the same class.
+    ShortHigh,
 }
 
 /// Every rule with its name: those of the paper's Table 4 and section 4.1, and our own.
@@ -41,7 +41,7 @@ pub const DISPATCHES: [(&str, Dispatch); 9] = [
     ("w-rs-to-hq", Dispatch::WritesRestartedHigh),
     ("np-to-hq", Dispatch::NotPreemptedHigh),
     ("sord", Dispatch::SizeOriented),
-    ("learned", Dispatch::Learned),
+    ("short-to-hq", Dispatch::ShortHigh),
 ];
 
 /// How often a request has returned, and why.
@@ -62,8 +62,8 @@ impl Returns {
 }
 
 impl Dispatch {
-    /// The queue of a request that is not critical; `None` if the learnt CPU time decides.
-    pub(super) fn queue(self, work: &Work, returns: Returns) -> Option<Queue> {
+    /// The queue of a request that is not critical. `is_long` says whether it is expected to need much CPU time.
+    pub(super) fn queue(self, work: &Work, returns: Returns, is_long: impl FnOnce() -> bool) -> Queue {
         let write = work.kind == Kind::Write;
         let preempted = returns.preemptions > 0;
         let restarted = preempted || returns.restarts > 0;
@@ -75,9 +75,9 @@ impl Dispatch {
             Self::WritesHigh => write,
             Self::WritesRestartedHigh => write || restarted,
             Self::NotPreemptedHigh => !preempted,
-            Self::Learned => return None,
+            Self::ShortHigh => !is_long(),
             Self::SizeOriented => (write || restarted) && !preempted,
         };
-        Some(if high { Queue::High } else { Queue::Low })
+        if high { Queue::High } else { Queue::Low }
     }
 }

@@ -4,19 +4,14 @@
 //! a moving average of the remaining CPU time is kept. When a request is suspended or preempted, its class learns the time
 //! that it has used plus the expectation of the class in which it continues. So a request needs to remember only its class.
 //!
-//! A request is due [`PATIENCE`] times its remaining need after its arrival, and at its deadline at the latest. HQ is served
-//! by due time. Short requests therefore go first, but a request is overtaken only by those that arrive less than
-//! [`PATIENCE`] times its need after it; and a request that returns keeps its arrival time. A request that needs more than
-//! [`LONG`] times the mean and has no deadline goes to LQ. If all classes need the same, this is one queue, first come,
-//! first served.
+//! What the expectations are for is the schedule's: the order of HQ, or which requests are long. How much of all CPU time
+//! requests that are not long take is counted, too, because workers may be reserved for them.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::dispatch::Returns;
 use super::work::{Kind, Source, Work};
-use crate::Nanos;
-use crate::cores::Queue;
 
 /// Sizes by powers of four from 4 KiB: no data, up to 4 KiB, up to 16 KiB and so on; the last is above 1 MiB.
 const SIZES: usize = 7;
@@ -26,11 +21,10 @@ const CLASSES: usize = Kind::ALL.len() * SIZES * 2 * 3 * STAGES;
 /// From the 64th sample on, each sample has a weight of one 64th.
 const MEMORY: u32 = 64;
 
-/// A request that needs this many times the mean is long.
-const LONG: u64 = 4;
-/// A request goes before one that needs a nanosecond more, unless it arrives this many nanoseconds later. Zero would be
-/// first come, first served; infinity would be shortest first. From 16 to 256 it hardly matters.
-const PATIENCE: u64 = 64;
+/// A request that needs more than this many times the mean is long.
+const LONG: u64 = 2;
+/// The CPU time over which the demand of short requests is counted before it is used.
+const DEMAND_NANOS: u64 = 100_000_000;
 
 /// A class of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +67,22 @@ pub(super) struct Learning {
     classes: Box<[Estimate]>,
     /// The mean over requests of all classes.
     mean: Estimate,
+    /// CPU time of short requests and of all, since the share was computed.
+    short_nanos: u64,
+    all_nanos: u64,
+    /// The share of short requests, in thousandths.
+    short_per_mille: u64,
 }
 
 impl Learning {
     pub(super) fn new() -> Self {
-        Self { classes: vec![Estimate::default(); CLASSES].into_boxed_slice(), mean: Estimate::default() }
+        Self {
+            classes: vec![Estimate::default(); CLASSES].into_boxed_slice(),
+            mean: Estimate::default(),
+            short_nanos: 0,
+            all_nanos: 0,
+            short_per_mille: 1000,
+        }
     }
 
     /// The remaining CPU time of a request of this class; zero before the first sample.
@@ -85,15 +90,23 @@ impl Learning {
         self.classes[class.0 as usize].nanos
     }
 
-    /// The queue and due time of a request that arrives or returns.
-    pub(super) fn assign(&self, arrival: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
-        let needed = self.expected_nanos(Class::of(work, returns));
-        let fair = arrival.after(Nanos(PATIENCE * needed));
-        match work.deadline {
-            Some(deadline) => (Queue::High, deadline.min(fair)),
-            None if needed > LONG * self.mean.nanos => (Queue::Low, fair),
-            None => (Queue::High, fair),
+    /// The CPU time that a request still needs.
+    pub(super) fn needed_nanos(&self, work: &Work, returns: Returns) -> u64 {
+        self.expected_nanos(Class::of(work, returns))
+    }
+
+    /// Whether a request needs much more than the mean.
+    pub(super) fn is_long(&self, work: &Work, returns: Returns) -> bool {
+        self.needed_nanos(work, returns) > LONG * self.mean.nanos
+    }
+
+    /// The workers of so many that requests take that are not long: at least one, and not all if others take any.
+    pub(super) fn short_workers(&self, workers: u32) -> u32 {
+        if self.short_per_mille == 1000 || workers < 2 {
+            return workers;
         }
+        let rounded = (u64::from(workers) * self.short_per_mille + 500) / 1000;
+        (rounded as u32).clamp(1, workers - 1)
     }
 
     /// Learns that a request with `returns` has used `used_nanos`; if it continues, `then` are its returns from now on.
@@ -102,7 +115,18 @@ impl Learning {
         let rest = then.map_or(0, |then| self.expected_nanos(Class::of(work, then)));
         let nanos = used_nanos.saturating_add(rest).min(u64::from(u32::MAX));
         self.classes[class.0 as usize].learn(nanos);
+        if work.source == Source::Critical {
+            return;
+        }
         self.mean.learn(nanos);
+        self.all_nanos += used_nanos;
+        if !self.is_long(work, returns) {
+            self.short_nanos += used_nanos;
+        }
+        if self.all_nanos >= DEMAND_NANOS {
+            self.short_per_mille = self.short_nanos * 1000 / self.all_nanos;
+            (self.short_nanos, self.all_nanos) = (0, 0);
+        }
     }
 }
 
@@ -112,10 +136,6 @@ mod tests {
 
     const READ: Work = Work { kind: Kind::Read, source: Source::Client, bytes: 4096, ..Work::NOTHING };
     const NEW: Returns = Returns { restarts: 0, preemptions: 0 };
-
-    fn due_nanos(learning: &Learning, work: &Work, returns: Returns) -> u64 {
-        learning.assign(Nanos::ZERO, work, returns).1.0
-    }
 
     #[test]
     fn sizes_are_distinguished_by_powers_of_four() {
@@ -151,12 +171,12 @@ mod tests {
     #[test]
     fn a_need_includes_what_is_expected_after_coming_back() {
         let mut learning = Learning::new();
-        assert_eq!(due_nanos(&learning, &READ, NEW), 0, "an unknown kind counts as short");
+        assert_eq!(learning.needed_nanos(&READ, NEW), 0, "an unknown kind counts as short");
         learning.learn(&READ, NEW.restarted(), 300, None);
         learning.learn(&READ, NEW, 100, Some(NEW.restarted()));
-        assert_eq!(due_nanos(&learning, &READ, NEW), 64 * 400);
+        assert_eq!(learning.needed_nanos(&READ, NEW), 400);
         learning.learn(&READ, NEW, 100, None);
-        assert_eq!(due_nanos(&learning, &READ, NEW), 64 * 250, "half of them come back");
+        assert_eq!(learning.needed_nanos(&READ, NEW), 250, "half of them come back");
     }
 
     #[test]
@@ -169,14 +189,27 @@ mod tests {
     }
 
     #[test]
-    fn more_than_four_times_the_mean_is_long() {
+    fn more_than_twice_the_mean_is_long() {
         let scan = Work { bytes: 1 << 20, ..READ };
-        for (needed, queue) in [(960, Queue::High), (970, Queue::Low)] {
+        for (needed, is_long) in [(415, false), (425, true)] {
             let mut learning = Learning::new();
-            // The mean of all is about 240, because 11 of 12 requests need 174.5.
-            (0..11).for_each(|_| learning.learn(&READ, NEW, 175, None));
+            // The mean of all is a twelfth of what the scan needs, and 174.
+            (0..11).for_each(|_| learning.learn(&READ, NEW, 190, None));
             learning.learn(&scan, NEW, needed, None);
-            assert_eq!(learning.assign(Nanos::ZERO, &scan, NEW).0, queue, "{needed}, mean {}", learning.mean.nanos);
+            assert_eq!(learning.is_long(&scan, NEW), is_long, "{needed}, mean {}", learning.mean.nanos);
         }
+    }
+
+    #[test]
+    fn short_requests_have_the_workers_of_their_share_at_least_one_and_not_all() {
+        let scan = Work { bytes: 1 << 20, ..READ };
+        let mut learning = Learning::new();
+        assert_eq!(learning.short_workers(8), 8, "nothing is known");
+        for _ in 0..40 {
+            (0..9).for_each(|_| learning.learn(&READ, NEW, 1_000_000, None));
+            learning.learn(&scan, NEW, 27_000_000, None);
+        }
+        // A quarter of the time is short.
+        assert_eq!([1, 2, 4, 8].map(|workers| learning.short_workers(workers)), [1, 1, 1, 2]);
     }
 }

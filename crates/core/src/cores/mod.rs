@@ -2,8 +2,9 @@
 //!
 //! A storage server has a pool of workers, one for each core, and more requests than workers. Requests wait in three queues:
 //! HQ (high), LQ (low) and MQ (maintenance: work that is critical to the server itself). This module makes three decisions,
-//! and their rules combine freely: the queue of a request ([`Dispatch`]), the queue that a free worker serves (the selector,
-//! by the weights of a [`Schedule`]), and the length of its turn ([`SliceRule`]). A [`ScheduleRow`] is a named combination.
+//! and their rules combine freely: the queue of a request and its place there ([`Dispatch`], [`Order`]), the queue that a free
+//! worker serves (the selector, by the weights of a [`Schedule`], or a pace that the write log sets; [`Sharing`]), and the length
+//! of its turn ([`SliceRule`]). A [`ScheduleRow`] is a named combination.
 //! Source: Zhou et al., Empirical Evaluation and Enhancement of Enterprise Storage System Request Scheduling, ACM TOS 14(2),
 //! 2018.
 //!
@@ -15,18 +16,20 @@
 //! 1. [`CoreScheduler::submit`]`(now, work)` accepts a request and returns its [`Tag`], or hands it back when there is no
 //!    room.
 //! 2. A free worker calls [`CoreScheduler::next`]`(now, worker, log)`. [`Turn::Serve`] names a queue and a slice;
-//!    [`Turn::Idle`] means that no request is queued: call again once one is. Changing queues may cost the worker time; the
+//!    [`Turn::Idle`] means that no request is queued for this worker: call again once one is. Changing queues may cost the worker time; the
 //!    driver accounts for that, and it is not part of the slice.
 //! 3. In its turn the worker calls [`CoreScheduler::take`]`(now, worker)`, and runs the request it gets for at most the
 //!    allowance. `None` ends the turn: the slice, which begins with the first `take`, is used up, or other workers have
-//!    emptied the queue. A request is not interrupted at the end of the turn: it may use a whole slice of its own, so that a
-//!    short request is not preempted for having begun late. A turn therefore lasts less than two slices.
+//!    emptied the queue, or another queue's turn is due. A request is not interrupted at the end of the turn: it may use a whole
+//!    slice of its own, or the quantum of the schedule, so that a short request is not preempted for having begun late. A turn
+//!    therefore lasts less than a slice and an allowance.
 //! 4. The worker reports the outcome and the CPU time since `take`: [`CoreScheduler::finished`];
 //!    [`CoreScheduler::suspended`], if the request waits for a disk, a lock or memory; or [`CoreScheduler::preempted`], if
 //!    it used up its allowance and is queued again. Then the worker calls `take` as in 3 or, after `None`, `next` as in 2.
 //! 5. When a suspended request can continue, the driver calls [`CoreScheduler::restarted`]: it is queued again.
 //!
-//! **Waking.** `submit`, `restarted` and `preempted` each queue one more request; a driver then wakes one idle worker.
+//! **Waking.** `submit`, `restarted` and `preempted` each queue one more request; a driver then wakes one idle worker. Where
+//! workers are reserved ([`Cores::reserves_workers`]) it wakes the others, too, until one is given a turn.
 //!
 //! **Limits.** All memory is allocated at construction. A request keeps its slot from `submit` to `finished`, suspended or
 //! not.
@@ -34,15 +37,19 @@
 //! **Waiting.** A request that no worker runs has exactly one [`Wait`] at any moment.
 //!
 //! **No starvation.** Let a non-empty queue have weight w, and all non-empty queues together weight W. The queue is passed
-//! over for at most 16 W / w turns in a row, and one more for each other queue that is as late. LQ and MQ are first come,
-//! first served: with k older requests, a request leaves within k + 1 such rounds. In HQ, requests with a deadline go before
-//! those without; a server promises deadlines only to as many requests as it can serve in time.
+//! over for at most 16 W / w turns in a row, and one more for each other queue that is as late; turns of workers that are
+//! reserved for HQ do not count. LQ and MQ are first come, first served: with k older requests, a request leaves within k + 1
+//! such rounds. In HQ, requests with a deadline go before those without; a server promises deadlines only to as many requests as
+//! it can serve in time. With head starts ([`Order::Boost`]) a request is overtaken only by those that come within nine times
+//! their scale after it, which is 0.1 s at most, or, with a deadline, within 30 ms more.
 //!
 //! **Randomness.** The selector draws from a generator that is part of the state and seeded at construction: the same calls
 //! give the same answers.
 
+mod boost;
 mod dispatch;
 mod learning;
+mod pacing;
 mod queues;
 mod schedule;
 mod scheduler;
@@ -52,7 +59,7 @@ mod work;
 
 pub use dispatch::{DISPATCHES, Dispatch};
 pub use queues::{Counts, Queue};
-pub use schedule::{SCHEDULES, Schedule, ScheduleRow, find};
+pub use schedule::{Order, SCHEDULES, Schedule, ScheduleRow, Sharing, find};
 pub use scheduler::{Cores, CoresError, CoresLimits};
 pub use slice::{Maintenance, SliceRule};
 pub use work::{Kind, Log, Run, Source, Turn, Wait, Work};

@@ -1,7 +1,11 @@
 //! The three queues, and the order in which requests leave them.
 //!
 //! HQ serves requests with a due time first, ordered by that time, then the others in order of arrival; ties go to the
-//! older. LQ and MQ are first come, first served.
+//! older. LQ and MQ are first come, first served. If workers have their own queues, HQ is one list for each worker, and a worker
+//! whose list is empty takes from the next that is not (work stealing).
+
+use alloc::boxed::Box;
+use alloc::vec;
 
 use crate::Nanos;
 use crate::structure::{Heap, Links, List, NONE};
@@ -65,44 +69,91 @@ pub struct Counts {
 
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
-    lists: [List; Queue::COUNT],
+    /// LQ, MQ, and the lists of HQ.
+    lists: Box<[List]>,
     links: Links,
     /// The requests of HQ that have a due time.
     due: Heap,
-    due_count: u32,
+    depths: [u32; Queue::COUNT],
+}
+
+/// Where the lists of HQ begin.
+const LANES: usize = 2;
+
+/// Where a request goes in its queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rank {
+    /// By this time, before those that have none. Of HQ only.
+    Due(Nanos),
+    /// Behind all others; in HQ, in one of its lists.
+    Last(u32),
+    /// Before all others.
+    First,
 }
 
 impl Queues {
-    pub(super) fn new(capacity: u32) -> Self {
-        Self { lists: [List::EMPTY; Queue::COUNT], links: Links::new(capacity), due: Heap::new(capacity), due_count: 0 }
+    /// Queues for so many requests, with so many lists in HQ.
+    pub(super) fn new(capacity: u32, lanes: u32) -> Self {
+        Self {
+            lists: vec![List::EMPTY; LANES + lanes as usize].into_boxed_slice(),
+            links: Links::new(capacity),
+            due: Heap::new(capacity),
+            depths: [0; Queue::COUNT],
+        }
     }
 
-    pub(super) fn push(&mut self, queue: Queue, slot: u32, due: Option<Nanos>, sequence: u64) {
-        match due {
-            Some(due) if queue == Queue::High => {
-                self.due.set(slot, due, sequence);
-                self.due_count += 1;
+    fn list(&mut self, queue: Queue, lane: u32) -> &mut List {
+        let at = match queue {
+            Queue::High => LANES + lane as usize % (self.lists.len() - LANES),
+            Queue::Low => 0,
+            Queue::Maintenance => 1,
+        };
+        &mut self.lists[at]
+    }
+
+    pub(super) fn push(&mut self, queue: Queue, slot: u32, rank: Rank, sequence: u64) {
+        self.depths[queue as usize] += 1;
+        match rank {
+            Rank::Due(due) if queue == Queue::High => self.due.set(slot, due, sequence),
+            Rank::First => {
+                let mut list = *self.list(queue, 0);
+                self.links.push_front(&mut list, slot);
+                *self.list(queue, 0) = list;
             }
-            _ => self.links.push_back(&mut self.lists[queue as usize], slot),
+            Rank::Due(_) | Rank::Last(_) => {
+                let lane = if let Rank::Last(lane) = rank { lane } else { 0 };
+                let mut list = *self.list(queue, lane);
+                self.links.push_back(&mut list, slot);
+                *self.list(queue, lane) = list;
+            }
         }
     }
 
-    pub(super) fn pop(&mut self, queue: Queue) -> Option<u32> {
-        if queue == Queue::High
-            && let Some((_, slot)) = self.due.first()
-        {
-            self.due.remove(slot);
-            self.due_count -= 1;
-            return Some(slot);
-        }
-        let slot = self.links.pop_front(&mut self.lists[queue as usize])?;
+    /// The next request of a queue, for this worker.
+    pub(super) fn pop(&mut self, queue: Queue, worker: u32) -> Option<u32> {
+        let slot = match self.due.first().filter(|_| queue == Queue::High) {
+            Some((_, slot)) => {
+                self.due.remove(slot);
+                slot
+            }
+            None => self.pop_list(queue, worker)?,
+        };
         debug_assert_ne!(slot, NONE, "a list holds slots only");
+        self.depths[queue as usize] -= 1;
         Some(slot)
     }
 
-    pub(super) fn depths(&self) -> [u32; Queue::COUNT] {
-        let mut depths = self.lists.map(|list| list.length());
-        depths[Queue::High as usize] += self.due_count;
-        depths
+    fn pop_list(&mut self, queue: Queue, worker: u32) -> Option<u32> {
+        let lanes = if queue == Queue::High { self.lists.len() - LANES } else { 1 };
+        (0..lanes as u32).find_map(|step| {
+            let mut list = *self.list(queue, worker + step);
+            let slot = self.links.pop_front(&mut list)?;
+            *self.list(queue, worker + step) = list;
+            Some(slot)
+        })
+    }
+
+    pub(super) const fn depths(&self) -> [u32; Queue::COUNT] {
+        self.depths
     }
 }

@@ -1,6 +1,7 @@
 //! The table of schedules and their parameters.
 
-use super::{CoresError, Dispatch, Log, Maintenance, Queue, SliceRule};
+use super::boost::{BOOST_MAX, Delay, SCALE_MAX, head_start};
+use super::{CoresError, Dispatch, Maintenance, Queue, SliceRule};
 use crate::Nanos;
 use crate::settings::{Parameter, SECOND, SettingError, Settings, settable};
 
@@ -9,13 +10,48 @@ use crate::settings::{Parameter, SECOND, SettingError, Settings, settable};
 pub struct Schedule {
     /// The rule for the queue of a request.
     pub dispatch: Dispatch,
+    /// The order of HQ.
+    pub order: Order,
+    /// Which workers serve which requests.
+    pub sharing: Sharing,
     /// The weights of the queues, in the order of [`Queue::ALL`].
     pub weights: [u32; Queue::COUNT],
     /// The rule for the length of a turn.
     pub slices: SliceRule,
+    /// The CPU time after which a request of HQ or LQ is preempted; `None` means that of its turn.
+    pub quantum: Option<Nanos>,
     /// Rules for MQ alone.
     pub maintenance: Maintenance,
 }
+
+/// The order in which requests leave HQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Those with a deadline first, by deadline; then the others as they came.
+    Deadline,
+    /// As they came.
+    Arrival,
+    /// As they would have come, had short ones come earlier (gamma-Boost).
+    Boost {
+        /// The smallest scale of head starts; it is learnt, up to a tenth of a second.
+        scale: Nanos,
+    },
+}
+
+/// Which workers serve which requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Every worker serves any.
+    All,
+    /// Each worker has requests of HQ of its own, and takes those of others when it has none.
+    Stealing,
+    /// As many workers as HQ needs never serve LQ.
+    Reserved,
+}
+
+/// When a request without a deadline is due after its arrival, where that is compared with the deadlines of others: the
+/// response time that the paper calls unacceptable.
+const PROMISE: Nanos = Nanos::from_millis(30);
 
 impl Schedule {
     pub(super) fn check(&self) -> Result<(), CoresError> {
@@ -26,38 +62,49 @@ impl Schedule {
             SliceRule::Weighted { window, .. } => window,
             SliceRule::DepthAware { base, .. } => base,
         };
-        if base == Nanos::ZERO || self.maintenance.slice == Some(Nanos::ZERO) {
-            return Err(CoresError::SliceZero);
+        let scale = if let Order::Boost { scale } = self.order { scale } else { base };
+        let spans = [Some(base), Some(scale), self.maintenance.slice, self.quantum];
+        if spans.contains(&Some(Nanos::ZERO)) { Err(CoresError::SliceZero) } else { Ok(()) }
+    }
+
+    /// The weights of the queues, of which only the ratios count.
+    pub(super) fn weights(&self) -> [u64; Queue::COUNT] {
+        self.weights.map(u64::from)
+    }
+
+    /// The slice of `queue`, which is not empty. While a point is paced, MQ takes no part of what the others share.
+    pub(super) fn slice(&self, queue: Queue, mut depths: [u32; Queue::COUNT], is_paced: bool) -> Nanos {
+        if is_paced && queue != Queue::Maintenance {
+            depths[Queue::Maintenance as usize] = 0;
         }
-        if self.maintenance.boost == 0 { Err(CoresError::BoostZero) } else { Ok(()) }
-    }
-
-    /// The weights of the queues in this state of the log. Only their ratios count; they are scaled so that MQ's is an
-    /// integer.
-    pub(super) fn weights(&self, log: Log) -> [u64; Queue::COUNT] {
-        let [high, low, maintenance] = self.weights.map(u64::from);
-        [high * 1000, low * 1000, maintenance * self.boost_per_mille(log)]
-    }
-
-    pub(super) fn slice(&self, queue: Queue, depths: [u32; Queue::COUNT], log: Log) -> Nanos {
         let slice = match self.maintenance.slice {
             Some(slice) if queue == Queue::Maintenance => slice,
-            _ => self.slices.slice(queue, self.weights.map(u64::from), depths),
+            _ => self.slices.slice(queue, self.weights(), depths),
         };
-        match queue {
-            Queue::Maintenance => {
-                let boosted = Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000);
-                boosted.min(self.slices.longest().max(slice))
-            }
-            // When weights differ greatly, a queue's share of the window may round to zero, and an empty turn would serve no
-            // request.
-            _ => slice.max(Nanos(1)),
-        }
+        // When weights differ greatly, a queue's share of the window may round to zero, and an empty turn would serve no
+        // request.
+        slice.max(Nanos(1))
     }
 
-    /// The factor of MQ's weight and slice, in thousandths.
-    fn boost_per_mille(&self, log: Log) -> u64 {
-        1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.urgency_per_mille())
+    /// When a request of HQ is due, if its order has it. `delay` is how long work waits.
+    pub(super) fn due(
+        &self,
+        arrival: Nanos,
+        deadline: Option<Nanos>,
+        delay: Delay,
+        needed_nanos: impl FnOnce() -> u64,
+    ) -> Option<Nanos> {
+        match self.order {
+            Order::Deadline => deadline,
+            Order::Arrival => None,
+            Order::Boost { scale } => {
+                let due = arrival.after(PROMISE);
+                let due = deadline.map_or(due, |deadline| deadline.min(due));
+                // Time has no values below zero.
+                let latest = due.after(Nanos(SCALE_MAX.0 * BOOST_MAX));
+                Some(latest.since(head_start(needed_nanos(), delay.scale(scale))))
+            }
+        }
     }
 }
 
@@ -77,6 +124,9 @@ pub struct ScheduleRow {
     /// Its parameters.
     pub parameters: &'static [Parameter],
     dispatch: Dispatch,
+    sharing: Sharing,
+    /// The order of HQ, unless a setting says another.
+    order: Order,
 }
 
 impl ScheduleRow {
@@ -96,7 +146,9 @@ impl ScheduleRow {
             low_priority,
             maintenance_priority,
             slice,
+            pace,
             boost,
+            quantum,
         ] = settings.values();
         let slices = if qats == 0 {
             SliceRule::Weighted { window: Nanos(window), all_weights: all != 0 }
@@ -104,11 +156,15 @@ impl ScheduleRow {
             let priorities = [high_priority, low_priority, maintenance_priority].map(small);
             SliceRule::DepthAware { base: Nanos(base), cap: Nanos(cap), priorities }
         };
+        let given = |nanos: u64| (nanos > 0).then_some(Nanos(nanos));
         Schedule {
             dispatch: self.dispatch,
+            order: given(boost).map_or(self.order, |scale| Order::Boost { scale }),
+            sharing: self.sharing,
             weights: [high, low, maintenance].map(small),
             slices,
-            maintenance: Maintenance { slice: (slice > 0).then_some(Nanos(slice)), boost: small(boost) },
+            quantum: given(quantum),
+            maintenance: Maintenance { slice: given(slice), paced: pace != 0 },
         }
     }
 }
@@ -132,22 +188,30 @@ const MICRO: u64 = 1_000;
 struct Defaults {
     high_weight: u64,
     qats: bool,
-    maintenance_slice: u64,
-    maintenance_boost: u64,
+    pace: bool,
+    boost: u64,
+    quantum: u64,
 }
 
-const BASELINE: Defaults =
-    Defaults { high_weight: 60, qats: false, maintenance_slice: 200 * MICRO, maintenance_boost: 1 };
-static WEIGHTED: [Parameter; 13] = parameters(&BASELINE);
-static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: true, ..BASELINE });
-static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: true, ..BASELINE });
-static ADAPTIVE: [Parameter; 13] =
-    parameters(&Defaults { high_weight: 400, qats: true, maintenance_boost: 80, ..BASELINE });
+/// The number of parameters of each schedule.
+const COUNT: usize = 15;
+
+const BASELINE: Defaults = Defaults { high_weight: 60, qats: false, pace: false, boost: 0, quantum: 0 };
+static WEIGHTED: [Parameter; COUNT] = parameters(&BASELINE);
+static DEPTH_AWARE: [Parameter; COUNT] = parameters(&Defaults { qats: true, ..BASELINE });
+static COMBINED: [Parameter; COUNT] = parameters(&Defaults { high_weight: 90, qats: true, ..BASELINE });
+static ADAPTIVE: [Parameter; COUNT] =
+    parameters(&Defaults { qats: true, pace: true, boost: 1_000 * MICRO, quantum: 500 * MICRO, ..BASELINE });
+/// A request runs to its end.
+static WHOLE: [Parameter; COUNT] = parameters(&Defaults { quantum: SECOND, ..BASELINE });
+static PREEMPTIVE: [Parameter; COUNT] = parameters(&Defaults { quantum: 250 * MICRO, ..BASELINE });
+/// What is short goes first, but for one turn of a thousand.
+static RESERVED: [Parameter; COUNT] = parameters(&Defaults { high_weight: 30_000, quantum: SECOND, ..BASELINE });
 
 /// The largest weight.
 const WEIGHT_MAX: u64 = 1_000_000;
 
-const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
+const fn parameters(defaults: &Defaults) -> [Parameter; COUNT] {
     [
         Parameter::count("hq-weight", defaults.high_weight, 1, WEIGHT_MAX, "weight of HQ in the draw"),
         Parameter::count("lq-weight", 30, 1, WEIGHT_MAX, "the same for LQ"),
@@ -160,13 +224,25 @@ const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
         Parameter::count("hq-priority", 1, 1, WEIGHT_MAX, "Equation 2: the factor of HQ's depth"),
         Parameter::count("lq-priority", 1, 1, WEIGHT_MAX, "the same for LQ"),
         Parameter::count("mq-priority", 1, 1, WEIGHT_MAX, "the same for MQ"),
-        Parameter::duration("mq-slice", defaults.maintenance_slice, 0, SECOND, "MQ's slice; 0s: by the equation"),
-        Parameter::count(
-            "mq-boost",
-            defaults.maintenance_boost,
-            1,
-            1_000,
-            "factor of MQ's weight and slice when the log is about to be full; 1: constant",
+        Parameter::duration("mq-slice", 200 * MICRO, 0, SECOND, "MQ's slice; 0s: by the equation"),
+        Parameter::switch(
+            "pace",
+            defaults.pace,
+            "while the log is flushed, MQ gets the turns without which the log would fill up first, and those that nobody else wants",
+        ),
+        Parameter::duration(
+            "boost",
+            defaults.boost,
+            0,
+            SECOND,
+            "HQ by arrival less a head start for short requests, on this scale or a larger one that is learnt; 0s: no head starts",
+        ),
+        Parameter::duration(
+            "quantum",
+            defaults.quantum,
+            0,
+            SECOND,
+            "the CPU time after which a request of HQ or LQ is preempted; 0s: the slice of the turn",
         ),
     ]
 }
@@ -188,6 +264,8 @@ queue that was passed over 16 times as often as its weight makes likely is serve
 happens once in nine million draws; a request may use a whole slice, even if it began late in its worker's turn.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::Baseline,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "rs-to-hq",
@@ -197,6 +275,8 @@ happens once in nine million draws; a request may use a whole slice, even if it 
         doc: "The reverse of the baseline; preempted requests count as restarted. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::RestartedHigh,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "all-to-hq",
@@ -206,6 +286,8 @@ happens once in nine million draws; a request may use a whole slice, even if it 
         doc: "Restarted and preempted ones, too; only critical work goes elsewhere, to MQ. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::AllHigh,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "all-to-lq",
@@ -216,6 +298,8 @@ happens once in nine million draws; a request may use a whole slice, even if it 
 is 600 us, as the paper's result suggests (all-weights=yes). All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::AllLow,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "w-to-hq",
@@ -226,6 +310,8 @@ is 600 us, as the paper's result suggests (all-weights=yes). All else as in base
 read nor write go to LQ, as `others` in the paper's table. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::WritesHigh,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "w-rs-to-hq",
@@ -235,6 +321,8 @@ read nor write go to LQ, as `others` in the paper's table. All else as in baseli
         doc: "Preempted requests count as restarted. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::WritesRestartedHigh,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "np-to-hq",
@@ -244,6 +332,8 @@ read nor write go to LQ, as `others` in the paper's table. All else as in baseli
         doc: "A request that was preempted once counts as preempted until it is done: it is known to be long. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::NotPreemptedHigh,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "sord",
@@ -255,6 +345,8 @@ preemption says more than the write. Lookups that neither read nor write go to L
 else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::SizeOriented,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "qats",
@@ -265,6 +357,8 @@ else as in baseline.",
 of the paper's experiments. The depths are those at the begin of the turn. All else as in baseline.",
         parameters: &DEPTH_AWARE,
         dispatch: Dispatch::Baseline,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "combo",
@@ -274,21 +368,88 @@ of the paper's experiments. The depths are those at the begin of the turn. All e
         doc: "sord's queues and qats's slices, with HQ drawn three times as often as LQ.",
         parameters: &COMBINED,
         dispatch: Dispatch::SizeOriented,
+        sharing: Sharing::All,
+        order: Order::Deadline,
     },
     ScheduleRow {
         name: "adaptive",
-        summary: "requests by the learnt CPU time of their kind, shortest first; MQ grows with its load",
-        source: "Ours; the paper names it as future work",
-        section: "section 7",
-        doc: "The kind of a request is its operation, its size by powers of four, whether it is sequential, its source, and how often it \
-has come back; for each kind a moving average of the CPU time still needed is kept. A request is due 64 times its remaining \
-need after its arrival, and at its deadline at the latest. A request that needs more than four times the mean of all, and has \
-no deadline, goes to LQ; all others to HQ, which is served by due time: short ones first, but a request is overtaken only by \
-those that come less than 64 times its need after it. A kind counts as short before its first sample. Slices by depth, as \
-qats, and few turns for LQ. MQ keeps its weight and 200 us while the log has room: long turns there would put a burst of \
-maintenance before all clients. Once half of the log's part that takes writes is full, and the more the flush lags, MQ's \
-weight and slice grow, the weight up to eighty times, the slice up to 5.3 ms. No setting depends on the workload.",
+        summary: "requests by arrival, with a head start for short ones; flushes paced by the room in the log",
+        source: "Ours; gamma-Boost: Yu and Scully, Strongly Tail-Optimal Scheduling in the Light-Tailed M/G/1, SIGMETRICS 2024",
+        section: "section 1 of that; the paper on WAFL names adaptive schedules as future work (section 7)",
+        doc: "The objective: the log never fills up while clients are served, and beyond that response times have as short a tail as \
+an order can give them, and a short mean. Clients are all in HQ, by the time `arrival - scale ln(1 / (1 - e^(-need / scale)))`: short \
+requests have a head start. The scale is three quarters of how long work waits in HQ, a mean over some 4,000 requests by their need, \
+from `boost` to 0.1 s; theory has the mean wait for it, where waits decay exponentially. A head start is at most 8.4 times the scale, \
+and a request is overtaken only by those that come within that time after it. What a request needs is a moving average of the CPU \
+time of its kind: its operation, its size by powers of four, whether it is sequential, its source, and how often it has come back; \
+a kind counts as short before its first sample. A deadline counts as one that is 30 ms after the arrival counts where there is none, \
+so that those who have one are up to 30 ms ahead of those who have not. While the log is flushed, R is the CPU time that the flush \
+still needs (that of the last one by the bytes, less what this one has used, and at least what is queued), T the time until the log \
+is full (its room by the rate at which it fills, less 3 % and the time that the last flush took for its disks alone), and I the \
+workers that MQ gets because nobody else wants them. MQ is owed R / T - k I workers; while it is owed anything it gets turns of \
+0.5 ms before clients, otherwise what nobody else wants. k is learnt: 1 at first, halved after a flush that found the log full, and \
+a 16th more after one with an eighth of its time to spare. At the latest MQ gets a turn after it was passed over 16 W / w times, by \
+weights as in baseline; where the driver tells nothing of a log, it is drawn by weight. A request is preempted after 0.5 ms, and \
+goes on at once unless another is due earlier. Turns last as in qats, without MQ's depth, and end when MQ is owed one. Three \
+quarters, k and the averages were chosen on half of the servers of experiments/cores, and hold on the other half.",
         parameters: &ADAPTIVE,
-        dispatch: Dispatch::Learned,
+        dispatch: Dispatch::AllHigh,
+        sharing: Sharing::All,
+        order: Order::Deadline,
+    },
+    ScheduleRow {
+        name: "fcfs",
+        summary: "one queue, first come, first served, to the end",
+        source: "The reference of the field, such as in Prekas et al., ZygOS: Achieving Low Tail Latency for Microsecond-scale Networked Tasks, SOSP 2017",
+        section: "section 2, centralized FCFS",
+        doc: "The reference to which systems for short requests compare themselves. Deadlines count for nothing; a request that comes \
+back from a wait queues behind all others; nothing is preempted before a second. Different: critical work is in MQ, as in \
+every schedule, since behind hundreds of flush operations all clients would wait.",
+        parameters: &WHOLE,
+        dispatch: Dispatch::AllHigh,
+        sharing: Sharing::All,
+        order: Order::Arrival,
+    },
+    ScheduleRow {
+        name: "stealing",
+        summary: "a queue for each worker, first come, first served, and idle workers steal",
+        source: "Prekas et al., ZygOS: Achieving Low Tail Latency for Microsecond-scale Networked Tasks, SOSP 2017",
+        section: "section 4",
+        doc: "A request belongs to a worker, by chance; in ZygOS its connection does, by the hash of the network card. A worker whose queue \
+is empty takes the oldest request of the next worker that has one; ZygOS asks them in random order. Stealing costs nothing here: \
+what it costs there is the interrupt to the other core. All else as in fcfs.",
+        parameters: &WHOLE,
+        dispatch: Dispatch::AllHigh,
+        sharing: Sharing::Stealing,
+        order: Order::Arrival,
+    },
+    ScheduleRow {
+        name: "shinjuku",
+        summary: "one queue, and what runs for longer than a quantum goes behind all others",
+        source: "Kaffes et al., Shinjuku: Preemptive Scheduling for usecond-scale Tail Latency, NSDI 2019",
+        section: "section 3, the policy with a single queue",
+        doc: "Processor sharing, as near as preemption costs allow: no request waits for a long one for more than a quantum. The paper \
+preempts every 5 us, for requests of 1 us; ours take some 50 us, and the quantum is 250 us in proportion. The model of a server \
+takes preemption as free within a turn. The policy with a queue for each kind, which knows the kinds' promises, is left out. All \
+else as in fcfs.",
+        parameters: &PREEMPTIVE,
+        dispatch: Dispatch::AllHigh,
+        sharing: Sharing::All,
+        order: Order::Arrival,
+    },
+    ScheduleRow {
+        name: "darc",
+        summary: "workers reserved for short requests, which idle when there are none",
+        source: "Demoulin et al., When Idling is Ideal: Optimizing Tail-Latency for Heavy-Tailed Datacenter Workloads with Persephone, SOSP 2021",
+        section: "section 3, DARC",
+        doc: "A kind of request whose need is more than twice the mean is long, and goes to LQ, all others to HQ; the paper makes as many \
+groups as there are service times that differ. HQ has reserved as many workers as its share of CPU time asks for, rounded, at \
+least one, and not all: they never serve LQ, even if that leaves them idle. The others serve HQ first, too. Kinds and shares are \
+learnt, every 0.1 s of CPU time; the paper's are profiled in windows. Different: one turn of a thousand goes to LQ first, which \
+bounds its waiting, and reserved workers serve MQ. All else as in fcfs.",
+        parameters: &RESERVED,
+        dispatch: Dispatch::ShortHigh,
+        sharing: Sharing::Reserved,
+        order: Order::Arrival,
     },
 ];

@@ -4,11 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
+use super::boost::Delay;
 use super::dispatch::Returns;
 use super::learning::Learning;
-use super::queues::Queues;
-use super::selector::Selector;
-use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Source, Turn, Wait, Work};
+use super::pacing::{Pacing, TURN};
+use super::queues::{Queues, Rank};
+use super::selector::{PATIENCE, Selector};
+use super::{CoreScheduler, Counts, Log, Order, Queue, Run, Schedule, Sharing, Source, Turn, Wait, Work};
 use crate::{Nanos, Slab, Tag};
 
 /// The capacity of a [`Cores`].
@@ -40,10 +42,8 @@ pub enum CoresError {
     NoWorker,
     /// There is room for no request.
     NoRequest,
-    /// A slice could have no length, because its window or its base is 0.
+    /// A slice or a quantum could have no length.
     SliceZero,
-    /// MQ's boost is 0.
-    BoostZero,
 }
 
 impl fmt::Display for CoresError {
@@ -57,8 +57,9 @@ impl fmt::Display for CoresError {
             }
             Self::NoWorker => out.write_str("no workers: at least one is needed"),
             Self::NoRequest => out.write_str("room for no request: at least one is needed"),
-            Self::SliceZero => out.write_str("a slice of no time: window, base and MQ's slice are above 0"),
-            Self::BoostZero => out.write_str("MQ's boost is 0: 1 leaves its weight as it is"),
+            Self::SliceZero => {
+                out.write_str("a time of zero: window, base, MQ's slice, the quantum and the scale of head starts are above 0")
+            }
         }
     }
 }
@@ -93,6 +94,8 @@ struct Worker {
     /// When its turn began; `None` before the turn's first request.
     began: Option<Nanos>,
     in_turn: bool,
+    /// Whether MQ was owed this turn.
+    is_forced: bool,
 }
 
 /// The scheduler of a pool of workers under a schedule.
@@ -101,8 +104,15 @@ pub struct Cores {
     schedule: Schedule,
     queues: Queues,
     selector: Selector,
-    /// It learns under every schedule, though only one uses it.
+    /// It learns under every schedule, though not all use it.
     learning: Learning,
+    pacing: Pacing,
+    /// How long the work of HQ waits, by which head starts are given.
+    delay: Delay,
+    /// The number of turns that passed over MQ since it was last served or became non-empty, while a point is paced.
+    passed: u64,
+    /// The kind of critical work that came last.
+    critical: Work,
     slots: Slab<Slot>,
     workers: Box<[Worker]>,
     /// The number of workers that serve each queue.
@@ -138,12 +148,17 @@ impl Cores {
             since: Nanos::ZERO,
             queue: Queue::High,
         };
-        let idle = Worker { queue: None, slice: Nanos::ZERO, began: None, in_turn: false };
+        let idle = Worker { queue: None, slice: Nanos::ZERO, began: None, in_turn: false, is_forced: false };
+        let lanes = if schedule.sharing == Sharing::Stealing { workers } else { 1 };
         Ok(Self {
             schedule,
-            queues: Queues::new(requests),
+            queues: Queues::new(requests, lanes),
             selector: Selector::new(seed),
             learning: Learning::new(),
+            pacing: Pacing::new(workers),
+            delay: Delay::default(),
+            passed: 0,
+            critical: Work::NOTHING,
             slots: Slab::new(requests, || empty),
             workers: vec![idle; workers as usize].into_boxed_slice(),
             serving: [0; Queue::COUNT],
@@ -178,16 +193,71 @@ impl Cores {
         &mut self.slots[tag.slot]
     }
 
+    /// Whether workers may idle although requests are queued, because they are reserved for others. A driver that wakes an
+    /// idle worker for a request then tries the others, too, until one has a turn.
+    #[must_use]
+    pub const fn reserves_workers(&self) -> bool {
+        matches!(self.schedule.sharing, Sharing::Reserved)
+    }
+
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
         let slot = &mut self.slots[at];
-        let (queue, due) = assign(&self.schedule, &self.learning, slot);
+        let (queue, rank) = assign(&self.schedule, &self.learning, self.delay, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
-        self.queues.push(queue, at, due, self.sequence);
+        self.queues.push(queue, at, rank, self.sequence);
         self.sequence += 1;
         let counts = &mut self.counts[queue as usize];
         counts.queued += 1;
         counts.depth_max = counts.depth_max.max(self.queues.depths()[queue as usize]);
+    }
+
+    /// The queue that a worker serves next, and whether MQ is owed the turn.
+    fn choose(&mut self, worker: u32, log: Log) -> Option<(Queue, bool)> {
+        let depths = self.queues.depths();
+        let mut weights = self.schedule.weights();
+        for (weight, depth) in weights.iter_mut().zip(depths) {
+            *weight *= u64::from(depth > 0);
+        }
+        if self.reserves_workers() && worker >= self.workers() - self.reserved() {
+            weights[Queue::Low as usize] = 0;
+        }
+        if !self.schedule.maintenance.paced {
+            return Some((self.selector.select(weights)?, false));
+        }
+        let queued = depths[Queue::Maintenance as usize];
+        let each = if queued > 0 { self.learning.needed_nanos(&self.critical, Returns::default()) } else { 0 };
+        self.pacing.observe(self.now, log, u64::from(queued).saturating_mul(each));
+        if !self.pacing.is_running() {
+            return Some((self.selector.select(weights)?, false));
+        }
+        let all: u64 = self.schedule.weights().iter().sum();
+        let maintenance = core::mem::take(&mut weights[Queue::Maintenance as usize]);
+        let is_overdue = self.passed * maintenance >= PATIENCE * all;
+        if queued > 0 && (is_overdue || self.pacing.is_due(self.now)) {
+            self.passed = 0;
+            self.pacing.forced();
+            return Some((Queue::Maintenance, true));
+        }
+        match self.selector.select(weights) {
+            None if queued == 0 => None,
+            None => {
+                self.passed = 0;
+                Some((Queue::Maintenance, false))
+            }
+            Some(queue) => {
+                self.passed = if queued > 0 { self.passed + 1 } else { 0 };
+                Some((queue, false))
+            }
+        }
+    }
+
+    /// The number of workers that never serve LQ.
+    fn reserved(&self) -> u32 {
+        match self.learning.short_workers(self.workers()) {
+            all if all == self.workers() => 0,
+            some => some,
+        }
     }
 
     /// Ends a run on a worker; if the request continues, `then` are its returns from now on. Returns the counters of its
@@ -195,6 +265,7 @@ impl Cores {
     fn end_run(
         &mut self,
         now: Nanos,
+        worker: u32,
         tag: Tag,
         used: Nanos,
         then: impl FnOnce(Returns) -> Option<Returns>,
@@ -202,6 +273,9 @@ impl Cores {
         self.advance(now);
         let Slot { work, returns, queue, .. } = *self.slot(tag, State::Running);
         self.learning.learn(&work, returns, used.0, then(returns));
+        if queue == Queue::Maintenance {
+            self.pacing.used(now, used, self.workers[worker as usize].is_forced);
+        }
         let counts = &mut self.counts[queue as usize];
         counts.used_nanos += used.0;
         counts
@@ -216,18 +290,22 @@ impl Cores {
     }
 }
 
-/// The queue and due time of a request that arrives or returns.
-fn assign(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Option<Nanos>) {
-    if slot.work.source == Source::Critical {
-        return (Queue::Maintenance, None);
+/// The queue of a request that arrives or returns, and its place there.
+fn assign(schedule: &Schedule, learning: &Learning, delay: Delay, slot: &Slot) -> (Queue, Rank) {
+    let Slot { work, returns, arrival, .. } = slot;
+    if work.source == Source::Critical {
+        // A flush that is paced finishes what it has begun, so that disks have something to do from its beginning on.
+        let is_begun = schedule.maintenance.paced && returns.preemptions > 0;
+        return (Queue::Maintenance, if is_begun { Rank::First } else { Rank::Last(0) });
     }
-    match schedule.dispatch.queue(&slot.work, slot.returns) {
-        Some(queue) => (queue, slot.work.deadline),
-        None => {
-            let (queue, due) = learning.assign(slot.arrival, &slot.work, slot.returns);
-            (queue, Some(due))
-        }
-    }
+    let queue = schedule.dispatch.queue(work, *returns, || learning.is_long(work, *returns));
+    let due = schedule.due(*arrival, work.deadline, delay, || learning.needed_nanos(work, *returns));
+    (queue, due.map_or_else(|| Rank::Last(lane(*arrival)), Rank::Due))
+}
+
+/// The worker that a request belongs to, by chance.
+const fn lane(arrival: Nanos) -> u32 {
+    (arrival.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u32
 }
 
 impl CoreScheduler for Cores {
@@ -236,6 +314,9 @@ impl CoreScheduler for Cores {
         let at = self.slots.take().ok_or(work)?;
         let slot = &mut self.slots[at];
         (slot.work, slot.returns, slot.arrival) = (work, Returns::default(), now);
+        if work.source == Source::Critical {
+            self.critical = work;
+        }
         self.enqueue(at);
         Ok(self.slots.tag(at))
     }
@@ -243,16 +324,14 @@ impl CoreScheduler for Cores {
     fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn {
         self.advance(now);
         self.end_turn(worker);
-        let depths = self.queues.depths();
-        let weights = self.schedule.weights(log);
-        let drawn = core::array::from_fn(|at| if depths[at] > 0 { weights[at] } else { 0 });
-        let Some(queue) = self.selector.select(drawn) else {
+        let Some((queue, is_forced)) = self.choose(worker, log) else {
             return Turn::Idle;
         };
-        let slice = self.schedule.slice(queue, depths, log);
+        let is_paced = self.schedule.maintenance.paced && self.pacing.is_running();
+        let slice = if is_forced { TURN } else { self.schedule.slice(queue, self.queues.depths(), is_paced) };
         let turn = &mut self.workers[worker as usize];
         let switched = turn.queue != Some(queue);
-        *turn = Worker { queue: Some(queue), slice, began: None, in_turn: true };
+        *turn = Worker { queue: Some(queue), slice, began: None, in_turn: true, is_forced };
         self.serving[queue as usize] += 1;
         let counts = &mut self.counts[queue as usize];
         counts.turns += 1;
@@ -267,7 +346,14 @@ impl CoreScheduler for Cores {
         let slice = turn.slice;
         let is_first = turn.began.is_none();
         let began = *turn.began.get_or_insert(now);
-        let taken = if now.since(began) < slice { self.queues.pop(queue) } else { None };
+        // A turn of others ends as soon as MQ is owed one, but not before it has served anything.
+        let ends = now.since(began) >= slice
+            || !is_first
+                && queue != Queue::Maintenance
+                && self.schedule.maintenance.paced
+                && self.queues.depths()[Queue::Maintenance as usize] > 0
+                && self.pacing.is_due(now);
+        let taken = if ends { None } else { self.queues.pop(queue, worker) };
         let counts = &mut self.counts[queue as usize];
         let Some(at) = taken else {
             counts.turns_empty += u64::from(is_first);
@@ -277,23 +363,30 @@ impl CoreScheduler for Cores {
         let slot = &mut self.slots[at];
         slot.state = State::Running;
         counts.taken += 1;
-        counts.waited_nanos += now.since(slot.since).0;
-        Some(Run { tag: self.slots.tag(at), allowance: slice })
+        let waited = now.since(slot.since);
+        counts.waited_nanos += waited.0;
+        // What was preempted waits for a quantum that others have, and not for work.
+        let is_ordered = queue == Queue::High && matches!(self.schedule.order, Order::Boost { .. });
+        if is_ordered && slot.returns.preemptions == 0 {
+            self.delay.learn(self.learning.needed_nanos(&slot.work, slot.returns), waited);
+        }
+        let quantum = self.schedule.quantum.filter(|_| queue != Queue::Maintenance);
+        Some(Run { tag: self.slots.tag(at), allowance: quantum.unwrap_or(slice) })
     }
 
-    fn finished(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.end_run(now, tag, used, |_| None).finished += 1;
+    fn finished(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
+        self.end_run(now, worker, tag, used, |_| None).finished += 1;
         self.slots.release(tag.slot);
     }
 
-    fn suspended(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.end_run(now, tag, used, |returns| Some(returns.restarted())).suspended += 1;
+    fn suspended(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
+        self.end_run(now, worker, tag, used, |returns| Some(returns.restarted())).suspended += 1;
         self.slots[tag.slot].state = State::Suspended;
         self.suspended += 1;
     }
 
-    fn preempted(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.end_run(now, tag, used, |returns| Some(returns.preempted())).preempted += 1;
+    fn preempted(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
+        self.end_run(now, worker, tag, used, |returns| Some(returns.preempted())).preempted += 1;
         let slot = &mut self.slots[tag.slot];
         slot.returns = slot.returns.preempted();
         self.enqueue(tag.slot);

@@ -29,20 +29,12 @@ pub enum SliceRule {
 pub struct Maintenance {
     /// A fixed slice for MQ; `None` if the general rule sets it.
     pub slice: Option<Nanos>,
-    /// The factor of MQ's weight and slice when the log is most urgent; below that it is proportional to the urgency. The
-    /// slice never exceeds the longest that the rule gives. 1 means constant.
-    pub boost: u32,
+    /// Whether a consistency point is paced, so that it is done just before the log is full. While one runs, MQ has the turns
+    /// that it is owed, and those that no other queue has work for.
+    pub paced: bool,
 }
 
 impl SliceRule {
-    /// The longest slice that a queue can get.
-    pub(super) const fn longest(&self) -> Nanos {
-        match *self {
-            Self::Weighted { window, .. } => window,
-            Self::DepthAware { base, cap, .. } => base.after(cap),
-        }
-    }
-
     /// The slice of `queue`, which is not empty.
     pub(super) fn slice(&self, queue: Queue, weights: [u64; Queue::COUNT], depths: [u32; Queue::COUNT]) -> Nanos {
         match *self {

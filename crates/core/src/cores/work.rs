@@ -63,36 +63,20 @@ impl Work {
         Self { kind: Kind::Other, source: Source::Client, bytes: 0, sequential: false, deadline: None };
 }
 
-/// The state of the server's write log. One part takes writes while a consistency point empties the other.
+/// The state of the server's write log. One part takes writes while a consistency point empties the other. Without a log, all
+/// of it is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// How full the part that takes writes is, in thousandths.
-    pub filled_per_mille: u16,
-    /// The part of the running consistency point that remains, in thousandths; 0 if none is running.
-    pub unflushed_per_mille: u16,
-}
-
-impl Log {
-    /// How far flushing lags behind filling, in thousandths from 0 to 1000. A lag above 0 means that, at the rates so far,
-    /// the log will be full before the other part is empty.
-    #[must_use]
-    pub const fn lag_per_mille(self) -> u16 {
-        if self.unflushed_per_mille == 0 {
-            return 0;
-        }
-        let lag = self.filled_per_mille.saturating_add(self.unflushed_per_mille).saturating_sub(1000);
-        if lag > 1000 { 1000 } else { lag }
-    }
-
-    /// The urgency of the consistency point in thousandths: the lag, times the cube of how far the log is filled beyond one
-    /// half. Below one half there is time, and clients have the workers.
-    #[must_use]
-    pub const fn urgency_per_mille(self) -> u16 {
-        let beyond = self.filled_per_mille.saturating_mul(2).saturating_sub(1000);
-        let beyond = if beyond > 1000 { 1000 } else { beyond as u32 };
-        let beyond_cubed = beyond * beyond / 1000 * beyond / 1000;
-        (self.lag_per_mille() as u32 * beyond_cubed / 1000) as u16
-    }
+    /// Bytes logged so far, in all.
+    pub logged_bytes: u64,
+    /// Bytes that the part that takes writes has room for.
+    pub room_bytes: u64,
+    /// Bytes that the running consistency point writes; 0 if none is running.
+    pub flushing_bytes: u64,
+    /// Consistency points that have begun so far.
+    pub points: u64,
+    /// How often a request found no room, so far.
+    pub waited: u64,
 }
 
 /// The answer to a free worker.

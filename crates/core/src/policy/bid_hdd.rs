@@ -25,7 +25,7 @@ use crate::{Nanos, Operation, Reason, Request, StreamId, Waiting};
 /// The most gaps that a staging queue remembers.
 const HISTORY_MAX: usize = 32;
 
-pub(super) const PARAMETERS: [Parameter; 6] = [
+pub(super) const PARAMETERS: [Parameter; 7] = [
     Parameter::duration("wait", 6_000_000, 0, HOUR, "wait timer of a staging queue without gaps yet"),
     Parameter::count("history", 8, 1, HISTORY_MAX as u64, "gaps whose weighted mean is the wait timer (the paper's k)"),
     Parameter::duration("read-deadline", SECOND / 2, 0, HOUR, "longest time a queue with a read stays open"),
@@ -36,6 +36,12 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         true,
         "whether a marked queue is flushed whole; if not, queues take turns (an ablation)",
     ),
+    Parameter::choice(
+        "staging",
+        &["inside", "outside"],
+        "whether staged requests count against the limit of the request queue, or are outside of it, as in Algorithm 1",
+    )
+    .fixed(),
 ];
 
 pub(crate) static ROW: Row<()> = Row {
@@ -49,8 +55,12 @@ Marked queues are flushed whole, in the order in which they were marked, each so
 marked, its new requests wait outside (Algorithm 1); then they open a new staging queue. The paper gives neither the number \
 of gaps k, nor the default wait, nor the weights, nor a definition of a batch: here k = `history` = 8 with weights 8, 7 .. \
 1, `wait` is 6 ms as in the anticipatory scheduler, and `batch` is 100 us. Requests merge only with those of the same \
-process, so that queues stay apart, and a merge counts as an arrival. Staged requests count against the limits of the \
-request queue, as all queued requests do in Linux.",
+process, so that queues stay apart, and a merge counts as an arrival. With `staging=inside` staged requests count against the \
+limits of the request queue, as all queued requests do in Linux. With `staging=outside` they do not, as Algorithm 1 takes them \
+out of it: only what waits outside for a queue to be flushed counts, and what is in flight. Memory stays bounded: by the number \
+of submitted requests, 256 for each of the queue's in each direction, and by one process with a staging queue for each of its \
+requests in both directions, so 32768 requests of 257 processes at 128; more are held back. Below an order of tenants all \
+requests count.",
     linux: None,
     parameters: &PARAMETERS,
     form: (),
@@ -74,6 +84,8 @@ struct Staging {
     requests: u32,
     /// When the newest request was staged.
     newest: Nanos,
+    /// When the newest request came that waits outside.
+    outside_newest: Nanos,
     deadline: Nanos,
     gaps: [u64; HISTORY_MAX],
     /// The number of gaps so far.
@@ -118,6 +130,8 @@ pub(crate) struct BidHdd {
     scratch: Box<[(u64, u64, u32)]>,
     /// Submitted requests in open queues.
     staged_requests: u32,
+    /// Requests after merging in staging queues, open or marked, by direction.
+    staged: [u32; 2],
     /// Counts how often timers were set, to break ties between timers by the order of setting.
     sequence: u64,
     wait: Nanos,
@@ -126,12 +140,15 @@ pub(crate) struct BidHdd {
     write_deadline: Nanos,
     batch: Nanos,
     whole: bool,
+    /// Whether staged requests leave the request queue.
+    leaves_queue: bool,
 }
 
 impl BidHdd {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        // Every staging queue holds a request, except one that has just lost its last.
+        // Every staging queue holds a request, except one that has just lost its last. Outside of the request queue there may
+        // be more requests, but not of more processes.
         let stagings = limits.requests().saturating_add(1);
         let empty = Staging {
             stream: StreamId(0),
@@ -140,6 +157,7 @@ impl BidHdd {
             outside: List::EMPTY,
             requests: 0,
             newest: Nanos::ZERO,
+            outside_newest: Nanos::ZERO,
             deadline: Nanos::NEVER,
             gaps: [0; HISTORY_MAX],
             gap_count: 0,
@@ -150,7 +168,8 @@ impl BidHdd {
         for staging in 0..stagings {
             staging_links.push_back(&mut free, staging);
         }
-        let [wait, history, read_deadline, write_deadline, batch, whole] = settings.values();
+        let [wait, history, read_deadline, write_deadline, batch, whole, staging] = settings.values();
+        let leaves_queue = staging == 1;
         Self {
             links: Links::new(slots),
             home: vec![NONE; slots as usize].into_boxed_slice(),
@@ -163,8 +182,9 @@ impl BidHdd {
             unprofiled: 0,
             timers: Heap::new(stagings),
             flushing: NONE,
-            scratch: vec![(0, 0, 0); limits.requests().max(1) as usize].into_boxed_slice(),
+            scratch: vec![(0, 0, 0); requests_max(limits, leaves_queue).max(1) as usize].into_boxed_slice(),
             staged_requests: 0,
+            staged: [0; 2],
             sequence: 0,
             wait: Nanos(wait),
             history,
@@ -172,6 +192,7 @@ impl BidHdd {
             write_deadline: Nanos(write_deadline),
             batch: Nanos(batch),
             whole: whole != 0,
+            leaves_queue,
         }
     }
 
@@ -231,6 +252,7 @@ impl BidHdd {
         links.push_back(&mut stagings[number as usize].staged, slot);
         self.is_outside[slot as usize] = false;
         let entry = queue.entry(slot);
+        self.staged[entry.operation.direction() as usize] += 1;
         self.arrived(number, now, entry.operation, entry.members, gap_known);
     }
 
@@ -306,7 +328,7 @@ impl BidHdd {
     /// Frees the flushed queue; requests that its stream has sent meanwhile open a new one.
     fn finish_flush(&mut self, queue: &RequestQueue, now: Nanos) {
         let number = core::mem::replace(&mut self.flushing, NONE);
-        let Staging { stream, mut outside, .. } = self.stagings[number as usize];
+        let Staging { stream, mut outside, outside_newest, .. } = self.stagings[number as usize];
         if outside.is_empty() {
             self.by_stream.remove(u64::from(stream.0), number);
             self.staging_links.push_front(&mut self.free, number);
@@ -317,6 +339,8 @@ impl BidHdd {
             // They arrive together in a new queue, without gaps.
             self.stage(queue, number, now, slot, false);
         }
+        // The next gap begins where the newest of them came, not here.
+        self.staging(number).newest = outside_newest;
     }
 
     /// Removes a slot that waits in or for a staging queue; an open queue that becomes empty is closed.
@@ -330,6 +354,7 @@ impl BidHdd {
             return;
         }
         links.remove(&mut staging.staged, slot);
+        self.staged[queue.entry(slot).operation.direction() as usize] -= 1;
         staging.requests -= members;
         let Staging { state, staged, stream, .. } = *staging;
         if state == State::Open {
@@ -343,7 +368,25 @@ impl BidHdd {
     }
 }
 
+/// The most requests after merging that a queue with these limits holds.
+fn requests_max(limits: &QueueLimits, leaves_queue: bool) -> u32 {
+    if leaves_queue { limits.slots() } else { limits.requests() }
+}
+
 impl Elevator for BidHdd {
+    fn requests_max(&self, limits: &QueueLimits) -> u32 {
+        requests_max(limits, self.leaves_queue)
+    }
+
+    fn has_room(&self, queue: &RequestQueue, request: &Request) -> bool {
+        let direction = request.operation.direction();
+        if !self.leaves_queue {
+            return queue.has_room(direction, 0);
+        }
+        let is_known = || self.by_stream.find(u64::from(request.stream.0), |_| true).is_some();
+        queue.has_room(direction, self.staged[direction as usize]) && (!self.free.is_empty() || is_known())
+    }
+
     /// Marks the staging queue whose timer would expire first.
     fn stop_idling(&mut self, _now: Nanos) {
         let due = self.due();
@@ -361,6 +404,7 @@ impl Elevator for BidHdd {
         let staging = &mut stagings[number as usize];
         if staging.state == State::Marked {
             links.push_back(&mut staging.outside, slot);
+            staging.outside_newest = now;
             self.is_outside[slot as usize] = true;
         } else {
             let gap_known = !staging.staged.is_empty();
@@ -369,8 +413,11 @@ impl Elevator for BidHdd {
     }
 
     fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, _edge: Edge) {
-        if !self.is_outside[slot as usize] {
-            self.arrived(self.home[slot as usize], now, queue.entry(slot).operation, 1, true);
+        let number = self.home[slot as usize];
+        if self.is_outside[slot as usize] {
+            self.staging(number).outside_newest = now;
+        } else {
+            self.arrived(number, now, queue.entry(slot).operation, 1, true);
         }
     }
 
@@ -405,6 +452,7 @@ impl Elevator for BidHdd {
             let taken = links.pop_front(&mut staging.staged);
             if let Some(slot) = taken {
                 staging.requests -= queue.entry(slot).members;
+                self.staged[queue.entry(slot).operation.direction() as usize] -= 1;
             }
             if staging.staged.is_empty() {
                 self.finish_flush(queue, now);

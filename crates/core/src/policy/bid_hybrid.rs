@@ -30,8 +30,8 @@ a FIFO and the FIFOs take turns; the reads are flushed to the disk. A location m
 Later reads and overwrites of them go there, a request that lies on both devices is split, and a discard takes its range out \
 of the map. Extents are whole blocks of the fast device: sectors in the simulator, 4 KiB in the server. The map holds up to \
 65536 extents, and as many sectors as the fast device has; when either is used up, writes stay on the disk. The paper does \
-not give the threshold; 64 KiB is an eighth of its largest request. Flushes go to the disk only. Without a fast device it is \
-`bid-hdd`.",
+not give the threshold; 64 KiB is an eighth of its largest request. Flushes go to the disk only. With `staging=outside` what \
+waits for the fast device counts against the request queue. Without a fast device it is `bid-hdd`.",
     linux: None,
     parameters: &[
         bid_hdd::PARAMETERS[0],
@@ -40,6 +40,7 @@ not give the threshold; 64 KiB is an eighth of its largest request. Flushes go t
         bid_hdd::PARAMETERS[3],
         bid_hdd::PARAMETERS[4],
         bid_hdd::PARAMETERS[5],
+        bid_hdd::PARAMETERS[6],
         Parameter::bytes(
             "packing-threshold",
             64 << 10,
@@ -73,9 +74,12 @@ pub(crate) struct BidHybrid {
 impl BidHybrid {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        let places = Streams::places(limits, 0);
+        // Requests outside of the queue may be of as many processes again as those in it.
+        let of_processes = limits.requests_per_direction.saturating_mul(2);
+        let of_processes = QueueLimits { requests_per_direction: of_processes, ..*limits };
+        let places = Streams::places(&of_processes, 0);
         let extents_max = if limits.fast_sectors == 0 { 0 } else { EXTENTS_MAX };
-        let [.., threshold_bytes] = settings.values::<7>();
+        let [.., threshold_bytes] = settings.values::<8>();
         Self {
             disk: BidHdd::new(limits, (), settings),
             placed: Extents::new(extents_max, limits.fast_sectors),
@@ -83,7 +87,7 @@ impl BidHybrid {
             threshold_sectors: threshold_bytes / SECTOR_BYTES,
             is_fast: vec![false; slots as usize].into_boxed_slice(),
             links: Links::new(slots),
-            streams: Streams::new(limits, 0),
+            streams: Streams::new(&of_processes, 0),
             queues: vec![List::EMPTY; places as usize].into_boxed_slice(),
             stream_of: vec![NONE; slots as usize].into_boxed_slice(),
             turn: List::EMPTY,
@@ -158,6 +162,14 @@ impl BidHybrid {
 
 impl Elevator for BidHybrid {
     const PLACES: bool = true;
+
+    fn requests_max(&self, limits: &QueueLimits) -> u32 {
+        self.disk.requests_max(limits)
+    }
+
+    fn has_room(&self, queue: &RequestQueue, request: &Request) -> bool {
+        self.disk.has_room(queue, request)
+    }
 
     fn route(&self, request: &Request) -> Route {
         if request.operation == Operation::Discard || request.sectors == 0 {

@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ioweir_core::cores::{
-    self, CoreScheduler, Cores, CoresError, CoresLimits, Kind, Log, Queue, Run, SCHEDULES, Schedule, SliceRule, Source,
+    self, CoreScheduler, Cores, CoresError, CoresLimits, Kind, Log, Order, Queue, Run, SCHEDULES, Schedule, SliceRule, Source,
     Turn, Wait, Work,
 };
 use ioweir_core::{Nanos, Tag};
 
 const LIMITS: CoresLimits = CoresLimits { requests: 256, workers: 3, cores: 4, seed: 1 };
-const CALM: Log = Log { filled_per_mille: 0, unflushed_per_mille: 0 };
+/// Nothing is flushed.
+const CALM: Log = Log { logged_bytes: 0, room_bytes: 0, flushing_bytes: 0, points: 0, waited: 0 };
 const READ: Work = Work { kind: Kind::Read, source: Source::Client, bytes: 4096, sequential: false, deadline: None };
 const WRITE: Work = Work { kind: Kind::Write, ..READ };
 const LOOKUP: Work = Work { kind: Kind::Other, bytes: 0, ..READ };
@@ -74,6 +75,10 @@ fn requests_queue_as_the_papers_table_4_says() {
         ("sord", "lhll hh ll"),
         ("qats", "hhhh ll ll"),
         ("combo", "lhll hh ll"),
+        ("adaptive", "hhhh hh hh"),
+        ("fcfs", "hhhh hh hh"),
+        ("stealing", "hhhh hh hh"),
+        ("shinjuku", "hhhh hh hh"),
     ];
     for (name, expected) in expected {
         let mut found = String::new();
@@ -184,38 +189,6 @@ fn a_priority_factor_of_2_is_worth_twice_the_depth() {
     for (queue, slice) in Queue::ALL.into_iter().zip([300 + 2_000, 300 + 2_000, 300 + 1_000]) {
         assert_eq!(slice_of(&mut combo, queue, CALM), micros(slice), "{queue:?}");
     }
-}
-
-#[test]
-fn mq_grows_as_the_log_becomes_urgent() {
-    // Full, and 80 % of the flush is done: 20 % behind, all of which counts.
-    let behind = Log { filled_per_mille: 1000, unflushed_per_mille: 200 };
-    assert_eq!(behind.urgency_per_mille(), 200);
-    // 75 % is filled, and 35 % of the flush is done: 40 % behind, of which the cube of a half counts.
-    assert_eq!(Log { filled_per_mille: 750, unflushed_per_mille: 650 }.urgency_per_mille(), 50);
-    let calm = |filled_per_mille, unflushed_per_mille| {
-        assert_eq!(Log { filled_per_mille, unflushed_per_mille }.urgency_per_mille(), 0);
-    };
-    calm(999, 0); // Nothing to flush.
-    calm(500, 1000); // There is time.
-    calm(800, 200); // Flushing is ahead.
-    assert_eq!(Log { filled_per_mille: u16::MAX, unflushed_per_mille: u16::MAX }.urgency_per_mille(), 1000);
-    // Boost 6 is 5 more, of which a fifth: 2.
-    let share = |log, boost| {
-        let mut cores = cores("baseline", &[("mq-boost", boost)]);
-        cores.submit(Nanos::ZERO, READ).unwrap();
-        cores.submit(Nanos::ZERO, CRITICAL).unwrap();
-        (0..70_000).for_each(|_| {
-            let _ = cores.next(Nanos::ZERO, 0, log);
-        });
-        let slice = slice_of(&mut cores, Queue::Maintenance, log);
-        (cores.counts()[Queue::Maintenance as usize].turns / 1_000, slice)
-    };
-    assert_eq!(share(behind, 1), (10, micros(200)), "the paper's weight stays");
-    assert_eq!(share(behind, 6), (17, micros(400)), "20 of 80");
-    assert_eq!(share(CALM, 6).1, micros(200));
-    // A turn of MQ is no longer than the rule's longest.
-    assert_eq!(share(behind, 1_000).1, micros(2_000));
 }
 
 #[test]
@@ -449,8 +422,9 @@ fn what_cannot_be_is_refused_in_words() {
     assert_eq!(refuse(&|_, limits| limits.workers = 5), "5 workers on 4 cores: at most one worker a core");
     assert_eq!(refuse(&|_, limits| limits.workers = 0), "no workers: at least one is needed");
     assert_eq!(refuse(&|_, limits| limits.requests = 0), "room for no request: at least one is needed");
-    assert_eq!(refuse(&|schedule, _| schedule.maintenance.boost = 0), "MQ's boost is 0: 1 leaves its weight as it is");
-    let words = "a slice of no time: window, base and MQ's slice are above 0";
+    let words = "a time of zero: window, base, MQ's slice, the quantum and the scale of head starts are above 0";
+    assert_eq!(refuse(&|schedule, _| schedule.quantum = Some(Nanos::ZERO)), words);
+    assert_eq!(refuse(&|schedule, _| schedule.order = Order::Boost { scale: Nanos::ZERO }), words);
     assert_eq!(refuse(&|schedule, _| schedule.maintenance.slice = Some(Nanos::ZERO)), words);
     let window = SliceRule::Weighted { window: Nanos::ZERO, all_weights: false };
     assert_eq!(refuse(&|schedule, _| schedule.slices = window), words);
@@ -520,66 +494,230 @@ impl Bench {
     }
 }
 
-#[test]
-fn adaptive_serves_short_ones_first_and_overtakes_no_one_for_longer_than_stated() {
-    let (short, long, queued) = (200, 300, 100);
-    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
-    for _ in 0..20 {
+/// A bench on which lookups are known to take `short` and reads `long`.
+fn learnt(name: &str, set: &[(&str, u64)], short: u64, long: u64) -> Bench {
+    let mut bench = Bench { cores: cores(name, set), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
+    for _ in 0..40 {
         (0..10).for_each(|_| bench.fill(&[(LOOKUP, short), (READ, long)]));
         bench.drain();
     }
-    (0..queued).for_each(|_| bench.fill(&[(LOOKUP, short)]));
+    bench
+}
+
+#[test]
+fn with_head_starts_short_ones_go_first_and_no_one_is_overtaken_for_longer_than_stated() {
+    let (short, long) = (200, 20_000);
+    let mut bench = learnt("adaptive", &[("quantum", 0), ("boost", 100_000_000)], short, long);
     let begin = bench.now;
     let victim = bench.submit(READ, long);
     let mut newer = 0;
     loop {
-        let lookup = bench.submit(LOOKUP, short);
-        let served = bench.serve();
-        newer += u32::from(served == lookup);
-        if served == victim {
+        bench.submit(LOOKUP, short);
+        if bench.serve() == victim {
             break;
         }
+        newer += 1;
     }
-    // It stands behind what came before it, and within 64 times what it needs more than they do.
-    let behind = micros(64 * (long - short) + (queued + 1) * short + long);
-    let waited = bench.now.since(begin);
-    assert!(waited <= behind, "{waited} of {behind}");
-    assert!(waited > micros((queued + 20) * short), "{waited}: 32 newer ones went first");
-    assert_eq!(newer, 0, "who needs the same is served in the order of arrival");
+    // At a scale of 100 ms, 200 us have a head start of ln(1 / (1 - e^-0.002)) = 621.6 ms, and 20 ms one of 170.8 ms.
+    let waited = bench.now.since(begin).since(micros(long));
+    assert!(waited >= micros(449_000) && waited <= micros(453_000), "{waited}, after {newer} requests");
 }
 
 #[test]
-fn adaptive_serves_what_has_a_deadline_by_then_at_the_latest() {
-    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
-    for _ in 0..20 {
-        bench.fill(&[(LOOKUP, 100); 10]);
-        bench.fill(&[(READ, 300); 10]);
-        bench.drain();
-    }
-    // A read is due after 19.2 ms, a lookup after 6.4 ms.
+fn requests_that_need_the_same_are_served_in_the_order_of_arrival() {
+    let mut bench = learnt("adaptive", &[], 100, 300);
+    let reads = [(); 9].map(|()| {
+        bench.now = bench.now.after(micros(3));
+        bench.submit(READ, 300)
+    });
+    assert_eq!(reads.map(|_| bench.serve()), reads);
+}
+
+#[test]
+fn with_head_starts_no_deadline_is_one_in_30_milliseconds() {
+    let mut bench = learnt("adaptive", &[], 100, 300);
     let mut submit = |work: Work, cost, deadline: Option<u64>| {
         let deadline = deadline.map(|millis| bench.now.after(Nanos::from_millis(millis)));
         bench.submit(Work { deadline, ..work }, cost)
     };
-    let [soon, late, none] = [Some(5), Some(30), None].map(|deadline| submit(READ, 300, deadline));
-    let lookup = submit(LOOKUP, 100, Some(30));
-    assert_eq!([(); 4].map(|()| bench.serve()), [soon, lookup, late, none]);
+    // Head starts are some 1.5 ms apart.
+    let [none, soon, late, other] = [None, Some(5), Some(26), Some(60)].map(|deadline| submit(READ, 300, deadline));
+    let [early, lookup] = [Some(20), None].map(|deadline| submit(LOOKUP, 100, deadline));
+    assert_eq!([(); 6].map(|()| bench.serve()), [soon, early, late, lookup, none, other]);
 }
 
 #[test]
-fn adaptive_sends_what_is_long_to_lq_and_back_when_it_no_longer_is() {
-    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
-    let scan = Work { bytes: 1 << 20, sequential: true, ..READ };
-    let mut depths = Vec::new();
-    for cost in [5_000, 100] {
-        for _ in 0..400 {
-            bench.fill(&[(LOOKUP, 100); 9]);
-            bench.fill(&[(scan, cost)]);
-            bench.drain();
-        }
-        bench.submit(scan, cost);
-        depths.push(bench.cores.depths());
-        bench.serve();
+fn fcfs_is_in_the_order_of_arrival_whatever_is_promised_and_runs_to_the_end() {
+    let mut bench = learnt("fcfs", &[], 100, 300);
+    let works = [READ, Work { deadline: Some(bench.now), ..LOOKUP }, WRITE, LOOKUP];
+    let tags = works.map(|work| bench.submit(work, 100));
+    assert_eq!(tags.map(|_| bench.serve()), tags);
+    bench.submit(READ, 1);
+    assert!(matches!(bench.cores.next(bench.now, 0, CALM), Turn::Serve { .. }));
+    assert_eq!(bench.cores.take(bench.now, 0).unwrap().allowance, Nanos::from_seconds(1));
+}
+
+#[test]
+fn shinjuku_puts_what_has_used_its_quantum_behind_all_others() {
+    let mut cores = cores("shinjuku", &[]);
+    let tags = [READ, LOOKUP, WRITE].map(|work| cores.submit(Nanos::ZERO, work).unwrap());
+    let run = take_only(&mut cores);
+    assert_eq!((run.tag, run.allowance), (tags[0], micros(250)));
+    cores.preempted(micros(250), 0, run.tag, micros(250));
+    let next = [(); 3].map(|()| {
+        let run = cores.take(micros(250), 0).unwrap();
+        cores.finished(micros(250), 0, run.tag, micros(1));
+        run.tag
+    });
+    assert_eq!(next, [tags[1], tags[2], tags[0]]);
+}
+
+#[test]
+fn stealing_serves_its_own_first_and_then_what_others_have() {
+    let mut cores = cores("stealing", &[]);
+    let mut left: Vec<Tag> = Vec::new();
+    for micro in 0..60 {
+        left.push(cores.submit(micros(micro), READ).unwrap());
     }
-    assert_eq!(depths, [[0, 1, 0], [1, 0, 0]]);
+    // Each worker serves its own in the order of arrival; so all that a worker gets before the first step back is its own.
+    let now = micros(60);
+    let mut orders: [Vec<usize>; 3] = Default::default();
+    for worker in 0..3 {
+        assert!(matches!(cores.next(now, worker, CALM), Turn::Serve { .. }));
+    }
+    let mut at = 0;
+    while cores.depths()[0] > 0 {
+        let run = cores.take(now, at).unwrap();
+        cores.finished(now, at, run.tag, Nanos::ZERO);
+        orders[at as usize].push(left.iter().position(|tag| *tag == run.tag).unwrap());
+        at = (at + 1) % 3;
+    }
+    let own = orders.map(|order| order.windows(2).position(|pair| pair[0] > pair[1]).map_or(order.len(), |at| at + 1));
+    assert!(own.iter().all(|&own| own >= 4), "chance gives each some 20: {own:?}");
+    // A worker that has none of its own takes what there is.
+    let mut alone = self::cores("stealing", &[]);
+    let tags = [(); 9].map(|()| alone.submit(Nanos::ZERO, READ).unwrap());
+    assert!(matches!(alone.next(Nanos::ZERO, 2, CALM), Turn::Serve { .. }));
+    assert_eq!(tags.map(|_| alone.take(Nanos::ZERO, 2).map(|run| run.tag)), tags.map(Some));
+}
+
+#[test]
+fn darc_keeps_workers_for_short_requests_even_if_they_idle() {
+    // Reads take two of three parts of the time, of three workers: one is reserved.
+    let mut bench = Bench { cores: cores("darc", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
+    for _ in 0..40 {
+        bench.fill(&[(LOOKUP, 100); 30]);
+        bench.fill(&[(READ, 6_000)]);
+        bench.drain();
+    }
+    bench.fill(&[(READ, 6_000); 3]);
+    let now = bench.now;
+    let serves = |cores: &mut Cores, worker| match cores.next(now, worker, CALM) {
+        Turn::Serve { queue, .. } => Some(queue),
+        Turn::Idle => None,
+    };
+    assert_eq!(bench.cores.depths(), [0, 3, 0]);
+    assert_eq!([0, 1, 2].map(|worker| serves(&mut bench.cores, worker)), [Some(Queue::Low), Some(Queue::Low), None]);
+    assert!(bench.cores.reserves_workers());
+    bench.submit(LOOKUP, 100);
+    assert_eq!([0, 2].map(|worker| serves(&mut bench.cores, worker)), [Some(Queue::High); 2], "short ones go first");
+}
+
+/// A server that logs `fill` bytes a microsecond into parts of a million bytes, has three workers, and gives clients `busy` of
+/// ten turns. Returns when the first point was done that began after two others, in millionths of the time that the log had.
+fn flushed_after(fill: u64, busy: u64) -> (u64, u64) {
+    const PART: u64 = 1_000_000;
+    let mut cores = cores("adaptive", &[]);
+    let mut log = CALM;
+    let mut due = [(Nanos::ZERO, None); 3];
+    let (mut begun, mut seen, mut forced) = (Nanos::ZERO, 0, 0);
+    let mut left = 0;
+    for micro in 1..4_000_000 {
+        let now = micros(micro);
+        if log.room_bytes < fill && log.flushing_bytes == 0 {
+            (log.flushing_bytes, log.room_bytes, log.points, begun) = (PART, PART, log.points + 1, now);
+            (0..60).for_each(|_| {
+                let _ = cores.submit(now, CRITICAL).unwrap();
+            });
+            left = 60;
+        } else if log.room_bytes < fill {
+            log.waited += 1;
+        } else {
+            (log.room_bytes, log.logged_bytes) = (log.room_bytes - fill, log.logged_bytes + fill);
+        }
+        let clients = cores.depths()[Queue::High as usize];
+        if micro % 10 < busy && clients < 100 {
+            cores.submit(now, LOOKUP).unwrap();
+        }
+        for worker in 0..3 {
+            let (until, run): (Nanos, Option<(Run, Queue)>) = due[worker as usize];
+            if until > now {
+                continue;
+            }
+            if let Some((run, queue)) = run {
+                cores.finished(now, worker, run.tag, if queue == Queue::Maintenance { micros(400) } else { micros(10) });
+                left -= u64::from(queue == Queue::Maintenance);
+            }
+            let mut serve = |cores: &mut Cores| loop {
+                let before = cores.depths();
+                match cores.take(now, worker) {
+                    Some(run) => {
+                        let at = Queue::ALL.into_iter().find(|&at| cores.depths()[at as usize] < before[at as usize]);
+                        return Some((run, at.unwrap()));
+                    }
+                    None => match cores.next(now, worker, log) {
+                        Turn::Idle => return None,
+                        Turn::Serve { queue, slice, .. } => {
+                            forced += u64::from(queue == Queue::Maintenance && slice == micros(500));
+                        }
+                    },
+                }
+            };
+            let run = serve(&mut cores);
+            let span = match run {
+                Some((_, Queue::Maintenance)) => 400,
+                Some(_) => 10,
+                None => 1,
+            };
+            due[worker as usize] = (now.after(micros(span)), run);
+        }
+        if log.flushing_bytes > 0 && left == 0 {
+            log.flushing_bytes = 0;
+            seen += 1;
+            if seen == 12 {
+                return (now.since(begun).0 * 1_000_000 / (PART / fill * 1_000), forced);
+            }
+        }
+    }
+    panic!("{seen} points of 12");
+}
+
+#[test]
+fn a_flush_is_done_just_before_the_log_is_full_where_clients_want_all_workers() {
+    // A point takes 24 ms of a worker; the log is full after 20 ms, 50 ms, 200 ms.
+    for fill in [50, 20, 5] {
+        let (part, forced) = flushed_after(fill, 10);
+        assert!((700_000..=1_000_000).contains(&part), "{part} millionths of the time that there was, at {fill}");
+        assert!(forced > 0);
+    }
+}
+
+#[test]
+fn a_flush_is_left_to_idle_workers_where_there_are_enough() {
+    let (part, forced) = flushed_after(5, 1);
+    assert!(part < 200_000, "{part} millionths of the time that there was");
+    assert!(forced <= 12, "{forced} turns were forced in 12 points");
+}
+
+#[test]
+fn mq_is_served_within_the_turns_stated_though_the_log_has_room_for_long() {
+    let log = Log { logged_bytes: 1, room_bytes: u64::MAX, flushing_bytes: 1, points: 1, waited: 0 };
+    let mut cores = cores("adaptive", &[]);
+    cores.submit(Nanos::ZERO, READ).unwrap();
+    cores.submit(Nanos::ZERO, CRITICAL).unwrap();
+    let bound = 16 * (60 + 30 + 10) / 10;
+    let first = (0..=bound).position(|_| {
+        matches!(cores.next(Nanos::ZERO, 0, log), Turn::Serve { queue: Queue::Maintenance, .. })
+    });
+    assert_eq!(first, Some(bound));
 }

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use ioweir_core::cores::{
-    self, CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Queue, Schedule, SliceRule, Source, Turn, Wait, Work,
+    CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule, Source, Turn,
+    Wait, Work,
 };
 use ioweir_core::{Nanos, Tag};
 use proptest::prelude::*;
@@ -18,6 +19,8 @@ const CAPACITY: u32 = 12;
 struct Item {
     work: Work,
     arrival: Nanos,
+    /// When it was queued last.
+    since: Nanos,
     returns: u32,
     preempted: bool,
     /// What it stands by in HQ.
@@ -48,6 +51,22 @@ fn average((nanos, samples): (u64, u64), sample: u64) -> (u64, u64) {
     ((nanos * (samples - 1) + sample) / samples, samples)
 }
 
+/// As the formula says, but in the steps that the table has, by which order is decided where needs differ little.
+fn head_start(need: u64, scale: u64) -> u64 {
+    let boost = |x: f64| (-(-(-x).exp_m1()).ln() * 65_536.0).round();
+    let x = ((need << 20) / scale) as f64 / f64::from(1 << 20);
+    let step = 4096f64.recip().max(x).log2().floor();
+    let (low, quarter) = (step.exp2(), step.exp2() / 4.0);
+    let at = low + ((x.max(1.0 / 4096.0) - low) / quarter).floor() * quarter;
+    if at >= 16.0 {
+        return 0;
+    }
+    let part = (x.max(1.0 / 4096.0) - at) / quarter;
+    let (from, to) = (boost(at), boost(at + quarter));
+    let boost = from as u64 - ((from - to) * part).floor() as u64;
+    (u128::from(scale) * u128::from(boost) >> 16) as u64
+}
+
 struct Model {
     schedule: Schedule,
     items: BTreeMap<usize, Item>,
@@ -55,6 +74,11 @@ struct Model {
     /// What each kind of request needs, from how many samples; and all of them together.
     needs: BTreeMap<Kinship, (u64, u64)>,
     mean: (u64, u64),
+    /// CPU time of short requests and of all: since the last look, and at that.
+    counted: (u64, u64),
+    demand: (u64, u64),
+    /// How long work waited in HQ, times its need, and the needs.
+    delay: (u64, u64),
     /// Queue, slice, begin of each worker's turn.
     turns: [Option<(Queue, Nanos, Option<Nanos>)>; WORKERS as usize],
 }
@@ -69,7 +93,15 @@ impl Model {
         let sample = used.0 + then.map_or(0, |then| self.needs(then));
         let need = self.needs.entry(kinship(item)).or_default();
         *need = average(*need, sample);
+        if item.work.source == Source::Critical {
+            return;
+        }
         self.mean = average(self.mean, sample);
+        let is_short = self.needs(item) <= 2 * self.mean.0;
+        self.counted = (self.counted.0 + if is_short { used.0 } else { 0 }, self.counted.1 + used.0);
+        if self.counted.1 >= 100_000_000 {
+            (self.demand, self.counted) = (self.counted, (0, 0));
+        }
     }
 
     fn queue(&self, item: &Item) -> Queue {
@@ -86,18 +118,28 @@ impl Model {
             Dispatch::WritesRestartedHigh => is_write || is_back,
             Dispatch::NotPreemptedHigh => !item.preempted,
             Dispatch::SizeOriented => !item.preempted && (is_write || is_back),
-            Dispatch::Learned => item.work.deadline.is_some() || self.needs(item) <= 4 * self.mean.0,
+            Dispatch::ShortHigh => self.needs(item) <= 2 * self.mean.0,
         };
         if goes_high { Queue::High } else { Queue::Low }
     }
 
     fn enqueue(&mut self, slot: usize, mut item: Item) {
-        let fair = Nanos(item.arrival.0 + 64 * self.needs(&item));
-        item.due = match self.schedule.dispatch {
-            Dispatch::Learned => Some(item.work.deadline.map_or(fair, |deadline| deadline.min(fair))),
-            _ => item.work.deadline,
+        item.due = match self.schedule.order {
+            Order::Deadline => item.work.deadline,
+            Order::Arrival => None,
+            Order::Boost { scale: at_least } => {
+                let promised = item.arrival.0 + 30_000_000;
+                let due = item.work.deadline.map_or(promised, |deadline| deadline.0.min(promised));
+                let (waited, needed) = self.delay;
+                let scale = if needed == 0 { 0 } else { waited / needed / 4 * 3 };
+                let scale = scale.clamp(at_least.0, 100_000_000);
+                Some(Nanos(due + 900_000_000 - head_start(self.needs(&item), scale)))
+            }
         };
-        item.place = Place::Queued(self.queue(&item), self.sequence);
+        // What a paced flush has begun goes before all others in MQ, the last one first.
+        let is_first = item.work.source == Source::Critical && item.preempted && self.schedule.maintenance.paced;
+        let sequence = if is_first { u64::MAX / 2 - self.sequence } else { u64::MAX / 2 + self.sequence };
+        item.place = Place::Queued(self.queue(&item), sequence);
         self.sequence += 1;
         self.items.insert(slot, item);
     }
@@ -106,12 +148,15 @@ impl Model {
         self.items.values().filter(|item| matches!(item.place, Place::Queued(at, _) if at == queue)).count() as u32
     }
 
-    /// The slot that `queue` gives next.
-    fn head(&self, queue: Queue) -> Option<usize> {
+    /// The slot that `queue` gives a worker next.
+    fn head(&self, queue: Queue, worker: u32) -> Option<usize> {
         let key = |item: &Item| match item.place {
             Place::Queued(at, sequence) if at == queue => {
                 let due = item.due.filter(|_| queue == Queue::High);
-                Some((due.is_none(), due, sequence))
+                let is_own = self.schedule.sharing == Sharing::Stealing && queue == Queue::High && due.is_none();
+                let lane = (item.arrival.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u32 % WORKERS;
+                let steps = if is_own { (lane + WORKERS - worker) % WORKERS } else { 0 };
+                Some((due.is_none(), due, steps, sequence))
             }
             _ => None,
         };
@@ -119,11 +164,10 @@ impl Model {
         queued.min().map(|(_, slot)| slot)
     }
 
-    fn slice(&self, queue: Queue, log: Log) -> Nanos {
+    fn slice(&self, queue: Queue) -> Nanos {
         let depth = Queue::ALL.map(|queue| u64::from(self.depth(queue)));
         let weight = self.schedule.weights.map(u64::from);
         let at = queue as usize;
-        let boost = 1000 + u64::from(self.schedule.maintenance.boost - 1) * u64::from(log.urgency_per_mille());
         let by_rule = match self.schedule.slices {
             SliceRule::Weighted { window, all_weights } => {
                 let sum: u64 = (0..3).filter(|&other| all_weights || depth[other] > 0).map(|other| weight[other]).sum();
@@ -134,15 +178,20 @@ impl Model {
                 base.0 + cap.0 * product(at) / (product(0) + product(1) + product(2))
             }
         };
-        if queue != Queue::Maintenance {
-            return Nanos(by_rule);
+        match self.schedule.maintenance.slice {
+            Some(slice) if queue == Queue::Maintenance => slice,
+            _ => Nanos(by_rule),
         }
-        let slice = self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0);
-        let longest = match self.schedule.slices {
-            SliceRule::Weighted { window, .. } => window.0,
-            SliceRule::DepthAware { base, cap, .. } => base.0 + cap.0,
-        };
-        Nanos((slice * boost / 1000).min(longest.max(slice)))
+    }
+
+    /// The workers of the highest numbers that never serve LQ.
+    fn reserved(&self) -> u32 {
+        let (short, all) = self.demand;
+        if self.schedule.sharing != Sharing::Reserved || short == all {
+            return 0;
+        }
+        let share = short * 1000 / all;
+        ((u64::from(WORKERS) * share + 500) / 1000).clamp(1, u64::from(WORKERS) - 1) as u32
     }
 
     fn waiting(&self) -> [u32; Wait::COUNT] {
@@ -159,7 +208,7 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Call {
     Submit(Work),
-    Next(u32, Log),
+    Next(u32),
     Take(u32),
     Finish(u32),
     Suspend(u32),
@@ -176,12 +225,10 @@ fn call() -> impl Strategy<Value = Call> {
         sequential: size == 4,
         deadline: deadline.map(Nanos::from_millis),
     });
-    let log = (0u16..1001, 0u16..1001)
-        .prop_map(|(filled_per_mille, unflushed_per_mille)| Log { filled_per_mille, unflushed_per_mille });
     let worker = 0..WORKERS;
     prop_oneof![
         4 => work.prop_map(Call::Submit),
-        2 => (worker.clone(), log).prop_map(|(worker, log)| Call::Next(worker, log)),
+        2 => worker.clone().prop_map(Call::Next),
         5 => worker.clone().prop_map(Call::Take),
         2 => worker.clone().prop_map(Call::Finish),
         2 => worker.clone().prop_map(Call::Suspend),
@@ -191,29 +238,16 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 fn schedule() -> impl Strategy<Value = Schedule> {
-    let names = prop_oneof![
-        Just("baseline"),
-        Just("rs-to-hq"),
-        Just("all-to-hq"),
-        Just("all-to-lq"),
-        Just("w-to-hq"),
-        Just("w-rs-to-hq"),
-        Just("np-to-hq"),
-        Just("sord"),
-        Just("qats"),
-        Just("combo"),
-        Just("adaptive"),
-        Just("adaptive"),
-        Just("adaptive"),
-    ];
-    (names, any::<bool>(), any::<bool>(), 1u64..50, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
-        let row = cores::find(name).unwrap();
+    let settings = (any::<bool>(), any::<bool>(), any::<bool>(), 0u64..3);
+    (0..SCHEDULES.len(), settings).prop_map(|(row, (qats, all, is_fixed, scale))| {
+        let row = &SCHEDULES[row];
         let mut settings = row.defaults();
         let mq_slice = if is_fixed { 200_000 } else { 0 };
-        for (name, value) in
-            [("qats", u64::from(qats)), ("all-weights", u64::from(all)), ("mq-boost", boost), ("mq-slice", mq_slice)]
-        {
+        for (name, value) in [("qats", u64::from(qats)), ("all-weights", u64::from(all)), ("mq-slice", mq_slice)] {
             row.set(&mut settings, name, value).unwrap();
+        }
+        if scale > 0 {
+            row.set(&mut settings, "boost", 100_000 * scale).unwrap();
         }
         row.schedule(&settings)
     })
@@ -227,7 +261,7 @@ proptest! {
     ) {
         let limits = CoresLimits { requests: CAPACITY, workers: WORKERS, cores: 4, seed };
         let mut cores = Cores::new(schedule, limits).unwrap();
-        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, needs: BTreeMap::new(), mean: (0, 0), turns: [None; WORKERS as usize] };
+        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, needs: BTreeMap::new(), mean: (0, 0), counted: (0, 0), demand: (0, 0), delay: (0, 0), turns: [None; WORKERS as usize] };
         let mut tags: [Option<Tag>; CAPACITY as usize] = [None; CAPACITY as usize];
         let mut now = Nanos::ZERO;
         for (call, pause) in calls {
@@ -241,23 +275,28 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                                                model.enqueue(tag.index(), Item { work, arrival: now, returns: 0, preempted: false, due: None, place: Place::Suspended });
+                                                model.enqueue(tag.index(), Item { work, arrival: now, since: now, returns: 0, preempted: false, due: None, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);
                         prop_assert_eq!(model.items.len(), CAPACITY as usize);
                     }
                 },
-                Call::Next(worker, log) => {
+                Call::Next(worker) => {
                     if running(&model, worker).is_some() { continue; }
                     model.turns[worker as usize] = None;
-                    match cores.next(now, worker, log) {
+                    match cores.next(now, worker, Log::default()) {
                         Turn::Serve { queue, slice, .. } => {
                             prop_assert!(model.depth(queue) > 0);
-                            prop_assert_eq!(slice, model.slice(queue, log));
+                            prop_assert!(queue != Queue::Low || worker < WORKERS - model.reserved());
+                            prop_assert_eq!(slice, model.slice(queue));
                             model.turns[worker as usize] = Some((queue, slice, None));
                         }
-                        Turn::Idle => prop_assert!(Queue::ALL.into_iter().all(|queue| model.depth(queue) == 0)),
+                        Turn::Idle => {
+                            let is_reserved = worker >= WORKERS - model.reserved();
+                            let served = Queue::ALL.into_iter().filter(|&queue| queue != Queue::Low || !is_reserved);
+                            prop_assert!(served.into_iter().all(|queue| model.depth(queue) == 0));
+                        }
                     }
                 }
                 Call::Take(worker) => {
@@ -266,13 +305,22 @@ proptest! {
                     if let Some((queue, slice, began)) = model.turns[worker as usize] {
                         let began = began.unwrap_or(now);
                         let is_in_time = now.0 < began.0 + slice.0;
-                        expected = model.head(queue).filter(|_| is_in_time).map(|slot| (slot, slice));
+                        let quantum = model.schedule.quantum.filter(|_| queue != Queue::Maintenance);
+                        let allowance = quantum.unwrap_or(slice);
+                        expected = model.head(queue, worker).filter(|_| is_in_time).map(|slot| (slot, allowance));
                         model.turns[worker as usize] = expected.map(|_| (queue, slice, Some(began)));
                     }
                     let run = cores.take(now, worker);
                     prop_assert_eq!(run.map(|run| (run.tag.index(), run.allowance)), expected);
                     if let Some((slot, _)) = expected {
                         prop_assert_eq!(run.map(|run| run.tag), tags[slot]);
+                        let item = model.items[&slot];
+                        if !item.preempted && matches!(item.place, Place::Queued(Queue::High, _)) {
+                            let need = 1 + (model.needs(&item) >> 10);
+                            let (waited, needed) = &mut model.delay;
+                            *waited = *waited - (*waited >> 12) + need * (now.0 - item.since.0);
+                            *needed = *needed - (*needed >> 12) + need;
+                        }
                         model.items.get_mut(&slot).unwrap().place = Place::Running(worker);
                     }
                 }
@@ -297,14 +345,16 @@ proptest! {
                             cores.preempted(now, worker, tag, used);
                             (item.returns, item.preempted) = (item.returns + 1, true);
                             model.learn(&before, used, Some(&item));
+                            item.since = now;
                             model.enqueue(slot, item);
                         }
                     }
                 }
                 Call::Restart => {
                     let suspended = model.items.iter().find(|(_, item)| item.place == Place::Suspended);
-                    let Some((slot, item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
+                    let Some((slot, mut item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
                     cores.restarted(now, tags[slot].unwrap());
+                    item.since = now;
                     model.enqueue(slot, item);
                 }
             }

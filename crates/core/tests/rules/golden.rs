@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ioweir_core::policy::{self, Policy};
-use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Reason, Request, Scheduler, Step, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Reason, Request, Scheduler, Step, StreamId, Tag};
 
 /// Name, first sector, sectors, operation; the stream is the letter. In the order of submission.
 const TABLE: [(&str, u64, u32, Operation); 12] = [
@@ -40,12 +40,15 @@ struct Driver {
 
 impl Driver {
     fn new(policy: &str, parameters: &[(&str, u64)], merge: bool) -> Self {
+        Self::with_limits(policy, parameters, QueueLimits { merge, ..QueueLimits::DEFAULT })
+    }
+
+    fn with_limits(policy: &str, parameters: &[(&str, u64)], limits: QueueLimits) -> Self {
         let row = policy::find(policy).unwrap();
         let mut settings = row.defaults();
         for &(name, value) in parameters {
             row.set(&mut settings, name, value).unwrap();
         }
-        let limits = QueueLimits { merge, ..QueueLimits::DEFAULT };
         Self { scheduler: row.build(limits, &settings), names: vec![""; limits.members as usize], now: Nanos::ZERO }
     }
 
@@ -60,17 +63,23 @@ impl Driver {
         }
     }
 
+    /// The names of a dispatch's members.
+    fn members(&self, tag: Tag) -> Vec<&'static str> {
+        let mut members = vec![];
+        let mut tag = Some(tag);
+        while let Some(member) = tag {
+            members.push(self.names[member.index()]);
+            tag = self.scheduler.next_member(member);
+        }
+        members
+    }
+
     /// Serves one unit in 7 ms; answers with its members, `+` between them.
     fn serve(&mut self) -> String {
         loop {
             match self.scheduler.poll(self.now) {
                 Step::Dispatch(dispatch) => {
-                    let mut members = vec![];
-                    let mut tag = Some(dispatch.tag);
-                    while let Some(member) = tag {
-                        members.push(self.names[member.index()]);
-                        tag = self.scheduler.next_member(member);
-                    }
+                    let members = self.members(dispatch.tag);
                     assert_eq!(members.len(), dispatch.members as usize);
                     self.now = self.now.after(Nanos::from_millis(7));
                     self.scheduler.complete(self.now, dispatch.tag);
@@ -197,6 +206,39 @@ fn bid_hdd_puts_no_other_process_into_a_bulk_whatever_the_order_of_submission() 
         let processes: Vec<u8> = order.split(' ').map(|unit| unit.as_bytes()[0]).collect();
         assert_eq!(processes.chunk_by(|left, right| left == right).count(), 3, "{order}");
     }
+}
+
+/// Figure 9: the example of Table 1 on two devices, with the requests of process C as writes. Its order on each device.
+fn figure_9(parameters: &[(&str, u64)], merge: bool) -> [String; 2] {
+    let limits = QueueLimits { fast_sectors: 1 << 20, merge, ..QueueLimits::DEFAULT };
+    let mut driver = Driver::with_limits("bid-hybrid", parameters, limits);
+    for name in names() {
+        let operation = if name.starts_with('C') { Operation::Write } else { request(name).operation };
+        let tag = driver.scheduler.submit(driver.now, Request { operation, ..request(name) }).unwrap();
+        driver.names[tag.index()] = name;
+    }
+    let mut order = [vec![], vec![]];
+    loop {
+        match driver.scheduler.poll(driver.now) {
+            Step::Dispatch(dispatch) => {
+                order[dispatch.tier as usize].push(driver.members(dispatch.tag).join("+"));
+                driver.scheduler.complete(driver.now, dispatch.tag);
+            }
+            Step::WaitUntil(time, _) => driver.now = time,
+            Step::Idle => return order.map(|names| names.join(" ")),
+        }
+    }
+}
+
+#[test]
+fn bid_hybrid_sends_the_light_writer_to_the_fast_device_and_leaves_the_bulky_on_the_disk() {
+    let [disk, fast] = figure_9(&[], true);
+    assert_eq!(disk, "A1 A2 A3 A4 A5 A6 B1+B2+B3+B4");
+    assert_eq!(fast, "C1 C2");
+    // Unmerged as the figure draws them, the requests of B are 20 KiB each: bulky where the threshold is lower.
+    let [disk, fast] = figure_9(&[("packing-threshold", 8 << 10)], false);
+    assert_eq!(disk, "A1 A2 A3 A4 A5 A6 B1 B2 B3 B4");
+    assert_eq!(fast, "C1 C2");
 }
 
 #[test]

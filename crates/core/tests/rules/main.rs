@@ -21,5 +21,6 @@ mod model;
 mod no_allocation;
 mod pairs;
 mod priority;
+mod staging;
 mod starvation;
 mod tenants;

@@ -20,6 +20,10 @@ trait Model {
     /// The number of the next request, or when to ask again.
     fn next(&mut self, now: Nanos) -> Result<usize, Nanos>;
     fn cancel(&mut self, number: usize);
+    /// Whether the request must be refused, where the model knows.
+    fn refuses(&mut self, _now: Nanos, _request: &Request) -> Option<bool> {
+        None
+    }
 }
 
 #[derive(Default)]
@@ -212,6 +216,8 @@ struct BidModel {
     marked: Vec<Staging>,
     outside: Vec<Item>,
     settings: u64,
+    /// The limit of the request queue, if staged requests are outside of it.
+    limit: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -291,8 +297,13 @@ impl Model for BidModel {
             let stream = self.marked.remove(0).stream;
             let (back, rest) = self.outside.iter().partition::<Vec<Item>, _>(|item| item.request.stream == stream);
             self.outside = rest;
+            let newest = back.iter().map(|item| item.at).max();
             for item in back {
                 self.stage(now, item, false);
+            }
+            // The next gap begins where the newest of them came.
+            if let Some((staging, newest)) = self.open.last_mut().zip(newest) {
+                staging.newest = newest;
             }
         }
         Ok(item.number)
@@ -300,6 +311,12 @@ impl Model for BidModel {
 
     fn cancel(&mut self, _number: usize) {
         unreachable!("the model of bid-hdd is run without cancelling");
+    }
+
+    fn refuses(&mut self, now: Nanos, request: &Request) -> Option<bool> {
+        self.mark_until(now);
+        let is_like = |item: &&Item| item.request.operation == request.operation;
+        self.limit.map(|limit| self.outside.iter().filter(is_like).count() >= limit)
     }
 }
 
@@ -321,18 +338,21 @@ fn call(cancel: bool) -> impl Strategy<Value = Call> {
     ]
 }
 
-fn scheduler(name: &str) -> Policy {
+fn scheduler(name: &str, requests: u32, staging: u64) -> Policy {
     let row = policy::find(name).unwrap();
     let mut settings = row.defaults();
-    for (parameter, value) in [("fifo-batch", FIFO_BATCH), ("history", HISTORY as u64)] {
+    for (parameter, value) in [("fifo-batch", FIFO_BATCH), ("history", HISTORY as u64), ("staging", staging)] {
         let _ = row.set(&mut settings, parameter, value);
     }
-    row.build(QueueLimits { merge: false, ..QueueLimits::with_requests(100) }, &settings)
+    row.build(QueueLimits { merge: false, ..QueueLimits::with_requests(requests) }, &settings)
 }
 
 /// Runs both; the scheduler's dispatches have to be the model's.
-fn compare(name: &str, mut model: impl Model, calls: &[Call]) {
-    let mut scheduler = scheduler(name);
+fn compare(name: &str, model: impl Model, calls: &[Call]) {
+    compare_with(name, scheduler(name, 100, 0), model, calls);
+}
+
+fn compare_with(name: &str, mut scheduler: Policy, mut model: impl Model, calls: &[Call]) {
     let mut now = Nanos::ZERO;
     let mut tags: Vec<(Tag, bool)> = vec![];
     let mut number_of_slot = vec![usize::MAX; 100 * 256];
@@ -342,7 +362,11 @@ fn compare(name: &str, mut model: impl Model, calls: &[Call]) {
                 let operation = if write { Operation::Write } else { Operation::Read };
                 let stream = StreamId(stream);
                 let request = Request { operation, flags: Flags::NONE, stream, sector, sectors: 8 };
-                let Ok(tag) = scheduler.submit(now, request) else { continue };
+                let answer = scheduler.submit(now, request);
+                if let Some(refused) = model.refuses(now, &request) {
+                    assert_eq!(answer.is_err(), refused, "{name} at {now}: {request:?}");
+                }
+                let Ok(tag) = answer else { continue };
                 number_of_slot[tag.index()] = tags.len();
                 model.submit(now, Item { number: tags.len(), at: now, request });
                 tags.push((tag, true));
@@ -403,5 +427,13 @@ proptest! {
     #[test]
     fn bid_hdd_serves_as_the_paper_says(calls in proptest::collection::vec(call(false), 1..120)) {
         compare("bid-hdd", BidModel::default(), &calls);
+    }
+
+    #[test]
+    fn bid_hdd_outside_the_queue_counts_only_what_waits_for_a_staging_queue(
+        calls in proptest::collection::vec(call(false), 1..120),
+    ) {
+        let model = BidModel { limit: Some(3), ..BidModel::default() };
+        compare_with("bid-hdd:staging=outside", scheduler("bid-hdd", 3, 1), model, &calls);
     }
 }

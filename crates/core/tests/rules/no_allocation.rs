@@ -162,6 +162,17 @@ fn no_policy_allocates_after_construction() {
         assert!(served > 10_000, "{}: served {served}, or lost count of who waits", row.name);
         assert_eq!(after - before, 0, "{} allocates", row.name);
     }
+    for name in ["bid-hdd", "bid-hybrid"] {
+        let row = ioweir_core::policy::find(name).unwrap();
+        let mut settings = row.defaults();
+        row.set(&mut settings, "staging", 1).unwrap();
+        let limits = QueueLimits { fast_sectors: 1 << 20, ..QueueLimits::with_requests(8) };
+        let mut scheduler = row.build(limits, &settings);
+        let before = ALLOCATIONS.get();
+        let served = load(&mut scheduler, 50_000);
+        assert!(served > 10_000, "{name}:staging=outside: served {served}, or lost count of who waits");
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{name}:staging=outside allocates");
+    }
     for (row, elevator) in orders().flat_map(|row| elevators().map(move |elevator| (row.name, elevator.name))) {
         let mut scheduler = pair(row, elevator, 8, QueueLimits { depth: 2, ..QueueLimits::with_requests(8) });
         let before = ALLOCATIONS.get();
@@ -188,7 +199,13 @@ fn load_cores(cores: &mut Cores, steps: u64) -> u64 {
         let deadline = (random.below(3) == 0).then(|| now.after(Nanos(random.below(5_000_000))));
         let _ = cores.submit(now, Work { kind, source, bytes: 4096, sequential: random.below(2) == 0, deadline });
         let worker = random.below(3) as u32;
-        let log = Log { filled_per_mille: random.below(1000) as u16, unflushed_per_mille: random.below(1000) as u16 };
+        let log = Log {
+            logged_bytes: random.below(1 << 40),
+            room_bytes: random.below(1 << 30),
+            flushing_bytes: random.below(3) << 30,
+            points: random.below(4),
+            waited: random.below(10),
+        };
         if cores.next(now, worker, log) == Turn::Idle {
             continue;
         }

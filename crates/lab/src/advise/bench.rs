@@ -84,6 +84,7 @@ impl Bench<'_> {
             limits: setup.limits,
             lenient: self.lenient,
             folds: false,
+            spreads: false,
             seed,
             window: Window::WHOLE,
             traffic: Traffic::Trace(Arc::clone(trace), load),

@@ -45,6 +45,9 @@ impl Comparison {
         if self.fold {
             words.push("--fold".into());
         }
+        if self.spread {
+            words.push("--spread".into());
+        }
         if !self.merge {
             words.push("--no-merge".into());
         }

@@ -21,7 +21,7 @@ pub enum Goal {
     Mean,
     /// The 99 % quantile of the latency of reads.
     ReadP99,
-    /// The time that the device works; what is left is available to other loads.
+    /// The time that the device works, with a fast device that of both; what is left is available to other loads.
     Busy,
 }
 
@@ -44,7 +44,7 @@ impl Goal {
     pub(crate) fn of_run(self, run: &Outcome) -> Option<f64> {
         match self {
             Self::Completion => Some(run.completion.as_seconds()),
-            Self::Busy => Some(run.busy.as_seconds()),
+            Self::Busy => Some(n::busy(run)),
             Self::Mean => n::latency_mean(&run.all),
             Self::ReadP99 => n::quantile(&run.by_operation[Operation::Read as usize].latency, 0.99),
         }

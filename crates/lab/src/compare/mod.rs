@@ -60,6 +60,10 @@ pub struct Comparison {
     /// Fold what lies past the end of a device onto it, instead of stopping: addresses begin anew at its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fold: bool,
+    /// Spread the data of each trace over the whole device: in pieces of 128 MiB, which keep their order and move apart by
+    /// equal distances. Otherwise they lie where they were traced, at the beginning of a larger device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub spread: bool,
     /// Devices, each a preset's name or a TOML file.
     #[serde(rename = "device")]
     pub devices: OneOrMore<String>,
@@ -98,6 +102,7 @@ impl Default for Comparison {
             event: Event::Queue,
             lenient: false,
             fold: false,
+            spread: false,
             devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
             schedulers: ["none", "mq-deadline", "kyber", "bfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),

@@ -14,6 +14,11 @@ pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
+/// The time that the device worked, in seconds; with a fast device, that of both.
+pub(crate) fn busy(outcome: &Outcome) -> f64 {
+    outcome.busy.as_seconds() + outcome.fast.as_ref().map_or(0.0, |fast| fast.busy.as_seconds())
+}
+
 /// The share of the time from first arrival to last completion that the device was working, 0 to 1.
 pub(crate) fn busy_share(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.busy.0 as f64, outcome.completion.0 as f64)

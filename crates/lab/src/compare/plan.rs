@@ -61,6 +61,9 @@ impl Comparison {
         each_once("depth", &self.depths.0)?;
         each_once("seed", &self.seeds.0)?;
         let limits = self.limits()?;
+        if self.fold && self.spread {
+            return Err(RunError::Value("fold and spread both say where data lie\n  expected: one of them".into()));
+        }
         if self.traces.is_empty() {
             return Err(RunError::Value("no trace is named\n  expected: at least one trace file".into()));
         }
@@ -183,6 +186,7 @@ impl Plan {
             limits: QueueLimits { depth, ..self.limits },
             lenient: spec.lenient,
             folds: spec.fold,
+            spreads: spec.spread,
             seed: 0,
             window: Window { by_stream: spec.by_stream, ..Window::WHOLE },
             traffic,

@@ -91,6 +91,7 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 limits: limits(&experiment, &scheduler, experiment.depth),
                 lenient: false,
                 folds: experiment.fold == Some(true),
+                spreads: false,
                 seed,
                 window: Window {
                     from: experiment.warm_up.nanos(),

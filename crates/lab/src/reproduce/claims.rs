@@ -1,6 +1,7 @@
 //! Claims of a paper, read from `claims.toml`, checked against the runs, and each judged by its own rule.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ioweir_config::{SpecError, from_table};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub enum Class {
     Beyond,
 }
 
+/// The factor within which a result has the paper's magnitude.
+const MAGNITUDE_FACTOR: f64 = 2.0;
+
 /// A sentence or figure of a paper, and our result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
@@ -41,6 +45,13 @@ pub struct Claim {
     pub unit: String,
     /// Whether our value is within what the rule allows; `note` states the rule.
     pub holds: bool,
+    /// Whether our value lies on the paper's side of what would say nothing; absent if the claim is a quantity, not a
+    /// direction.
+    pub sign: Option<bool>,
+    /// Whether our value is within a factor of two of the paper's, on its side; absent if the paper has no number.
+    pub magnitude: Option<bool>,
+    /// The most that our data allow, where that is not enough for the claim to hold: it is out of reach here.
+    pub bound: Option<f64>,
     /// The rule, and what differs.
     pub note: String,
     /// The kind of agreement that it states.
@@ -48,6 +59,84 @@ pub struct Claim {
     /// The range of the paper's value, if it is a number.
     #[serde(skip)]
     pub paper_range: Option<(f64, f64)>,
+}
+
+/// How many claims hold, and of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Those that hold.
+    pub holds: usize,
+    /// All of them.
+    pub of: usize,
+}
+
+impl Share {
+    fn count(verdicts: impl Iterator<Item = bool>) -> Self {
+        let add = |share: Self, holds| Self { holds: share.holds + usize::from(holds), of: share.of + 1 };
+        verdicts.fold(Self::default(), add)
+    }
+}
+
+/// Claims counted by what their agreement says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Results of the paper, each by its own rule.
+    pub results: Share,
+    /// Results that state a direction, by that.
+    pub sign: Share,
+    /// Results with a number, by whether ours is within a factor of two of it.
+    pub magnitude: Share,
+    /// Results that our data cannot have; none of the above counts them but the sign.
+    pub out_of_reach: usize,
+    /// Numbers of the paper that the model was set by: agreement proves nothing.
+    pub inputs: Share,
+    /// Worked examples with an exact result.
+    pub worked_examples: Share,
+    /// Goals beyond the paper.
+    pub beyond: Share,
+}
+
+impl Tally {
+    /// Counts claims.
+    #[must_use]
+    pub fn of(claims: &[Claim]) -> Self {
+        let of = |class: Class| claims.iter().filter(move |claim| claim.class == class);
+        let results = || of(Class::Reproduced);
+        let in_reach = || results().filter(|claim| claim.bound.is_none());
+        let whole = |class: Class| Share::count(of(class).map(|claim| claim.holds));
+        Self {
+            results: Share::count(in_reach().map(|claim| claim.holds)),
+            sign: Share::count(results().filter_map(|claim| claim.sign)),
+            magnitude: Share::count(in_reach().filter_map(|claim| claim.magnitude)),
+            out_of_reach: results().count() - in_reach().count(),
+            inputs: whole(Class::Calibrated),
+            worked_examples: whole(Class::Golden),
+            beyond: whole(Class::Beyond),
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { results, sign, magnitude, inputs, worked_examples, beyond, .. } = *self;
+        let parts = [
+            (results, "results hold by their own rules"),
+            (sign, "have the paper's sign"),
+            (magnitude, "are within a factor of 2 of its number"),
+            (worked_examples, "worked examples are exact"),
+            (inputs, "inputs agree, which proves nothing"),
+            (beyond, "goals beyond the paper hold"),
+        ];
+        let mut parts: Vec<String> = parts
+            .iter()
+            .filter(|(share, _)| share.of > 0)
+            .map(|(Share { holds, of }, words)| format!("{holds} of {of} {words}"))
+            .collect();
+        if self.out_of_reach > 0 {
+            parts.push(format!("{} are out of reach with our data", self.out_of_reach));
+        }
+        out.write_str(&parts.join(", "))
+    }
 }
 
 /// `claims.toml`.
@@ -120,6 +209,13 @@ struct Fields {
     note: String,
     /// The rule, an expression of `ours` and `paper`.
     holds: String,
+    /// The value that would say nothing: 0 for a change, 1 for a ratio. With it, a claim with a `value` states a direction,
+    /// too.
+    neutral: Option<f64>,
+    /// Whether ours has the paper's direction, if that is more than the side of `neutral`: an expression like `holds`.
+    sign: Option<String>,
+    /// The most that our data allow `ours` to be, an expression. The claim is out of reach if its rule refuses that, too.
+    bound: Option<String>,
     #[serde(default, rename = "let")]
     lets: BTreeMap<String, String>,
     /// Left out if there is no number, because its cells are only part of the full run.
@@ -193,22 +289,51 @@ impl Fields {
         }
         let ours = scope.number(&self.ours).map_err(|problem| of("ours", problem))?;
         scope.numbers.insert("ours", ours);
-        let holds = scope.number(&self.holds).map_err(|problem| of("holds", problem))?;
+        let is_true = |scope: &Scope<'_>, key: &str, rule: &str| {
+            scope.number(rule).map(|truth| truth == Some(1.0)).map_err(|problem| of(key, problem))
+        };
+        let holds = ours.is_some() && is_true(&scope, "holds", &self.holds)?;
+        let sign = self.sign.as_ref().map(|rule| is_true(&scope, "sign", rule)).transpose()?;
+        let bound = self.bound.as_ref().map(|bound| scope.number(bound)).transpose();
+        let bound = bound.map_err(|problem| of("bound", problem))?.flatten();
         let words = |key: &str, text: &str| {
             scope.sentence(text).map(Option::unwrap_or_default).map_err(|problem| of(key, problem))
         };
-        let claim = Claim {
+        let mut claim = Claim {
             id: words("id", &self.id)?,
             figure: words("figure", &self.figure)?,
             claim: words("claim", &self.claim)?,
             paper: words("paper", &self.paper)?,
             ours,
             unit: words("unit", &self.unit)?,
-            holds: ours.is_some() && holds == Some(1.0),
+            holds,
+            sign: None,
+            magnitude: None,
+            bound: None,
             note: words("note", &self.note)?,
             class: self.class,
             paper_range,
         };
+        (claim.sign, claim.magnitude) = self.agreement(&claim, sign);
+        if let Some(bound) = bound.filter(|_| !claim.holds) {
+            scope.numbers.insert("ours", Some(bound));
+            claim.bound = (!is_true(&scope, "holds", &self.holds)?).then_some(bound);
+        }
         Ok((ours.is_some() || !self.optional).then_some(claim))
+    }
+
+    /// Whether ours agrees with the paper by sign, and by magnitude; `sign` is what the claim's own rule says.
+    fn agreement(&self, claim: &Claim, sign: Option<bool>) -> (Option<bool>, Option<bool>) {
+        let neutral = self.neutral.unwrap_or(0.0);
+        let sides = claim.paper_range.map(|(low, high)| (low - neutral, high - neutral));
+        let Some((low, high)) = sides.filter(|(low, high)| low * high > 0.0) else {
+            // Without a number, or with one that says nothing, the rule states the direction.
+            return (Some(sign.unwrap_or(claim.holds)), None);
+        };
+        let ours = claim.ours.map_or(f64::NAN, |ours| (ours - neutral) * low.signum());
+        let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+        let sign = sign.or_else(|| self.neutral.map(|_| ours > 0.0));
+        let is_within = ours >= near / MAGNITUDE_FACTOR && ours <= far * MAGNITUDE_FACTOR;
+        (sign, Some(is_within && sign != Some(false)))
     }
 }

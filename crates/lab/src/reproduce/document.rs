@@ -1,14 +1,20 @@
 //! A reproduction as a document: claims by figure with the paper's values beside ours, figures, tables, method.
 
+use std::collections::BTreeMap;
+
 use ioweir_config::format_decimals;
 use serde::Serialize;
 
-use super::{Claim, Class, Provenance, Reproduction, page};
+use super::{Claim, Class, Provenance, Reproduction, Tally, page};
 use crate::document::{Cell, Column, Document, DocumentError, Figure, Format, Table, records_of};
 
 #[derive(Serialize)]
 struct Json<'a> {
     meta: &'a Provenance,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    condition: BTreeMap<&'a str, &'a str>,
+    tally: Tally,
+    found: &'a [String],
     claims: &'a [Claim],
 }
 
@@ -18,10 +24,14 @@ impl Reproduction {
     /// # Errors
     /// [`DocumentError`], which would be a defect of the program.
     pub fn document(&self) -> Result<Document, DocumentError> {
-        let data = Json { meta: &self.meta, claims: &self.claims };
+        let condition = self.condition.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
+        let data = Json { meta: &self.meta, condition, tally: self.tally(), found: &self.found, claims: &self.claims };
         let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
-        document.headline = format!("{}: {}", self.summary(), self.paper);
+        document.headline = format!("{}: {}.", self.paper, self.tally());
         let groups = by_figure(&self.claims);
+        if !self.found.is_empty() {
+            document.text(self.found.join(" "));
+        }
         document.text(found(&groups));
         for (name, claims) in groups {
             document.heading(&name);
@@ -61,7 +71,8 @@ fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
 
 /// The result in words: for which figures every claim holds, and which claims of others fail.
 fn found(groups: &[(String, Vec<&Claim>)]) -> String {
-    let fails = |claims: &[&Claim]| claims.iter().filter(|claim| !claim.holds).count();
+    let is_failing = |claim: &&&Claim| !claim.holds && claim.bound.is_none();
+    let fails = |claims: &[&Claim]| claims.iter().filter(is_failing).count();
     let whole: Vec<&str> =
         groups.iter().filter(|(_, claims)| fails(claims) == 0).map(|(name, _)| name.as_str()).collect();
     let whole = match whole.len() {
@@ -70,7 +81,7 @@ fn found(groups: &[(String, Vec<&Claim>)]) -> String {
         _ => format!("All claims hold of {}.", whole.join(", ")),
     };
     let part = |(name, claims): &(String, Vec<&Claim>)| {
-        let first = claims.iter().find(|claim| !claim.holds)?;
+        let first = claims.iter().find(is_failing)?;
         let ours = first.ours.map_or_else(|| "nothing".to_owned(), |ours| format_decimals(ours, 2));
         let (count, all) = (fails(claims), claims.len());
         let unit = if first.unit.is_empty() { String::new() } else { format!(" {}", first.unit) };
@@ -91,21 +102,27 @@ fn table(claims: &[&Claim]) -> Table {
         Column::text("paper").format(Format::Own),
         Column::digits("ours", 2),
         Column::text("unit"),
+        Column::text("sign"),
+        Column::text("factor 2"),
         Column::text("id"),
     ];
     let mut table = Table::new("", columns);
+    let answer = |truth: Option<bool>| Cell::from(truth.map_or("", |truth| if truth { "yes" } else { "no" }));
     for claim in claims {
-        let verdict = match (claim.holds, claim.class) {
-            (false, _) => "FAILS",
-            (true, Class::Calibrated) => "calibrated",
-            (true, _) => "holds",
+        let verdict = match (claim.holds, claim.bound, claim.class) {
+            (false, Some(_), _) => "out of reach",
+            (false, None, _) => "FAILS",
+            (true, _, Class::Calibrated) => "calibrated",
+            (true, ..) => "holds",
         };
         table.row([
-            Cell::from(verdict).fails_if(!claim.holds),
+            Cell::from(verdict).fails_if(verdict == "FAILS"),
             claim.claim.as_str().into(),
             claim.paper.as_str().into(),
             claim.ours.into(),
             claim.unit.as_str().into(),
+            answer(claim.sign),
+            answer(claim.magnitude),
             claim.id.as_str().into(),
         ]);
     }
@@ -120,10 +137,19 @@ fn rules(claims: &[&Claim]) -> Table {
         table.row([
             claim.id.as_str().into(),
             format!("{:?}", claim.class).to_lowercase().into(),
-            claim.note.as_str().into(),
+            remark(claim).into(),
         ]);
     }
     table
+}
+
+/// The rule of a claim, and what our data allow if that is not enough.
+fn remark(claim: &Claim) -> String {
+    let Claim { note, unit, .. } = claim;
+    claim.bound.map_or_else(
+        || note.clone(),
+        |bound| format!("out of reach here: at most {} {unit}; {note}", format_decimals(bound, 1)),
+    )
 }
 
 /// The paragraphs of a README after its headings, each on one line.

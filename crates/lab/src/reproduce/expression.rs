@@ -2,8 +2,8 @@
 //! that contain their numbers, such as `most here: {further:highest trace}[, {off:+.1} % off]`.
 //!
 //! `metric[terms]` selects a metric or course of all cells that fulfil the terms; functions and operators work on all
-//! selected cells at once. A cell has one number for each seed: operators use the mean, `ratio` and `change` work seed by
-//! seed.
+//! selected cells at once. A cell has one number for each seed, or for each part of a run: operators and functions use the mean,
+//! so that a ratio is one of means.
 //!
 //! In a sentence, braces contain a name or an expression, and after a colon how it is shown: `+` with its sign, `.1` with
 //! one decimal, `highest AXIS` as the name of the highest cell, `label` as a display name. Text in brackets is left out if
@@ -105,8 +105,14 @@ const SIGNS: [&[Sign]; 4] = [
     &[("*", |left, right| left * right), ("/", |left, right| left / right)],
 ];
 
-fn ratios(left: &Entry<'_>, right: &Entry<'_>) -> Vec<f64> {
-    left.numbers.iter().zip(&right.numbers).map(|(left, right)| left / right).collect()
+/// The mean of one divided by the mean of the other. Numbers of the same count belong together pair by pair: runs that have seen
+/// the same requests. Then the interval is that of the pairs' deviations from the ratio, divided by the second mean.
+fn ratio_of_means(left: &Entry<'_>, right: &Entry<'_>) -> Option<Figure> {
+    let ratio = left.mean() / right.mean();
+    let deviations: Vec<f64> = left.numbers.iter().zip(&right.numbers).map(|(one, other)| one - ratio * other).collect();
+    let are_pairs = left.numbers.len() == right.numbers.len();
+    let half_width = Figure::of(&deviations).filter(|_| are_pairs)?.half_width.map(|half| half / right.mean());
+    Some(Figure { mean: ratio, half_width, seeds: deviations.len() })
 }
 
 fn in_turn<'a>(values: &[Values<'a>], act: fn(f64, f64) -> f64) -> Values<'a> {
@@ -133,29 +139,28 @@ fn median(entry: &Entry<'_>) -> Vec<f64> {
 }
 
 /// The functions. Those with one argument that return a single number combine all cells.
-const FUNCTIONS: [Function; 21] = [
+const FUNCTIONS: [Function; 22] = [
     // The rate of a course from one time to another.
     ("level", 3, |of| {
         let span = of[1].number().ok().flatten().zip(of[2].number().ok().flatten());
         let level = |course: &Course| span.map(|(from, to)| course.level(from, to));
         of[0].each(|entry| entry.course.and_then(level).unwrap_or_default())
     }),
-    // One divided by the other, seed by seed: both have seen the same requests.
-    ("ratio", 2, |of| of[0].zip(&of[1], ratios)),
-    // By how many percent one is more than the other, from the mean of the ratios.
-    ("change", 2, |of| {
-        let mean = |ratios: Vec<f64>| Figure::of(&ratios).map(|ratio| (ratio.mean - 1.0) * 100.0);
-        of[0].zip(&of[1], |left, right| mean(ratios(left, right)).into_iter().collect())
-    }),
-    // Half the width of the interval of `change` (95 %, Student); no number if there is one seed.
+    // The mean of one divided by that of the other.
+    ("ratio", 2, |of| of[0].means_with(&of[1], |left, right| left / right)),
+    // By how many percent the mean of one is more than that of the other.
+    ("change", 2, |of| of[0].means_with(&of[1], |left, right| (left / right - 1.0) * 100.0)),
+    // Half the width of the interval of `change` (95 %, Student); no number if there is one number for each.
     ("half_width", 2, |of| {
-        let half = |ratios: Vec<f64>| Figure::of(&ratios)?.half_width.map(|half| half * 100.0);
-        of[0].zip(&of[1], |left, right| half(ratios(left, right)).into_iter().collect())
+        let half = |left: &Entry<'_>, right: &Entry<'_>| Some(ratio_of_means(left, right)?.half_width? * 100.0);
+        of[0].zip(&of[1], |left, right| half(left, right).into_iter().collect())
     }),
     // Half the width of the interval of the mean over the seeds (95 %, Student); no number if there is one seed.
     ("interval", 1, |of| {
         of[0].each(|entry| Figure::of(&entry.numbers).and_then(|figure| figure.half_width).into_iter().collect())
     }),
+    // Without cells that have no finite number.
+    ("finite", 1, |of| of[0].each(|entry| Some(entry.mean()).filter(|mean| mean.is_finite()).into_iter().collect())),
     // By how many percent one is less than the other.
     ("saved", 2, |of| of[0].means_with(&of[1], |left, right| (1.0 - left / right) * 100.0)),
     // Whether a number is between two others; within a number of percent of another; or within a factor of another.

@@ -6,6 +6,7 @@
 //! (`expression`).
 
 mod claims;
+mod conditions;
 mod document;
 mod expression;
 mod page;
@@ -18,11 +19,12 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-pub use claims::{Claim, Class};
+pub use claims::{Claim, Class, Share, Tally};
 pub use papers::{PAPERS, Paper};
-pub use runs::{TRACE_FLAG, TRACES_FLAG};
+pub use runs::{GOAL_FLAG, TRACE_FLAG, TRACES_FLAG};
 
 pub use crate::document::Provenance;
+use crate::compare::Goal;
 use crate::document::{Figure, Origin, Table};
 use crate::run::{Progress, RunError};
 use claims::ClaimsFile;
@@ -71,7 +73,7 @@ fn in_words(error: &toml::de::Error) -> String {
 }
 
 /// Options of a reproduction.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Run only what claims need, and less of it.
     pub quick: bool,
@@ -79,6 +81,15 @@ pub struct Options {
     pub traces: Option<String>,
     /// Files that replace a generated load.
     pub trace_files: Vec<PathBuf>,
+    /// The time that claims compare.
+    pub goal: Goal,
+}
+
+impl Default for Options {
+    /// Everything, by the papers' own measure: the time that the device works.
+    fn default() -> Self {
+        Self { quick: false, traces: None, trace_files: Vec::new(), goal: Goal::Busy }
+    }
 }
 
 /// A finished reproduction.
@@ -88,6 +99,10 @@ pub struct Reproduction {
     pub name: String,
     /// The paper.
     pub paper: String,
+    /// The condition that was inferred, by axis; empty if the paper states its own.
+    pub condition: Vec<(String, String)>,
+    /// What was found, in sentences.
+    pub found: Vec<String>,
     /// How the experiments were run and what differs, in paragraphs.
     pub method: Vec<String>,
     /// How to get this result again.
@@ -119,8 +134,16 @@ impl Paper {
         all.notes.retain(|note| !note.is_empty());
         all.notes.dedup();
         all.inputs.dedup();
+        let mut condition = conditions::Conditions::default();
+        for run in &runs {
+            if let Some(spec) = run.conditions() {
+                condition = spec.infer(run, &runs, &all.cells, (&file, self.claims))?;
+                all.cells.append(&mut condition.cells);
+            }
+        }
         let results = Results::new(&runs, all.cells);
-        let scope = Scope::new(&results, &file);
+        let mut scope = Scope::new(&results, &file);
+        scope.row = condition.row;
         let (mut tables, mut figures) = (Vec::new(), Vec::new());
         for spec in &page.table {
             tables.extend(spec.draw(&scope).map_err(|problem| self.page.complain(&spec.title, &problem))?);
@@ -128,7 +151,11 @@ impl Paper {
         for spec in &page.figure {
             figures.extend(spec.draw(&scope).map_err(|problem| self.page.complain(&spec.title, &problem))?);
         }
+        let found = page.found.iter().map(|text| scope.sentence(text).map_err(|problem| self.page.complain(text, &problem)));
+        let found: Vec<Option<String>> = found.collect::<Result<_, _>>()?;
         Ok(Reproduction {
+            condition: condition.inferred,
+            found: found.into_iter().flatten().collect(),
             method: all.notes.into_iter().chain(document::paragraphs(self.readme)).collect(),
             meta: Provenance::new(origin, all.inputs, all.specs),
             claims: file.judge(self.claims, &scope)?,
@@ -139,12 +166,12 @@ impl Paper {
         })
     }
 
-    /// The flags that replace the traffic of its runs.
+    /// The flags that replace the traffic of its runs, or the time that is compared.
     ///
     /// # Errors
     /// [`ReproduceError`] if a file of the paper cannot be read.
     pub fn flags(&self) -> Result<BTreeSet<&'static str>, ReproduceError> {
-        Ok(self.parse()?.runs.iter().filter_map(runs::Run::flag).collect())
+        Ok(self.parse()?.runs.iter().flat_map(|run| run.flags()).copied().collect())
     }
 
     /// Reads its files, and checks that its claims refer to what is run.
@@ -153,7 +180,15 @@ impl Paper {
         let file = ClaimsFile::parse(self.claims)?;
         let page = self.page.read()?;
         let asked = Results::new(&runs, Vec::new());
-        file.judge(self.claims, &Scope::new(&asked, &file))?;
+        let mut scope = Scope::new(&asked, &file);
+        for run in &runs {
+            if let Some(spec) = run.conditions() {
+                scope.row = spec.unknown();
+                let place = format!("name = \"{}\"", run.name);
+                spec.check(&scope).map_err(|problem| self.experiment.complain(&place, &problem))?;
+            }
+        }
+        file.judge(self.claims, &scope)?;
         let needed = asked.used.into_inner();
         Ok(Parsed { runs, needed, file, page })
     }
@@ -175,20 +210,9 @@ impl Reproduction {
         self.claims.iter().filter(|claim| claim.holds).count()
     }
 
-    /// How many claims hold, and how many of these concern numbers that were used to set the model.
+    /// The claims, counted by what their agreement says.
     #[must_use]
-    pub fn summary(&self) -> String {
-        let counted = |class: Class| self.claims.iter().filter(move |claim| claim.class == class);
-        let mut text = format!("{} of {} claims hold", self.holding(), self.claims.len());
-        let calibrated = counted(Class::Calibrated).count();
-        if calibrated > 0 {
-            let free = |claim: &&Claim| claim.class != Class::Calibrated;
-            let holding = self.claims.iter().filter(free).filter(|claim| claim.holds).count();
-            text += &format!(
-                "; without the {calibrated} that the model was calibrated by, {holding} of {}",
-                self.claims.len() - calibrated
-            );
-        }
-        text
+    pub fn tally(&self) -> Tally {
+        Tally::of(&self.claims)
     }
 }

@@ -13,6 +13,9 @@ use crate::document::{Axis, Cell, Chart, Column, Figure, Format, Mark, Series, T
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageFile {
+    /// What was found, the first paragraph: sentences with numbers. One whose numbers do not exist is left out.
+    #[serde(default)]
+    pub(super) found: Vec<String>,
     #[serde(default)]
     pub(super) table: Vec<TableSpec>,
     #[serde(default)]

@@ -41,7 +41,7 @@ macro_rules! paper {
 /// Every paper, in the order in which they are run.
 pub const PAPERS: [Paper; 4] = [
     paper!("bid", []),
-    paper!("wafl", ["papers/wafl/servers.toml"]),
+    paper!("wafl", ["papers/wafl/servers.toml", "papers/wafl/parts.toml"]),
     paper!("reward", ["examples/figure-2.toml", "experiments/reward/real-io/results.json"]),
     paper!(
         "background",

@@ -66,7 +66,7 @@ const GOLDEN: &[(&str, &[f64])] = &[
     ("time[noop] - time[cfq:quantum=2]", &[-0.5, 10.0]),
     ("time[noop] * 2", &[3.0, 40.0]),
     ("time[noop] + all", &[]),
-    // Seed by seed: (1/2 + 2/2) / 2 and (10/10 + 30/10) / 2.
+    // Ratios of means: 1.5 / 2 and 20 / 10.
     ("ratio(time[noop], time[cfq:quantum=2])", &[0.75, 2.0]),
     ("change(time[noop], time[cfq:quantum=2])", &[-25.0, 100.0]),
     ("saved(time[cfq:quantum=2], time[noop])", &[-100.0 / 3.0, 50.0]),
@@ -103,9 +103,17 @@ fn every_operator_comes_to_what_it_is_by_hand() {
         assert!(got.iter().zip(*expected).all(|(got, expected)| (got - expected).abs() < 1e-12), "{text}: {got:?}");
     }
     let half = "half_width(time[noop, load=0.5], time[cfq:quantum=2, load=0.5])";
-    // Ratios 0.5 and 1: deviation 0.3536 over the root of two, times 12.706.
+    // Times 1 and 2 of 0.75 x 2: deviation 0.7071 over the root of two, times 12.706, divided by 2.
     let width = scope.value(half).expect("it is one cell").means()[0];
     assert!((width - 317.65).abs() < 0.01, "{width}");
+    // A second run that is ten times as slow under both makes one ratio of 1 to 10 and one of 1: their mean is not the
+    // ratio of the means, 1.5 / 1.05.
+    let slow = |times: [f64; 2]| times.into_iter().fold(Cell::new("r"), |cell, time| cell.metric("time", time));
+    let cells = vec![slow([0.1, 1.5]).at("scheduler", "noop"), slow([0.01, 1.5]).at("scheduler", "bfq")];
+    let results = Results::new(&runs, cells);
+    let scope = Scope { results: &results, ..scope };
+    let change = scope.value("change(time[noop], time[bfq])").expect("two cells").means()[0];
+    assert!((change - (1.6 / 1.51 - 1.0) * 100.0).abs() < 1e-9, "{change}");
 }
 
 #[test]
@@ -194,7 +202,7 @@ fn a_claim_that_fails_is_reported_as_failing() {
     assert!(text.contains("FAILS"), "{text}");
     let found = "No figure or table holds throughout.\nFigure 1: 1 of 1 fails: \u{201c}IOPS\u{201d}: the paper has 90, here it is 100.00.";
     assert!(text.contains(found), "{text}");
-    assert!(done.summary().starts_with("0 of 1 claims hold"));
+    assert!(done.tally().to_string().starts_with("0 of 1 results hold"), "{}", done.tally());
     assert!(json(&done).contains("\"holds\": false"));
     let done = reproduced(claims("holds = \"ours >= 101\"").replace("iops[table, a]", "iops[table, who=a] / 0"));
     assert_eq!(
@@ -208,10 +216,64 @@ fn a_claim_that_fails_is_reported_as_failing() {
 fn a_calibrated_claim_is_never_counted_as_reproduced() {
     let done = reproduced(claims("holds = \"ours >= 1\"\nclass = \"calibrated\""));
     assert!(done.claims[0].holds);
-    assert_eq!(done.summary(), "1 of 1 claims hold; without the 1 that the model was calibrated by, 0 of 0");
+    assert_eq!(done.tally().to_string(), "1 of 1 inputs agree, which proves nothing");
     let other = reproduced(claims("holds = \"ours >= 1\""));
-    assert_eq!((other.claims[0].class, other.summary().as_str()), (Class::Reproduced, "1 of 1 claims hold"));
+    assert_eq!((other.claims[0].class, other.tally().results), (Class::Reproduced, Share { holds: 1, of: 1 }));
     assert!(json(&other).contains("\"class\": \"reproduced\""));
+}
+
+#[test]
+fn sign_and_magnitude_are_judged_apart() {
+    // Ours is 100 throughout; the paper's value, what else the claim says, and the two verdicts.
+    let cases = [
+        ("value = 90", "", None, Some(true)),
+        ("value = 49", "", None, Some(false)),
+        ("value = 90", "neutral = 0", Some(true), Some(true)),
+        ("value = -90", "neutral = 0", Some(false), Some(false)),
+        ("value = 201", "neutral = 0", Some(true), Some(false)),
+        ("value = [201, 300]", "neutral = 0", Some(true), Some(false)),
+        ("value = [30, 49]", "neutral = 0", Some(true), Some(false)),
+        ("value = [30, 50]", "neutral = 0", Some(true), Some(true)),
+        // Below 110 by 10, where the paper is by 20; above where the paper is below; the rule's direction where it says nothing.
+        ("value = 90", "neutral = 110", Some(true), Some(true)),
+        ("value = 90", "neutral = 95", Some(false), Some(false)),
+        ("value = 90", "neutral = 90", Some(true), None),
+        ("", "", Some(true), None),
+        ("value = 90", "sign = \"ours < 100\"", Some(false), Some(false)),
+    ];
+    for (value, rule, sign, magnitude) in cases {
+        let text = claims(&format!("holds = \"ours >= 1\"\n{rule}")).replace("{paper}", "as said").replace("value = 90", value);
+        let claim = &reproduced(text).claims[0];
+        assert_eq!((claim.sign, claim.magnitude), (sign, magnitude), "{value} {rule}");
+    }
+    let tally = reproduced(claims("holds = \"ours < 1\"\nneutral = 0")).tally();
+    let (none, one) = (Share { holds: 0, of: 1 }, Share { holds: 1, of: 1 });
+    assert_eq!((tally.results, tally.sign, tally.magnitude), (none, one, one));
+}
+
+#[test]
+fn a_claim_that_the_data_cannot_hold_is_out_of_reach_and_does_not_fail() {
+    let done = reproduced(claims("holds = \"ours >= 150\"\nbound = \"120\""));
+    assert_eq!((done.claims[0].holds, done.claims[0].bound), (false, Some(120.0)));
+    assert_eq!((done.tally().results.of, done.tally().magnitude.of, done.tally().out_of_reach), (0, 0, 1));
+    let text = done.document().expect("it renders").to_terminal(false);
+    assert!(text.contains("out of reach") && !text.contains("FAILS"), "{text}");
+    let fails = reproduced(claims("holds = \"ours >= 150\"\nbound = \"160\""));
+    assert_eq!((fails.claims[0].bound, fails.tally().out_of_reach), (None, 0), "the data allow it");
+    let holds = reproduced(claims("holds = \"ours >= 50\"\nbound = \"20\""));
+    assert_eq!((holds.claims[0].holds, holds.claims[0].bound), (true, None));
+}
+
+#[test]
+fn the_page_begins_with_what_was_found() {
+    let mut own = paper(claims("holds = \"ours >= 1\""));
+    own.page.text = "found = [\"A is {iops[table, a]:.0}.\", \"No {iops[table, a] / 0}.\", \"So it is.\"]\n";
+    let done = own.reproduce(&Options::default(), &origin(), &Silent).expect("it runs");
+    assert_eq!(done.found, ["A is 100.", "So it is."]);
+    assert!(done.document().expect("it renders").to_terminal(false).contains("A is 100. So it is."));
+    own.page.text = "found = [\"{iops}\"]\n";
+    let error = own.reproduce(&Options::default(), &origin(), &Silent).expect_err("nothing has that name").to_string();
+    assert!(error.starts_with("page.toml:1:"), "{error}");
 }
 
 #[test]

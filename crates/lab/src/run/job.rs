@@ -44,6 +44,8 @@ pub struct Job {
     pub lenient: bool,
     /// Whether addresses past the end of the device begin anew at its start.
     pub folds: bool,
+    /// Whether the data of its trace are spread over the whole device.
+    pub spreads: bool,
     /// Seed of everything random.
     pub seed: u64,
     /// What is measured.
@@ -159,7 +161,11 @@ impl Job {
         let stopped = |failure| self.stopped(failure);
         match &self.traffic {
             Traffic::Trace(trace, load) => {
-                let source = Box::new(Watched { source: trace.open(self.seed, sectors, self.folds)?, progress });
+                let source = match self.spreads {
+                    true => trace.open_spread(self.seed, sectors)?,
+                    false => trace.open(self.seed, sectors, self.folds)?,
+                };
+                let source = Box::new(Watched { source, progress });
                 let mut feed = Feed::new(source, *load, Streams::KEPT);
                 let ended = run(simulation, &mut Stoppable::new(&mut feed, progress), collector, observer);
                 let ended = ended.map_err(stopped)?;

@@ -8,6 +8,7 @@ mod job;
 mod machine;
 mod requests;
 mod resample;
+mod spread;
 mod stop;
 mod traces;
 

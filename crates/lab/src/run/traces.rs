@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::fold::Folded;
 use super::resample::Resampled;
+use super::spread::{Extent, Spread};
 use super::{Progress, RunError, TraceMeta, hexadecimal};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
@@ -216,6 +217,12 @@ impl TraceFiles {
         };
         let source = if self.is_resampled() { Box::new(Resampled::new(source, seed)) } else { source };
         Ok(if folds { Box::new(Folded::new(source, device_bytes)) } else { source })
+    }
+
+    /// Opens it for a device of this size, over which its data are spread.
+    pub(crate) fn open_spread(&self, seed: u64, device_sectors: u64) -> Result<Box<dyn TraceSource>, TraceError> {
+        let open = || self.open(seed, u64::MAX / SECTOR_BYTES, false);
+        Ok(Box::new(Spread::new(open()?, self.name(), Extent::of(open()?)?, device_sectors)?))
     }
 
     /// What it says of itself as a whole, as a JSON object: where and how it was recorded.

@@ -1,6 +1,8 @@
 //! Validates platforms, workloads and costs. An error names the wrong key and the accepted range.
 
-use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
+use super::spec::{
+    BackEndSpec, CostSpec, DiskSpec, OperationSpec, PlatformSpec, SerialSpec, TailSpec, WorkCost, WorkloadSpec,
+};
 use ioweir_config::Complaint;
 use ioweir_config::{Duration, Size};
 use ioweir_core::Nanos;
@@ -124,6 +126,7 @@ impl OperationSpec {
             let hint = "the last entry repeats, so that such a request would never be done; end the list with a 0";
             return wrong(format!("{key}.misses_percent"), "the last entry is 100", hint);
         }
+        percent(&format!("{key}.single_block_percent"), self.single_block_percent)?;
         let Some(promise) = self.deadline else { return Ok(()) };
         percent(&format!("{key}.deadline.percent"), promise.percent)?;
         span(&format!("{key}.deadline.within"), promise.within, 1, 60_000_000_000)
@@ -145,9 +148,16 @@ impl CostSpec {
         ];
         costs.into_iter().try_for_each(|(key, work)| cost(key, work))?;
         percent("spread_percent", self.spread_percent)?;
+        self.tail.iter().try_for_each(TailSpec::check)?;
+        self.back_end.iter().try_for_each(BackEndSpec::check)?;
+        self.serial.iter().try_for_each(SerialSpec::check)?;
         size("prefetch.bytes", self.prefetch.bytes, 4096, REQUEST_BYTES_MAX)?;
         span("flush.interval", self.flush.interval, 1_000_000, 3_600_000_000_000)?;
         count("flush.operations", self.flush.operations.into(), 1, FLUSH_OPERATIONS_MAX.into())?;
+        if !(1.0..=100.0).contains(&self.flush.log_percent) {
+            return wrong("flush.log_percent", format!("{} is out of range", self.flush.log_percent), "from 1 to 100");
+        }
+        span("flush.per_random_write", self.flush.per_random_write, 0, 1_000_000)?;
         size("flush.log_record", self.flush.log_record, 1, 1 << 20)?;
         span("swing.period", self.swing.period, 1_000_000, 3_600_000_000_000)?;
         if (0.0..100.0).contains(&self.swing.amplitude_percent) {
@@ -155,5 +165,31 @@ impl CostSpec {
         }
         let problem = format!("{} is out of range", self.swing.amplitude_percent);
         wrong("swing.amplitude_percent", problem, "from 0 to below 100")
+    }
+}
+
+impl TailSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        percent("tail.clients_percent", self.clients_percent)?;
+        percent("tail.prefetches_percent", self.prefetches_percent)?;
+        step("tail.to", self.to)?;
+        range("tail.from", self.from, Duration::new(Nanos::ZERO), self.to)
+    }
+}
+
+impl BackEndSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        count("back_end.operations", self.operations.into(), 1, FLUSH_OPERATIONS_MAX.into())?;
+        cost("back_end.cost", self.cost)?;
+        count("back_end.regions", self.regions.into(), 1, OBJECTS_MAX.into())?;
+        step("back_end.within", self.within)
+    }
+}
+
+impl SerialSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        span("serial.window", self.window, 1_000, STEP_MAX_NANOS)?;
+        let half = self.window.nanos().0 / 2;
+        span("serial.length", self.length, 1, half)
     }
 }

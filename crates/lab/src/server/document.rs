@@ -3,7 +3,7 @@
 use ioweir_core::cores::Kind;
 use serde_json::{Map, Value as Json, json};
 
-use super::{ServerCell, ServerOutcome, ServerReport};
+use super::{Responses, ServerCell, ServerOutcome, ServerReport};
 use crate::document::{Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark};
 use crate::document::{Series, Table, Value, format_seconds};
 use crate::experiment::Figure as Estimate;
@@ -17,8 +17,11 @@ struct Number {
     of: fn(&ServerOutcome) -> Option<f64>,
 }
 
+/// The number that the swings of a run give an interval for.
+const MEAN: &str = "response_mean_seconds";
+
 const NUMBERS: &[Number] = &[
-    Number { key: "response_mean_seconds", head: "mean", unit: "ms", scale: 1e3, of: |outcome| outcome.mean_seconds() },
+    Number { key: MEAN, head: "mean", unit: "ms", scale: 1e3, of: |outcome| outcome.mean_seconds() },
     Number {
         key: "response_p99_seconds",
         head: "p99",
@@ -72,14 +75,31 @@ const NUMBERS: &[Number] = &[
 ];
 
 impl ServerCell {
+    /// The number over all seeds; the mean response time over the swings of all seeds.
     fn estimate(&self, number: &Number) -> Option<Estimate> {
+        if number.key == MEAN {
+            return Estimate::of(&self.runs.iter().flat_map(|run| run.batches.iter().copied()).collect::<Vec<_>>());
+        }
         let values: Vec<f64> = self.runs.iter().filter_map(number.of).collect();
         Estimate::of(&values)
     }
 
-    /// Whether the server could not keep up in one of the runs.
-    fn is_saturated(&self) -> bool {
-        self.runs.iter().any(|run| run.saturated)
+    fn is_steady(&self) -> bool {
+        self.stationarity.is_steady
+    }
+
+    /// Response times by operation, over all runs.
+    fn operations(&self) -> Json {
+        let names = self.runs.iter().take(1).flat_map(|run| &run.by_operation);
+        let of = |(at, (name, _)): (usize, &(String, Responses))| {
+            let mut all = Responses::default();
+            self.runs.iter().for_each(|run| all.merge(&run.by_operation[at].1));
+            json!({
+                "operation": name, "answered": all.time.len(), "response_mean_seconds": all.mean_seconds(),
+                "response_p99_seconds": all.quantile_seconds(0.99),
+            })
+        };
+        names.enumerate().map(of).collect()
     }
 
     fn mean_seconds(&self) -> Option<f64> {
@@ -121,7 +141,7 @@ impl ServerReport {
             self.experiment.measured, self.experiment.warm_up
         );
         match &sentences[..] {
-            [] => format!("No server can take any of the loads under all of its schedules. {length}"),
+            [] => format!("No server has a steady state at any of the loads under all of its schedules. {length}"),
             [one] => format!("{one} {length}"),
             [first, others @ ..] => {
                 format!("{first} The tables tell of {} more {}. {length}", others.len(), plural(others.len()))
@@ -133,7 +153,7 @@ impl ServerReport {
         let mut loads: Vec<f64> = self.experiment.loads.clone();
         loads.sort_by(|left, right| right.total_cmp(left));
         let at = |load: f64| self.cells_of(server).filter(move |cell| cell.load.to_bits() == load.to_bits());
-        let load = loads.into_iter().find(|load| !at(*load).any(ServerCell::is_saturated))?;
+        let load = loads.into_iter().find(|load| at(*load).all(ServerCell::is_steady))?;
         let mut cells: Vec<(&ServerCell, f64)> =
             at(load).filter_map(|cell| Some((cell, cell.mean_seconds()?))).collect();
         cells.sort_by(|left, right| left.1.total_cmp(&right.1));
@@ -155,7 +175,7 @@ impl ServerReport {
     fn peaks_table(&self) -> Table {
         let columns = [Column::text("server"), Column::text("schedule"), Column::count("peak").unit("requests/s")];
         let mut table = Table::new("Peaks", columns)
-            .caption("The highest load at which the mean response time stays within the limit of the platform.");
+            .caption("The highest load at which the server is in a steady state and the mean response time within the limit of the platform.");
         for peak in &self.peaks {
             let name = self.experiment.servers[peak.server].name();
             table.row([name.into(), Cell::from(&peak.schedule), (peak.requests_per_second.round() as u64).into()]);
@@ -166,9 +186,10 @@ impl ServerReport {
     fn table(&self, server: usize) -> Table {
         let first = [Column::text("schedule"), Column::number("load", "%"), Column::count("offered/s")];
         let numbers = NUMBERS.iter().map(|number| Column::text(number.head).format(Format::Own).unit(number.unit));
-        let columns = first.into_iter().chain(numbers).chain([Column::text("kept up")]);
+        let columns = first.into_iter().chain(numbers).chain([Column::text("steady")]);
         let mut table = Table::new("Responses", columns).caption(
-            "Means of all seeds, with 95 % intervals. Loads are shares of the peak of the first schedule above.",
+            "Means with 95 % intervals: of the mean, over the swings of all seeds; of the others, over seeds. Loads are shares of \
+             the peak of the first schedule above. Where there is no steady state, numbers grow with the length of the run.",
         );
         for cell in self.cells_of(server) {
             let mut cells = vec![
@@ -183,18 +204,18 @@ impl ServerReport {
                     Value::Interval(mean * number.scale, half_width * number.scale).into()
                 }
             }));
-            cells.push(if cell.is_saturated() { "no" } else { "yes" }.into());
+            cells.push(if cell.is_steady() { "yes" } else { "no" }.into());
             table.row(cells);
         }
         table
     }
 
-    /// Response times over the load, a line for each schedule; loads that the server cannot take are left out.
+    /// Response times over the load, a line for each schedule; loads without a steady state are left out.
     fn figure(&self, server: usize) -> Figure {
         let chart = |title: &str, number: &Number| {
             let mut series: Vec<Series> = Vec::new();
             for cell in self.cells_of(server) {
-                let millis = cell.estimate(number).filter(|_| !cell.is_saturated());
+                let millis = cell.estimate(number).filter(|_| cell.is_steady());
                 let point = (cell.load * 100.0, millis.map_or(f64::NAN, |estimate| estimate.mean * number.scale));
                 match series.iter_mut().find(|series| series.name == cell.schedule) {
                     Some(series) => series.points.push(point),
@@ -206,7 +227,7 @@ impl ServerReport {
         };
         Figure::new(
             format!("Over the load: {}", self.experiment.servers[server].name()),
-            "Loads that the server cannot take are left out.",
+            "Loads without a steady state are left out.",
             vec![chart("Mean response time", &NUMBERS[0]), chart("p99 response time", &NUMBERS[1])],
         )
     }
@@ -239,7 +260,10 @@ impl ServerReport {
             object.insert("schedule".into(), json!(cell.schedule));
             object.insert("load".into(), json!(cell.load));
             object.insert("requests_per_second".into(), json!(cell.requests_per_second));
-            object.insert("saturated".into(), json!(cell.is_saturated()));
+            object.insert("saturated".into(), json!(cell.runs.iter().any(|run| run.saturated)));
+            object.insert("steady".into(), json!(cell.is_steady()));
+            object.insert("growth_seconds".into(), json!(cell.stationarity.growth_seconds));
+            object.insert("operations".into(), cell.operations());
             object.insert("requests_simulated".into(), json!(cell.runs.iter().map(|run| run.simulated).sum::<u64>()));
             Json::Object(object)
         };

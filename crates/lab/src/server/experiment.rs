@@ -4,8 +4,9 @@ use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys};
 use rayon::prelude::*;
 
 use super::{CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec};
-use super::{peak, repeated};
+use super::{Stationarity, peak, repeated, stationarity};
 use crate::experiment::ExperimentMeta;
+use super::spec::{MECHANISMS, Mechanism};
 use crate::run::{Origin, Progress, RunError};
 use crate::spec::{OneOrMore, from_toml, to_toml};
 
@@ -29,9 +30,12 @@ keys! {
         measured: u32 = (9),
         /// swings of the load that are measured in each run of the search for a peak
         search_measured: u32 = (6),
-        /// runs of each load at most, with different seeds: two, and more if their means differ by 1 % or more
+        /// runs of each load at most, with different seeds: two, and more if their throughputs differ by 1 % or more
         runs_max: u64 = (5),
-        /// schedules whose peak load is searched for: the highest at which the mean response time is acceptable
+        /// parts of the model to leave out: tail, back-end, serial, single-block, random-writes
+        without: Vec<String> = (Vec::new()),
+        /// schedules whose peak load is searched for: the highest at which the server is in a steady state, and the mean response
+        /// time acceptable
         peaks: Vec<String> = (vec!["baseline".into()]),
         /// lists of schedules that servers name: main = ["baseline", "combo"]
         schedules: toml::Table = absent,
@@ -48,6 +52,8 @@ keys! {
         platform: String = required,
         /// what its clients ask for: a preset (`ioweir doc workload`) or a TOML file
         workload: String = required,
+        /// what its work costs, and how its load swings: a preset (`ioweir doc costs`) or a TOML file
+        costs: String = ("usual".into()),
         /// its schedules (`ioweir doc cores`), `oracle`, or the name of a list; one or several
         schedules: OneOrMore<String> = required,
     }
@@ -96,6 +102,8 @@ pub struct ServerCell {
     pub requests_per_second: f64,
     /// A run for each seed, from 0.
     pub runs: Vec<ServerOutcome>,
+    /// Whether they are those of a server in a steady state.
+    pub stationarity: Stationarity,
 }
 
 impl ServerRow {
@@ -152,6 +160,9 @@ impl ServerExperiment {
         if !(1..=RUNS_MAX).contains(&self.runs_max) {
             return wrong("runs_max", format!("is {}", self.runs_max), format!("1 to {RUNS_MAX}"));
         }
+        for (at, name) in self.without.iter().enumerate() {
+            mechanism(name, &format!("without[{at}]"))?;
+        }
         if self.peaks.is_empty() {
             return wrong("peaks", "none is named".into(), "at least one schedule, such as [\"baseline\"]".into());
         }
@@ -196,12 +207,7 @@ impl ServerExperiment {
     /// [`RunError`] if a server or a schedule is invalid, or the run was stopped.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<ServerReport, RunError> {
         self.check()?;
-        let costs = CostSpec::usual()?;
-        let server = |row: &ServerRow| {
-            let workload = WorkloadSpec::load(&row.workload)?;
-            Ok(Server::new(PlatformSpec::load(&row.platform)?, workload, costs.clone())?)
-        };
-        let servers: Vec<Server> = self.servers.iter().map(server).collect::<Result<_, ServerError>>()?;
+        let servers: Vec<Server> = self.servers.iter().map(|row| self.server(row)).collect::<Result<_, _>>()?;
         let mut tasks = Vec::new();
         for server in 0..servers.len() {
             for (name, scheduling) in self.schedules_of(server)? {
@@ -217,21 +223,34 @@ impl ServerExperiment {
             let runs = repeated(&servers[server], &scheduling, length, requests_per_second, self.runs_max)?;
             progress.read(runs.iter().map(|outcome| outcome.simulated).sum());
             progress.finished(schedule);
-            Ok(ServerCell { server, schedule: schedule.to_owned(), load, requests_per_second, runs })
+            let stationarity = stationarity(&runs, servers[server].limit_seconds());
+            Ok(ServerCell { server, schedule: schedule.to_owned(), load, requests_per_second, runs, stationarity })
         });
         let cells = cells.collect::<Result<_, RunError>>()?;
         let meta = ExperimentMeta::new(origin, self.to_toml(), Vec::new());
         Ok(ServerReport { experiment: self.clone(), meta, peaks, cells })
     }
 
+    /// A server of the experiment.
+    fn server(&self, row: &ServerRow) -> Result<Server, ServerError> {
+        let (mut workload, mut costs) = (WorkloadSpec::load(&row.workload)?, CostSpec::load(&row.costs)?);
+        for (at, name) in self.without.iter().enumerate() {
+            let mechanism = mechanism(name, &format!("without[{at}]"));
+            let mechanism = mechanism.map_err(|complaint| complaint.in_file("experiment", None))?;
+            (mechanism.leave_out)(&mut workload, &mut costs);
+        }
+        Ok(Server::new(PlatformSpec::load(&row.platform)?, workload, costs)?)
+    }
+
     /// The peaks of every server under each schedule of `peaks`, server by server.
     fn search(&self, servers: &[Server], progress: &dyn Progress) -> Result<Vec<Peak>, RunError> {
-        let length = RunLength { warm_up: self.warm_up, measured: self.search_measured };
+        let length = RunLength { warm_up: self.warm_up, measured: self.measured };
+        let sought = RunLength { measured: self.search_measured, ..length };
         let searches: Vec<(usize, &String)> =
             (0..servers.len()).flat_map(|server| self.peaks.iter().map(move |schedule| (server, schedule))).collect();
         let found = searches.par_iter().map(|&(server, schedule)| {
             stop(progress)?;
-            let requests_per_second = peak(&servers[server], &schedule.parse()?, length, 0)?;
+            let requests_per_second = peak(&servers[server], &schedule.parse()?, sought, length, self.runs_max)?;
             progress.finished(schedule);
             Ok(Peak { server, schedule: schedule.clone(), requests_per_second })
         });
@@ -248,6 +267,14 @@ const HINTS: &[(&str, &str)] = &[(
 fn scheduling(name: &str, key: &str) -> Result<Scheduling, Complaint> {
     name.parse().map_err(|error: ioweir_config::ChoiceError| {
         Complaint::expecting(key, error.problem, error.expected).hint(error.hint)
+    })
+}
+
+/// Looks up a part of the model.
+fn mechanism(name: &str, key: &str) -> Result<&'static Mechanism, Complaint> {
+    MECHANISMS.iter().find(|mechanism| mechanism.name == name).ok_or_else(|| {
+        let names: Vec<&str> = MECHANISMS.iter().map(|mechanism| mechanism.name).collect();
+        Complaint::expecting(key, format!("no part of the model is called {name}"), names.join(", "))
     })
 }
 

@@ -14,6 +14,8 @@ pub(super) struct NvLog {
     filling: u64,
     /// Bytes that the running CP writes.
     frozen: u64,
+    /// The random writes in the half that takes writes.
+    random: u64,
     /// The number of operations of the running CP: total and remaining.
     operations: u32,
     left: u32,
@@ -21,19 +23,35 @@ pub(super) struct NvLog {
     pub(super) filled_max: u64,
     /// The number of CPs that have begun.
     pub(super) points: u64,
+    /// Bytes taken so far, and the number of times that there was no room.
+    logged: u64,
+    waited: u64,
 }
 
 impl NvLog {
     pub(super) fn new(bytes: u64) -> Self {
-        Self { half: bytes / 2, filling: 0, frozen: 0, operations: 0, left: 0, filled_max: 0, points: 0 }
+        Self {
+            half: bytes / 2,
+            filling: 0,
+            frozen: 0,
+            random: 0,
+            operations: 0,
+            left: 0,
+            filled_max: 0,
+            points: 0,
+            logged: 0,
+            waited: 0,
+        }
     }
 
-    /// Adds `bytes` if there is room, and returns whether it did.
-    pub(super) fn append(&mut self, bytes: u64) -> bool {
+    /// Adds a write of `bytes` if there is room, and returns whether it did.
+    pub(super) fn append(&mut self, bytes: u64, is_random: bool) -> bool {
         if self.filling + bytes > self.half {
             return false;
         }
         self.filling += bytes;
+        self.random += u64::from(is_random);
+        self.logged += bytes;
         self.filled_max = self.filled_max.max(self.filling + self.frozen);
         true
     }
@@ -43,13 +61,13 @@ impl NvLog {
         self.left > 0
     }
 
-    /// Begins a CP of `operations` and returns the bytes that it writes.
-    pub(super) fn begin(&mut self, operations: u32) -> u64 {
+    /// Begins a CP of `operations` and returns the bytes that it writes, and the number of random writes among them.
+    pub(super) fn begin(&mut self, operations: u32) -> (u64, u64) {
         debug_assert!(!self.is_flushing(), "one consistency point at a time");
         self.frozen = std::mem::take(&mut self.filling);
         (self.operations, self.left) = (operations, operations);
         self.points += 1;
-        self.frozen
+        (self.frozen, std::mem::take(&mut self.random))
     }
 
     /// Completes one operation of the CP and returns whether it was the last.
@@ -61,15 +79,19 @@ impl NvLog {
         self.left == 0
     }
 
+    /// Counts a request that has to wait for room.
+    pub(super) fn wait(&mut self) {
+        self.waited += 1;
+    }
+
     /// The state of the log as the policy sees it.
     pub(super) fn state(&self) -> Log {
-        if self.left == 0 {
-            return Log::default();
-        }
-        let per_mille = |part: u64, whole: u64| u16::try_from(part * 1000 / whole.max(1)).unwrap_or(1000);
         Log {
-            filled_per_mille: per_mille(self.filling, self.half),
-            unflushed_per_mille: per_mille(u64::from(self.left), u64::from(self.operations)),
+            logged_bytes: self.logged,
+            room_bytes: self.half - self.filling,
+            flushing_bytes: if self.is_flushing() { self.frozen.max(1) } else { 0 },
+            points: self.points,
+            waited: self.waited,
         }
     }
 }
@@ -81,12 +103,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_and_room_comes_back_with_the_last_operation() {
         let mut log = NvLog::new(200);
-        assert!(log.append(60) && log.append(40) && !log.append(1));
-        assert_eq!((log.begin(2), log.is_flushing()), (100, true));
-        assert!(log.append(100) && !log.append(1));
-        assert_eq!((log.filled_max, log.state().lag_per_mille()), (200, 1000));
-        assert!(!log.operation_done() && log.state().lag_per_mille() == 500);
-        assert!(log.operation_done() && log.state().lag_per_mille() == 0);
-        assert!(!log.append(1), "the other half takes writes only once a point has begun");
+        assert!(log.append(60, true) && log.append(40, false) && !log.append(1, true));
+        log.wait();
+        assert_eq!((log.begin(2), log.is_flushing()), ((100, 1), true));
+        assert!(log.append(100, false) && !log.append(1, false));
+        let full = Log { logged_bytes: 200, room_bytes: 0, flushing_bytes: 100, points: 1, waited: 1 };
+        assert_eq!((log.filled_max, log.state()), (200, full));
+        assert!(!log.operation_done() && log.state() == full);
+        assert!(log.operation_done() && log.state() == Log { flushing_bytes: 0, ..full });
+        assert!(!log.append(1, false), "the other half takes writes only once a point has begun");
     }
 }

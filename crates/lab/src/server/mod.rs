@@ -23,6 +23,7 @@ mod oracle;
 mod outcome;
 mod presets;
 mod random;
+mod regions;
 #[expect(clippy::module_inception, reason = "the server itself, put together")]
 mod server;
 mod spec;
@@ -36,10 +37,10 @@ pub use experiment::{Peak, ServerCell, ServerExperiment, ServerReport, ServerRow
 pub use laws::Violation;
 pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};
-pub use presets::{COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
+pub use presets::{COST_SETS, COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad};
 pub use spec::{
-    CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec,
-    PrefetchSpec, SwingSpec, WorkCost, WorkloadSpec,
+    BackEndSpec, CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec,
+    PlatformSpec, PrefetchSpec, SerialSpec, SwingSpec, TailSpec, WorkCost, WorkloadSpec,
 };
-pub use sweep::{RunLength, peak, repeated};
+pub use sweep::{RunLength, Stationarity, peak, repeated, stationarity};

@@ -22,7 +22,13 @@ pub(super) enum Phase {
     /// After a wait for a lock, memory or the log: the request resumes.
     Resumed,
     Prefetch,
-    Flush,
+    /// An operation of a consistency point, with this much for the random writes that it puts on disk.
+    Flush {
+        random: u64,
+    },
+    /// An operation of the server itself, before its disk read and after it.
+    BackEndFirst,
+    BackEnd,
 }
 
 /// Processor time in nanoseconds: fixed and varying parts, each independent of the size and for each KiB.
@@ -45,15 +51,20 @@ impl Cost {
 /// An operation of the workload.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
+    pub(super) name: String,
     /// The upper end of its range in 2^32.
     upper: u64,
     pub(super) kind: Kind,
     sizes: Vec<(u64, u32)>,
     pub(super) sequential: bool,
     misses: Vec<Chance>,
+    single_block: Chance,
     pub(super) locks: bool,
     deadline: Option<(Chance, u64)>,
 }
+
+/// The largest request that may lie in one block.
+pub(super) const BLOCK_BYTES: u32 = 4096;
 
 /// The most disk waits of one request, which bounds chains of misses.
 const MISSES_MAX: u8 = 32;
@@ -68,6 +79,14 @@ impl Operation {
                 sizes.iter().find(|(upper, _)| drawn < *upper).map_or(0, |(_, bytes)| *bytes)
             }
         }
+    }
+
+    /// Whether a read of this size lies in one block. Nothing is drawn where none does.
+    pub(super) fn is_single_block(&self, bytes: u32, stream: &mut Stream) -> bool {
+        self.kind == Kind::Read
+            && bytes <= BLOCK_BYTES
+            && self.single_block != Chance::default()
+            && stream.happens(self.single_block)
     }
 
     /// The promised response time, if any.
@@ -94,6 +113,60 @@ pub(super) struct Flash {
     pub(super) kib: u64,
 }
 
+/// Long requests: how many client requests and prefetches are long, and the range of their further time.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    clients: Chance,
+    prefetches: Chance,
+    from: u64,
+    to: u64,
+}
+
+impl Tail {
+    /// The further time of a phase.
+    fn draw(&self, phase: Phase, stream: &mut Stream) -> u64 {
+        let chance = match phase {
+            Phase::First { .. } => self.clients,
+            Phase::Prefetch => self.prefetches,
+            _ => return 0,
+        };
+        if !stream.happens(chance) {
+            return 0;
+        }
+        let span = u32::try_from(self.to - self.from).unwrap_or(u32::MAX);
+        self.from + u64::from(stream.below(span.saturating_add(1)))
+    }
+
+    fn mean_nanos(&self, chance: Chance) -> f64 {
+        chance.share() * (self.from + self.to) as f64 / 2.0
+    }
+}
+
+/// Operations of the server itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackEnd {
+    /// The time from one to the next.
+    pub(super) gap: u64,
+    pub(super) regions: u32,
+    pub(super) within: u64,
+    cost: Cost,
+}
+
+/// The windows of serial execution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Serial {
+    window: u64,
+    length: u64,
+}
+
+impl Serial {
+    /// The end of the serial part that is running now.
+    pub(super) fn until(self, now: u64) -> Option<u64> {
+        let at = now % self.window;
+        (at >= self.window - self.length).then(|| now - at + self.window)
+    }
+}
+
 /// The compiled model that the event loop runs.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
@@ -114,7 +187,11 @@ pub(super) struct Model {
     pub(super) flush_operations: u32,
     pub(super) prefetch_bytes: u32,
     pub(super) objects: u32,
-    operations: Vec<Operation>,
+    pub(super) back_end: Option<BackEnd>,
+    pub(super) serial: Option<Serial>,
+    pub(super) per_random_write: u64,
+    tail: Option<Tail>,
+    pub(super) operations: Vec<Operation>,
     first: [Cost; Kind::ALL.len()],
     restart: Cost,
     prefetch: Cost,
@@ -167,12 +244,29 @@ impl Model {
             disk_stripe: disks.stripe,
             flash,
             read_buffers: platform.read_buffers.0,
-            nvram: platform.nvram.0,
+            nvram: log_bytes(platform, costs),
             log_record: costs.flush.log_record.0,
             flush_interval: costs.flush.interval.nanos().0,
             flush_operations: costs.flush.operations,
             prefetch_bytes: u32::try_from(costs.prefetch.bytes.0).unwrap_or(u32::MAX),
             objects: workload.objects,
+            back_end: costs.back_end.as_ref().map(|back_end| BackEnd {
+                gap: (costs.flush.interval.nanos().0 / u64::from(back_end.operations)).max(1),
+                regions: back_end.regions,
+                within: back_end.within.nanos().0,
+                cost: Cost::new(back_end.cost),
+            }),
+            serial: costs
+                .serial
+                .as_ref()
+                .map(|serial| Serial { window: serial.window.nanos().0, length: serial.length.nanos().0 }),
+            per_random_write: costs.flush.per_random_write.nanos().0,
+            tail: costs.tail.as_ref().map(|tail| Tail {
+                clients: Chance::new(tail.clients_percent / 100.0),
+                prefetches: Chance::new(tail.prefetches_percent / 100.0),
+                from: tail.from.nanos().0,
+                to: tail.to.nanos().0,
+            }),
             operations: operations(&workload.operations),
             first: [costs.read, costs.write, costs.attributes].map(Cost::new),
             restart: Cost::new(costs.restart),
@@ -193,10 +287,13 @@ impl Model {
         self.gaps[step]
     }
 
-    pub(super) fn operation(&self, stream: &mut Stream) -> &Operation {
+    /// The number of an operation, drawn by their shares.
+    pub(super) fn operation(&self, stream: &mut Stream) -> u8 {
         let drawn = stream.next() >> 32;
         let last = self.operations.len() - 1;
-        self.operations.iter().find(|operation| drawn < operation.upper).unwrap_or(&self.operations[last])
+        #[expect(clippy::cast_possible_truncation, reason = "a workload has 64 operations at most")]
+        let number = self.operations.iter().position(|operation| drawn < operation.upper).unwrap_or(last) as u8;
+        number
     }
 
     /// The processor time of a phase, in nanoseconds.
@@ -206,10 +303,13 @@ impl Model {
             Phase::Restart => self.restart.mean(bytes),
             Phase::Resumed => self.slow,
             Phase::Prefetch => self.prefetch.mean(bytes),
-            Phase::Flush => self.flush.mean(bytes),
+            Phase::Flush { random } => self.flush.mean(bytes) + random,
+            Phase::BackEndFirst => self.slow,
+            Phase::BackEnd => self.back_end.map_or(0, |back_end| back_end.cost.mean(bytes)),
         };
         let varies = (mean * self.spread) >> 16;
-        let drawn = mean - varies + exponential.draw(stream, varies);
+        let long = self.tail.map_or(0, |tail| tail.draw(phase, stream));
+        let drawn = mean - varies + exponential.draw(stream, varies) + long;
         u32::try_from(drawn.max(1)).unwrap_or(u32::MAX)
     }
 
@@ -222,7 +322,8 @@ impl Model {
             lower = operation.upper;
             nanos += share * self.operation_nanos(operation);
         }
-        f64::from(self.workers) * 1e9 / nanos.max(1.0)
+        let concurrent = self.serial.map_or(1.0, |serial| 1.0 - serial.length as f64 / serial.window as f64);
+        f64::from(self.workers) * concurrent * 1e9 / nanos.max(1.0)
     }
 
     /// The mean processor time of an operation, including the internal work that it causes.
@@ -237,20 +338,31 @@ impl Model {
             restarts += chance;
         }
         let slow = operation.misses.first().map_or(0.0, |first| first.share()) * self.slow as f64;
+        let tail = |chance: fn(&Tail) -> Chance| self.tail.map_or(0.0, |tail| tail.mean_nanos(chance(&tail)));
         let own = match operation.kind {
             Kind::Read if operation.sequential => {
-                self.prefetch.mean(self.prefetch_bytes) as f64 * bytes / f64::from(self.prefetch_bytes)
+                let prefetch = self.prefetch.mean(self.prefetch_bytes) as f64 + tail(|tail| tail.prefetches);
+                prefetch * bytes / f64::from(self.prefetch_bytes)
             }
-            Kind::Write => self.flush.kib as f64 * (bytes + self.log_record as f64) / 1024.0,
+            Kind::Write => {
+                let random = if operation.sequential { 0 } else { self.per_random_write };
+                self.flush.kib as f64 * (bytes + self.log_record as f64) / 1024.0 + random as f64
+            }
             _ => 0.0,
         };
-        cost(self.first[operation.kind as usize]) + slow + restarts * cost(self.restart) + own
+        tail(|tail| tail.clients) + cost(self.first[operation.kind as usize]) + slow + restarts * cost(self.restart) + own
     }
 
     /// Mean cost of a return from a disk.
     pub(super) fn restart_mean(&self, bytes: u32) -> u64 {
         self.restart.mean(bytes)
     }
+}
+
+/// The size of the log that the model has.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage of a size")]
+pub(super) fn log_bytes(platform: &PlatformSpec, costs: &CostSpec) -> u64 {
+    (platform.nvram.0 as f64 * costs.flush.log_percent / 100.0) as u64
 }
 
 /// The mean of sizes, given the upper ends of their ranges in 2^32.
@@ -269,6 +381,7 @@ fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
     let operation = |(spec, upper): (&OperationSpec, u64)| {
         let sizes = uppers_of(&spec.sizes);
         Operation {
+            name: spec.name.clone(),
             upper,
             kind: match spec.kind {
                 OperationKind::Read => Kind::Read,
@@ -277,6 +390,7 @@ fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
             },
             sizes,
             sequential: spec.sequential,
+            single_block: Chance::new(spec.single_block_percent / 100.0),
             misses: spec.misses_percent.iter().map(|percent| Chance::new(percent / 100.0)).collect(),
             locks: spec.locks,
             deadline: spec.deadline.map(|promise| (Chance::new(promise.percent / 100.0), promise.within.nanos().0)),

@@ -37,6 +37,37 @@ impl Responses {
     }
 }
 
+/// Sums over parts of the measured time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batches {
+    from: u64,
+    length: u64,
+    sums: Vec<(u128, u64)>,
+}
+
+impl Batches {
+    /// Parts of equal length of the time from `from` to `end`.
+    pub(super) fn new(from: u64, end: u64, count: u32) -> Self {
+        let length = (end.saturating_sub(from) / u64::from(count.max(1))).max(1);
+        Self { from, length, sums: vec![(0, 0); count as usize] }
+    }
+
+    /// Counts a response at `now`; what is left over at the end belongs to no part.
+    pub(super) fn add(&mut self, now: u64, nanos: u64) {
+        let at = now.saturating_sub(self.from) / self.length.max(1);
+        if let Some((sum, count)) = usize::try_from(at).ok().and_then(|at| self.sums.get_mut(at)) {
+            *sum += u128::from(nanos);
+            *count += 1;
+        }
+    }
+
+    /// The mean of each part in seconds; parts without an answer are left out.
+    pub(super) fn means(&self) -> Vec<f64> {
+        let answered = self.sums.iter().filter(|(_, count)| *count > 0);
+        answered.map(|(sum, count)| *sum as f64 / *count as f64 / 1e9).collect()
+    }
+}
+
 /// The outcome of a run. All values except the backlog cover the measured part.
 #[derive(Clone, Debug)]
 pub struct ServerOutcome {
@@ -44,6 +75,10 @@ pub struct ServerOutcome {
     pub all: Responses,
     /// The same by kind, indexed by [`Kind`].
     pub by_kind: [Responses; Kind::ALL.len()],
+    /// Mean response times, in seconds, of consecutive parts of equal length.
+    pub batches: Vec<f64>,
+    /// The same by operation of the workload, with its name.
+    pub by_operation: Vec<(String, Responses)>,
     /// Length of the measured part in seconds.
     pub measured_seconds: f64,
     /// Arrived client requests per second.
@@ -82,6 +117,8 @@ pub struct Returns {
     pub disk: u64,
     /// After a wait for a lock.
     pub lock: u64,
+    /// After a wait for an operation of the server itself that was late.
+    pub own_work: u64,
     /// After a wait for memory.
     pub memory: u64,
     /// After a wait for room in the log.

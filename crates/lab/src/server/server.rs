@@ -4,10 +4,9 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits};
 
 use super::engine::Engine;
-use super::model::Model;
+use super::model::{Model, log_bytes};
 use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
-use ioweir_config::ScheduleChoice;
-use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{Complaint, ScheduleChoice, Size, SpecError};
 
 /// The most requests in the server. A backlog of this size means that the server cannot keep up: at 90,000 requests per
 /// second it is about a third of a second of arrivals.
@@ -42,6 +41,8 @@ pub struct ServerLoad {
     pub warm_up: Nanos,
     /// Length of the measurement.
     pub measured: Nanos,
+    /// The number of equal parts of the measurement whose means are kept.
+    pub batches: u32,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -69,8 +70,9 @@ impl Server {
         }
         let sizes = workload.operations.iter().flat_map(|operation| &operation.sizes);
         let largest = sizes.map(|(size, _)| size.0).max().unwrap_or(0).saturating_add(costs.flush.log_record.0);
-        if largest > platform.nvram.0 / 2 {
-            let problem = format!("half of {} does not hold a request of {largest} bytes", platform.nvram);
+        let log = Size(log_bytes(&platform, &costs));
+        if largest > log.0 / 2 {
+            let problem = format!("half of {log} does not hold a request of {largest} bytes");
             let complaint = Complaint::new("nvram", problem, "a larger log, or smaller requests in the workload");
             return Err(complaint.in_file("platform", None));
         }
@@ -81,6 +83,12 @@ impl Server {
     #[must_use]
     pub fn platform(&self) -> &PlatformSpec {
         &self.platform
+    }
+
+    /// The longest mean response time, in seconds, at which a load is acceptable.
+    #[must_use]
+    pub fn limit_seconds(&self) -> f64 {
+        self.platform.response_max.nanos().0 as f64 / 1e9
     }
 
     /// Period of the swing of its load.
@@ -109,12 +117,12 @@ impl Server {
         let end = load.warm_up.0 + load.measured.0;
         match scheduling {
             Scheduling::Oracle => {
-                Ok(Engine::new(&model, Oracle::new(requests, workers), load.seed).run(load.warm_up.0, end)?)
+                Ok(Engine::new(&model, Oracle::new(requests, workers), load.seed).run(load.warm_up.0, end, load.batches)?)
             }
             Scheduling::Schedule(choice) => {
                 let limits = CoresLimits { requests, workers, cores: platform.cores, seed: load.seed };
                 let cores = Cores::new(choice.row.schedule(&choice.settings), limits)?;
-                Ok(Engine::new(&model, cores, load.seed).run(load.warm_up.0, end)?)
+                Ok(Engine::new(&model, cores, load.seed).run(load.warm_up.0, end, load.batches)?)
             }
         }
     }

@@ -95,6 +95,10 @@ pub struct OperationSpec {
     /// missing; and so on. Each miss is a disk wait; the last entry repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub misses_percent: Vec<f64>,
+    /// The percentage of its requests of at most one block (4 KiB) that lie within one block. If the block of such a read is
+    /// missing, the block layer answers when the disk has read it: the request does not return to a queue.
+    #[serde(default)]
+    pub single_block_percent: f64,
     /// Whether it locks its object.
     #[serde(default)]
     pub locks: bool,
@@ -144,10 +148,19 @@ pub struct CostSpec {
     /// The varying percentage of a processor time. The rest is fixed; the varying part is exponentially distributed around
     /// their mean.
     pub spread_percent: f64,
+    /// Long requests; if absent, there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<TailSpec>,
     /// Reading ahead for a sequential reader.
     pub prefetch: PrefetchSpec,
     /// Consistency points.
     pub flush: FlushSpec,
+    /// The server's own work that can gate clients; if absent, there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_end: Option<BackEndSpec>,
+    /// Work that needs the server for itself; if absent, workers never stop for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<SerialSpec>,
     /// The time from the client to the server and back.
     pub network: Duration,
     /// The swing of the load around its mean.
@@ -163,6 +176,46 @@ pub struct WorkCost {
     /// The time for each KiB.
     #[serde(default)]
     pub per_kib: Duration,
+}
+
+/// Requests that need much more processor time than others of their kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TailSpec {
+    /// The percentage of client requests that are long.
+    pub clients_percent: f64,
+    /// The percentage of prefetches that are long.
+    pub prefetches_percent: f64,
+    /// A long request needs from this much further time,
+    pub from: Duration,
+    /// to this much: every time between is as likely.
+    pub to: Duration,
+}
+
+/// Operations of the server itself, evenly spread over time. Each looks up what it needs, reads a block from disk, and returns
+/// to a queue as any request that waited. While one is late, writes to its region wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackEndSpec {
+    /// The number of operations in the longest time between two consistency points.
+    pub operations: u32,
+    /// The cost of an operation after its disk read; before it, that of leaving the fast path.
+    pub cost: WorkCost,
+    /// The number of regions into which objects fall; each operation works on one at random.
+    pub regions: u32,
+    /// An operation is late this long after it was queued.
+    pub within: Duration,
+}
+
+/// The alternation of concurrent and serial execution: in every window of time, its last part is serial, and workers begin no
+/// request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SerialSpec {
+    /// The window.
+    pub window: Duration,
+    /// The serial part of it.
+    pub length: Duration,
 }
 
 /// Reading ahead.
@@ -181,13 +234,44 @@ pub struct PrefetchSpec {
 pub struct FlushSpec {
     /// The longest time from the start of one to the start of the next.
     pub interval: Duration,
+    /// The percentage of the platform's log that the model has. It goes with `interval`: where consistency points come four times
+    /// as often as on the server, a quarter.
+    #[serde(default = "whole")]
+    pub log_percent: f64,
     /// The number of back-end operations of one.
     pub operations: u32,
     /// The cost of one operation, for its share of the log.
     pub cost: WorkCost,
+    /// The further cost of each random write in the log: its blocks, and those that point to them, are written one by one.
+    #[serde(default)]
+    pub per_random_write: Duration,
     /// The log space of a write in addition to its data.
     pub log_record: Size,
 }
+
+const fn whole() -> f64 {
+    100.0
+}
+
+/// A part of the model that an experiment can do without: its name, what it is, and how it is left out.
+pub(super) struct Mechanism {
+    pub(super) name: &'static str,
+    pub(super) leave_out: fn(&mut WorkloadSpec, &mut CostSpec),
+}
+
+/// The parts of the model that the paper speaks of and that a server can do without.
+pub(super) const MECHANISMS: [Mechanism; 5] = [
+    Mechanism { name: "tail", leave_out: |_, costs| costs.tail = None },
+    Mechanism { name: "back-end", leave_out: |_, costs| costs.back_end = None },
+    Mechanism { name: "serial", leave_out: |_, costs| costs.serial = None },
+    Mechanism {
+        name: "single-block",
+        leave_out: |workload, _| {
+            workload.operations.iter_mut().for_each(|operation| operation.single_block_percent = 0.0);
+        },
+    },
+    Mechanism { name: "random-writes", leave_out: |_, costs| costs.flush.per_random_write = Duration::default() },
+];
 
 /// A triangular swing of the load from `1 - amplitude` to `1 + amplitude` times the mean and back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Load sweeps: the peak of a server, and how often a run is repeated.
+//! Load sweeps: which loads a server can take for ever, the highest of them, and how often a run is repeated.
 
 use ioweir_core::Nanos;
 
@@ -9,7 +9,7 @@ use super::{Scheduling, Server, ServerError, ServerLoad, ServerOutcome};
 pub struct RunLength {
     /// The number of swings before the measurement.
     pub warm_up: u32,
-    /// The number of measured swings.
+    /// The number of measured swings, each of which is a batch.
     pub measured: u32,
 }
 
@@ -18,35 +18,117 @@ impl RunLength {
     #[must_use]
     pub fn load(self, server: &Server, requests_per_second: f64, seed: u64) -> ServerLoad {
         let swings = |count: u32| Nanos(server.swing().0.saturating_mul(u64::from(count)));
-        ServerLoad { requests_per_second, warm_up: swings(self.warm_up), measured: swings(self.measured), seed }
+        let (warm_up, measured) = (swings(self.warm_up), swings(self.measured));
+        ServerLoad { requests_per_second, warm_up, measured, batches: self.measured, seed }
+    }
+}
+
+/// Whether runs of a load are those of a server in a steady state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stationarity {
+    /// Whether they are.
+    pub is_steady: bool,
+    /// By how many seconds the mean response time of the later half is above that of the earlier half.
+    pub growth_seconds: f64,
+}
+
+/// A growth from half to half of less than this share of the response limit is no sign of saturation. A server that gets a
+/// thousandth more work than it can do grows by 1 ms in every second, and so by more.
+const GROWTH_SHARE: f64 = 0.1;
+/// Student's t that chance exceeds in one of twenty cases, by degrees of freedom from 1.
+const STUDENT: [f64; 30] = [
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740,
+    1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
+];
+
+/// Whether runs of a load that differ in their seed are those of a server in a steady state; `limit_seconds` is the longest mean
+/// response time that is acceptable.
+///
+/// The test compares the mean response times of the swings in the later half of each run with those in the earlier half. The
+/// server is not steady if its backlog outgrew it, or if the later mean is higher by more than a tenth of the limit and by more
+/// than chance makes it in one of twenty cases (Student's t). The light half of each swing empties the queues where a load can be
+/// taken for ever, so that swings depend little on each other.
+#[must_use]
+pub fn stationarity(runs: &[ServerOutcome], limit_seconds: f64) -> Stationarity {
+    let halves = |pick: fn((&[f64], &[f64])) -> Vec<f64>| -> Mean {
+        Mean::of(&runs.iter().flat_map(|run| pick(run.batches.split_at(run.batches.len() / 2))).collect::<Vec<_>>())
+    };
+    let (earlier, later) = (halves(|(earlier, _)| earlier.to_vec()), halves(|(_, later)| later.to_vec()));
+    let growth_seconds = if earlier.count > 0 { later.mean - earlier.mean } else { 0.0 };
+    let freedom = (earlier.count + later.count).saturating_sub(2).max(1);
+    let chance = STUDENT.get(freedom - 1).copied().unwrap_or(1.645);
+    let grows = growth_seconds > GROWTH_SHARE * limit_seconds
+        && growth_seconds > chance * (earlier.error_squared + later.error_squared).sqrt();
+    Stationarity { is_steady: !grows && !runs.iter().any(|run| run.saturated), growth_seconds }
+}
+
+/// A mean and the square of its standard error.
+struct Mean {
+    count: usize,
+    mean: f64,
+    error_squared: f64,
+}
+
+impl Mean {
+    fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count.max(1.0);
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        Self { count: values.len(), mean, error_squared: squares / (count - 1.0).max(1.0) / count.max(1.0) }
     }
 }
 
 /// The search interval of a peak, as shares of the cores' capacity, and the number of halvings: a peak is found to about a
-/// thousandth.
+/// thousandth. A load that the longer runs reject is lowered by as much.
 const SOUGHT: (f64, f64) = (0.3, 1.05);
 const HALVINGS: u32 = 9;
+const LOWERED: f64 = 0.9985;
+const LOWERINGS_MAX: u32 = 64;
 
-/// The highest load, in requests per second, at which the mean response time stays within the platform's limit. If no load
-/// in the search interval does, the lowest load of the interval.
+/// The highest load, in requests per second, at which the server is in a steady state and its mean response time within the
+/// platform's limit. It is found by bisection with one run of `sought` for each load, and then lowered until `length`, with all
+/// seeds, is steady and within the limit, too. If no load in the search interval is, the lowest load of the interval.
 ///
 /// # Errors
 /// As [`Server::run`].
-pub fn peak(server: &Server, scheduling: &Scheduling, length: RunLength, seed: u64) -> Result<f64, ServerError> {
-    let limit = server.platform().response_max.nanos().0 as f64 / 1e9;
+pub fn peak(
+    server: &Server,
+    scheduling: &Scheduling,
+    sought: RunLength,
+    length: RunLength,
+    runs_max: u64,
+) -> Result<f64, ServerError> {
+    let limit = server.limit_seconds();
+    let accepted = |runs: &[ServerOutcome]| {
+        stationarity(runs, limit).is_steady && mean_seconds(runs).is_none_or(|mean| mean <= limit)
+    };
     let capacity = server.capacity();
-    let (mut low, mut high) = (SOUGHT.0 * capacity, SOUGHT.1 * capacity);
+    let (lowest, mut high) = (SOUGHT.0 * capacity, SOUGHT.1 * capacity);
+    let mut low = lowest;
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
-        let outcome = server.run(scheduling, &length.load(server, middle, seed))?;
-        let within = !outcome.saturated && outcome.mean_seconds().is_none_or(|mean| mean <= limit);
-        (low, high) = if within { (middle, high) } else { (low, middle) };
+        let outcome = server.run(scheduling, &sought.load(server, middle, 0))?;
+        (low, high) = if accepted(&[outcome]) { (middle, high) } else { (low, middle) };
+    }
+    for _ in 0..LOWERINGS_MAX {
+        if low <= lowest || accepted(&repeated(server, scheduling, length, low, runs_max)?) {
+            break;
+        }
+        low *= LOWERED;
     }
     Ok(low)
 }
 
-/// Repeats a run with other seeds until the runs agree, as the paper did: two runs, and three more if the mean response
-/// times of the first two differ by 1 % or more. At most `runs_max` runs.
+/// The mean response time of several runs together.
+fn mean_seconds(runs: &[ServerOutcome]) -> Option<f64> {
+    let (sum, count) = runs.iter().fold((0.0, 0.0), |(sum, count), run| {
+        (sum + run.all.sum_nanos as f64, count + run.all.time.len() as f64)
+    });
+    (count > 0.0).then_some(sum / count / 1e9)
+}
+
+/// Repeats a run with other seeds as the paper did: two runs, and three more if the throughputs of the first two differ by 1 %
+/// or more. At most `runs_max` runs.
 ///
 /// # Errors
 /// As [`Server::run`].
@@ -69,9 +151,9 @@ pub fn repeated(
     Ok(outcomes)
 }
 
-/// Whether the mean response times of all runs are within `share` of one another.
+/// Whether the throughputs of all runs are within `share` of one another.
 fn alike(outcomes: &[ServerOutcome], share: f64) -> bool {
-    let means = || outcomes.iter().filter_map(ServerOutcome::mean_seconds);
-    let (low, high) = (means().fold(f64::INFINITY, f64::min), means().fold(0.0, f64::max));
+    let rates = || outcomes.iter().map(|outcome| outcome.answered_per_second);
+    let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     high - low < share * high
 }

@@ -213,8 +213,13 @@ impl Workers {
 
     /// An idle worker begins a turn, if there is one.
     fn wake(&mut self, now: Nanos, table: &mut impl CoreRequests) {
-        if let Some(worker) = self.idle.pop() {
+        // Only where workers are reserved does the first that is asked not take the turn.
+        for at in (0..self.idle.len()).rev() {
+            let worker = self.idle.remove(at);
             self.begin_turn(now, worker, table);
+            if self.idle.len() == at {
+                break;
+            }
         }
     }
 

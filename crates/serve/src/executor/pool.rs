@@ -414,8 +414,9 @@ impl<C: Clock> Pool<C> {
 
     /// Wakes workers, because an item was queued or the first timer has changed.
     fn wake_one(&self, state: &State) {
+        // Where workers are reserved, not every idle one can serve what was queued.
         if state.idle > 0 {
-            self.clock.wake(&self.changed, false);
+            self.clock.wake(&self.changed, state.cores.reserves_workers());
         }
     }
 

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::expression::text_of;
+use super::conditions;
 use super::results::{Cell, same};
 use super::{Options, ReproduceError, SourceFile, in_words};
 use crate::experiment::assign;
@@ -70,6 +71,8 @@ enum Kind {
     Days,
     /// Forecasts for a day ahead.
     Forecast,
+    /// The conditions of another run, of which one is inferred.
+    Conditions,
     /// Numbers that are not computed: a stored measurement, or a table of the paper.
     Stored,
 }
@@ -78,11 +81,12 @@ impl Kind {
     /// The names of metrics and courses, and of axes besides `run`, `variant` and the keys of a sweep.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Comparison => (comparison::METRICS, "trace load scheduler"),
+            Self::Comparison => (comparison::METRICS, comparison::AXES),
             Self::Experiment => (experiment::METRICS, "scheduler class"),
             Self::Server => (server::METRICS, "platform workload schedule load"),
             Self::Days => (background::DAYS_METRICS, "pool scale high scheduler"),
             Self::Forecast => (background::FORECAST_METRICS, "method history"),
+            Self::Conditions => (conditions::METRICS, ""),
             Self::Stored => ("", ""),
         }
     }
@@ -90,6 +94,8 @@ impl Kind {
 
 /// The flag of [`Options::traces`].
 pub const TRACES_FLAG: &str = "--traces";
+/// The flag of [`Options::goal`].
+pub const GOAL_FLAG: &str = "--goal";
 /// The flag of [`Options::trace_files`].
 pub const TRACE_FLAG: &str = "--trace";
 
@@ -200,8 +206,9 @@ impl Run {
         let name = self.name.as_str();
         Ok(match self.kind {
             Kind::Comparison => {
-                let spec = read(table)?;
-                Box::new(move |context| comparison::run(name, spec, context))
+                let spec: comparison::Spec = read(table)?;
+                spec.check()?;
+                Box::new(move |context| comparison::run(name, &spec, context))
             }
             Kind::Experiment => {
                 let spec = experiment::read(name, table)?;
@@ -221,6 +228,10 @@ impl Run {
                 let spec: background::ForecastSpec = read(table)?;
                 spec.policy.check().map_err(|complaint| complaint.problem())?;
                 Box::new(move |context| background::run_forecasts(name, &spec, context))
+            }
+            Kind::Conditions => {
+                let _: conditions::Spec = read(table)?;
+                Box::new(|_| Ok(Ran::default()))
             }
             Kind::Stored => {
                 let spec = read(table)?;
@@ -242,12 +253,18 @@ impl Run {
         Ok(all)
     }
 
-    /// The flag that replaces its traffic.
-    pub(super) fn flag(&self) -> Option<&'static str> {
+    /// The conditions that it infers one of.
+    pub(super) fn conditions(&self) -> Option<conditions::Spec> {
+        let (_, table) = self.each_table().next().filter(|_| self.kind == Kind::Conditions)?;
+        read(table).ok()
+    }
+
+    /// The flags that say what it runs and measures.
+    pub(super) fn flags(&self) -> &'static [&'static str] {
         match self.kind {
-            Kind::Comparison => Some(TRACES_FLAG),
-            Kind::Days => Some(TRACE_FLAG),
-            _ => None,
+            Kind::Comparison => &[TRACES_FLAG, GOAL_FLAG],
+            Kind::Days => &[TRACE_FLAG],
+            _ => &[],
         }
     }
 
@@ -262,16 +279,22 @@ impl Run {
     /// Checks that cells of this run may have that metric or course.
     pub(super) fn check_metric(&self, metric: &str) -> Result<(), String> {
         let known = self.kind.names().0;
-        if known.split(' ').any(|known| known == metric) || self.has("metrics", metric) || self.has("courses", metric) {
+        // A number on an axis of conditions is a metric, too.
+        let is_axis = self.kind == Kind::Conditions && self.has("axes", metric);
+        if known.split_whitespace().any(|known| known == metric)
+            || self.has("metrics", metric)
+            || self.has("courses", metric)
+            || is_axis
+        {
             return Ok(());
         }
-        let known = known.replace(' ', ", ");
+        let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
         Err(format!("run `{}` has no metric `{metric}`\n  expected: {known}", self.name))
     }
 
     pub(super) fn has_axis(&self, axis: &str) -> bool {
         let known = self.kind.names().1.split(' ').chain(["run", "variant"]).any(|known| known == axis);
-        known || self.has("sweep", axis) || self.has("axes", axis)
+        known || ["sweep", "axes", "vary"].iter().any(|list| self.has(list, axis))
     }
 
     /// Whether any cell may have that name on an axis: it is in the tables, or in the stored measurement.

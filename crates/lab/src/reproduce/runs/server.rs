@@ -3,18 +3,31 @@
 use super::{Context, Ran};
 use crate::reproduce::ReproduceError;
 use crate::reproduce::results::Cell;
-use crate::server::{COSTS, PLATFORMS, ServerExperiment, ServerOutcome, WORKLOADS};
+use crate::server::{COSTS, PLATFORMS, ServerCell, ServerExperiment, WORKLOADS};
 
-pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 turn_share log_fill saturated";
+pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 turn_share log_fill log_waits gate_waits preempted disks_busy steady growth";
 
-fn measured(cell: Cell, outcomes: &[ServerOutcome]) -> Cell {
-    outcomes.iter().fold(cell, |cell, outcome| {
+/// The numbers of a cell. Where there is no steady state, response times have no mean: they grow as long as the load lasts.
+fn measured(cell: Cell, result: &ServerCell) -> Cell {
+    let steady = result.stationarity;
+    let cell = cell.metric("steady", f64::from(u8::from(steady.is_steady))).metric("growth", steady.growth_seconds);
+    result.runs.iter().fold(cell, |cell, outcome| {
+        let answered = outcome.all.time.len().max(1) as f64;
+        let percent = |count: u64| count as f64 * 100.0 / answered;
+        let p99 = outcome.all.quantile_seconds(0.99).unwrap_or(f64::NAN);
+        let cell = if steady.is_steady {
+            let swings = outcome.batches.iter();
+            swings.fold(cell, |cell, mean| cell.metric("response_mean", *mean)).metric("response_p99", p99)
+        } else {
+            cell.metric("response_mean", f64::INFINITY).metric("response_p99", f64::INFINITY)
+        };
         let cell = cell
-            .metric("response_mean", outcome.mean_seconds().unwrap_or(f64::NAN))
-            .metric("response_p99", outcome.all.quantile_seconds(0.99).unwrap_or(f64::NAN))
             .metric("turn_share", outcome.turn_share)
             .metric("log_fill", outcome.log_fill_max)
-            .metric("saturated", f64::from(u8::from(outcome.saturated)));
+            .metric("log_waits", percent(outcome.returns.log))
+            .metric("gate_waits", percent(outcome.returns.own_work))
+            .metric("preempted", percent(outcome.returns.preempted))
+            .metric("disks_busy", outcome.disk_utilisation);
         let restarted = outcome.restart_percent().into_iter().enumerate();
         restarted.fold(cell, |cell, (count, percent)| cell.metric(&format!("restarted_{count}"), percent))
     })
@@ -28,7 +41,7 @@ pub(super) fn run(name: &str, experiment: &ServerExperiment, context: Context<'_
     };
     let runs = report.cells.iter().map(|cell| {
         let place = place(cell.server, &cell.schedule).at("load", cell.load);
-        measured(place.metric("rate", cell.requests_per_second).metric("share", cell.load), &cell.runs)
+        measured(place.metric("rate", cell.requests_per_second).metric("share", cell.load), cell)
     });
     let peaks =
         report.peaks.iter().map(|peak| place(peak.server, &peak.schedule).metric("peak", peak.requests_per_second));

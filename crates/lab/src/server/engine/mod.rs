@@ -1,10 +1,11 @@
 //! The event loop of the server model: arrivals, and the work of workers.
 
+mod arrivals;
 mod waits;
 
 use std::collections::VecDeque;
 
-use ioweir_core::cores::{CoreScheduler, Kind, Source, Turn, Work};
+use ioweir_core::cores::{CoreScheduler, Kind, Source, Turn};
 use ioweir_core::{Nanos, Tag};
 
 use super::disks::{Completions, Disks};
@@ -12,19 +13,34 @@ use super::laws::{End, Laws, Violation};
 use super::locks::Locks;
 use super::log::NvLog;
 use super::model::{Model, Phase};
-use super::outcome::{Responses, Returns, ServerOutcome};
+use super::outcome::{Batches, Responses, Returns, ServerOutcome};
 use super::random::{Exponential, Stream};
+use super::regions::Regions;
 
 /// A policy that is told the remaining work of a request. Only the oracle uses it.
 pub trait Discipline: CoreScheduler {
     /// The remaining work, over all phases, of the request that will be queued next.
     fn foresee(&mut self, _remaining: Nanos) {}
+
+    /// Whether workers may idle although requests are queued, because they are reserved for others.
+    fn reserves_workers(&self) -> bool {
+        false
+    }
 }
 
-impl Discipline for ioweir_core::cores::Cores {}
+impl Discipline for ioweir_core::cores::Cores {
+    fn reserves_workers(&self) -> bool {
+        self.reserves_workers()
+    }
+}
 
-/// An event of a flush operation instead of a slot.
+/// Events of the disks that belong to no slot: a flush operation is on disk; the server's next own operation is due.
 const FLUSH: u32 = u32::MAX;
+const BACK_END: u32 = u32::MAX - 1;
+/// With this bit, an event is an answer of the block layer.
+const REPLY: u32 = 1 << 31;
+/// No region.
+const NOWHERE: u32 = u32::MAX;
 
 /// A request in the server.
 #[derive(Clone, Copy)]
@@ -41,9 +57,32 @@ struct Live {
     has_lock: bool,
     is_logged: bool,
     has_buffers: bool,
+    /// Whether the block layer answers it once its block is read.
+    is_single_block: bool,
+    /// Whether it is a write that continues no other.
+    is_random: bool,
+    /// The region that an operation of the server itself works on.
+    region: u32,
     /// The number of remaining disk waits.
     misses: u8,
     returns: u8,
+    /// The number of the operation in the workload; meaningless for the server's own work.
+    operation: u8,
+}
+
+/// A client request that the block layer answers.
+#[derive(Clone, Copy)]
+struct Reply {
+    arrival: u64,
+    kind: Kind,
+    returns: u8,
+    operation: u8,
+}
+
+impl Live {
+    const fn reply(&self) -> Reply {
+        Reply { arrival: self.arrival, kind: self.kind, returns: self.returns, operation: self.operation }
+    }
 }
 
 /// The activity of a worker until its next event.
@@ -52,6 +91,10 @@ enum Doing {
     Idle,
     /// Taking up a turn.
     Turning,
+    /// Standing still since then, while the server executes serially.
+    Held {
+        since: u64,
+    },
     /// Running a request: start and length.
     Running {
         slot: u32,
@@ -66,6 +109,7 @@ struct Start {
     now: u64,
     busy_turn: u64,
     busy_burst: u64,
+    busy_held: u64,
     disk_busy: u64,
     turns: u64,
 }
@@ -82,6 +126,8 @@ pub(super) struct Engine<'a, S> {
     due: Box<[u64]>,
     idle: Vec<u32>,
     turning: u32,
+    /// The number of workers that stand still; each takes a request afterwards, or a turn.
+    held: u32,
     // Requests.
     live: Vec<Live>,
     /// The tag of each request.
@@ -95,6 +141,10 @@ pub(super) struct Engine<'a, S> {
     disks: Disks,
     disk_events: Completions,
     locks: Locks,
+    regions: Regions,
+    /// Answers that the block layer owes, and the free places among them.
+    replies: Vec<Reply>,
+    replies_free: Vec<u32>,
     log: NvLog,
     log_waiting: VecDeque<u32>,
     next_point: u64,
@@ -105,12 +155,15 @@ pub(super) struct Engine<'a, S> {
     // Counts.
     laws: Laws,
     by_kind: [Responses; Kind::ALL.len()],
+    batches: Batches,
+    by_operation: Vec<Responses>,
     restarts: [u64; 4],
     returns: Returns,
     arrived: u64,
     turns: u64,
     busy_turn: u64,
     busy_burst: u64,
+    busy_held: u64,
     is_full: bool,
 }
 
@@ -130,6 +183,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             due: vec![NEVER; workers as usize].into(),
             idle: (0..workers).rev().collect(),
             turning: 0,
+            held: 0,
             live: Vec::with_capacity(model.requests as usize),
             tags: Vec::with_capacity(model.requests as usize),
             in_clients: 0,
@@ -140,6 +194,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
             disks: Disks::new(model.disks, model.disk_access, model.disk_random, model.disk_kib),
             disk_events: Completions::new(model.requests as usize + model.flush_operations as usize),
             locks: Locks::new(model.objects, model.requests),
+            regions: model.back_end.map_or(Regions::new(0, 0), |own| Regions::new(own.regions, own.within)),
+            replies: Vec::new(),
+            replies_free: Vec::new(),
             log: NvLog::new(model.nvram),
             log_waiting: VecDeque::with_capacity(model.requests as usize),
             next_point: model.flush_interval,
@@ -149,21 +206,28 @@ impl<'a, S: Discipline> Engine<'a, S> {
             sequential_bytes: 0,
             laws: Laws::new(workers),
             by_kind: Default::default(),
+            batches: Batches::default(),
+            by_operation: vec![Responses::default(); model.operations.len()],
             restarts: [0; 4],
             returns: Returns::default(),
             arrived: 0,
             turns: 0,
             busy_turn: 0,
             busy_burst: 0,
+            busy_held: 0,
             is_full: false,
         };
         engine.plan_arrival();
+        if let Some(own) = model.back_end {
+            engine.disk_events.push(own.gap, BACK_END);
+        }
         engine
     }
 
-    /// Runs until `end` and measures from `warm_up` on.
-    pub(super) fn run(mut self, warm_up: u64, end: u64) -> Result<ServerOutcome, Violation> {
+    /// Runs until `end` and measures from `warm_up` on, also in so many parts of equal length.
+    pub(super) fn run(mut self, warm_up: u64, end: u64, batches: u32) -> Result<ServerOutcome, Violation> {
         self.run_until(warm_up);
+        self.batches = Batches::new(warm_up, end, batches);
         // A server that saturates during its warm-up is reported over the whole run.
         let start = if self.is_full { Start::default() } else { self.restart_counts() };
         self.run_until(end);
@@ -175,15 +239,18 @@ impl<'a, S: Discipline> Engine<'a, S> {
         let answered = all.time.len() as f64;
         let busy_turn = (self.busy_turn - start.busy_turn) as f64;
         let busy_burst = (self.busy_burst - start.busy_burst) as f64;
+        let busy_held = (self.busy_held - start.busy_held) as f64;
         Ok(ServerOutcome {
             measured_seconds: span / 1e9,
             offered_per_second: self.arrived as f64 / span * 1e9,
             answered_per_second: answered / span * 1e9,
             all,
             by_kind: self.by_kind,
+            batches: self.batches.means(),
+            by_operation: self.model.operations.iter().map(|operation| operation.name.clone()).zip(self.by_operation).collect(),
             restarts: self.restarts,
             returns: self.returns,
-            utilisation: (busy_turn + busy_burst) / span / workers,
+            utilisation: (busy_turn + busy_burst + busy_held) / span / workers,
             turn_share: busy_turn / span / workers,
             turns: self.turns - start.turns,
             disk_utilisation: (self.disks.busy_nanos - start.disk_busy) as f64 / span / f64::from(self.model.disks),
@@ -198,11 +265,13 @@ impl<'a, S: Discipline> Engine<'a, S> {
     /// Ends the warm-up: the measurement starts here.
     fn restart_counts(&mut self) -> Start {
         self.by_kind = Default::default();
+        self.by_operation.fill(Responses::default());
         (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
         Start {
             now: self.now,
             busy_turn: self.busy_turn,
             busy_burst: self.busy_burst,
+            busy_held: self.busy_held,
             disk_busy: self.disks.busy_nanos,
             turns: self.turns,
         }
@@ -214,11 +283,12 @@ impl<'a, S: Discipline> Engine<'a, S> {
             let whole = match doing {
                 Doing::Idle => return 0,
                 Doing::Turning => self.model.turn,
+                Doing::Held { since } => (due >> WORKER_BITS) - since,
                 Doing::Running { burst, .. } => u64::from(*burst),
             };
             whole - ((due >> WORKER_BITS) - self.now)
         });
-        let busy_nanos = self.busy_turn + self.busy_burst + begun.sum::<u64>();
+        let busy_nanos = self.busy_turn + self.busy_burst + self.busy_held + begun.sum::<u64>();
         End { now: self.now, workers: self.model.workers, busy_nanos, clients: self.in_clients }
     }
 
@@ -243,7 +313,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
             } else {
                 self.point_due();
             }
-            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning);
+            if !self.scheduler.reserves_workers() {
+                self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning + self.held);
+            }
         }
         if !self.is_full {
             self.laws.step(end - self.now);
@@ -251,132 +323,17 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    // Arrivals.
-
-    fn plan_arrival(&mut self) {
-        let mean = self.model.gap(self.now);
-        let gap = self.exponential.draw(&mut self.arrivals, mean) >> 8;
-        self.next_arrival = self.now + gap.max(1);
-    }
-
-    fn arrive(&mut self) {
-        let model = self.model;
-        let mut stream = Stream::nth(self.seed, self.numbers);
-        self.plan_arrival();
-        let operation = model.operation(&mut stream);
-        let bytes = operation.bytes(&mut stream);
-        let misses = operation.misses(&mut stream);
-        let deadline = operation.deadline(&mut stream).map(|within| Nanos(self.now + within));
-        let phase = Phase::First { kind: operation.kind, slow: misses > 0 };
-        let left = model.cost(phase, bytes, &mut stream, &self.exponential);
-        let object = if operation.locks { stream.below(model.objects) } else { 0 };
-        let live = Live {
-            arrival: self.now,
-            stream,
-            left,
-            bytes,
-            object,
-            kind: operation.kind,
-            source: Source::Client,
-            locks: operation.locks,
-            has_lock: false,
-            is_logged: false,
-            has_buffers: false,
-            misses,
-            returns: 0,
-        };
-        let work =
-            Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
-        if !self.admit(work, live) {
-            return;
-        }
-        self.arrived += 1;
-        self.in_clients += 1;
-        self.laws.arrived(self.now);
-        if operation.sequential && operation.kind == Kind::Read {
-            self.read_ahead(bytes);
-        }
-    }
-
-    /// Counts a sequential read; when enough for one prefetch has been read, the next prefetch is due.
-    fn read_ahead(&mut self, bytes: u32) {
-        let model = self.model;
-        self.sequential_bytes += u64::from(bytes);
-        if self.sequential_bytes < u64::from(model.prefetch_bytes) {
-            return;
-        }
-        self.sequential_bytes -= u64::from(model.prefetch_bytes);
-        let work = Work {
-            kind: Kind::Read,
-            source: Source::Background,
-            bytes: model.prefetch_bytes,
-            sequential: true,
-            deadline: None,
-        };
-        self.own_work(work, Phase::Prefetch);
-    }
-
-    /// Submits internal work.
-    fn own_work(&mut self, work: Work, phase: Phase) {
-        let mut stream = Stream::nth(!self.seed, self.numbers);
-        let left = self.model.cost(phase, work.bytes, &mut stream, &self.exponential);
-        let live = Live {
-            arrival: self.now,
-            stream,
-            left,
-            bytes: work.bytes,
-            object: 0,
-            kind: work.kind,
-            source: work.source,
-            locks: false,
-            has_lock: false,
-            is_logged: true,
-            has_buffers: false,
-            misses: 0,
-            returns: 0,
-        };
-        self.admit(work, live);
-    }
-
-    /// Submits a request. If there is no room, the server is saturated and the run ends.
-    fn admit(&mut self, work: Work, live: Live) -> bool {
-        self.numbers += 1;
-        self.scheduler.foresee(self.remaining(&live));
-        match self.scheduler.submit(Nanos(self.now), work) {
-            Ok(tag) => {
-                self.place(tag, live);
-                self.wake();
-                true
-            }
-            Err(_) => {
-                self.is_full = true;
-                false
-            }
-        }
-    }
-
-    /// Takes a free slot; unused slots come in order.
-    fn place(&mut self, tag: Tag, live: Live) {
-        if tag.index() == self.live.len() {
-            self.live.push(live);
-            self.tags.push(tag);
-        } else {
-            (self.live[tag.index()], self.tags[tag.index()]) = (live, tag);
-        }
-    }
-
-    /// The remaining work of a request, with means for phases not drawn yet.
-    fn remaining(&self, live: &Live) -> Nanos {
-        let later = u64::from(live.misses) * self.model.restart_mean(live.bytes);
-        Nanos(u64::from(live.left) + later)
-    }
-
     // Workers.
 
     fn wake(&mut self) {
-        if let Some(worker) = self.idle.pop() {
+        // Only where workers are reserved does the first that is asked not take the turn.
+        for at in (0..self.idle.len()).rev() {
+            let worker = self.idle.remove(at);
             self.laws.woke();
             self.turn(worker);
+            if matches!(self.doing[worker as usize], Doing::Turning) {
+                break;
+            }
         }
     }
 
@@ -408,6 +365,10 @@ impl<'a, S: Discipline> Engine<'a, S> {
                 self.turning -= 1;
                 self.busy_turn += self.model.turn;
             }
+            Doing::Held { since } => {
+                self.held -= 1;
+                self.busy_held += self.now - since;
+            }
             Doing::Running { slot, burst, done } => {
                 self.busy_burst += u64::from(burst);
                 self.burst_over(worker, slot, u64::from(burst), done);
@@ -419,6 +380,10 @@ impl<'a, S: Discipline> Engine<'a, S> {
 
     /// Lets a worker take requests until one runs or its turn is over.
     fn serve(&mut self, worker: u32) {
+        if let Some(until) = self.model.serial.and_then(|serial| serial.until(self.now)) {
+            self.held += 1;
+            return self.plan(worker, until, Doing::Held { since: self.now });
+        }
         while let Some(run) = self.scheduler.take(Nanos(self.now), worker) {
             #[expect(clippy::cast_possible_truncation, reason = "slots are numbered in 32 bits")]
             let slot = run.tag.index() as u32;
@@ -439,6 +404,12 @@ impl<'a, S: Discipline> Engine<'a, S> {
     fn may_run(&mut self, worker: u32, slot: u32) -> bool {
         let live = self.live[slot as usize];
         if live.locks && !live.has_lock {
+            let region = self.regions.of(live.object).filter(|_| live.kind == Kind::Write);
+            if region.is_some_and(|region| self.regions.waits(region, slot, self.now)) {
+                self.returns.own_work += 1;
+                self.suspend(worker, slot, 0);
+                return false;
+            }
             if !self.locks.acquire(live.object, slot) {
                 self.returns.lock += 1;
                 self.suspend(worker, slot, 0);
@@ -447,8 +418,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
             self.live[slot as usize].has_lock = true;
         }
         if live.kind == Kind::Write && !live.is_logged {
-            if !self.logs(live.bytes) {
+            if !self.logs(live.bytes, live.is_random) {
                 self.returns.log += 1;
+                self.log.wait();
                 self.log_waiting.push_back(slot);
                 self.suspend(worker, slot, 0);
                 return false;
@@ -472,6 +444,10 @@ impl<'a, S: Discipline> Engine<'a, S> {
             self.scheduler.foresee(remaining);
             self.scheduler.preempted(Nanos(self.now), worker, tag, Nanos(burst));
             self.wake();
+        } else if live.misses > 0 && live.is_single_block {
+            self.scheduler.finished(Nanos(self.now), worker, tag, Nanos(burst));
+            self.release(slot);
+            self.read_block(slot);
         } else if live.misses > 0 {
             live.misses -= 1;
             self.suspend(worker, slot, burst);
@@ -498,7 +474,8 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.wake();
     }
 
-    fn finish(&mut self, slot: u32) {
+    /// Gives back what a request holds.
+    fn release(&mut self, slot: u32) {
         let live = self.live[slot as usize];
         if live.has_buffers {
             self.free_buffers(live.bytes);
@@ -509,20 +486,36 @@ impl<'a, S: Discipline> Engine<'a, S> {
             self.live[next as usize].has_lock = true;
             self.restart(next, Phase::Resumed);
         }
+    }
+
+    /// Counts the answer to a client.
+    fn answer(&mut self, reply: Reply) {
+        let response = self.now - reply.arrival + self.model.network;
+        self.by_kind[reply.kind as usize].add(response);
+        self.by_operation[usize::from(reply.operation)].add(response);
+        self.batches.add(self.now, response);
+        self.restarts[usize::from(reply.returns.min(3))] += 1;
+        self.in_clients -= 1;
+        self.laws.left(self.now, reply.arrival);
+    }
+
+    fn finish(&mut self, slot: u32) {
+        self.release(slot);
+        let live = self.live[slot as usize];
+        let mut stream = live.stream;
         match live.source {
             Source::Client => {
-                let response = self.now - live.arrival + self.model.network;
-                self.by_kind[live.kind as usize].add(response);
-                self.restarts[usize::from(live.returns.min(3))] += 1;
-                self.in_clients -= 1;
-                self.laws.left(self.now, live.arrival);
+                self.answer(live.reply());
+            }
+            Source::Background if live.region != NOWHERE => {
+                for waiting in self.regions.end(live.region) {
+                    self.restart(waiting, Phase::Resumed);
+                }
             }
             Source::Background => {
-                let mut stream = live.stream;
                 self.disks.read(self.now, live.bytes, &mut stream, &self.exponential);
             }
             Source::Critical => {
-                let mut stream = live.stream;
                 let share = self.point_bytes / u64::from(self.model.flush_operations);
                 let done = self.disks.write(self.now, share, self.model.disk_stripe, &mut stream);
                 self.disk_events.push(done, FLUSH);

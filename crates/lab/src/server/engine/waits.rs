@@ -2,8 +2,8 @@
 
 use ioweir_core::cores::{Kind, Source, Work};
 
-use super::super::model::Phase;
-use super::{Discipline, Engine, FLUSH, NEVER};
+use super::super::model::{BLOCK_BYTES, Phase};
+use super::{BACK_END, Discipline, Engine, FLUSH, NEVER, NOWHERE, REPLY};
 
 impl<S: Discipline> Engine<'_, S> {
     /// Makes a suspended request wait for data, or for memory to hold it.
@@ -20,12 +20,51 @@ impl<S: Discipline> Engine<'_, S> {
             live.has_buffers = true;
         }
         self.returns.disk += 1;
+        let done = self.data_time(slot);
+        self.disk_events.push(done, slot);
+    }
+
+    /// When the data of a request will be there.
+    fn data_time(&mut self, slot: u32) -> u64 {
+        let live = &mut self.live[slot as usize];
         let cached = self.model.flash.as_ref().filter(|flash| live.stream.happens(flash.hits));
-        let done = match cached {
+        match cached {
             Some(flash) => self.now + flash.access + flash.kib * u64::from(live.bytes >> 10),
             None => self.disks.read(self.now, live.bytes, &mut live.stream, &self.exponential),
+        }
+    }
+
+    /// Leaves a read of one block to the block layer, which answers the client itself. What it owes is bounded as the queues
+    /// are.
+    pub(super) fn read_block(&mut self, slot: u32) {
+        let reply = self.live[slot as usize].reply();
+        let done = self.data_time(slot);
+        let at = match self.replies_free.pop() {
+            Some(at) => {
+                self.replies[at as usize] = reply;
+                at
+            }
+            None => {
+                self.is_full |= self.replies.len() >= self.model.requests as usize;
+                self.replies.push(reply);
+                u32::try_from(self.replies.len() - 1).unwrap_or(REPLY - 1)
+            }
         };
-        self.disk_events.push(done, slot);
+        self.disk_events.push(done, REPLY | at);
+    }
+
+    /// The server's next own operation.
+    fn own_operation(&mut self) {
+        let Some(own) = self.model.back_end else { return };
+        self.disk_events.push(self.now + own.gap, BACK_END);
+        let work = Work {
+            kind: Kind::Other,
+            source: Source::Background,
+            bytes: BLOCK_BYTES,
+            sequential: false,
+            deadline: None,
+        };
+        self.own_work(work, Phase::BackEndFirst);
     }
 
     pub(super) fn free_buffers(&mut self, bytes: u32) {
@@ -43,24 +82,33 @@ impl<S: Discipline> Engine<'_, S> {
 
     pub(super) fn disk_event(&mut self) {
         let Some(slot) = self.disk_events.pop() else { return };
-        if slot != FLUSH {
-            self.restart(slot, Phase::Restart);
-        } else if self.log.operation_done() {
-            self.point_over();
+        match slot {
+            FLUSH => {
+                if self.log.operation_done() {
+                    self.point_over();
+                }
+            }
+            BACK_END => self.own_operation(),
+            reply if reply & REPLY != 0 => {
+                self.replies_free.push(reply ^ REPLY);
+                self.answer(self.replies[(reply ^ REPLY) as usize]);
+            }
+            slot if self.live[slot as usize].region != NOWHERE => self.restart(slot, Phase::BackEnd),
+            slot => self.restart(slot, Phase::Restart),
         }
     }
 
     /// Puts a write into the log, and begins a consistency point if the half is full.
-    pub(super) fn logs(&mut self, bytes: u32) -> bool {
+    pub(super) fn logs(&mut self, bytes: u32, is_random: bool) -> bool {
         let size = u64::from(bytes) + self.model.log_record;
-        if self.log.append(size) {
+        if self.log.append(size, is_random) {
             return true;
         }
         if self.log.is_flushing() {
             return false;
         }
         self.begin_point();
-        self.log.append(size)
+        self.log.append(size, is_random)
     }
 
     pub(super) fn point_due(&mut self) {
@@ -74,12 +122,14 @@ impl<S: Discipline> Engine<'_, S> {
 
     fn begin_point(&mut self) {
         let operations = self.model.flush_operations;
-        self.point_bytes = self.log.begin(operations);
+        let random;
+        (self.point_bytes, random) = self.log.begin(operations);
         self.next_point = self.now + self.model.flush_interval;
         let bytes = u32::try_from(self.point_bytes / u64::from(operations)).unwrap_or(u32::MAX);
         let work = Work { kind: Kind::Write, source: Source::Critical, bytes, sequential: true, deadline: None };
+        let random = random * self.model.per_random_write / u64::from(operations);
         for _ in 0..operations {
-            self.own_work(work, Phase::Flush);
+            self.own_work(work, Phase::Flush { random });
         }
     }
 

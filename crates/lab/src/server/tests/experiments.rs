@@ -38,7 +38,7 @@ fn a_file_gives_the_runs_of_its_server_at_shares_of_the_first_peak() {
     assert_eq!(names, expected);
 
     let (server, length) = (server("low-end", "spc-1"), RunLength { warm_up: 1, measured: 1 });
-    let found = peak(&server, &"baseline".parse().expect("a schedule"), length, 0).expect("a peak");
+    let found = peak(&server, &"baseline".parse().expect("a schedule"), length, length, 2).expect("a peak");
     assert_eq!(report.peaks[0].requests_per_second.to_bits(), found.to_bits());
     let runs = repeated(&server, &"combo".parse().expect("a schedule"), length, found * 0.8, 2).expect("runs");
     let sums = |outcomes: &[ServerOutcome]| outcomes.iter().map(|outcome| outcome.all.sum_nanos).collect::<Vec<_>>();

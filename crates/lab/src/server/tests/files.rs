@@ -31,8 +31,8 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         error("cores = 12", "cores = 12\nworkers = 0"),
         error("nvram = \"4GiB\"", "nvram = \"4\""),
         error("nvram = \"4GiB\"", "nvram = \"0B\""),
-        error("hits_percent = 60.0", "hits_percent = 160.0"),
-        error("hits_percent = 60.0", "hits_percent = nan"),
+        error("hits_percent = 75.0", "hits_percent = 160.0"),
+        error("hits_percent = 75.0", "hits_percent = nan"),
         error("count = 281", "count = 0"),
         error("stripe", "stripes"),
     ];
@@ -62,7 +62,7 @@ fn schedules_loads_and_names_that_make_no_sense_are_refused() {
         let platform = PlatformSpec::load(platform)?;
         let server = Server::new(platform, WorkloadSpec::load("spc-1")?, CostSpec::usual()?)?;
         let (warm_up, measured) = (Nanos::ZERO, Nanos::from_millis(1));
-        server.run(&schedule.parse()?, &ServerLoad { requests_per_second, warm_up, measured, seed: 0 })
+        server.run(&schedule.parse()?, &ServerLoad { requests_per_second, warm_up, measured, batches: 1, seed: 0 })
     };
     let error = |platform: &str, schedule: &str, requests_per_second: f64| {
         let refused: Result<_, ServerError> = run(platform, schedule, requests_per_second);

@@ -3,6 +3,7 @@
 mod closed_forms;
 mod experiments;
 mod files;
+mod mechanisms;
 mod rules;
 
 use ioweir_core::Nanos;
@@ -19,7 +20,7 @@ fn server(platform: &str, workload: &str) -> Server {
 /// A load of this length, with half a second of warm-up.
 fn load(requests_per_second: f64, measured_millis: u64) -> ServerLoad {
     let (warm_up, measured) = (Nanos::from_millis(500), Nanos::from_millis(measured_millis));
-    ServerLoad { requests_per_second, warm_up, measured, seed: 0 }
+    ServerLoad { requests_per_second, warm_up, measured, batches: 8, seed: 0 }
 }
 
 fn run(server: &Server, schedule: &str, load: &ServerLoad) -> ServerOutcome {

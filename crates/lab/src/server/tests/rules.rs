@@ -117,15 +117,34 @@ fn the_oracle_is_not_beaten_where_the_server_is_pressed() {
 }
 
 #[test]
-fn the_peak_is_where_the_response_time_reaches_the_limit() {
+fn the_peak_is_the_highest_steady_load_within_the_limit() {
     let server = server("low-end", "spc-1");
-    let length = RunLength { warm_up: 3, measured: 3 };
+    let length = RunLength { warm_up: 2, measured: 8 };
     let baseline = "baseline".parse().expect("a schedule");
-    let peak = peak(&server, &baseline, length, 0).expect("it is found");
+    let peak = peak(&server, &baseline, RunLength { measured: 4, ..length }, length, 2).expect("it is found");
     assert!(peak > 0.8 * server.capacity() && peak < 1.02 * server.capacity(), "{peak} of {}", server.capacity());
-    let mean = |rate| {
-        let outcome = server.run(&baseline, &length.load(&server, rate, 0)).expect("it runs");
-        outcome.mean_seconds().expect("requests were answered")
+    let runs = |rate| repeated(&server, &baseline, length, rate, 2).expect("it runs");
+    let mean = |runs: &[ServerOutcome]| {
+        runs.iter().map(|run| run.mean_seconds().expect("requests were answered")).sum::<f64>() / runs.len() as f64
     };
-    assert!(mean(peak) <= 0.03 && mean(peak * 1.01) > 0.03);
+    let (at, above) = (runs(peak), runs(peak * 1.02));
+    let is_accepted = |runs: &[ServerOutcome]| stationarity(runs, 0.03).is_steady && mean(runs) <= 0.03;
+    assert!(is_accepted(&at), "{} {:?}", mean(&at), stationarity(&at, 0.03));
+    assert!(!is_accepted(&above), "{} {:?}", mean(&above), stationarity(&above, 0.03));
+}
+
+#[test]
+fn a_load_just_above_what_the_cores_can_do_is_not_steady_long_before_it_saturates() {
+    let server = server("low-end", "spc-1");
+    let length = RunLength { warm_up: 1, measured: 6 };
+    let runs = |share: f64| {
+        let baseline = "baseline".parse().expect("a schedule");
+        repeated(&server, &baseline, length, server.capacity() * share, 2).expect("it runs")
+    };
+    let (light, heavy) = (runs(0.6), runs(1.0));
+    assert_eq!(light[0].batches.len(), 6);
+    let steady = |runs: &[ServerOutcome]| stationarity(runs, server.limit_seconds());
+    assert!(steady(&light).is_steady, "{:?}", steady(&light));
+    assert!(heavy.iter().all(|run| !run.saturated), "its backlog is still small");
+    assert!(!steady(&heavy).is_steady, "{:?}", steady(&heavy));
 }

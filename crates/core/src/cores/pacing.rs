@@ -1,0 +1,197 @@
+//! Paces a consistency point: it is done just before the log is full, and until then takes as little as it can from clients.
+//!
+//! Let R be the processor time that the point still needs, T the time until the log is full, and I the workers that MQ gets
+//! unasked, because no client has work for them. The point must get R / T workers and will get I; so MQ is owed the difference,
+//! which is integrated, and paid in turns of [`TURN`] that go before all clients. Otherwise MQ runs when nothing else does.
+//!
+//! - R is the time of the last point, in proportion to the bytes, less what this one has used; and at least what is queued.
+//! - T is the room over the rate at which the log fills, less a margin, and less the time that the last point took after its
+//!   last processor work, for the disks.
+//! - Rates are averaged over the time from the begin of one point to the next, so that swings within it even out.
+//! - How much of I can be relied on is learnt: all until the log is full, half after that, and more after each point that ended
+//!   with room to spare.
+
+use super::Log;
+use crate::Nanos;
+
+/// A turn that MQ is forced to have: long enough to be worth the change, short enough for clients.
+pub(super) const TURN: Nanos = Nanos::from_micros(500);
+/// How often rates are computed.
+const TICK: u64 = 1_000_000;
+/// The time over which rates are averaged before anything is known of points, and its bounds.
+const MEMORY: Nanos = Nanos::from_millis(100);
+const MEMORY_MIN: Nanos = Nanos::from_millis(10);
+const MEMORY_MAX: Nanos = Nanos::from_seconds(10);
+/// The part of the time left that a point may take.
+const MARGIN_PERCENT: u128 = 97;
+/// All of I, in 256ths, and what is added to the part that is counted after a point that had room to spare.
+const WHOLE: u64 = 256;
+const STEP: u64 = 16;
+/// A point had room to spare if it could have taken longer by one part in this.
+const SPARE: u64 = 8;
+const SECOND: u64 = 1_000_000_000;
+
+/// A moving rate for each second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate(u64);
+
+impl Rate {
+    /// Learns that there were `amount` in `span`, which is not zero. A span as long as the memory replaces all before.
+    fn learn(&mut self, amount: u64, span: u64, memory: Nanos) {
+        let Nanos(memory) = memory;
+        let sample = scaled(amount, SECOND, span);
+        let weight = span.min(memory);
+        let mixed = u128::from(self.0) * u128::from(memory - weight) + u128::from(sample) * u128::from(weight);
+        self.0 = narrow(mixed / u128::from(memory));
+    }
+}
+
+/// What consistency points need and get.
+#[derive(Clone, Debug)]
+pub(super) struct Pacing {
+    /// The log as it was seen last, and as it was when rates were computed and when the point began.
+    log: Log,
+    log_then: Log,
+    log_first: Log,
+    computed: Nanos,
+    /// Bytes that are logged.
+    fill: Rate,
+    /// Processor time of turns of MQ that were not forced, in nanoseconds, and since rates were computed.
+    unasked: Rate,
+    unasked_nanos: u64,
+    /// The part of it that is counted, in 256ths.
+    counted: u64,
+    /// Processor time of this point, and of the last one with its bytes.
+    used_nanos: u64,
+    last: (u64, u64),
+    /// When processor work of this point ended last, and how long the last one took after that.
+    worked: Nanos,
+    tail: Nanos,
+    /// Processor time that MQ is owed in each second, and is owed in all.
+    force: u64,
+    owed_nanos: i64,
+    advanced: Nanos,
+    /// When this point began, and the time over which rates are averaged.
+    began: Nanos,
+    memory: Nanos,
+    workers: u32,
+}
+
+impl Pacing {
+    pub(super) const fn new(workers: u32) -> Self {
+        const NOTHING: Log = Log { logged_bytes: 0, room_bytes: 0, flushing_bytes: 0, points: 0, waited: 0 };
+        Self {
+            log: NOTHING,
+            log_then: NOTHING,
+            log_first: NOTHING,
+            computed: Nanos::ZERO,
+            fill: Rate(0),
+            unasked: Rate(0),
+            unasked_nanos: 0,
+            counted: WHOLE,
+            used_nanos: 0,
+            last: (0, 0),
+            worked: Nanos::ZERO,
+            tail: Nanos::ZERO,
+            force: 0,
+            owed_nanos: 0,
+            advanced: Nanos::ZERO,
+            began: Nanos::ZERO,
+            memory: MEMORY,
+            workers,
+        }
+    }
+
+    /// Whether a point is running.
+    pub(super) const fn is_running(&self) -> bool {
+        self.log.flushing_bytes > 0
+    }
+
+    /// Looks at the log; `queued_nanos` is the processor time that is expected of the requests in MQ.
+    pub(super) fn observe(&mut self, now: Nanos, log: Log, queued_nanos: u64) {
+        let is_other = log.points != self.log.points || log.flushing_bytes == 0;
+        if self.is_running() && is_other {
+            self.end(now);
+        }
+        if log.flushing_bytes > 0 && log.points != self.log.points {
+            (self.log_first, self.used_nanos, self.worked) = (log, 0, now);
+            (self.owed_nanos, self.advanced) = (0, now);
+            self.memory = now.since(self.began).clamp(MEMORY_MIN, MEMORY_MAX);
+            self.began = now;
+        }
+        let begins = is_other && log.flushing_bytes > 0;
+        self.log = log;
+        let span = now.since(self.computed).0;
+        if span >= TICK || begins && span > 0 {
+            self.compute(now, span, queued_nanos);
+        }
+    }
+
+    /// A point is over: what it says about the next.
+    fn end(&mut self, now: Nanos) {
+        self.last = (self.used_nanos, self.log.flushing_bytes);
+        self.tail = now.since(self.worked);
+        let logged = self.log.logged_bytes.saturating_sub(self.log_first.logged_bytes);
+        if self.log.waited > self.log_first.waited {
+            self.counted /= 2;
+        } else if self.log.room_bytes > logged / SPARE {
+            self.counted = (self.counted + STEP).min(WHOLE);
+        }
+        (self.force, self.owed_nanos) = (0, 0);
+    }
+
+    /// Computes the rates at which the log fills, MQ is served, and must be served.
+    fn compute(&mut self, now: Nanos, span: u64, queued_nanos: u64) {
+        self.is_due(now);
+        self.fill.learn(self.log.logged_bytes.saturating_sub(self.log_then.logged_bytes), span, self.memory);
+        if self.is_running() && queued_nanos > 0 {
+            self.unasked.learn(self.unasked_nanos, span, self.memory);
+        }
+        (self.computed, self.log_then, self.unasked_nanos) = (now, self.log, 0);
+        if self.is_running() {
+            let (used, bytes) = self.last;
+            let whole = scaled(used, self.log.flushing_bytes, bytes);
+            let left = whole.saturating_sub(self.used_nanos).max(queued_nanos);
+            let time = u128::from(scaled(self.log.room_bytes, SECOND, self.fill.0)) * MARGIN_PERCENT / 100;
+            let time = narrow(time).saturating_sub(self.tail.0).max(TICK);
+            let needed = scaled(left, SECOND, time);
+            self.force = needed.saturating_sub(scaled(self.unasked.0, self.counted, WHOLE));
+        }
+    }
+
+    /// Whether MQ is owed a turn.
+    pub(super) fn is_due(&mut self, now: Nanos) -> bool {
+        let most = (u64::from(self.workers) * TURN.0) as i64;
+        let owed = scaled(self.force, now.since(self.advanced).0, SECOND);
+        self.advanced = now;
+        self.owed_nanos = self.owed_nanos.saturating_add_unsigned(owed).min(most);
+        self.is_running() && self.owed_nanos > 0
+    }
+
+    /// MQ gets a turn before all clients.
+    pub(super) const fn forced(&mut self) {
+        self.owed_nanos -= TURN.0 as i64;
+    }
+
+    /// A request of MQ has used processor time, in a turn that was forced or not.
+    pub(super) const fn used(&mut self, now: Nanos, used: Nanos, was_forced: bool) {
+        self.used_nanos += used.0;
+        self.worked = now;
+        if !was_forced {
+            self.unasked_nanos += used.0;
+        }
+    }
+}
+
+/// `value * times / over`, and the most there is where nothing is divided by.
+fn scaled(value: u64, times: u64, over: u64) -> u64 {
+    match (value, over) {
+        (0, _) => 0,
+        (_, 0) => u64::MAX,
+        _ => narrow(u128::from(value) * u128::from(times) / u128::from(over)),
+    }
+}
+
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,135 @@
+//! The conditions of an experiment that a paper does not state, inferred from what it says on the side.
+//!
+//! A run is done under every combination of values of some axes. Each combination gets a score, an expression of what the
+//! paper reports and claims nothing by; the lowest is the condition that is inferred, and claims are judged under it. All
+//! others are the map: metrics of each, and how many claims would hold there.
+
+use std::collections::BTreeMap;
+
+use ioweir_config::SpecError;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::SourceFile;
+use super::claims::{ClaimsFile, Tally};
+use super::expression::Scope;
+use super::results::{Cell, Results};
+use super::runs::Run;
+
+/// The numbers that each condition has besides those of its spec.
+pub(super) const METRICS: &str = "score results sign magnitude";
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spec {
+    /// The run that was done under all conditions.
+    pub(super) of: String,
+    /// The axes of a condition.
+    axes: Vec<String>,
+    /// Of these, the ones whose other values claims may select.
+    #[serde(default)]
+    free: Vec<String>,
+    /// What is lowest where the paper's side observations agree best; it may use the metrics by their names.
+    score: String,
+    /// What else the map shows of each condition.
+    #[serde(default)]
+    metrics: BTreeMap<String, String>,
+}
+
+/// The conditions of a run, and the one that is inferred.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conditions {
+    pub(super) cells: Vec<Cell>,
+    /// The inferred condition, by axis.
+    pub(super) inferred: Vec<(String, String)>,
+    /// Names that claims and pages may use: `condition` and `where` as terms with and without the run, and every axis.
+    pub(super) row: Table,
+}
+
+impl Spec {
+    fn place(&self, cell: &Cell) -> Option<Vec<(String, String)>> {
+        let value = |axis: &String| cell.place(axis).map(|value| (axis.clone(), value.to_owned()));
+        self.axes.iter().map(value).collect()
+    }
+
+    /// The names for a condition; for none, those that stand for any.
+    fn row(&self, place: &[(String, String)]) -> Table {
+        let terms: Vec<String> = place.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        let run = std::iter::once(format!("run={}", self.of));
+        let mut row = Table::new();
+        row.insert("condition".into(), run.chain(terms.iter().cloned()).collect::<Vec<_>>().join(", ").into());
+        row.insert("where".into(), terms.join(", ").into());
+        row.extend(place.iter().map(|(axis, value)| (axis.clone(), Value::from(value.clone()))));
+        row
+    }
+
+    /// The names that claims use, before anything is run.
+    pub(super) fn unknown(&self) -> Table {
+        self.row(&[])
+    }
+
+    /// The cells that claims under a condition may select.
+    fn known_at(&self, place: &[(String, String)], cells: &[Cell]) -> Vec<Cell> {
+        let fixed = || place.iter().filter(|(axis, _)| !self.free.contains(axis));
+        let is_known = |cell: &&Cell| fixed().all(|(axis, value)| cell.place(axis).is_none_or(|own| own == value));
+        cells.iter().filter(is_known).cloned().collect()
+    }
+
+    /// Computes the score, the metrics and the verdicts of one condition.
+    fn judge(&self, name: &str, place: &[(String, String)], scope: &Scope<'_>) -> Result<Cell, String> {
+        let mut inner = scope.on(&self.row(place), "{condition}")?;
+        inner.lets.clone_from(&self.metrics);
+        let mut cell = Cell::new(name);
+        cell.at.extend(place.iter().cloned());
+        let expressions = self.metrics.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        for (metric, text) in expressions.chain([("score", self.score.as_str())]) {
+            cell = cell.metric(metric, inner.number(text).map_err(|problem| format!("{metric}: {problem}"))?);
+        }
+        for (axis, value) in place {
+            if let Ok(number) = value.parse::<f64>() {
+                cell = cell.metric(axis, number);
+            }
+        }
+        Ok(cell)
+    }
+
+    /// Checks its expressions against what will be run.
+    pub(super) fn check(&self, scope: &Scope<'_>) -> Result<(), String> {
+        self.judge("", &[], scope).map(drop)
+    }
+
+    /// Infers the condition from the results.
+    pub(super) fn infer(
+        &self,
+        run: &Run,
+        runs: &[Run],
+        cells: &[Cell],
+        (file, source): (&ClaimsFile, SourceFile<'_>),
+    ) -> Result<Conditions, SpecError> {
+        let mut places: Vec<Vec<(String, String)>> = Vec::new();
+        for cell in cells.iter().filter(|cell| cell.place("run") == Some(&self.of)) {
+            if let Some(place) = self.place(cell).filter(|place| !places.contains(place)) {
+                places.push(place);
+            }
+        }
+        let mut found = Conditions { row: self.unknown(), ..Conditions::default() };
+        let mut lowest = f64::INFINITY;
+        for place in places {
+            let known = Results::new(runs, self.known_at(&place, cells));
+            let mut scope = Scope::new(&known, file);
+            scope.row = self.row(&place);
+            let cell = self.judge(&run.name, &place, &scope);
+            let cell = cell.map_err(|problem| source.complain("", &format!("run {}: {problem}", run.name)))?;
+            let Tally { results, sign, magnitude, .. } = Tally::of(&file.judge(source, &scope)?);
+            let verdicts = [("results", results), ("sign", sign), ("magnitude", magnitude)];
+            let cell = verdicts.iter().fold(cell, |cell, (name, share)| cell.metric(name, share.holds as f64));
+            let score = cell.metrics.get("score").and_then(|score| score.first()).copied();
+            if let Some(score) = score.filter(|score| *score < lowest) {
+                (lowest, found.row) = (score, self.row(&place));
+                found.inferred = place;
+            }
+            found.cells.push(cell);
+        }
+        Ok(found)
+    }
+}

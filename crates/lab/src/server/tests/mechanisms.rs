@@ -1,0 +1,113 @@
+//! What each part of the model does: a server with it against the same server without it.
+
+use super::*;
+use ioweir_config::Duration;
+
+/// The usual costs without the parts that are tested here.
+fn plain() -> CostSpec {
+    let mut costs = CostSpec::usual().expect("they make sense");
+    (costs.tail, costs.serial, costs.back_end) = (None, None, None);
+    costs.flush.per_random_write = Duration::new(Nanos::ZERO);
+    costs
+}
+
+fn server_of(workload: WorkloadSpec, costs: CostSpec) -> Server {
+    let platform = PlatformSpec::load("low-end").expect("a preset");
+    Server::new(platform, workload, costs).expect("it makes sense")
+}
+
+fn spc_1(costs: CostSpec) -> Server {
+    server_of(WorkloadSpec::load("spc-1").expect("a preset"), costs)
+}
+
+const fn micros(micros: u64) -> Duration {
+    Duration::new(Nanos::from_micros(micros))
+}
+
+#[test]
+fn only_long_requests_are_preempted() {
+    let tail = TailSpec { clients_percent: 1.0, prefetches_percent: 0.0, from: micros(3_000), to: micros(5_000) };
+    let (without, with) = (spc_1(plain()), spc_1(CostSpec { tail: Some(tail), ..plain() }));
+    let half = load(without.capacity() / 2.0, 1_000);
+    let percent = |outcome: &ServerOutcome| outcome.returns.preempted as f64 * 100.0 / outcome.all.time.len() as f64;
+    let (without, with) = (run(&without, "baseline", &half), run(&with, "baseline", &half));
+    assert!(percent(&without) < 0.01, "{}", percent(&without));
+    // Slices are at most 2 ms, so each is preempted once, or twice.
+    assert!((0.9..2.2).contains(&percent(&with)), "{}", percent(&with));
+}
+
+#[test]
+fn reads_of_one_block_never_return_and_still_wait_for_the_disk() {
+    let workload = |single_block_percent: f64| {
+        let text = format!(
+            "objects = 10\n[[operation]]\nname = \"read\"\nshare = 1.0\nkind = \"read\"\nsizes = [[\"4KiB\", 1.0]]\n\
+             misses_percent = [50.0, 0.0]\nsingle_block_percent = {single_block_percent:?}\n"
+        );
+        WorkloadSpec::parse("reads", &text).expect("it makes sense")
+    };
+    let outcome = |percent: f64| run(&server_of(workload(percent), plain()), "baseline", &load(5_000.0, 2_000));
+    let (never, half, always) = (outcome(0.0), outcome(50.0), outcome(100.0));
+    assert!((never.restart_percent()[1] - 50.0).abs() < 1.0, "{:?}", never.restart_percent());
+    assert!((half.restart_percent()[1] - 25.0).abs() < 1.0, "{:?}", half.restart_percent());
+    assert_eq!(always.restarts[1..], [0, 0, 0]);
+    assert_eq!(always.returns.disk, 0);
+    let mean = |outcome: &ServerOutcome| outcome.mean_seconds().expect("requests were answered");
+    // The restart and the slow path behind it are saved, the disk and its queue are not.
+    assert!(mean(&always) < mean(&never) && mean(&always) > 0.9 * mean(&never), "{} {}", mean(&always), mean(&never));
+    assert!(always.utilisation < never.utilisation);
+}
+
+#[test]
+fn workers_stand_still_in_the_serial_part_of_each_window() {
+    let serial = |length| {
+        spc_1(CostSpec { serial: Some(SerialSpec { window: micros(2_000), length: micros(length) }), ..plain() })
+    };
+    let plain = spc_1(plain());
+    let rate = plain.capacity() * 0.6;
+    assert!((serial(500).capacity() / plain.capacity() - 0.75).abs() < 1e-9);
+    let outcomes = [&plain, &serial(200), &serial(500)].map(|server| run(server, "baseline", &load(rate, 1_000)));
+    let [none, some, more] = outcomes.map(|outcome| outcome.mean_seconds().expect("requests were answered"));
+    assert!(none < some && some < more, "{none} {some} {more}");
+    let saturated = run(&serial(500), "baseline", &load(plain.capacity() * 0.9, 4_000));
+    assert!(saturated.backlog > 1_000, "a quarter of the time is gone: {}", saturated.backlog);
+}
+
+#[test]
+fn writes_wait_for_operations_of_the_server_that_are_late() {
+    let gated = |within: u64| {
+        let cost = WorkCost { base: micros(150), per_kib: micros(0) };
+        let back_end = BackEndSpec { operations: 400, cost, regions: 8, within: micros(within) };
+        spc_1(CostSpec { back_end: Some(back_end), ..plain() })
+    };
+    let (strict, patient) = (gated(0), gated(900_000));
+    let half = load(strict.capacity() / 2.0, 1_000);
+    assert!(run(&strict, "baseline", &half).returns.own_work > 100);
+    assert_eq!(run(&patient, "baseline", &half).returns.own_work, 0);
+    // They go to LQ after their disk reads: the less often it is served, the later they are, and the more writes wait.
+    let pressed = load(strict.capacity() * 0.93, 2_100);
+    let waits = |schedule| run(&gated(20_000), schedule, &pressed).returns.own_work;
+    assert!(waits("baseline:hq-weight=480") > 2 * waits("baseline"), "{} {}", waits("baseline:hq-weight=480"), waits("baseline"));
+}
+
+#[test]
+fn random_writes_make_consistency_points_long_and_sequential_ones_do_not() {
+    let workload = |sequential: bool| {
+        let text = format!(
+            "objects = 10\n[[operation]]\nname = \"write\"\nshare = 1.0\nkind = \"write\"\nsizes = [[\"4KiB\", 1.0]]\n\
+             sequential = {sequential}\n"
+        );
+        WorkloadSpec::parse("writes", &text).expect("it makes sense")
+    };
+    let busy = |per_random_write: u64, sequential: bool| {
+        let mut costs = plain();
+        costs.flush.per_random_write = micros(per_random_write);
+        let flush = costs.flush.interval.nanos().0 / 1_000_000;
+        let server = server_of(workload(sequential), costs);
+        let load = ServerLoad { warm_up: Nanos::from_millis(flush), ..load(10_000.0, 2 * flush) };
+        run(&server, "baseline", &load).utilisation
+    };
+    assert!((busy(20, true) - busy(0, true)).abs() < 1e-12);
+    // 20 us for each of 10,000 writes a second on 3 workers.
+    let more = busy(20, false) - busy(0, false);
+    assert!((more * 3.0 - 0.2).abs() < 0.02, "{more}");
+}
