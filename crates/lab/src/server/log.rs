@@ -28,7 +28,17 @@ pub(super) struct NvLog {
 
 impl NvLog {
     pub(super) fn new(bytes: u64) -> Self {
-        Self { half: bytes / 2, filling: 0, frozen: 0, operations: 0, left: 0, filled_max: 0, points: 0, logged: 0, waited: 0 }
+        Self {
+            half: bytes / 2,
+            filling: 0,
+            frozen: 0,
+            operations: 0,
+            left: 0,
+            filled_max: 0,
+            points: 0,
+            logged: 0,
+            waited: 0,
+        }
     }
 
     /// Adds `bytes` if there is room, and returns whether it did.

@@ -194,7 +194,13 @@ impl<'a, S: Discipline> Engine<'a, S> {
             answered_per_second: answered / span * 1e9,
             all,
             by_kind: self.by_kind,
-            by_operation: self.model.operations.iter().map(|operation| operation.name.clone()).zip(self.by_operation).collect(),
+            by_operation: self
+                .model
+                .operations
+                .iter()
+                .map(|operation| operation.name.clone())
+                .zip(self.by_operation)
+                .collect(),
             restarts: self.restarts,
             returns: self.returns,
             utilisation: (busy_turn + busy_burst) / span / workers,
