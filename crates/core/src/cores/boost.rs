@@ -95,7 +95,7 @@ pub(super) fn head_start(need_nanos: u64, scale: Nanos) -> Nanos {
             _ => 0,
         }
     };
-    let nanos = u128::from(scale.0) * u128::from(boost) >> 16;
+    let nanos = (u128::from(scale.0) * u128::from(boost)) >> 16;
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 

@@ -390,8 +390,8 @@ workers that MQ gets because nobody else wants them. MQ is owed R / T - k I work
 0.5 ms before clients, otherwise what nobody else wants. k is learnt: 1 at first, halved after a flush that found the log full, and \
 a 16th more after one with an eighth of its time to spare. At the latest MQ gets a turn after it was passed over 16 W / w times, by \
 weights as in baseline; where the driver tells nothing of a log, it is drawn by weight. A request is preempted after 0.5 ms, and \
-goes on at once unless another is due earlier. Turns last as in qats, without MQ's depth, and end when MQ is owed one. Three \
-quarters, k and the averages were chosen on half of the servers of experiments/cores, and hold on the other half.",
+goes on at once unless another is due earlier. Turns last as in qats, without MQ's depth, and end when MQ is owed one. All of \
+this was chosen on half of the servers of experiments/cores, whose page says what came out on the other half.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::AllHigh,
         sharing: Sharing::All,

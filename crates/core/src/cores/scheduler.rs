@@ -57,9 +57,9 @@ impl fmt::Display for CoresError {
             }
             Self::NoWorker => out.write_str("no workers: at least one is needed"),
             Self::NoRequest => out.write_str("room for no request: at least one is needed"),
-            Self::SliceZero => {
-                out.write_str("a time of zero: window, base, MQ's slice, the quantum and the scale of head starts are above 0")
-            }
+            Self::SliceZero => out.write_str(
+                "a time of zero: window, base, MQ's slice, the quantum and the scale of head starts are above 0",
+            ),
         }
     }
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use ioweir_core::cores::{
-    CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule, Source, Turn,
-    Wait, Work,
+    CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule,
+    Source, Turn, Wait, Work,
 };
 use ioweir_core::{Nanos, Tag};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn head_start(need: u64, scale: u64) -> u64 {
     let part = (x.max(1.0 / 4096.0) - at) / quarter;
     let (from, to) = (boost(at), boost(at + quarter));
     let boost = from as u64 - ((from - to) * part).floor() as u64;
-    (u128::from(scale) * u128::from(boost) >> 16) as u64
+    ((u128::from(scale) * u128::from(boost)) >> 16) as u64
 }
 
 struct Model {

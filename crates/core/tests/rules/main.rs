@@ -12,6 +12,7 @@ mod background;
 mod background_device;
 mod cores;
 mod cores_model;
+mod cores_orders;
 mod driver;
 mod driving;
 mod golden;

@@ -86,7 +86,12 @@ fn writes_wait_for_operations_of_the_server_that_are_late() {
     // They go to LQ after their disk reads: the less often it is served, the later they are, and the more writes wait.
     let pressed = load(strict.capacity() * 0.93, 2_100);
     let waits = |schedule| run(&gated(20_000), schedule, &pressed).returns.own_work;
-    assert!(waits("baseline:hq-weight=480") > 2 * waits("baseline"), "{} {}", waits("baseline:hq-weight=480"), waits("baseline"));
+    assert!(
+        waits("baseline:hq-weight=480") > 2 * waits("baseline"),
+        "{} {}",
+        waits("baseline:hq-weight=480"),
+        waits("baseline")
+    );
 }
 
 #[test]
