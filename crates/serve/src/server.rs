@@ -11,7 +11,7 @@ use ioweir_config::{format_bytes, shown};
 use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::backend;
+use crate::backend::{self, Shape};
 use crate::backend::checked::WorkerPool;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
@@ -95,7 +95,7 @@ pub struct Server {
 /// An engine whose device is open.
 struct Opened {
     handle: Handle,
-    size_bytes: u64,
+    shape: Shape,
     description: String,
 }
 
@@ -122,9 +122,9 @@ impl Server {
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
         let opened = opened?;
-        let sizes: Vec<u64> = opened.iter().map(|opened| opened.size_bytes).collect();
+        let shapes: Vec<_> = opened.iter().map(|opened| opened.shape.clone()).collect();
         let exports: Result<Arc<[nbd::Export]>, _> =
-            spec.export.iter().map(|export| describe(export, spec, &sizes)).collect();
+            spec.export.iter().map(|export| describe(export, spec, &shapes)).collect();
         let exports = exports?;
         for starting in &starting {
             // A thread that has ended meanwhile reports why when it is joined.
@@ -245,9 +245,9 @@ pub fn check(spec: &Spec) -> Result<(), ServeError> {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
     };
     front::group_of(&spec.server).map_err(ServeError)?;
-    let sizes: Result<Vec<u64>, _> = spec.device.iter().map(check).collect();
-    let sizes = sizes?;
-    spec.export.iter().try_for_each(|export| describe(export, spec, &sizes).map(drop))
+    let shapes: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
+    let shapes = shapes?;
+    spec.export.iter().try_for_each(|export| describe(export, spec, &shapes).map(drop))
 }
 
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
@@ -285,7 +285,7 @@ fn start_watch(
     let watched_at = watch.as_ref().map(|listener| listener.name().to_string());
     let watched = |opened: &Opened| Watched {
         handle: opened.handle.clone(),
-        size_bytes: opened.size_bytes,
+        size_bytes: opened.shape.size_bytes,
         description: opened.description.clone(),
     };
     let devices = opened.iter().map(watched).collect();
@@ -294,23 +294,31 @@ fn start_watch(
     Ok((Some(watch), watched_at))
 }
 
-fn describe(export: &Export, spec: &Spec, sizes: &[u64]) -> Result<nbd::Export, ServeError> {
-    let device_bytes = sizes.get(spec.device_of(export)).copied().unwrap_or(0);
+/// An export as clients see it, which lies within its device, or within the part of it that it shows.
+fn describe(export: &Export, spec: &Spec, shapes: &[Shape]) -> Result<nbd::Export, ServeError> {
+    let device = spec.device_of(export);
+    let whole = shapes.get(device).and_then(|shape| match export.part_of(&spec.device[device]) {
+        Some(part) => shape.parts.get(part).cloned(),
+        None => Some(0..shape.size_bytes),
+    });
+    let whole = whole.unwrap_or_default();
+    let whole_bytes = whole.end - whole.start;
     let offset_bytes = export.offset.map_or(0, |offset| offset.0);
-    let rest = device_bytes.saturating_sub(offset_bytes);
+    let rest = whole_bytes.saturating_sub(offset_bytes);
     let size_bytes = export.size.map_or(rest, |size| size.0);
-    if size_bytes > rest || (rest == 0 && device_bytes > 0) {
+    if size_bytes > rest || (rest == 0 && whole_bytes > 0) {
+        let what = export.part.as_ref().map_or("device", |_| "part");
         return Err(ServeError(format!(
-            "export {}: ends past its device, {}, which has {}",
+            "export {}: ends past its {what}, {}, which has {}",
             shown(&export.name),
-            shown(&export.device),
-            format_bytes(device_bytes)
+            shown(export.part.as_ref().unwrap_or(&export.device)),
+            format_bytes(whole_bytes)
         )));
     }
     Ok(nbd::Export {
         name: export.name.clone(),
         description: export.description.clone(),
-        offset_bytes,
+        offset_bytes: whole.start + offset_bytes,
         size_bytes,
         read_only: export.read_only,
         block_bytes_preferred: ALIGNMENT_BYTES as u32,
@@ -417,10 +425,10 @@ fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Resu
     let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
     let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
     let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
-    let (size_bytes, description) = (backend.size_bytes(), backend.describe());
+    let (shape, description) = (Shape::of(&*backend), backend.describe());
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
     // As in the caller.
-    let _ = sender.send(Ok(Opened { handle: engine.handle(), size_bytes, description }));
+    let _ = sender.send(Ok(Opened { handle: engine.handle(), shape, description }));
     Ok(engine)
 }
 

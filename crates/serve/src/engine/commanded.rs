@@ -3,7 +3,7 @@
 use ioweir_core::{Nanos, StreamId};
 
 use super::{Call, Change, Command, Engine, Question, Report, Stopping, watch_all};
-use crate::backend;
+use crate::backend::{self, Shape};
 use crate::log::EventKind;
 
 /// The number of waiting requests of a connection; they are in order of connections.
@@ -110,10 +110,10 @@ impl Engine {
             return Err("operations are still with it: try again when they have ended".into());
         }
         // Two open backends could not use the files at the same time.
-        let size_bytes = self.dispatcher.backend().size_bytes();
+        let shape = Shape::of(self.dispatcher.backend());
         self.dispatcher.close();
         let opened = backend::open(&self.device, &mut [], self.workers.as_ref())?;
-        if opened.size_bytes() != size_bytes {
+        if Shape::of(&*opened) != shape {
             return Err("its size has changed: the server must be started again".into());
         }
         watch_all(&self.epoll, opened.descriptors()).map_err(|error| format!("it cannot be waited for: {error}"))?;

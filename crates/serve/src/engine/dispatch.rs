@@ -290,13 +290,18 @@ impl Dispatcher {
     /// Makes durable what clients wrote, before the server ends.
     pub(super) fn flush_last(&mut self, now: Nanos) {
         let id = self.operations.insert(Served::LastFlush);
-        self.start_operation(now, Io::without_data(id));
+        self.flush_all(now, id);
     }
 
     /// Makes durable what clients wrote, before a snapshot is taken.
     pub(super) fn flush_for_pause(&mut self, now: Nanos) {
         let id = self.operations.insert(Served::FlushForPause);
-        self.start_operation(now, Io::without_data(id));
+        self.flush_all(now, id);
+    }
+
+    fn flush_all(&mut self, now: Nanos, id: u32) {
+        let length = self.backend.size_bytes();
+        self.start_operation(now, Io { length, ..Io::without_data(id) });
     }
 
     /// Submits the started operations as one batch; returns whether there were any.

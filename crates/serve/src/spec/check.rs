@@ -6,7 +6,7 @@ use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use super::classes::WEIGHT;
-use super::{Allowed, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
+use super::{Allowed, Backend, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
@@ -96,6 +96,7 @@ impl Spec {
             }
             within(&format!("{at}.connections_max"), export.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
+            check_part(export, device.1, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
         }
         for device in &mut self.device {
@@ -175,6 +176,28 @@ impl Spec {
             shares.give_class(device, &self.group, &mut service.share, &at)?;
         }
         Ok(())
+    }
+}
+
+/// An export of a joined device shows one of its parts.
+fn check_part(export: &Export, device: &Device, at: &str) -> Result<(), Complaint> {
+    let key = format!("{at}.part");
+    match (&device.backend, &export.part) {
+        (Backend::Joined { part }, Some(name)) => {
+            let what = format!("part of device {}", device.name);
+            named(&key, (&what, name), part, |part| &part.name, "add a [[device.part]] of this name").map(drop)
+        }
+        (Backend::Joined { part }, None) => {
+            let names: Vec<_> = part.iter().map(|part| part.name.as_str()).collect();
+            let problem = format!("device {} is joined, and an export shows one of its parts", device.name);
+            let complaint = Complaint::of_value(format!("{at}.device"), problem);
+            Err(complaint.expected(format!("part = one of {} beside it", names.join(", "))))
+        }
+        (_, Some(_)) => {
+            let problem = format!("part: device {} has none", device.name);
+            Err(Complaint::of_value(key, problem).expected("a device with backend = \"joined\""))
+        }
+        (_, None) => Ok(()),
     }
 }
 

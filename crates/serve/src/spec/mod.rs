@@ -8,6 +8,7 @@ mod backends;
 mod check;
 mod classes;
 mod device;
+mod joined;
 mod listen;
 mod mirror;
 mod read;
@@ -24,10 +25,12 @@ pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
+use joined::PartKeys;
 use ioweir_config::{
     ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
 use ioweir_core::cores::SCHEDULES;
+pub use joined::Part;
 pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
 pub use snapshots::Snapshots;
 pub use tiers::{Cache, Tier};
@@ -232,7 +235,9 @@ keys! {
         device: String = required,
         /// where the slice begins, a multiple of 4KiB; the beginning of the device if absent
         offset: Option<Size> = absent,
-        /// its length; to the end of the device if absent
+        /// `joined`: the part of the device that it shows; `offset` counts from its beginning
+        part: Option<String> = absent,
+        /// its length; to the end of the device, or of the part, if absent
         size: Option<Size> = absent,
         /// whether writes are refused
         read_only: bool = (false),
@@ -289,6 +294,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[cores]", Workers::keys()),
         ("[[device]]", DeviceKeys::keys()),
         ("[device.cores]", Workers::keys()),
+        ("[[device.part]]", PartKeys::keys()),
         ("[device.faults]", Faults::keys()),
         ("[device.snapshots]", Snapshots::keys()),
         ("[[export]]", Export::keys()),
@@ -296,6 +302,17 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[[group]]", Group::keys()),
         ("[service.NAME]", Service::keys()),
     ]
+}
+
+impl Export {
+    /// The number of the part of its device that it shows, if it shows one.
+    #[must_use]
+    pub fn part_of(&self, device: &Device) -> Option<usize> {
+        match &device.backend {
+            Backend::Joined { part } => part.iter().position(|part| Some(&part.name) == self.part.as_ref()),
+            _ => None,
+        }
+    }
 }
 
 impl Device {

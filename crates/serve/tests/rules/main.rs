@@ -20,6 +20,7 @@ mod extended;
 mod failures;
 mod govern;
 mod history;
+mod joined;
 mod kill;
 mod late;
 mod limits;
