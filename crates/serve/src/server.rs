@@ -7,22 +7,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use ioweir_config::{format_bytes, shown};
+use ioweir_config::shown;
 use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::backend::{self, Shape};
+use crate::backend::{self, Shape, Volumes};
 use crate::backend::checked::WorkerPool;
-use crate::buffer::{ALIGNMENT_BYTES, Pool};
+use crate::buffer::Pool;
 use crate::capture::Capture;
-use crate::control::{Controller, SnapshotTimer, Tunables};
+use crate::confine;
+use crate::control::{Controller, Devices, SnapshotTimer, Tunables};
 use crate::engine::{Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
+use crate::exports::{Catalog, Exports, Places};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
-use crate::spec::{ClassKind, Device, Export, Service, Spec};
+use crate::spec::{ClassKind, Device, Service, Spec};
 use crate::tls;
 use crate::watch::{self, Watch, Watched};
 
@@ -113,6 +115,11 @@ impl Server {
         let (listeners, single) = enter(spec, entrance)?;
         let addresses = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let log = Log::default();
+        // Before there are threads, and before anything but the sockets is open.
+        for its in confine::confine(spec).map_err(ServeError)? {
+            let kind = if its.is_on { EventKind::Confined } else { EventKind::NotConfined };
+            log.report(clock.now(), &Event::new(kind, &format!("{}: {}", its.what, its.words)));
+        }
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let mut capture = capture;
         let workers = WorkerPool::shared(spec).map_err(ServeError)?;
@@ -122,27 +129,24 @@ impl Server {
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
         let opened = opened?;
-        let shapes: Vec<_> = opened.iter().map(|opened| opened.shape.clone()).collect();
-        let exports: Result<Arc<[nbd::Export]>, _> =
-            spec.export.iter().map(|export| describe(export, spec, &shapes)).collect();
-        let exports = exports?;
+        let volumes = spec.device.iter().zip(&opened).map(|(device, opened)| open_volumes(device, opened.shape.size_bytes));
+        let volumes: Vec<Option<Volumes>> = volumes.collect::<Result<_, _>>()?;
+        let places: Vec<Places> = opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its)).collect();
+        let exports = Exports::of(spec, &places).map_err(ServeError)?;
+        warn_of_absent(spec, &exports, &log, clock.now());
         for starting in &starting {
             // A thread that has ended meanwhile reports why when it is joined.
-            let _ = starting.exports.send(Arc::clone(&exports));
+            let _ = starting.exports.send(Arc::clone(&exports.list));
         }
-        let engines = spec.export.iter().filter_map(|export| opened.get(spec.device_of(export)));
         let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let tls = tls.map_err(|error| ServeError(error.to_string()))?;
-        let tunables = Arc::new(Tunables::new(&spec.server, tls));
         let handles: Vec<_> = opened.iter().map(|opened| opened.handle.clone()).collect();
-        let controller = Controller::new(spec.clone(), handles.clone(), Arc::clone(&tunables), log.clone(), clock);
+        let tunables = Arc::new(Tunables::new(&spec.server, tls, Catalog::new(spec, exports, &handles)));
+        let devices = Devices { engines: handles.clone(), places, volumes };
+        let controller = Controller::new(spec.clone(), devices, Arc::clone(&tunables), log.clone(), clock);
         let front = Front::new(Plan {
             listeners,
-            exports,
-            engines: engines.map(|opened| opened.handle.clone()).collect(),
             devices: handles,
-            classes: spec.classes(),
-            allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
             log: log.clone(),
@@ -221,6 +225,26 @@ impl Server {
     }
 }
 
+/// Opens the table of a device's volumes, if it has one.
+fn open_volumes(device: &Device, size_bytes: u64) -> Result<Option<Volumes>, ServeError> {
+    let volumes = device.volumes.as_ref().map(|path| Volumes::open(path, size_bytes)).transpose();
+    volumes.map_err(|error| ServeError(format!("device {}: {error}", device.name)))
+}
+
+fn places_of(shape: &Shape, volumes: &Option<Volumes>) -> Places {
+    let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
+    Places { shape: shape.clone(), volumes }
+}
+
+/// Logs a warning for each export whose volume is not there.
+fn warn_of_absent(spec: &Spec, exports: &Exports, log: &Log, now: Nanos) {
+    for export in exports.absent.iter().filter_map(|number| spec.export.get(*number)) {
+        let volume = export.volume.as_deref().unwrap_or_default();
+        let what = format!("export {}: nobody can open it: there is no volume {}", shown(&export.name), shown(volume));
+        log.report(now, &Event { device: Some(&export.device), ..Event::new(EventKind::VolumeMissing, &what) });
+    }
+}
+
 /// Logs a warning if other machines can connect without encryption.
 fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos) {
     if spec.server.tls.is_some() {
@@ -245,9 +269,11 @@ pub fn check(spec: &Spec) -> Result<(), ServeError> {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
     };
     front::group_of(&spec.server).map_err(ServeError)?;
+    confine::user_of(&spec.server).map_err(ServeError)?;
     let shapes: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
-    let shapes = shapes?;
-    spec.export.iter().try_for_each(|export| describe(export, spec, &shapes).map(drop))
+    // A table of volumes is not looked into: what it does not have may be added while the server runs.
+    let places: Vec<_> = shapes?.iter().map(|shape| places_of(shape, &None)).collect();
+    Exports::of(spec, &places).map(drop).map_err(ServeError)
 }
 
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
@@ -294,37 +320,6 @@ fn start_watch(
     Ok((Some(watch), watched_at))
 }
 
-/// An export as clients see it, which lies within its device, or within the part of it that it shows.
-fn describe(export: &Export, spec: &Spec, shapes: &[Shape]) -> Result<nbd::Export, ServeError> {
-    let device = spec.device_of(export);
-    let whole = shapes.get(device).and_then(|shape| match export.part_of(&spec.device[device]) {
-        Some(part) => shape.parts.get(part).cloned(),
-        None => Some(0..shape.size_bytes),
-    });
-    let whole = whole.unwrap_or_default();
-    let whole_bytes = whole.end - whole.start;
-    let offset_bytes = export.offset.map_or(0, |offset| offset.0);
-    let rest = whole_bytes.saturating_sub(offset_bytes);
-    let size_bytes = export.size.map_or(rest, |size| size.0);
-    if size_bytes > rest || (rest == 0 && whole_bytes > 0) {
-        let what = export.part.as_ref().map_or("device", |_| "part");
-        return Err(ServeError(format!(
-            "export {}: ends past its {what}, {}, which has {}",
-            shown(&export.name),
-            shown(export.part.as_ref().unwrap_or(&export.device)),
-            format_bytes(whole_bytes)
-        )));
-    }
-    Ok(nbd::Export {
-        name: export.name.clone(),
-        description: export.description.clone(),
-        offset_bytes: whole.start + offset_bytes,
-        size_bytes,
-        read_only: export.read_only,
-        block_bytes_preferred: ALIGNMENT_BYTES as u32,
-    })
-}
-
 fn catch_signals() -> io::Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
@@ -355,16 +350,13 @@ impl Starting {
         let (exports, exports_sent) = channel();
         let (stopper, stopper_sent) = channel();
         let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
-        // Counted from zero, in a spec of a few megabytes.
-        let own_classes = (0..).map(StreamId).zip(spec.classes());
-        let own_classes = own_classes.filter(|(_, class)| class.device == number).map(|(class, _)| class);
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
             workers,
             timeouts: Timeouts::new(&spec.server),
             priorities: spec.priorities(),
-            own_classes: own_classes.collect(),
+            own_classes: spec.classes_of(number),
             services: service_plans(spec, number),
             epoch: clock.epoch(),
             log: DeviceLog { log, device: device.name.clone(), classes },

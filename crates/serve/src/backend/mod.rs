@@ -19,6 +19,7 @@ mod threads;
 mod tiered;
 #[allow(unsafe_code, reason = "the kernel gets the addresses of buffers")]
 mod uring;
+mod volumes;
 
 use std::io;
 use std::ops::Range;
@@ -51,6 +52,7 @@ pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorSta
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
+pub use volumes::Volumes;
 
 /// The most threads for a target that is measured without `io_uring`.
 const THREADS_MAX: u32 = 64;

@@ -67,6 +67,9 @@ keys! {
         cores: Option<Workers> = absent,
         /// `file` on XFS or btrfs: snapshots of it, [device.snapshots]
         snapshots: Option<Snapshots> = absent,
+        /// the file with the table of its volumes: named slices, which `ioweir ctl SERVER volume` adds, resizes and removes while the
+        /// server runs. Its exports then show a `volume` each
+        volumes: Option<PathBuf> = absent,
         /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
         slow: Option<TierKeys> = absent,
         /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
@@ -168,6 +171,10 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     if let Some(snapshots) = &keys.snapshots {
         snapshots::check(snapshots, &backend, at)?;
     }
+    if keys.volumes.is_some() && row.name == "joined" {
+        let problem = "volumes: a joined device has parts, and exports show these";
+        return Err(Complaint::of_value(key("volumes"), problem));
+    }
     if let Some(workers) = &keys.cores {
         check_own_workers(workers, keys.checksums, &key("cores"))?;
     }
@@ -185,6 +192,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         checksums: keys.checksums,
         cores: keys.cores,
         snapshots: keys.snapshots,
+        volumes: keys.volumes,
         backend,
     })
 }
@@ -252,20 +260,21 @@ pub(super) fn resolve_backend(keys: BackendKeys, row: &BackendRow, at: &str) -> 
 
 /// Refuses a file that is used twice, because nothing would keep overlapping operations apart.
 fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Complaint> {
-    let mut taken: Vec<PathBuf> = others.iter().flat_map(|other| other.backend.paths()).collect();
+    let mut taken: Vec<PathBuf> = others.iter().flat_map(Device::paths).collect();
     let of_tier = |tier: &Option<TierKeys>| tier.as_ref().and_then(|tier| tier.of.path.clone());
     let paths = [
         ("path".to_string(), keys.of.path.clone()),
         ("slow.path".into(), of_tier(&keys.slow)),
         ("fast.path".into(), of_tier(&keys.fast)),
         ("map".into(), keys.map.clone()),
+        ("volumes".into(), keys.volumes.clone()),
     ];
     let legs = keys.leg.iter().enumerate().map(|(number, leg)| (format!("leg[{number}].path"), leg.of.path.clone()));
     let parts = keys.part.iter().enumerate().map(|(number, part)| (format!("part[{number}].path"), part.of.path.clone()));
     for (key, path) in paths.into_iter().chain(legs).chain(parts).filter_map(|(key, path)| Some((key, path?))) {
         if taken.contains(&path) {
             let problem = format!("file {} is used already", path.display());
-            let expected = "a file of its own for each device, tier, leg, part and map";
+            let expected = "a file of its own for each device, tier, leg, part, map and table of volumes";
             return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
         }
         taken.push(path);

@@ -59,6 +59,9 @@ pub struct Spec {
     /// Background work of the server itself, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service: BTreeMap<String, Service>,
+    /// The number of exports that there were when the server began; those that came later have later classes.
+    #[serde(skip)]
+    pub exports_at_start: usize,
 }
 
 keys! {
@@ -90,6 +93,13 @@ keys! {
         /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
         /// that it does after twice as long is left behind
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
+        /// the user that the server becomes once it listens, before it opens its devices, which that user has to be able to: a name in
+        /// /etc/passwd or a number; the server has to be started as root then
+        user: Option<String> = absent,
+        /// whether the server gives up what it does not need once it listens, as far as the kernel can do that: all files but those
+        /// that the spec names and the folders they are in (Landlock), and calls that it never makes (seccomp). The state and the
+        /// log say what is on
+        confine: bool = (false),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,
         /// what is logged, and how: [server.log]
@@ -206,6 +216,9 @@ pub struct Device {
     /// Where snapshots of its file lie, and which are taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<Snapshots>,
+    /// The file with the table of its volumes, which exports show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<PathBuf>,
 }
 
 keys! {
@@ -237,7 +250,10 @@ keys! {
         offset: Option<Size> = absent,
         /// `joined`: the part of the device that it shows; `offset` counts from its beginning
         part: Option<String> = absent,
-        /// its length; to the end of the device, or of the part, if absent
+        /// the volume of the device that it shows, if the device has a table of `volumes`; while there is no such volume, nobody can
+        /// open the export. `offset` counts from its beginning
+        volume: Option<String> = absent,
+        /// its length; to the end of the device, part or volume if absent
         size: Option<Size> = absent,
         /// whether writes are refused
         read_only: bool = (false),
@@ -251,6 +267,9 @@ keys! {
         /// absent, those schedulers take best-effort:4
         priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
+    } with {
+        /// Whether it was removed while the server ran: it keeps its number, so that others keep theirs.
+        is_removed: bool,
     }
 }
 
@@ -322,6 +341,11 @@ impl Device {
         self.scheduler.row.knows_shares
     }
 
+    /// Every file that it uses.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.backend.paths().into_iter().chain(self.volumes.clone()).collect()
+    }
+
     /// Whether its checksums are computed by the workers of `[cores]`.
     #[must_use]
     pub const fn shares_cores(&self) -> bool {
@@ -330,6 +354,18 @@ impl Device {
 }
 
 impl Spec {
+    /// The exports that were not removed, with their numbers.
+    pub fn present_exports(&self) -> impl Iterator<Item = (usize, &Export)> {
+        self.export.iter().enumerate().filter(|(_, export)| !export.is_removed)
+    }
+
+    /// The spec as a file has it: without what was removed.
+    #[must_use]
+    pub(crate) fn as_file(&self) -> Self {
+        let export = self.present_exports().map(|(_, export)| export.clone()).collect();
+        Self { export, ..self.clone() }
+    }
+
     /// The workers that compute a device's checksums, if it keeps any: its own, or those that devices share.
     #[must_use]
     pub fn workers_of<'a>(&'a self, device: &'a Device) -> Option<&'a Workers> {

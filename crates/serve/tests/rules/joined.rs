@@ -146,7 +146,7 @@ fn run(benches: &mut [&mut Bench], readers: &mut [Reader; 2], answers: u64) {
 }
 
 fn weighing(weight: u32) -> Share {
-    Share { weight, ..Share::default() }
+    Share::weighted(weight)
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_spec_of_a_joined_device_reads_back_and_has_the_depth_of_its_deepest_part() 
     check(&spec).unwrap();
     let beyond = SPEC.replace("offset = \"1MiB\"", "offset = \"2MiB\"");
     let error = check(&Spec::parse("s.toml", &beyond).unwrap()).unwrap_err().to_string();
-    assert_eq!(error, "export b: ends past its part, two, which has 2MiB");
+    assert_eq!(error, "export b: ends past its part, two, which has 2 MiB");
 }
 
 #[test]
@@ -347,4 +347,31 @@ fn what_makes_no_sense_about_parts_is_said_with_its_place() {
     let other = "[[device]]\nname = \"d\"\nbackend = \"null\"\nsize = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\npart = \"x\"\n";
     let error = Spec::parse("s.toml", other).unwrap_err().to_string();
     assert!(error.starts_with("s.toml:8:8: part: device d has none"), "{error}");
+}
+
+/// Parts of all that two clients of equal weight get, the first with four requests outstanding and the second with
+/// sixty-four, on an emulated disk.
+fn part_of_the_shallow_one(depth: u32) -> f64 {
+    let keys = format!("backend = \"emulated\"\nmodel = \"hdd\"\nsize = \"2GiB\"\nscheduler = \"sfq\"\ndepth = {depth}");
+    let mut bench = Bench::new(&keys);
+    let mut readers = [(0, 4), (1, 64)].map(|(number, depth)| Reader::new(bench.connect(number, true), depth, number as u64));
+    run(&mut [&mut bench], &mut readers, 3_000);
+    let [shallow, deep] = readers.map(|reader| reader.answered as f64);
+    shallow / (shallow + deep)
+}
+
+/// What docs/block-server.md says of the depth of a device: who has d requests outstanding gets d of its D at most.
+#[test]
+fn a_client_of_four_requests_has_its_share_up_to_a_depth_of_eight() {
+    for depth in [1, 2, 3, 4, 6, 8, 16, 32] {
+        println!("depth {depth}: {}", part_of_the_shallow_one(depth));
+    }
+    for depth in [1, 4, 8] {
+        let part = part_of_the_shallow_one(depth);
+        assert!((0.49..=0.51).contains(&part), "depth {depth}: {part}");
+    }
+    for (depth, expected) in [(16, 4.0 / 16.0), (32, 4.0 / 32.0)] {
+        let part = part_of_the_shallow_one(depth);
+        assert!((part - expected).abs() < 0.02, "depth {depth}: {part}");
+    }
 }
