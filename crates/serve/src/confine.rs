@@ -111,7 +111,8 @@ fn give_sockets(server: &Server, user: &User) -> Result<(), String> {
         match lchown(path, Some(user.uid), None) {
             // It is systemd's, or that of the command line.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            given => given.map_err(|error| format!("server.user: {place} cannot be given to {}: {error}", shown(&user.name)))?,
+            given => given
+                .map_err(|error| format!("server.user: {place} cannot be given to {}: {error}", shown(&user.name)))?,
         }
     }
     Ok(())
@@ -209,7 +210,8 @@ fn restrict_files(spec: &Spec) -> Result<RulesetStatus, landlock::RulesetError> 
     for (path, writes) in paths_of(spec) {
         // What is not there cannot be opened later either, unless its folder is there.
         let Ok(place) = PathFd::new(&path) else { continue };
-        let all = if writes { AccessFs::from_all(abi) & !AccessFs::Execute } else { AccessFs::ReadFile | AccessFs::ReadDir };
+        let all =
+            if writes { AccessFs::from_all(abi) & !AccessFs::Execute } else { AccessFs::ReadFile | AccessFs::ReadDir };
         let access = if path.is_dir() { all } else { all & AccessFs::from_file(abi) };
         rules = rules.add_rule(PathBeneath::new(place, access))?;
     }
@@ -287,7 +289,8 @@ fn restrict_calls() -> Result<(), String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).map_err(|error| error.to_string())?;
-    let program: seccompiler::BpfProgram = filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
+    let program: seccompiler::BpfProgram =
+        filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
     apply_filter_all_threads(&program).map_err(|error| error.to_string())
 }
 

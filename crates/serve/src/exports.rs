@@ -34,8 +34,7 @@ impl Exports {
     /// # Errors
     /// If one does not lie within its device.
     pub(crate) fn of(spec: &Spec, places: &[Places]) -> Result<Self, String> {
-        let described: Result<Vec<_>, _> =
-            spec.export.iter().map(|export| describe(export, spec, places)).collect();
+        let described: Result<Vec<_>, _> = spec.export.iter().map(|export| describe(export, spec, places)).collect();
         let described = described?;
         let absent = described.iter().zip(&spec.export).enumerate();
         let absent = absent.filter(|(_, (its, export))| its.is_none() || export.is_removed);

@@ -11,8 +11,8 @@ use ioweir_config::shown;
 use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::backend::{self, Shape, Volumes};
 use crate::backend::checked::WorkerPool;
+use crate::backend::{self, Shape, Volumes};
 use crate::buffer::Pool;
 use crate::capture::Capture;
 use crate::confine;
@@ -116,10 +116,7 @@ impl Server {
         let addresses = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let log = Log::default();
         // Before there are threads, and before anything but the sockets is open.
-        for its in confine::confine(spec).map_err(ServeError)? {
-            let kind = if its.is_on { EventKind::Confined } else { EventKind::NotConfined };
-            log.report(clock.now(), &Event::new(kind, &format!("{}: {}", its.what, its.words)));
-        }
+        give_up(spec, &log, clock.now())?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let mut capture = capture;
         let workers = WorkerPool::shared(spec).map_err(ServeError)?;
@@ -129,9 +126,11 @@ impl Server {
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
         let opened = opened?;
-        let volumes = spec.device.iter().zip(&opened).map(|(device, opened)| open_volumes(device, opened.shape.size_bytes));
+        let volumes =
+            spec.device.iter().zip(&opened).map(|(device, opened)| open_volumes(device, opened.shape.size_bytes));
         let volumes: Vec<Option<Volumes>> = volumes.collect::<Result<_, _>>()?;
-        let places: Vec<Places> = opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its)).collect();
+        let places: Vec<Places> =
+            opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its)).collect();
         let exports = Exports::of(spec, &places).map_err(ServeError)?;
         warn_of_absent(spec, &exports, &log, clock.now());
         for starting in &starting {
@@ -223,6 +222,15 @@ impl Server {
         drop(self.watch);
         front
     }
+}
+
+/// Gives up what the spec says, and logs what is on and what is not.
+fn give_up(spec: &Spec, log: &Log, now: Nanos) -> Result<(), ServeError> {
+    for its in confine::confine(spec).map_err(ServeError)? {
+        let kind = if its.is_on { EventKind::Confined } else { EventKind::NotConfined };
+        log.report(now, &Event::new(kind, &format!("{}: {}", its.what, its.words)));
+    }
+    Ok(())
 }
 
 /// Opens the table of a device's volumes, if it has one.

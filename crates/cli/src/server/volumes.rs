@@ -16,7 +16,8 @@ pub(crate) fn print(volumes: Value) -> Result<(), Failure> {
 }
 
 fn draw(volumes: &[VolumeState], colour: bool) -> String {
-    let columns = vec![Column::text("volume"), Column::bytes("size"), Column::bytes("begins at"), Column::text("exports")];
+    let columns =
+        vec![Column::text("volume"), Column::bytes("size"), Column::bytes("begins at"), Column::text("exports")];
     let mut table = Table::new("", columns);
     for volume in volumes {
         let exports = volume.exports.join(", ");

@@ -501,7 +501,9 @@ fn open_backend(
             // Each part may have all that the device may, and would register the same buffers.
             let open = |part: &spec::Part| {
                 let opened = open_backend(&part.backend, (depth, None), read_only, &mut []);
-                opened.map(|backend| (part.name.clone(), backend)).map_err(|error| format!("part {}: {error}", part.name))
+                opened
+                    .map(|backend| (part.name.clone(), backend))
+                    .map_err(|error| format!("part {}: {error}", part.name))
             };
             Box::new(Joined::new(part.iter().map(open).collect::<Result<_, _>>()?)?)
         }

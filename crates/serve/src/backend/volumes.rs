@@ -97,7 +97,11 @@ impl Volumes {
     fn problem_of(&self, place: &Range<u64>) -> Option<String> {
         let device_bytes = self.device_bytes;
         if place.is_empty() || place.end > device_bytes {
-            return Some(format!("ends at {}, and the device has {}", format_bytes(place.end), format_bytes(device_bytes)));
+            return Some(format!(
+                "ends at {}, and the device has {}",
+                format_bytes(place.end),
+                format_bytes(device_bytes)
+            ));
         }
         let other = self.places.iter().find(|(_, other)| other.start < place.end && place.start < other.end);
         other.map(|(name, _)| format!("overlaps volume {}", shown(name)))
@@ -152,7 +156,10 @@ impl Volumes {
             None => Ok(place),
             Some(_) => {
                 let longest = format_bytes(self.longest_room());
-                Err(format!("there is no room for {} in one piece; the longest free piece has {longest}", format_bytes(bytes)))
+                Err(format!(
+                    "there is no room for {} in one piece; the longest free piece has {longest}",
+                    format_bytes(bytes)
+                ))
             }
         }
     }

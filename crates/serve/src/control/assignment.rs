@@ -81,7 +81,8 @@ impl<'a> Assignment<'a> {
             }
         };
         // A name may contain any character, including the separators of an assignment: the longest name that fits is meant.
-        let fits = |name: &&str| *name != REMOVED && rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).is_some();
+        let fits =
+            |name: &&str| *name != REMOVED && rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).is_some();
         let found = (0..).zip(&names).filter(|(_, name)| fits(name)).max_by_key(|(_, name)| name.len());
         let Some((number, name)) = found else {
             let name = rest.split_once('=').map_or(rest, |(left, _)| left);

@@ -308,7 +308,8 @@ fn still_connected(spec: &Spec, clients: &[ClientAccount]) -> String {
         .collect();
     names.sort();
     names.dedup();
-    let (count, are) = if clients.len() == 1 { ("1 client".into(), "is") } else { (format!("{} clients", clients.len()), "are") };
+    let (count, are) =
+        if clients.len() == 1 { ("1 client".into(), "is") } else { (format!("{} clients", clients.len()), "are") };
     let hint = "`ioweir ctl SERVER clients` lists them, `kick` ends one, `export remove NAME --drain` lets them have the rest of \
                 their answers";
     format!("{}: {count} {are} connected, and what it shows would be taken away\n\nhint: {hint}", names.join(", "))

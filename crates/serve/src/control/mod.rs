@@ -36,8 +36,8 @@ pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;
 pub use exports::VolumeState;
-pub use snapshots::SnapshotState;
 use exports::aligned;
+pub use snapshots::SnapshotState;
 pub(crate) use snapshots::SnapshotTimer;
 
 /// The number of changes that are remembered.
@@ -153,13 +153,7 @@ struct Running {
 }
 
 impl Controller {
-    pub(crate) fn new(
-        spec: Spec,
-        devices: Devices,
-        tunables: Arc<Tunables>,
-        log: Log,
-        clock: MachineClock,
-    ) -> Self {
+    pub(crate) fn new(spec: Spec, devices: Devices, tunables: Arc<Tunables>, log: Log, clock: MachineClock) -> Self {
         let Devices { engines, places, volumes } = devices;
         let places = Mutex::new(places);
         let volumes = volumes.into_iter().map(|volumes| volumes.map(Mutex::new)).collect();
@@ -312,7 +306,10 @@ impl Controller {
     /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
         let priorities = new.priorities();
-        let is_for_all = old.server != new.server || old.priorities() != priorities || old.service != new.service || exports.is_some();
+        let is_for_all = old.server != new.server
+            || old.priorities() != priorities
+            || old.service != new.service
+            || exports.is_some();
         let mut asked = Vec::new();
         for (device, engine) in self.0.engines.iter().enumerate() {
             let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));

@@ -24,9 +24,9 @@ mod dispatch;
 mod pause;
 mod services;
 mod sessions;
-mod wipe;
 #[cfg(test)]
 mod tests;
+mod wipe;
 
 use std::collections::VecDeque;
 use std::io;

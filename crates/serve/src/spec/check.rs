@@ -85,7 +85,9 @@ impl Spec {
                 shares.classes += 1;
                 continue;
             }
-            if others.iter().any(|other| !other.is_removed && other.name == export.name) || export.name.len() > STRING_BYTES_MAX {
+            if others.iter().any(|other| !other.is_removed && other.name == export.name)
+                || export.name.len() > STRING_BYTES_MAX
+            {
                 let problem = format!("export name `{}` is taken, or too long", shown(&export.name));
                 let expected = format!("a name of its own for each export, of at most {STRING_BYTES_MAX} bytes");
                 return Err(Complaint::of_value(format!("{at}.name"), problem).expected(expected));

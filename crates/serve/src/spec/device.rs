@@ -270,7 +270,8 @@ fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Com
         ("volumes".into(), keys.volumes.clone()),
     ];
     let legs = keys.leg.iter().enumerate().map(|(number, leg)| (format!("leg[{number}].path"), leg.of.path.clone()));
-    let parts = keys.part.iter().enumerate().map(|(number, part)| (format!("part[{number}].path"), part.of.path.clone()));
+    let parts =
+        keys.part.iter().enumerate().map(|(number, part)| (format!("part[{number}].path"), part.of.path.clone()));
     for (key, path) in paths.into_iter().chain(legs).chain(parts).filter_map(|(key, path)| Some((key, path?))) {
         if taken.contains(&path) {
             let problem = format!("file {} is used already", path.display());

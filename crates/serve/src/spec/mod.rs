@@ -25,12 +25,12 @@ pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
-use joined::PartKeys;
 use ioweir_config::{
     ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
 use ioweir_core::cores::SCHEDULES;
 pub use joined::Part;
+use joined::PartKeys;
 pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
 pub use snapshots::Snapshots;
 pub use tiers::{Cache, Tier};

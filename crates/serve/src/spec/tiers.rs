@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::backends::{Backend, BackendRow};
 use super::check::within;
-use super::joined;
 use super::device::{BackendKeys, check_keys, find_row, resolve_backend};
+use super::joined;
 
 /// One of two tiers, or a leg of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

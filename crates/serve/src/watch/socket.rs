@@ -106,7 +106,12 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
         Ok(Command::RemoveExport { name, drain }) => {
             shared.controller.remove_export(&name, drain).map(|changes| json!({ "changes": changes }))
         }
-        Ok(command @ (Command::Volumes(_) | Command::AddVolume { .. } | Command::ResizeVolume { .. } | Command::RemoveVolume { .. })) => {
+        Ok(
+            command @ (Command::Volumes(_)
+            | Command::AddVolume { .. }
+            | Command::ResizeVolume { .. }
+            | Command::RemoveVolume { .. }),
+        ) => {
             let controller = shared.controller.clone();
             // As above.
             let done = tokio::task::spawn_blocking(move || tend_volumes(&controller, command)).await;

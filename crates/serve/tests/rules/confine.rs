@@ -30,7 +30,8 @@ fn serve_confined() {
     let file = folder.join("in/spec.toml").display().to_string();
     let spec = Spec::parse(&file, &fs::read_to_string(&file).unwrap()).unwrap();
     let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
-    let mut told: Vec<String> = status().iter().map(|its| format!("{} {} {}", its.what, its.is_on, its.words)).collect();
+    let mut told: Vec<String> =
+        status().iter().map(|its| format!("{} {} {}", its.what, its.is_on, its.words)).collect();
     let control = folder.join("in/control");
 
     // All that a server does goes on: volumes, writes, a flush, a reload, checksums, a clean end.
@@ -57,6 +58,8 @@ fn serve_confined() {
     told.push(format!("other file: {}", kind(fs::read(folder.join("out/secret")).map(drop))));
     told.push(format!("new file: {}", kind(fs::write(folder.join("out/new"), b"x"))));
     told.push(format!("program: {}", kind(Process::new("/bin/true").status().map(drop))));
+    let same = rustix::process::geteuid();
+    told.push(format!("call: {}", kind(rustix::thread::set_thread_uid(same).map_err(Into::into))));
     // Beside the threads of the server, this one is confined: it began them.
     let user = fs::read_to_string("/proc/self/status").unwrap();
     told.extend(user.lines().find(|line| line.starts_with("Uid:")).map(String::from));
@@ -99,7 +102,7 @@ fn serve(keys: &str) -> Vec<String> {
 #[test]
 fn a_confined_server_serves_and_cannot_reach_other_files_or_forbidden_calls() {
     let free = serve("");
-    assert_eq!(free[..4], ["own file: done", "other file: done", "new file: done", "program: done"]);
+    assert_eq!(free[..5], ["own file: done", "other file: done", "new file: done", "program: done", "call: done"]);
     let confined = serve("confine = true");
     // A kernel without one of them says so, and then nothing is refused.
     let is_on = |what: &str| confined.iter().any(|line| line.starts_with(&format!("{what} true ")));
@@ -114,8 +117,9 @@ fn a_confined_server_serves_and_cannot_reach_other_files_or_forbidden_calls() {
         format!("other file: {}", refused(is_on("files"))),
         format!("new file: {}", refused(is_on("files"))),
         format!("program: {}", refused(is_on("calls") || is_on("files"))),
+        format!("call: {}", refused(is_on("calls"))),
     ];
-    assert_eq!(confined[2..6], expected);
+    assert_eq!(confined[2..7], expected);
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn a_server_started_as_root_becomes_the_user_of_its_spec() {
     assert_eq!(told[0], format!("user true runs as {USER} (uid {USER}, gid {USER})"));
     assert_eq!(told[1..4], ["own file: done", "other file: PermissionDenied", "new file: PermissionDenied"]);
     let uid = USER.to_string();
-    assert_eq!(told[5].split_whitespace().skip(1).collect::<Vec<_>>(), [uid.as_str(); 4]);
+    assert_eq!(told[6].split_whitespace().skip(1).collect::<Vec<_>>(), [uid.as_str(); 4]);
 }
 
 #[test]
@@ -137,6 +141,9 @@ fn a_user_that_is_not_there_is_said_before_anything_is_served() {
                 size = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
     let spec = Spec::parse("s.toml", text).unwrap();
     let error = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap_err().to_string();
-    assert!(error.starts_with("server.user: there is no user `no such user`\n  expected: a name in /etc/passwd"), "{error}");
+    assert!(
+        error.starts_with("server.user: there is no user `no such user`\n  expected: a name in /etc/passwd"),
+        "{error}"
+    );
     assert_eq!(check(&spec).unwrap_err().to_string(), error);
 }

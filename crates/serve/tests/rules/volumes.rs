@@ -324,7 +324,10 @@ fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
     // The new class has its share, is counted and is shown.
     let state = served.ask(&Command::State {}).unwrap();
     let class = state["classes"].as_array().unwrap().iter().find(|class| class["name"] == "a").unwrap();
-    assert_eq!((class["share"]["weight"].as_f64(), class["totals"]["write"]["requests"].as_u64()), (Some(300.0), Some(2)));
+    assert_eq!(
+        (class["share"]["weight"].as_f64(), class["totals"]["write"]["requests"].as_u64()),
+        (Some(300.0), Some(2))
+    );
 
     // What has clients stays, and serves on.
     for refused in [served.unexport("a", false), served.remove(device, "one"), served.resize(device, "one", 5)] {
@@ -347,7 +350,10 @@ fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
     assert_eq!(read(&mut b, 0), [7; 4096]);
 
     // It grows in place while it has clients; who connects later sees that.
-    assert_eq!(changes(&served.resize(device, "three", 10).unwrap()), "device volumes live: volume three: 8 MiB -> 10 MiB");
+    assert_eq!(
+        changes(&served.resize(device, "three", 10).unwrap()),
+        "device volumes live: volume three: 8 MiB -> 10 MiB"
+    );
     assert_eq!(served.open("a").unwrap().0, 10 * MIB);
     let error = served.resize(device, "three", 11).unwrap_err();
     assert_eq!(error, "volume three: another volume begins after 10 MiB");
@@ -400,10 +406,17 @@ fn a_reload_says_which_exports_it_takes_back_and_takes_none_from_its_clients() {
 
     // What the file has more is added, and what it has not is removed.
     let text = std::fs::read_to_string(served.spec_file()).unwrap();
-    std::fs::write(served.spec_file(), format!("{text}[[export]]\nname = \"live\"\ndevice = \"{device}\"\nvolume = \"one\"\nread_only = true\n")).unwrap();
+    std::fs::write(
+        served.spec_file(),
+        format!("{text}[[export]]\nname = \"live\"\ndevice = \"{device}\"\nvolume = \"one\"\nread_only = true\n"),
+    )
+    .unwrap();
     assert_eq!(changes(&served.ask(&Command::Reload {}).unwrap()), "export.live is added");
     assert_eq!(served.open("live").unwrap().0, 10 * MIB);
-    let turned = text.replace("[[export]]", "[[export]]\nname = \"live\"\ndevice = \"volumes reloaded\"\nvolume = \"one\"\n[[export]]");
+    let turned = text.replace(
+        "[[export]]",
+        "[[export]]\nname = \"live\"\ndevice = \"volumes reloaded\"\nvolume = \"one\"\n[[export]]",
+    );
     std::fs::write(served.spec_file(), turned).unwrap();
     let error = served.ask(&Command::Reload {}).unwrap_err();
     assert_eq!(error, "the order of the tables `export` does not change while the server runs");
@@ -438,7 +451,12 @@ fn what_cannot_be_added_is_said_and_changes_nothing() {
     }
     assert_eq!((served.ask(&Command::Save {}).unwrap(), served.volumes(device).len()), (before, 1));
     served.export("a", &["device=volumes refused", "volume=one"]).unwrap();
-    assert!(served.export("a", &["device=volumes refused", "volume=one"]).unwrap_err().starts_with("export a: there is one"));
+    assert!(
+        served
+            .export("a", &["device=volumes refused", "volume=one"])
+            .unwrap_err()
+            .starts_with("export a: there is one")
+    );
     served.stop();
 }
 
@@ -484,7 +502,11 @@ fn no_volume_is_lost_or_comes_back_when_the_server_is_killed() {
         let found: BTreeMap<_, _> = volumes.into_iter().map(|volume| (volume.name, volume.size_bytes)).collect();
         if found != told {
             let (name, bytes) = maybe.clone().expect("nothing was under way");
-            if bytes == 0 { told.remove(&name) } else { told.insert(name, bytes) };
+            if bytes == 0 {
+                told.remove(&name)
+            } else {
+                told.insert(name, bytes)
+            };
             assert_eq!(found, told);
         }
         let killer = std::thread::spawn({
