@@ -5,7 +5,6 @@
 //! anything changes. With clients the change is refused, and all is as before; or the export is drained, which a removal
 //! may ask for.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -177,7 +176,7 @@ impl Controller {
         self.wipe(number, place.clone())?;
         let words = format!("volume {name}: {} at {}", format_bytes(bytes), format_bytes(place.start));
         let kept = place.clone();
-        self.change_places(number, |places| drop(places.insert(name.into(), place)), || volumes.keep(name, kept))?;
+        self.change_place(number, name, Some(place), || volumes.keep(name, kept))?;
         self.report(Ok(vec![format!("device {device}: {words}")]))?;
         Ok(words)
     }
@@ -198,7 +197,7 @@ impl Controller {
         }
         let words = format!("volume {name}: {} -> {}", format_bytes(before.end - before.start), format_bytes(bytes));
         let kept = place.clone();
-        self.change_places(number, |places| drop(places.insert(name.into(), place)), || volumes.keep(name, kept))?;
+        self.change_place(number, name, Some(place), || volumes.keep(name, kept))?;
         self.report(Ok(vec![format!("device {device}: {words}")]))?;
         Ok(words)
     }
@@ -212,7 +211,7 @@ impl Controller {
         let mut volumes = lock(volumes);
         volumes.place(name)?;
         self.refuse_while_ending(number, name)?;
-        self.change_places(number, |places| drop(places.remove(name)), || volumes.remove(name))?;
+        self.change_place(number, name, None, || volumes.remove(name))?;
         let words = format!("volume {name}: removed");
         self.report(Ok(vec![format!("device {device}: {words}")]))?;
         Ok(words)
@@ -264,16 +263,19 @@ impl Controller {
         answer.recv().unwrap_or_else(|_| Err("the server ends".into()))
     }
 
-    /// Changes the volumes of a device, and with them the exports that show them.
-    fn change_places(
+    /// Changes the place of a volume of a device, and with it the exports that show it.
+    fn change_place(
         &self,
         device: usize,
-        change: impl FnOnce(&mut BTreeMap<String, Range<u64>>),
+        name: &str,
+        place: Option<Range<u64>>,
         commit: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         let mut running = self.lock();
         let mut target = self.target((*running.spec).clone(), false);
-        change(&mut target.places[device].volumes);
+        let volumes = &mut target.places[device].volumes;
+        volumes.remove(name);
+        volumes.extend(place.map(|place| (name.to_string(), place)));
         self.become_target(&mut running, target, commit)
     }
 }
