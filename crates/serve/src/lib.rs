@@ -6,7 +6,7 @@
 //! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed
 //! on an export. The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`]
 //! when it is dispatched. [`capture`] writes the requests that the scheduler accepts to a trace, [`watch`] shows what is
-//! served and what waits, [`control`] changes a running server, [`log`] reports what goes wrong, and [`manager`] tells
+//! served and what waits, [`control`] changes a running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
 //!
 //! [`real`] opens devices of this machine to measure them, [`record`] records the requests that they get, and [`replay`] puts
@@ -16,10 +16,12 @@ pub mod backend;
 pub mod buffer;
 pub mod capture;
 mod committer;
+pub mod confine;
 pub mod control;
 mod durable;
 pub mod engine;
 pub mod executor;
+mod exports;
 pub mod front;
 pub mod govern;
 pub mod log;

@@ -88,6 +88,12 @@ kinds! {
     ListeningPaused = "listening_paused", WARN;
     /// Other machines can connect, and nothing is encrypted.
     Unencrypted = "unencrypted", WARN;
+    /// The server has given up what it does not need.
+    Confined = "confined", INFO;
+    /// The server was to give something up, and the kernel cannot do that.
+    NotConfined = "not_confined", WARN;
+    /// The volume that an export shows is not there: nobody can open the export.
+    VolumeMissing = "volume_missing", WARN;
     /// A service found data that is not what was written, or that cannot be read.
     ServiceDamage = "service_damage", WARN;
     /// A service wrote damaged data anew, from a copy that is right.

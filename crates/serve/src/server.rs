@@ -7,22 +7,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use ioweir_config::{format_bytes, shown};
+use ioweir_config::shown;
 use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::backend;
 use crate::backend::checked::WorkerPool;
-use crate::buffer::{ALIGNMENT_BYTES, Pool};
+use crate::backend::{self, Shape, Volumes};
+use crate::buffer::Pool;
 use crate::capture::Capture;
-use crate::control::{Controller, SnapshotTimer, Tunables};
+use crate::confine;
+use crate::control::{Controller, Devices, SnapshotTimer, Tunables};
 use crate::engine::{Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
+use crate::exports::{Catalog, Exports, Places};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
-use crate::spec::{ClassKind, Device, Export, Service, Spec};
+use crate::spec::{ClassKind, Device, Service, Spec};
 use crate::tls;
 use crate::watch::{self, Watch, Watched};
 
@@ -95,7 +97,7 @@ pub struct Server {
 /// An engine whose device is open.
 struct Opened {
     handle: Handle,
-    size_bytes: u64,
+    shape: Shape,
     description: String,
 }
 
@@ -113,6 +115,8 @@ impl Server {
         let (listeners, single) = enter(spec, entrance)?;
         let addresses = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let log = Log::default();
+        // Before there are threads, and before anything but the sockets is open.
+        give_up(spec, &log, clock.now())?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let mut capture = capture;
         let workers = WorkerPool::shared(spec).map_err(ServeError)?;
@@ -122,27 +126,26 @@ impl Server {
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
         let opened = opened?;
-        let sizes: Vec<u64> = opened.iter().map(|opened| opened.size_bytes).collect();
-        let exports: Result<Arc<[nbd::Export]>, _> =
-            spec.export.iter().map(|export| describe(export, spec, &sizes)).collect();
-        let exports = exports?;
+        let volumes =
+            spec.device.iter().zip(&opened).map(|(device, opened)| open_volumes(device, opened.shape.size_bytes));
+        let volumes: Vec<Option<Volumes>> = volumes.collect::<Result<_, _>>()?;
+        let places: Vec<Places> =
+            opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its)).collect();
+        let exports = Exports::of(spec, &places).map_err(ServeError)?;
+        warn_of_absent(spec, &exports, &log, clock.now());
         for starting in &starting {
             // A thread that has ended meanwhile reports why when it is joined.
-            let _ = starting.exports.send(Arc::clone(&exports));
+            let _ = starting.exports.send(Arc::clone(&exports.list));
         }
-        let engines = spec.export.iter().filter_map(|export| opened.get(spec.device_of(export)));
         let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let tls = tls.map_err(|error| ServeError(error.to_string()))?;
-        let tunables = Arc::new(Tunables::new(&spec.server, tls));
         let handles: Vec<_> = opened.iter().map(|opened| opened.handle.clone()).collect();
-        let controller = Controller::new(spec.clone(), handles.clone(), Arc::clone(&tunables), log.clone(), clock);
+        let tunables = Arc::new(Tunables::new(&spec.server, tls, Catalog::new(spec, exports, &handles)));
+        let devices = Devices { engines: handles.clone(), places, volumes };
+        let controller = Controller::new(spec.clone(), devices, Arc::clone(&tunables), log.clone(), clock);
         let front = Front::new(Plan {
             listeners,
-            exports,
-            engines: engines.map(|opened| opened.handle.clone()).collect(),
             devices: handles,
-            classes: spec.classes(),
-            allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
             log: log.clone(),
@@ -221,6 +224,35 @@ impl Server {
     }
 }
 
+/// Gives up what the spec says, and logs what is on and what is not.
+fn give_up(spec: &Spec, log: &Log, now: Nanos) -> Result<(), ServeError> {
+    for its in confine::confine(spec).map_err(ServeError)? {
+        let kind = if its.is_on { EventKind::Confined } else { EventKind::NotConfined };
+        log.report(now, &Event::new(kind, &format!("{}: {}", its.what, its.words)));
+    }
+    Ok(())
+}
+
+/// Opens the table of a device's volumes, if it has one.
+fn open_volumes(device: &Device, size_bytes: u64) -> Result<Option<Volumes>, ServeError> {
+    let volumes = device.volumes.as_ref().map(|path| Volumes::open(path, size_bytes)).transpose();
+    volumes.map_err(|error| ServeError(format!("device {}: {error}", device.name)))
+}
+
+fn places_of(shape: &Shape, volumes: &Option<Volumes>) -> Places {
+    let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
+    Places { shape: shape.clone(), volumes }
+}
+
+/// Logs a warning for each export whose volume is not there.
+fn warn_of_absent(spec: &Spec, exports: &Exports, log: &Log, now: Nanos) {
+    for export in exports.absent.iter().filter_map(|number| spec.export.get(*number)) {
+        let volume = export.volume.as_deref().unwrap_or_default();
+        let what = format!("export {}: nobody can open it: there is no volume {}", shown(&export.name), shown(volume));
+        log.report(now, &Event { device: Some(&export.device), ..Event::new(EventKind::VolumeMissing, &what) });
+    }
+}
+
 /// Logs a warning if other machines can connect without encryption.
 fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos) {
     if spec.server.tls.is_some() {
@@ -245,9 +277,11 @@ pub fn check(spec: &Spec) -> Result<(), ServeError> {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
     };
     front::group_of(&spec.server).map_err(ServeError)?;
-    let sizes: Result<Vec<u64>, _> = spec.device.iter().map(check).collect();
-    let sizes = sizes?;
-    spec.export.iter().try_for_each(|export| describe(export, spec, &sizes).map(drop))
+    confine::user_of(&spec.server).map_err(ServeError)?;
+    let shapes: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
+    // A table of volumes is not looked into: what it does not have may be added while the server runs.
+    let places: Vec<_> = shapes?.iter().map(|shape| places_of(shape, &None)).collect();
+    Exports::of(spec, &places).map(drop).map_err(ServeError)
 }
 
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
@@ -285,36 +319,13 @@ fn start_watch(
     let watched_at = watch.as_ref().map(|listener| listener.name().to_string());
     let watched = |opened: &Opened| Watched {
         handle: opened.handle.clone(),
-        size_bytes: opened.size_bytes,
+        size_bytes: opened.shape.size_bytes,
         description: opened.description.clone(),
     };
     let devices = opened.iter().map(watched).collect();
     let plan = watch::Plan { controller: controller.clone(), devices, permits, stopper, log, clock, watch, control };
     let watch = Watch::start(plan).map_err(|error| failed("the watch cannot be started", &error))?;
     Ok((Some(watch), watched_at))
-}
-
-fn describe(export: &Export, spec: &Spec, sizes: &[u64]) -> Result<nbd::Export, ServeError> {
-    let device_bytes = sizes.get(spec.device_of(export)).copied().unwrap_or(0);
-    let offset_bytes = export.offset.map_or(0, |offset| offset.0);
-    let rest = device_bytes.saturating_sub(offset_bytes);
-    let size_bytes = export.size.map_or(rest, |size| size.0);
-    if size_bytes > rest || (rest == 0 && device_bytes > 0) {
-        return Err(ServeError(format!(
-            "export {}: ends past its device, {}, which has {}",
-            shown(&export.name),
-            shown(&export.device),
-            format_bytes(device_bytes)
-        )));
-    }
-    Ok(nbd::Export {
-        name: export.name.clone(),
-        description: export.description.clone(),
-        offset_bytes,
-        size_bytes,
-        read_only: export.read_only,
-        block_bytes_preferred: ALIGNMENT_BYTES as u32,
-    })
 }
 
 fn catch_signals() -> io::Result<UnixStream> {
@@ -347,16 +358,13 @@ impl Starting {
         let (exports, exports_sent) = channel();
         let (stopper, stopper_sent) = channel();
         let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
-        // Counted from zero, in a spec of a few megabytes.
-        let own_classes = (0..).map(StreamId).zip(spec.classes());
-        let own_classes = own_classes.filter(|(_, class)| class.device == number).map(|(class, _)| class);
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
             workers,
             timeouts: Timeouts::new(&spec.server),
             priorities: spec.priorities(),
-            own_classes: own_classes.collect(),
+            own_classes: spec.classes_of(number),
             services: service_plans(spec, number),
             epoch: clock.epoch(),
             log: DeviceLog { log, device: device.name.clone(), classes },
@@ -417,10 +425,10 @@ fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Resu
     let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
     let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
     let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
-    let (size_bytes, description) = (backend.size_bytes(), backend.describe());
+    let (shape, description) = (Shape::of(&*backend), backend.describe());
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
     // As in the caller.
-    let _ = sender.send(Ok(Opened { handle: engine.handle(), size_bytes, description }));
+    let _ = sender.send(Ok(Opened { handle: engine.handle(), shape, description }));
     Ok(engine)
 }
 

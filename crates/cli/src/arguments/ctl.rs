@@ -81,6 +81,16 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[arg(long, value_name = "FILE|-")]
         json: Option<String>,
     },
+    /// Add an export, or remove one
+    Export {
+        #[command(subcommand)]
+        verb: ExportVerb,
+    },
+    /// Add, resize, remove and list the volumes of a device
+    Volume {
+        #[command(subcommand)]
+        verb: VolumeVerb,
+    },
     /// List the services, and command them
     Service {
         #[command(subcommand)]
@@ -94,6 +104,74 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
     },
     /// Read the spec file again, as SIGHUP does, and apply all of it or nothing
     Reload,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExportVerb {
+    /// Add an export; `save` keeps it
+    Add {
+        /// Name of the export
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its other keys, as in a spec: device=d volume=v weight=300
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        keys: Vec<String>,
+    },
+    /// Remove an export; refused while it has clients
+    Remove {
+        /// Name of the export
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Let its clients have the rest of their answers, and end them
+        #[arg(long)]
+        drain: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeVerb {
+    /// Show the volumes of a device, and the exports that show them
+    List {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// Add a volume, which reads as zeroes
+    Add {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the volume
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its length, such as 10GiB
+        #[arg(value_name = "SIZE")]
+        size: String,
+    },
+    /// Give a volume another length, in place; less is refused while it has clients
+    Resize {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the volume
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its length from now on, such as 20GiB
+        #[arg(value_name = "SIZE")]
+        size: String,
+    },
+    /// Remove a volume and what is in it; refused while it has clients
+    Remove {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the volume
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -41,7 +41,7 @@ pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
-pub(crate) use ctl::{CtlVerb, ServiceVerb};
+pub(crate) use ctl::{CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;

@@ -7,8 +7,8 @@ use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, Se
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{clients, services, snapshots, top};
-use crate::arguments::{CtlArguments, CtlVerb, ServiceVerb};
+use super::{clients, services, snapshots, top, volumes};
+use crate::arguments::{CtlArguments, CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
 use crate::failure::Failure;
 use crate::output;
 
@@ -56,6 +56,21 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
                 None => snapshots::print(snapshots),
             }
         }
+        CtlVerb::Export { verb } => {
+            let command = match verb {
+                ExportVerb::Add { name, keys } => Command::AddExport { name: name.clone(), keys: keys.clone() },
+                ExportVerb::Remove { name, drain } => Command::RemoveExport { name: name.clone(), drain: *drain },
+            };
+            tell(&ask(&socket, &command)?)
+        }
+        CtlVerb::Volume { verb: VolumeVerb::List { device, json } } => {
+            let volumes = ask(&socket, &Command::Volumes(device.clone()))?;
+            match json {
+                Some(target) => output::put(target, format!("{volumes:#}\n").as_bytes()),
+                None => volumes::print(volumes),
+            }
+        }
+        CtlVerb::Volume { verb } => tell(&ask(&socket, &volume_command(verb)?)?),
         CtlVerb::Service { verb: ServiceVerb::List { json } } => {
             let state = ask(&socket, &Command::State {})?;
             match json {
@@ -66,6 +81,20 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
         CtlVerb::Service { verb } => tell(&ask(&socket, &Command::Service(service_command(verb)?))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
     }
+}
+
+/// The command of a verb that changes a volume.
+fn volume_command(verb: &VolumeVerb) -> Result<Command, Failure> {
+    Ok(match verb {
+        VolumeVerb::List { device, .. } => Command::Volumes(device.clone()),
+        VolumeVerb::Add { device, name, size } => {
+            Command::AddVolume { device: device.clone(), name: name.clone(), size: size.parse()? }
+        }
+        VolumeVerb::Resize { device, name, size } => {
+            Command::ResizeVolume { device: device.clone(), name: name.clone(), size: size.parse()? }
+        }
+        VolumeVerb::Remove { device, name } => Command::RemoveVolume { device: device.clone(), name: name.clone() },
+    })
 }
 
 /// The command of a verb for one service.

@@ -12,6 +12,7 @@ mod serve;
 mod services;
 mod snapshots;
 mod top;
+mod volumes;
 
 use ioweir_config::Key;
 use ioweir_serve::spec::{self, Spec};

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use ioweir_config::{ShareKeys, format_count, read_spec, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
+use ioweir_serve::confine;
 use ioweir_serve::control::Controller;
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{self, Entrance, ServeError, Server};
@@ -101,6 +102,9 @@ fn tell(spec: &Spec, server: &Server) {
         let place =
             place.strip_prefix("tcp:").map_or_else(|| place.to_string(), |address| format!("http://{address}/"));
         lines.push(format!("the live page is at {place}"));
+    }
+    for its in confine::status() {
+        lines.push(format!("{}: {}", its.what, its.words));
     }
     for (device, description) in spec.device.iter().zip(server.devices()) {
         lines.push(format!("device {}: {description}", device.name));

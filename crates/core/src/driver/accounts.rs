@@ -4,7 +4,6 @@
 //! Schedulers that distinguish streams give a reason for each class ([`Scheduler::reason`]). Others only give counts: the
 //! reasons of their whole queue are divided among the classes in proportion to the sub-requests that they have queued.
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -47,7 +46,7 @@ struct Account {
 
 #[derive(Clone, Debug)]
 pub(super) struct ClassAccounts {
-    accounts: Box<[Account]>,
+    accounts: Vec<Account>,
     /// Classes with something waiting, or with waiting that has no reason yet. Each is listed once.
     listed: Vec<u32>,
     /// When reasons are read next.
@@ -59,11 +58,17 @@ pub(super) struct ClassAccounts {
 impl ClassAccounts {
     pub(super) fn new(classes: u32) -> Self {
         Self {
-            accounts: vec![Account::default(); classes as usize].into_boxed_slice(),
+            accounts: vec![Account::default(); classes as usize],
             listed: Vec::with_capacity(classes as usize),
             read_at: Nanos::ZERO,
             mix: Waiting::default(),
         }
+    }
+
+    pub(super) fn grow(&mut self, classes: u32) {
+        let more = (classes as usize).saturating_sub(self.accounts.len());
+        self.accounts.extend((0..more).map(|_| Account::default()));
+        self.listed.reserve(self.accounts.len() - self.listed.len());
     }
 
     #[inline(always)]

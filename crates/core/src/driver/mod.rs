@@ -182,6 +182,12 @@ impl<S: Scheduler> Driver<S> {
         self.requests.grow((self.sub_requests.len() as u32).saturating_add(held), || 0);
     }
 
+    /// Keeps accounts of this many classes from now on, if they are more than before.
+    #[cold]
+    pub fn grow_classes(&mut self, classes: u32) {
+        self.classes.grow(classes);
+    }
+
     /// Requests that have not ended.
     #[must_use]
     pub const fn requests(&self) -> u32 {

@@ -8,6 +8,7 @@ pub mod checked;
 mod emulated;
 mod faulty;
 mod file;
+mod joined;
 pub mod late;
 mod memory;
 mod mirror;
@@ -18,6 +19,7 @@ mod threads;
 mod tiered;
 #[allow(unsafe_code, reason = "the kernel gets the addresses of buffers")]
 mod uring;
+mod volumes;
 
 use std::io;
 use std::ops::Range;
@@ -43,12 +45,14 @@ pub(crate) use checked::table::BLOCK_BYTES;
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
 pub use faulty::{Faulty, Media};
+pub use joined::Joined;
 pub use late::Late;
 pub use memory::Memory;
 pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
+pub use volumes::Volumes;
 
 /// The most threads for a target that is measured without `io_uring`.
 const THREADS_MAX: u32 = 64;
@@ -61,7 +65,8 @@ pub enum Action {
     /// Data from the buffers to the device.
     Write,
     /// Makes durable what was completed before. It fails with [`NbdError::NoSpace`] only if nothing is lost and a later
-    /// flush may succeed; after any other error, what was completed before may be lost.
+    /// flush may succeed; after any other error, what was completed before may be lost. Without a length, what counts is the
+    /// part of the device that holds the offset, where it has parts; with one, all of it.
     Flush,
     /// Declares that the range is not needed any more.
     Trim,
@@ -252,6 +257,11 @@ pub trait Backend {
     /// Its size.
     fn size_bytes(&self) -> u64;
 
+    /// The ranges of its parts, if exports show these; what lies between them cannot be used.
+    fn parts(&self) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
     /// Describes it and how it is used, in words.
     fn describe(&self) -> String;
 
@@ -330,6 +340,7 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
         spec::Backend::File { .. } => true,
         spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
         spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
+        spec::Backend::Joined { part } => part.iter().all(|part| outlives_its_backend(&part.backend)),
         _ => false,
     }
 }
@@ -381,13 +392,44 @@ fn open_checked(
     Ok(Box::new(Checked::new(backend, begun, pool, items)?))
 }
 
-/// The size that a device will have, or why it could not be opened, as far as that can be found out without changing
+/// What exports can show of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its size.
+    pub size_bytes: u64,
+    /// As [`Backend::parts`].
+    pub parts: Vec<Range<u64>>,
+}
+
+impl Shape {
+    /// That of an open device.
+    #[must_use]
+    pub fn of(backend: &dyn Backend) -> Self {
+        Self { size_bytes: backend.size_bytes(), parts: backend.parts() }
+    }
+}
+
+/// The shape that a device will have, or why it could not be opened, as far as that can be found out without changing
 /// anything.
 ///
 /// # Errors
 /// What is wrong, in words for people.
-pub fn check(device: &spec::Device) -> Result<u64, String> {
-    check_backend(&device.backend, device.read_only)
+pub fn check(device: &spec::Device) -> Result<Shape, String> {
+    let parts = match &device.backend {
+        spec::Backend::Joined { part } => {
+            let of = |part: &spec::Part| {
+                let size = check_backend(&part.backend, device.read_only);
+                size.map_err(|error| format!("part {}: {error}", part.name))
+            };
+            joined::places(part.iter().map(of).collect::<Result<Vec<_>, _>>()?)?
+        }
+        _ => Vec::new(),
+    };
+    let size_bytes = match parts.last() {
+        Some(last) => last.end,
+        None => check_backend(&device.backend, device.read_only)?,
+    };
+    Ok(Shape { size_bytes, parts })
 }
 
 fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String> {
@@ -454,6 +496,16 @@ fn open_backend(
                 open_backend(&leg.backend, (leg.depth, None), read_only, &mut [])
             };
             Box::new(Mirror::open(plan, Box::new(open))?)
+        }
+        spec::Backend::Joined { part } => {
+            // Each part may have all that the device may, and would register the same buffers.
+            let open = |part: &spec::Part| {
+                let opened = open_backend(&part.backend, (depth, None), read_only, &mut []);
+                opened
+                    .map(|backend| (part.name.clone(), backend))
+                    .map_err(|error| format!("part {}: {error}", part.name))
+            };
+            Box::new(Joined::new(part.iter().map(open).collect::<Result<_, _>>()?)?)
         }
     })
 }

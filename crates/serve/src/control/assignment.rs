@@ -6,9 +6,16 @@ use serde::de::DeserializeOwned;
 use toml::Value;
 
 use super::difference::keys_of;
-use crate::spec::Spec;
+use crate::spec::{Export, Spec};
 
 const EXPECTED: &str = "TABLE.NAME.KEY=VALUE, such as export.gold.weight=300, or server.KEY=VALUE";
+
+/// Takes the place of the name of an export that was removed; no assignment can name it.
+const REMOVED: &str = "\0";
+
+fn name_if_present(export: &Export) -> &str {
+    if export.is_removed { REMOVED } else { &export.name }
+}
 
 /// A parsed assignment.
 struct Assignment<'a> {
@@ -64,7 +71,7 @@ impl<'a> Assignment<'a> {
         let (table, rest) = text.split_once('.').ok_or_else(|| not_an_assignment(text))?;
         let (table, names): (&'static str, Vec<&str>) = match table {
             "server" => return Self::of_key(text, "server", 0, rest),
-            "export" => ("export", spec.export.iter().map(|export| export.name.as_str()).collect()),
+            "export" => ("export", spec.export.iter().map(name_if_present).collect()),
             "tenant" => ("tenant", spec.tenant.iter().map(|tenant| tenant.name.as_str()).collect()),
             "service" => ("service", spec.service.keys().map(String::as_str).collect()),
             "group" => ("group", spec.group.iter().map(|group| group.name.as_str()).collect()),
@@ -74,7 +81,8 @@ impl<'a> Assignment<'a> {
             }
         };
         // A name may contain any character, including the separators of an assignment: the longest name that fits is meant.
-        let fits = |name: &&str| rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).is_some();
+        let fits =
+            |name: &&str| *name != REMOVED && rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).is_some();
         let found = (0..).zip(&names).filter(|(_, name)| fits(name)).max_by_key(|(_, name)| name.len());
         let Some((number, name)) = found else {
             let name = rest.split_once('=').map_or(rest, |(left, _)| left);

@@ -106,7 +106,7 @@ impl ClientState {
 
 impl Controller {
     /// Asks every engine; `None` for those that have not answered in time.
-    fn ask_all<T>(&self, question: impl Fn(Sender<T>) -> engine::Command) -> Vec<Option<T>> {
+    pub(super) fn ask_all<T>(&self, question: impl Fn(Sender<T>) -> engine::Command) -> Vec<Option<T>> {
         let answers = self.0.engines.iter().map(|engine| {
             let (sender, answer) = channel();
             engine.send(question(sender));

@@ -1,6 +1,6 @@
 //! Commands of the control socket: one JSON object on each line.
 
-use ioweir_config::{Duration, format_bytes, shown};
+use ioweir_config::{Duration, Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,49 @@ pub enum Command {
     },
     /// List the snapshots of the device of this name.
     Snapshots(String),
+    /// Add an export.
+    AddExport {
+        /// Its name.
+        name: String,
+        /// Its other keys: `device=d`.
+        #[serde(default)]
+        keys: Vec<String>,
+    },
+    /// Remove an export.
+    RemoveExport {
+        /// Its name.
+        name: String,
+        /// Whether clients get the rest of their answers; without it, clients keep it from being removed.
+        #[serde(default)]
+        drain: bool,
+    },
+    /// List the volumes of the device of this name.
+    Volumes(String),
+    /// Add a volume, which reads as zeroes.
+    AddVolume {
+        /// The device.
+        device: String,
+        /// The name of the volume.
+        name: String,
+        /// Its length.
+        size: Size,
+    },
+    /// Give a volume another length.
+    ResizeVolume {
+        /// The device.
+        device: String,
+        /// The name of the volume.
+        name: String,
+        /// Its length from now on.
+        size: Size,
+    },
+    /// Remove a volume.
+    RemoveVolume {
+        /// The device.
+        device: String,
+        /// The name of the volume.
+        name: String,
+    },
     /// Delete a snapshot of a device.
     DeleteSnapshot {
         /// The device.
@@ -138,7 +181,10 @@ impl Command {
         serde_json::from_slice(line).map_err(|error| {
             let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
                             {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, \
-                            {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
+                            {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}}, {\"add_export\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
+                            {\"remove_export\":{\"name\":\"NAME\"}}, {\"volumes\":\"DEVICE\"}, \
+                            {\"add_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"size\":\"1GiB\"}}, {\"resize_volume\":...}, \
+                            {\"remove_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
             format!("not a command: {error}\n  expected: one of {expected}")
         })
     }

@@ -23,8 +23,9 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
     match table {
         "group" => ShareKeys::keys().into_iter().filter(|key| key.name != "group").collect(),
         "export" | "tenant" => {
-            let priority = Export::keys().into_iter().filter(|key| key.name == "priority");
-            priority.chain(ShareKeys::keys()).collect()
+            let live = ["priority", "size"];
+            let own = Export::keys().into_iter().filter(|key| live.contains(&key.name));
+            own.filter(|key| table == "export" || key.name == "priority").chain(ShareKeys::keys()).collect()
         }
         "service" => Service::keys()
             .into_iter()
@@ -41,13 +42,16 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
 /// A key that cannot change while a server runs.
 pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     let table = |spec: &Spec| to_table(spec).map_err(|error| format!("the spec cannot be written: {error}"));
-    let (old, new) = (table(old)?, table(new)?);
+    let (old, new) = (table(&old.as_file())?, table(&new.as_file())?);
     let none = Value::Array(Vec::new());
     let mut found = Vec::new();
     for name in ["server", "cores", "device", "group", "export", "tenant"] {
         let of = |table: &Table| table.get(name).cloned().unwrap_or_else(|| none.clone());
         match (of(&old), of(&new)) {
             (Value::Table(old), Value::Table(new)) => compare(name, name, &old, &new, &mut found)?,
+            (Value::Array(old), Value::Array(new)) if name == "export" => {
+                compare_exports(&old, &new, &mut found)?;
+            }
             (Value::Array(old), Value::Array(new)) => compare_all(name, &old, &new, &mut found)?,
             _ => return Err(format!("{name}: whether there is such a table does not change while the server runs")),
         }
@@ -61,6 +65,17 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     let [old, new] = [services(&old), services(&new)].map(|all| all.into_iter().map(named).collect::<Vec<_>>());
     compare_all("service", &old, &new, &mut found)?;
     Ok(found)
+}
+
+/// Exports come and go, and those that stay keep their order.
+fn compare_exports(old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {
+    let name = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+    let has = |values: &[Value], its: &Value| values.iter().any(|other| name(other) == name(its));
+    let (left, stay): (Vec<Value>, Vec<Value>) = old.iter().cloned().partition(|its| !has(new, its));
+    let (came, stayed): (Vec<Value>, Vec<Value>) = new.iter().cloned().partition(|its| !has(old, its));
+    found.extend(left.iter().map(|its| format!("export.{} is removed", name(its))));
+    found.extend(came.iter().map(|its| format!("export.{} is added", name(its))));
+    compare_all("export", &stay, &stayed, found)
 }
 
 fn compare_all(table: &str, old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {

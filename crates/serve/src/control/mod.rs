@@ -1,14 +1,15 @@
 //! Changes of a running server: assignments to keys of its spec, or a reload of its file, all or nothing.
 //!
 //! A change is first made to the spec, with the same checks as a file. Then the engines get the differences, and either all
-//! of them make the change or none does ([`crate::engine::Change`]). The server's structure (devices, exports and addresses)
-//! cannot change: such a change is refused.
+//! of them make the change or none does ([`crate::engine::Change`]). Exports come and go ([`exports`]); devices, tenants and
+//! addresses cannot change: such a change is refused.
 
 mod assignment;
 mod client;
 mod clients;
 mod command;
 mod difference;
+mod exports;
 mod snapshots;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -21,8 +22,10 @@ use ioweir_config::{shown, unknown};
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 
+use crate::backend::Volumes;
 use crate::engine::{self, Change, Handle, Refusal, Timeouts};
 use crate::executor::{Clock as _, MachineClock};
+use crate::exports::{Catalog, Exports, Places};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{ClassKind, Holder, Server, Spec};
 use crate::tls;
@@ -32,6 +35,8 @@ pub use client::{AskError, ask};
 pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;
+pub use exports::VolumeState;
+use exports::aligned;
 pub use snapshots::SnapshotState;
 pub(crate) use snapshots::SnapshotTimer;
 
@@ -50,15 +55,18 @@ pub(crate) struct Tunables {
     handshake_timeout: AtomicU64,
     /// The certificates for connections from now on, if there are any.
     tls: Mutex<Option<tls::Server>>,
+    /// What connections from now on can open.
+    catalog: Mutex<Arc<Catalog>>,
 }
 
 impl Tunables {
-    pub(crate) fn new(server: &Server, tls: Option<tls::Server>) -> Self {
+    pub(crate) fn new(server: &Server, tls: Option<tls::Server>, catalog: Catalog) -> Self {
         let tunables = Self {
             connections_max: AtomicU32::new(0),
             connections_per_peer_max: AtomicU32::new(0),
             handshake_timeout: AtomicU64::new(0),
             tls: Mutex::new(tls),
+            catalog: Mutex::new(Arc::new(catalog)),
         };
         tunables.set(server);
         tunables
@@ -84,6 +92,14 @@ impl Tunables {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_catalog(&self, catalog: Catalog) {
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
+    }
+
     fn set_tls(&self, tls: Option<tls::Server>) {
         *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
@@ -102,6 +118,14 @@ pub struct Changed {
     pub what: String,
 }
 
+/// The devices of a server, in the order of its spec.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    pub(crate) engines: Vec<Handle>,
+    pub(crate) places: Vec<Places>,
+    pub(crate) volumes: Vec<Option<Volumes>>,
+}
+
 /// Changes a running server, from any thread.
 #[derive(Clone, Debug)]
 pub struct Controller(Arc<Inner>);
@@ -111,6 +135,10 @@ struct Inner {
     running: Mutex<Running>,
     /// The engines by device.
     engines: Vec<Handle>,
+    /// What exports can show, by device.
+    places: Mutex<Vec<Places>>,
+    /// The tables of volumes, by device.
+    volumes: Vec<Option<Mutex<Volumes>>>,
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
@@ -125,15 +153,12 @@ struct Running {
 }
 
 impl Controller {
-    pub(crate) fn new(
-        spec: Spec,
-        engines: Vec<Handle>,
-        tunables: Arc<Tunables>,
-        log: Log,
-        clock: MachineClock,
-    ) -> Self {
+    pub(crate) fn new(spec: Spec, devices: Devices, tunables: Arc<Tunables>, log: Log, clock: MachineClock) -> Self {
+        let Devices { engines, places, volumes } = devices;
+        let places = Mutex::new(places);
+        let volumes = volumes.into_iter().map(|volumes| volumes.map(Mutex::new)).collect();
         let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new(), assigned: BTreeSet::new() });
-        Self(Arc::new(Inner { running, engines, tunables, log, clock }))
+        Self(Arc::new(Inner { running, engines, places, volumes, tunables, log, clock }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -154,7 +179,7 @@ impl Controller {
     /// If it cannot be written.
     pub fn saved(&self) -> Result<String, String> {
         let (spec, _) = self.running();
-        let text = toml::to_string(&*spec).map_err(|error| format!("the spec cannot be written: {error}"))?;
+        let text = toml::to_string(&spec.as_file()).map_err(|error| format!("the spec cannot be written: {error}"))?;
         let head = "written by `ioweir ctl save` from the running server, with its changes; the comments of";
         Ok(format!("# {head} {} are lost\n\n{text}", shown(&spec.file)))
     }
@@ -164,10 +189,15 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words.
     pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
-        let changed = self.change(|spec| assign(spec, assignments));
+        let changed = self.change(false, |spec| assign(spec, assignments));
+        self.note_assigned(&changed);
+        self.report(changed)
+    }
+
+    /// Remembers the keys of changes that are not in the file.
+    fn note_assigned(&self, changed: &Result<Vec<String>, String>) {
         let keys = changed.iter().flatten().map(|change| key_of(change).to_string());
         self.lock().assigned.extend(keys);
-        self.report(changed)
     }
 
     /// Reads the spec's file and its certificates again and applies them, all or nothing. Returns what has changed, and
@@ -177,8 +207,8 @@ impl Controller {
     /// As [`Controller::set`].
     pub fn reload(&self) -> Result<Vec<String>, String> {
         let mut certificates = None;
-        let changed = self.change(|spec| {
-            let spec = read(&spec.file)?;
+        let changed = self.change(false, |running| {
+            let spec = aligned(running, read(&running.file)?)?;
             certificates =
                 spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| error.to_string())?;
             Ok(spec)
@@ -253,14 +283,15 @@ impl Controller {
         }
     }
 
-    fn change(&self, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
+    fn change(&self, drains: bool, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
         let mut running = self.lock();
         let spec = make(&running.spec)?;
         let what = differences(&running.spec, &spec)?;
         if what.is_empty() {
             return Ok(what);
         }
-        self.tell_engines(&running.spec, &spec)?;
+        let target = self.target(spec.clone(), drains);
+        self.become_target(&mut running, target, || Ok(()))?;
         self.0.tunables.set(&spec.server);
         running.spec = Arc::new(spec);
         let at = self.0.clock.now();
@@ -273,9 +304,12 @@ impl Controller {
     }
 
     /// Has every engine concerned make the change; then all of them keep it, or none does.
-    fn tell_engines(&self, old: &Spec, new: &Spec) -> Result<(), String> {
+    fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
         let priorities = new.priorities();
-        let is_for_all = old.server != new.server || old.priorities() != priorities || old.service != new.service;
+        let is_for_all = old.server != new.server
+            || old.priorities() != priorities
+            || old.service != new.service
+            || exports.is_some();
         let mut asked = Vec::new();
         for (device, engine) in self.0.engines.iter().enumerate() {
             let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));
@@ -286,7 +320,8 @@ impl Controller {
             let (verdict, wait) = channel();
             let (timeouts, priorities) = (Timeouts::new(&new.server), priorities.clone());
             let services = new.services_of(&new.device[device]).map(|(_, service)| service.clone()).collect();
-            let change = Change { shares, priorities, timeouts, services, prepared, verdict: wait };
+            let exports = exports.map(|exports| Self::layout(new, device, exports));
+            let change = Change { shares, priorities, timeouts, services, exports, prepared, verdict: wait };
             engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));
         }
@@ -326,6 +361,10 @@ fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Hold
 
 /// The path of the key in a change. Names may contain spaces; after the key comes an arrow between spaces.
 fn key_of(change: &str) -> &str {
+    // Exports come and go as a whole.
+    if let Some(export) = change.strip_suffix(" is added").or_else(|| change.strip_suffix(" is removed")) {
+        return export;
+    }
     let before = change.split(" -> ").next().unwrap_or_default();
     before.rsplit_once(' ').map_or(before, |(key, _)| key)
 }

@@ -92,8 +92,10 @@ impl SubRequest {
     /// The scheduler's view of it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
     /// otherwise a client that sets it on every request would not be scheduled at all.
     fn core_request(&self, priority: Priority) -> ClientRequest {
-        let sector = self.offset / SECTOR_BYTES;
-        let end = (self.offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
+        // The offset of a flush names a part of the device, and is no place on it.
+        let offset = if self.action == Action::Flush { 0 } else { self.offset };
+        let sector = offset / SECTOR_BYTES;
+        let end = (offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
         ClientRequest {
             operation: self.operation(),
             flags: if self.fua { Flags::SYNC } else { Flags::NONE }.at(priority),

@@ -1,6 +1,7 @@
 //! Messages that other threads send to an engine, and changes of shares that must be made on several devices or on none.
 
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -10,6 +11,7 @@ use ioweir_core::{Nanos, Priority, StreamId};
 
 use super::accounts::Report;
 use super::{Client, ClientAccount, Counters, ServiceOrder};
+use crate::nbd::Export;
 use crate::snapshots::Snapshots;
 use crate::spec::{self, Holder, Server};
 
@@ -29,6 +31,10 @@ pub enum Command {
     Pause(Nanos, Sender<Result<(), String>>),
     /// End the pause; the answer is how long it was, or `None` if it had ended before.
     Resume(Sender<Option<Nanos>>),
+    /// Make a range that no export shows read as zeroes, durably; the answer comes at the end.
+    Wipe(Range<u64>, Sender<Result<(), String>>),
+    /// Let the clients of the export of this number have the rest of their answers, and end them.
+    DrainExport(usize),
     /// There is something new to do for a service.
     Look,
     /// List the clients.
@@ -101,7 +107,20 @@ impl Timeouts {
     }
 }
 
-/// New shares, priorities, timeouts and keys of services. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
+/// The exports and classes of a server. Numbers stay what they are: new ones follow those before.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Every export.
+    pub exports: Arc<[Export]>,
+    /// The numbers of those that nobody can open.
+    pub absent: Vec<usize>,
+    /// The names of all classes.
+    pub class_names: Arc<[String]>,
+    /// The classes of the device.
+    pub own_classes: Vec<StreamId>,
+}
+
+/// New shares, priorities, timeouts, keys of services and exports. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
 /// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
 #[derive(Debug)]
 pub struct Change {
@@ -113,6 +132,8 @@ pub struct Change {
     pub timeouts: Timeouts,
     /// The keys of the services of the device.
     pub services: Vec<spec::Service>,
+    /// The exports of the server, if they change.
+    pub exports: Option<Layout>,
     /// Gets the report whether the engine could make the change.
     pub prepared: Sender<Result<(), Refusal>>,
     /// A message keeps the change; the end of the channel undoes it.

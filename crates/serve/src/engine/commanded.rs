@@ -2,8 +2,8 @@
 
 use ioweir_core::{Nanos, StreamId};
 
-use super::{Call, Change, Command, Engine, Question, Report, Stopping, watch_all};
-use crate::backend;
+use super::{Call, Change, Command, Engine, Layout, Question, Report, Stopping, watch_all};
+use crate::backend::{self, Shape};
 use crate::log::EventKind;
 
 /// The number of waiting requests of a connection; they are in order of connections.
@@ -20,7 +20,9 @@ impl Engine {
         let _ = rustix::io::read(&*self.handle.wake, &mut count);
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::Serve(client) if self.stopping == Stopping::No => self.connect(*client),
+                Command::Serve(client) if self.stopping == Stopping::No && self.is_there(client.agreed.export) => {
+                    self.connect(*client);
+                }
                 Command::Serve(_) => {}
                 Command::Change(change) => self.change(*change),
                 Command::Report(question) => self.report(question),
@@ -37,6 +39,8 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.resume());
                 }
+                Command::Wipe(range, answer) => self.wipe(range, answer),
+                Command::DrainExport(export) => self.sessions.drain_export(export),
                 // The turn that follows does.
                 Command::Look => {}
                 Command::Clients(answer) => {
@@ -85,6 +89,9 @@ impl Engine {
             self.sessions.set_timeouts(change.timeouts);
             self.admission.set_priorities(change.priorities);
             self.services.set(&change.services);
+            if let Some(layout) = change.exports {
+                self.lay_out(layout);
+            }
             self.divide_room();
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));
@@ -92,6 +99,19 @@ impl Engine {
         } else if let Some(before) = before {
             *self.admission.driver().scheduler_mut() = before;
         }
+    }
+
+    fn lay_out(&mut self, layout: Layout) {
+        let Layout { exports, absent, class_names, own_classes } = layout;
+        self.classes = class_names.len() as u32; // a server has thousands at most
+        self.admission.driver().grow_classes(self.classes);
+        self.sessions.set_exports(exports);
+        (self.absent, self.own_classes, self.log.classes) = (absent, own_classes, class_names);
+    }
+
+    /// Whether an export can be opened: a client may have agreed on it before it was removed.
+    fn is_there(&self, export: usize) -> bool {
+        !self.absent.contains(&export)
     }
 
     /// Opens a device again after a failure, with its durable content, or what of it is out while it serves.
@@ -110,10 +130,10 @@ impl Engine {
             return Err("operations are still with it: try again when they have ended".into());
         }
         // Two open backends could not use the files at the same time.
-        let size_bytes = self.dispatcher.backend().size_bytes();
+        let shape = Shape::of(self.dispatcher.backend());
         self.dispatcher.close();
         let opened = backend::open(&self.device, &mut [], self.workers.as_ref())?;
-        if opened.size_bytes() != size_bytes {
+        if Shape::of(&*opened) != shape {
             return Err("its size has changed: the server must be started again".into());
         }
         watch_all(&self.epoll, opened.descriptors()).map_err(|error| format!("it cannot be waited for: {error}"))?;

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 
-use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
+use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, SECTOR_BYTES, StreamId};
 
 use super::admission::{Members, SubRequest};
 use super::sessions::Query;
@@ -27,6 +28,8 @@ struct InFlight {
     flushes: bool,
     /// Its sub-requests, while it is deferred.
     members: Option<Members>,
+    /// Whether it is a range to be wiped, which the scheduler knows nothing of.
+    wipes: bool,
     operations_left: u32,
 }
 
@@ -39,8 +42,20 @@ impl InFlight {
             writes: matches!(dispatch.operation, Operation::Write | Operation::Discard),
             flushes: dispatch.operation == Operation::Flush,
             members: Some(members),
+            wipes: false,
             operations_left: 0,
         }
+    }
+
+    /// A range to be wiped.
+    fn wiping(range: &Range<u64>) -> Self {
+        let sector = range.start / SECTOR_BYTES;
+        // It is at most 1 GiB long.
+        let sectors = (range.end.div_ceil(SECTOR_BYTES) - sector) as u32;
+        let (operation, flags, stream) = (Operation::Discard, Flags::NONE, StreamId(0));
+        let request = Request { operation, flags, stream, sector, sectors };
+        let nobody = Members::Many(Vec::new());
+        Self { members: None, wipes: true, ..Self::new(Dispatch::alone(&request), nobody) }
     }
 
     const fn conflicts(&self, other: &Self) -> bool {
@@ -56,6 +71,8 @@ enum Served {
     /// Adjacent sub-requests of a dispatch.
     Many(u32, Vec<SubRequest>),
     Query(u32),
+    /// A range that is wiped, by its slot among the dispatches.
+    Wipe(u32),
     LastFlush,
     FlushForPause,
 }
@@ -68,6 +85,7 @@ pub(super) enum Completed {
     /// A dispatch, reported after its sub-requests.
     Dispatch(Dispatch),
     Query(u32, Result<Outcome, NbdError>),
+    Wipe(Result<(), NbdError>),
     LastFlush,
     /// Whether the flush of a pause has succeeded.
     FlushForPause(bool),
@@ -160,7 +178,15 @@ impl Dispatcher {
 
     /// Begins a dispatch, or defers it while it overlaps an earlier one.
     pub(super) fn begin(&mut self, now: Nanos, dispatch: Dispatch, members: Members, pool: &mut Pool) {
-        let dispatched = InFlight::new(dispatch, members);
+        self.enqueue(now, InFlight::new(dispatch, members), pool);
+    }
+
+    /// Makes a range read as zeroes, durably, once nothing that overlaps it is in flight.
+    pub(super) fn wipe(&mut self, now: Nanos, range: Range<u64>, pool: &mut Pool) {
+        self.enqueue(now, InFlight::wiping(&range), pool);
+    }
+
+    fn enqueue(&mut self, now: Nanos, dispatched: InFlight, pool: &mut Pool) {
         let conflicts = self.conflicts(&dispatched, self.deferred.len());
         let number = self.in_flight.insert(dispatched);
         if conflicts { self.deferred.push_back(number) } else { self.start(now, number, pool) }
@@ -191,8 +217,14 @@ impl Dispatcher {
 
     fn start(&mut self, now: Nanos, number: u32, pool: &mut Pool) {
         let Some(in_flight) = self.in_flight.get_mut(number) else { return };
-        let (dispatch, members) = (in_flight.dispatch, in_flight.members.take());
+        let (dispatch, members, wipes) = (in_flight.dispatch, in_flight.members.take(), in_flight.wipes);
         self.begun.push(number);
+        if wipes {
+            let (offset, length) = (dispatch.sector * SECTOR_BYTES, u64::from(dispatch.sectors) * SECTOR_BYTES);
+            let (action, durable) = (Action::Zero { keep: false, fast: false }, true);
+            let make = |id| Io { action, offset, length, durable, ..Io::without_data(id) };
+            return self.begin_operation(number, now, Served::Wipe(number), make);
+        }
         match members {
             Some(Members::One(sub_request)) => self.start_one(now, number, dispatch, sub_request, pool),
             Some(Members::Many(mut sub_requests)) => {
@@ -290,13 +322,18 @@ impl Dispatcher {
     /// Makes durable what clients wrote, before the server ends.
     pub(super) fn flush_last(&mut self, now: Nanos) {
         let id = self.operations.insert(Served::LastFlush);
-        self.start_operation(now, Io::without_data(id));
+        self.flush_all(now, id);
     }
 
     /// Makes durable what clients wrote, before a snapshot is taken.
     pub(super) fn flush_for_pause(&mut self, now: Nanos) {
         let id = self.operations.insert(Served::FlushForPause);
-        self.start_operation(now, Io::without_data(id));
+        self.flush_all(now, id);
+    }
+
+    fn flush_all(&mut self, now: Nanos, id: u32) {
+        let length = self.backend.size_bytes();
+        self.start_operation(now, Io { length, ..Io::without_data(id) });
     }
 
     /// Submits the started operations as one batch; returns whether there were any.
@@ -363,6 +400,11 @@ impl Dispatcher {
                 self.finish_operation(number);
             }
             Some(Served::Query(request)) => self.completed.push_back(Completed::Query(request, result)),
+            Some(Served::Wipe(number)) => {
+                self.in_flight.remove(number);
+                self.begun.retain(|&begun| begun != number);
+                self.completed.push_back(Completed::Wipe(result.map(drop)));
+            }
             Some(Served::LastFlush) => {
                 // A device that could not be flushed has not ended cleanly.
                 if result.is_ok() {

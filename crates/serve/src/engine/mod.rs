@@ -26,7 +26,9 @@ mod services;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod wipe;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -49,7 +51,7 @@ pub use accounts::{
 };
 use admission::{Admission, SubRequest};
 pub use admission::{Call, ClassState, Observer, Stage, WaitCause};
-pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
+pub use command::{Change, Command, Handle, Layout, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
 use pause::Pause;
@@ -57,6 +59,7 @@ pub use services::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
 use services::{Services, is_own, querier};
 pub use sessions::{Client, ClientAccount, Mode, Permit};
 use sessions::{Event, Sessions};
+use wipe::Wipe;
 
 /// The epoll tokens of descriptors that are not connections.
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -129,10 +132,14 @@ pub struct Engine {
     now: Nanos,
     classes: u32,
     own_classes: Vec<StreamId>,
+    /// The exports that nobody can open, by number.
+    absent: Vec<usize>,
     shutdown_timeout: Nanos,
     stopping: Stopping,
     /// While a snapshot is taken.
     pause: Option<Pause>,
+    /// Ranges to be wiped, in order.
+    wipes: VecDeque<Wipe>,
     /// When it ends even if its device has not completed.
     gives_up: Nanos,
 }
@@ -172,9 +179,11 @@ impl Engine {
             now: Nanos::ZERO,
             classes,
             own_classes,
+            absent: Vec::new(),
             shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
             pause: None,
+            wipes: VecDeque::new(),
             gives_up: Nanos::NEVER,
         };
         engine.divide_room();
@@ -342,6 +351,7 @@ impl Engine {
             self.sessions.resume_decoding();
             self.apply_events();
             self.tend_pause();
+            self.tend_wipes();
             while self.pause.is_none()
                 && let Some((dispatch, members)) = self.admission.poll(self.now, &mut self.accounts)
             {
@@ -390,7 +400,7 @@ impl Engine {
         if !dispatcher.collect(*now)? {
             return Ok(false);
         }
-        let mut flushed = None;
+        let (mut flushed, mut wiped) = (None, None);
         while let Some(completed) = dispatcher.next_completed() {
             match completed {
                 Completed::SubRequest(sub_request, result, cores) => {
@@ -411,6 +421,8 @@ impl Engine {
                     Some(service) => services.finish_query(service, result, dispatcher.backend()),
                     None => sessions.finish_query(request, result),
                 },
+                // One piece at a time is under way.
+                Completed::Wipe(result) => wiped = Some(result),
                 Completed::LastFlush => self.stopping = Stopping::Done,
                 Completed::FlushForPause(is_done) => flushed = Some(is_done),
             }
@@ -418,6 +430,9 @@ impl Engine {
         dispatcher.begin_deferred(*now, sessions.pool());
         admission.retry(*now, &mut |first, at| cut(sessions, services, first, at));
         self.apply_events();
+        if let Some(result) = wiped {
+            self.wiped(result);
+        }
         if let Some(is_done) = flushed {
             self.flushed_for_pause(is_done);
         }

@@ -9,9 +9,10 @@ use ioweir_core::Nanos;
 use rustix::io::Errno;
 
 use crate::engine::Permit;
+use crate::exports::Catalog;
 use crate::log::Peer;
 use crate::nbd::{Agreed, Negotiation, Progress};
-use crate::spec::{Allowed, Identity};
+use crate::spec::Identity;
 use crate::tls;
 
 /// The bytes of a negotiation read in one call; decrypted, they may be more.
@@ -79,12 +80,6 @@ pub(super) fn tls_failure(session: Option<&tls::Session>) -> String {
     failure.map_or_else(|| "plain bytes follow STARTTLS".into(), |failure| format!("TLS: {failure}"))
 }
 
-/// The exports that a client may not open. An export without a list is open to all.
-pub(super) fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
-    let is_hidden = |its: &Vec<Allowed>| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
-    (0..).zip(allowed).filter(|(_, its)| is_hidden(its)).map(|(number, _)| number).collect()
-}
-
 /// The next step of a negotiation.
 pub(super) enum Pace {
     Wait { for_output: bool },
@@ -92,7 +87,7 @@ pub(super) enum Pace {
 }
 
 impl Caller {
-    pub(super) fn talk(&mut self, server: Option<&tls::Server>, allowed: &[Vec<Allowed>]) -> Result<Pace, Errno> {
+    pub(super) fn talk(&mut self, server: Option<&tls::Server>, catalog: &Catalog) -> Result<Pace, Errno> {
         loop {
             if !self.send()? {
                 return Ok(Pace::Wait { for_output: true });
@@ -110,7 +105,7 @@ impl Caller {
             if let Some(session) = self.session.as_ref().filter(|_| !self.is_known) {
                 self.is_known = true;
                 self.identity.certificate = session.client_names();
-                self.negotiation.hide(hidden_from(allowed, &self.identity));
+                self.negotiation.hide(catalog.hidden_from(&self.identity));
             }
             let mut input = self.unread.as_slice();
             let progress = self.negotiation.feed(&mut input, &mut self.unsent);

@@ -23,11 +23,11 @@ use crate::control::Tunables;
 use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log, Peer};
-use crate::nbd::{self, Export, Negotiation};
+use crate::nbd::{self, Negotiation};
 use crate::slots::Slots;
-use crate::spec::{Allowed, Class, Identity, class_of};
+use crate::spec::{Identity, class_of};
 
-use caller::{Caller, Ending, Pace, hidden_from, identify, keep_alive, tls_failure};
+use caller::{Caller, Ending, Pace, identify, keep_alive, tls_failure};
 pub use listen::Listener;
 pub(crate) use listen::group_of;
 pub(crate) use places::Permits;
@@ -47,16 +47,10 @@ const TOKEN_OUTPUT: u64 = 1 << 32;
 pub(crate) struct Front {
     listeners: Vec<Listener>,
     callers: Slots<Caller>,
-    exports: Arc<[Export]>,
-    /// The engine of each export.
-    engines: Vec<Handle>,
     /// The engine of each device, to stop.
     devices: Vec<Handle>,
-    classes: Vec<Class>,
     /// When clients are accepted again, if descriptors are short.
     listens_at: Nanos,
-    /// The clients that may open each export.
-    allowed: Vec<Vec<Allowed>>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     /// Readable once a signal has arrived.
@@ -75,11 +69,7 @@ pub(crate) struct Front {
 /// The parts of a front.
 pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) exports: Arc<[Export]>,
-    pub(crate) engines: Vec<Handle>,
     pub(crate) devices: Vec<Handle>,
-    pub(crate) classes: Vec<Class>,
-    pub(crate) allowed: Vec<Vec<Allowed>>,
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tunables: Arc<Tunables>,
     pub(crate) log: Log,
@@ -140,16 +130,12 @@ impl Front {
             rustix::io::ioctl_fionbio(&listener.socket, true)?;
             epoll::add(&epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), EventFlags::IN)?;
         }
-        let places = Places::new(&plan.classes);
+        let places = Places::default();
         let mut front = Self {
             listeners: plan.listeners,
             callers: Slots::default(),
-            exports: plan.exports,
-            engines: plan.engines,
             devices: plan.devices,
-            classes: plan.classes,
             listens_at: Nanos::NEVER,
-            allowed: plan.allowed,
             epoll,
             stopper: Stopper { within: Arc::new(AtomicU64::new(SERVES)), wake: Arc::clone(&wake) },
             wake,
@@ -308,8 +294,9 @@ impl Front {
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
         };
-        let mut negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
-        negotiation.hide(hidden_from(&self.allowed, &identity));
+        let catalog = self.tunables.catalog();
+        let mut negotiation = Negotiation::new(Arc::clone(&catalog.exports.list), tls);
+        negotiation.hide(catalog.hidden_from(&identity));
         let unsent = negotiation.greeting().to_vec();
         let began = self.clock.now();
         let until = began.after(self.tunables.handshake_timeout());
@@ -348,7 +335,7 @@ impl Front {
     /// Continues a negotiation as far as possible without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk(self.tunables.tls().as_ref(), &self.allowed) {
+        match caller.talk(self.tunables.tls().as_ref(), &self.tunables.catalog()) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(error) => {
@@ -391,13 +378,15 @@ impl Front {
             let _ = epoll::delete(&self.epoll, output);
         }
         let Caller { input, output, peer, identity, mut session, unread, unsent, ending, mut permit, .. } = caller;
+        let catalog = self.tunables.catalog();
+        // An export keeps its number, whatever has come or gone since the client was told of it.
         if let Ending::Agreed(agreed) = ending
-            && let Some(engine) = self.engines.get(agreed.export)
+            && let Some(engine) = catalog.engines.get(agreed.export)
         {
-            let class = class_of(&self.classes, agreed.export, &identity.certificate);
-            if !self.places.join_class(&mut permit, class, &self.classes[class]) {
+            let class = class_of(&catalog.classes, agreed.export, &identity.certificate);
+            if !self.places.join_class(&mut permit, class, &catalog.classes[class]) {
                 let what = "there are as many clients of the class as there may be";
-                let class = Some(self.classes[class].name.as_str());
+                let class = Some(catalog.classes[class].name.as_str());
                 let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
                 return self.log.report(self.clock.now(), &event);
             }

@@ -24,7 +24,7 @@ impl Permits {
 type Origin = (Option<IpAddr>, Option<u32>);
 
 /// The counts of clients.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) all: Permits,
     /// By origin, for origins that have clients.
@@ -34,11 +34,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(classes: &[Class]) -> Self {
-        let classes = classes.iter().map(|_| Arc::default()).collect();
-        Self { all: Permits::default(), peers: BTreeMap::new(), classes }
-    }
-
     /// A permit for a client; `None` if the server or its origin has the most that it may have.
     pub(super) fn admit(
         &mut self,
@@ -57,7 +52,10 @@ impl Places {
     }
 
     /// Counts a client in its class, unless the class has the most that it may have.
-    pub(super) fn join_class(&self, permit: &mut Permit, number: usize, class: &Class) -> bool {
+    pub(super) fn join_class(&mut self, permit: &mut Permit, number: usize, class: &Class) -> bool {
+        if self.classes.len() <= number {
+            self.classes.resize_with(number + 1, Arc::default);
+        }
         permit.join(&self.classes[number], class.connections_max.unwrap_or(u32::MAX))
     }
 }

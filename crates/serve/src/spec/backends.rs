@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::joined::Part;
 use super::tiers::{Cache, Tier};
 use ioweir_config::{Duration, Size, keys};
 use ioweir_core::Nanos;
@@ -117,6 +118,11 @@ pub enum Backend {
         /// The devices.
         leg: Vec<Tier>,
     },
+    /// Devices that share a scheduler.
+    Joined {
+        /// The devices, each with a range of its own.
+        part: Vec<Part>,
+    },
 }
 
 impl Backend {
@@ -131,6 +137,7 @@ impl Backend {
             Self::Faulty { .. } => "faulty",
             Self::Tiered { .. } => "tiered",
             Self::Mirror { .. } => "mirror",
+            Self::Joined { .. } => "joined",
         }
     }
 }
@@ -203,6 +210,14 @@ pub const BACKENDS: &[BackendRow] = &[
         // The legs determine it.
         depth: 0,
     },
+    BackendRow {
+        name: "joined",
+        summary: "several devices that share a spindle or a budget, under one scheduler; an export shows one of them",
+        keys: &["part"],
+        required: &["part"],
+        // The parts determine it.
+        depth: 0,
+    },
 ];
 
 impl BackendRow {
@@ -210,5 +225,10 @@ impl BackendRow {
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         BACKENDS.iter().find(|row| row.name == name)
+    }
+
+    /// Whether such a device has others below it, which determine its depth.
+    pub(super) const fn is_made_of_others(&self) -> bool {
+        self.depth == 0
     }
 }

@@ -6,7 +6,7 @@ use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use super::classes::WEIGHT;
-use super::{Allowed, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
+use super::{Allowed, Backend, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
@@ -73,7 +73,7 @@ impl Spec {
     }
 
     fn check_exports(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
-        if self.export.is_empty() {
+        if self.present_exports().next().is_none() && !self.device.iter().any(|device| device.volumes.is_some()) {
             let hint = "add [[export]] with name = \"a\" and the device it shows";
             return Err(Complaint::of_all("there is nothing to serve").expected("at least one [[export]]").hint(hint));
         }
@@ -81,7 +81,13 @@ impl Spec {
             let (others, rest) = self.export.split_at_mut(number);
             let Some(export) = rest.first_mut() else { break };
             let at = format!("export[{number}]");
-            if others.iter().any(|other| other.name == export.name) || export.name.len() > STRING_BYTES_MAX {
+            if export.is_removed {
+                shares.classes += 1;
+                continue;
+            }
+            if others.iter().any(|other| !other.is_removed && other.name == export.name)
+                || export.name.len() > STRING_BYTES_MAX
+            {
                 let problem = format!("export name `{}` is taken, or too long", shown(&export.name));
                 let expected = format!("a name of its own for each export, of at most {STRING_BYTES_MAX} bytes");
                 return Err(Complaint::of_value(format!("{at}.name"), problem).expected(expected));
@@ -96,10 +102,13 @@ impl Spec {
             }
             within(&format!("{at}.connections_max"), export.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
+            check_part(export, device.1, &at)?;
+            check_volume(export, device.1, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
         }
         for device in &mut self.device {
-            let mut its = self.export.iter().filter(|export| export.device == device.name).peekable();
+            let present = self.export.iter().filter(|export| !export.is_removed);
+            let mut its = present.filter(|export| export.device == device.name).peekable();
             device.read_only = its.peek().is_some() && its.all(|export| export.read_only);
         }
         self.check_access()
@@ -108,15 +117,15 @@ impl Spec {
     /// If one export restricts access and another does not mention it, that is a mistake: all clients could open the latter.
     fn check_access(&self) -> Result<(), Complaint> {
         let states = |export: &Export| !export.allow.is_empty();
-        if let Some(number) = self.export.iter().position(|export| !states(export))
-            && let Some(other) = self.export.iter().find(|export| states(export))
+        if let Some((number, _)) = self.present_exports().find(|(_, export)| !states(export))
+            && let Some((_, other)) = self.present_exports().find(|(_, export)| states(export))
         {
             let problem = format!("allow: nobody is named, and export `{}` says who may open it", shown(&other.name));
             let complaint = Complaint::of_value(format!("export[{number}].name"), problem);
             return Err(complaint.expected("allow beside it, such as [\"uid:1000\"] or [\"anyone\"]"));
         }
         let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
-        for (number, export) in self.export.iter().enumerate() {
+        for (number, export) in self.present_exports() {
             let by_certificate = |allowed: &&Allowed| matches!(allowed, Allowed::Certificate(_));
             if let Some(allowed) = export.allow.iter().find(by_certificate).filter(|_| !asks_clients) {
                 let problem = format!("allow: no client is asked for a certificate, so that none is {allowed}");
@@ -141,7 +150,7 @@ impl Spec {
             let Some(tenant) = rest.first_mut() else { break };
             let at = format!("tenant[{number}]");
             let key = |name: &str| format!("{at}.{name}");
-            let is_taken = self.export.iter().any(|export| export.name == tenant.name)
+            let is_taken = self.export.iter().any(|export| !export.is_removed && export.name == tenant.name)
                 || others.iter().any(|other| other.name == tenant.name);
             if tenant.name.is_empty() || is_taken {
                 let problem =
@@ -150,8 +159,8 @@ impl Spec {
                 return Err(Complaint::of_value(key("name"), problem).expected(expected));
             }
             let hint = "add an [[export]] of this name";
-            let (_, export) =
-                named(&key("export"), ("export", &tenant.export), &self.export, |export| &export.name, hint)?;
+            let present: Vec<&Export> = self.export.iter().filter(|export| !export.is_removed).collect();
+            let (_, export) = named(&key("export"), ("export", &tenant.export), &present, |export| &export.name, hint)?;
             let mut same = others.iter().filter(|other| other.export == tenant.export);
             if tenant.certificate.is_empty() || same.any(|other| other.certificate == tenant.certificate) {
                 let name = shown(&tenant.certificate);
@@ -175,6 +184,44 @@ impl Spec {
             shares.give_class(device, &self.group, &mut service.share, &at)?;
         }
         Ok(())
+    }
+}
+
+/// An export of a device with volumes shows one of them.
+fn check_volume(export: &Export, device: &Device, at: &str) -> Result<(), Complaint> {
+    match (&device.volumes, &export.volume) {
+        (Some(_), None) => {
+            let problem = format!("device {} has volumes, and an export shows one of them", device.name);
+            let complaint = Complaint::of_value(format!("{at}.device"), problem);
+            Err(complaint.expected("volume = \"NAME\" beside it"))
+        }
+        (None, Some(_)) => {
+            let problem = format!("volume: device {} has none", device.name);
+            Err(Complaint::of_value(format!("{at}.volume"), problem).expected("a device with `volumes = \"FILE\"`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An export of a joined device shows one of its parts.
+fn check_part(export: &Export, device: &Device, at: &str) -> Result<(), Complaint> {
+    let key = format!("{at}.part");
+    match (&device.backend, &export.part) {
+        (Backend::Joined { part }, Some(name)) => {
+            let what = format!("part of device {}", device.name);
+            named(&key, (&what, name), part, |part| &part.name, "add a [[device.part]] of this name").map(drop)
+        }
+        (Backend::Joined { part }, None) => {
+            let names: Vec<_> = part.iter().map(|part| part.name.as_str()).collect();
+            let problem = format!("device {} is joined, and an export shows one of its parts", device.name);
+            let complaint = Complaint::of_value(format!("{at}.device"), problem);
+            Err(complaint.expected(format!("part = one of {} beside it", names.join(", "))))
+        }
+        (_, Some(_)) => {
+            let problem = format!("part: device {} has none", device.name);
+            Err(Complaint::of_value(key, problem).expected("a device with backend = \"joined\""))
+        }
+        (_, None) => Ok(()),
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Class {
     pub connections_max: Option<u32>,
     /// The priority of its requests.
     pub priority: Priority,
+    /// Whether its export was removed while the server ran.
+    pub is_removed: bool,
 }
 
 /// The class of a client that has agreed on an export and shown a certificate with these names: the first tenant of the
@@ -61,8 +63,8 @@ pub fn class_of(classes: &[Class], export: usize, certificate_names: &[String]) 
         let bears = class.certificate.as_ref().is_some_and(|name| certificate_names.contains(name));
         class.kind == ClassKind::Tenant && class.export == Some(export) && bears
     };
-    // Exports come first, and each is a class of its own.
-    classes.iter().position(is_its).unwrap_or(export)
+    let is_own = |class: &Class| class.kind == ClassKind::Export && class.export == Some(export);
+    classes.iter().position(is_its).or_else(|| classes.iter().position(is_own)).unwrap_or(export)
 }
 
 /// The owner of a share.
@@ -88,23 +90,34 @@ impl Holder {
 }
 
 impl Spec {
-    /// The classes: exports, then tenants, in the order of the file, then services by name.
+    /// The classes: exports, then tenants, in the order of the file, then services by name, and then exports that came while
+    /// the server ran.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
+        self.with_shares().map(|(class, _)| class).collect()
+    }
+
+    /// The classes with their shares.
+    fn with_shares(&self) -> impl Iterator<Item = (Class, &ShareKeys)> {
         let known = |priority: Option<IoPriority>| priority.map_or(Priority::NONE, |priority| priority.0);
-        let exports = self.export.iter().enumerate().map(|(number, export)| Class {
-            name: export.name.clone(),
-            kind: ClassKind::Export,
-            export: Some(number),
-            device: self.device_of(export),
-            certificate: None,
-            connections_max: export.connections_max,
-            priority: known(export.priority),
-        });
-        let tenants = self.tenant.iter().filter_map(|tenant| {
-            let export = self.export.iter().position(|export| export.name == tenant.export)?;
-            let of_export = self.export.get(export)?;
-            Some(Class {
+        let exports = move |range: std::ops::Range<usize>| {
+            self.export.iter().enumerate().skip(range.start).take(range.len()).map(move |(number, export)| {
+                let class = Class {
+                    name: export.name.clone(),
+                    kind: ClassKind::Export,
+                    export: Some(number),
+                    device: self.device_of(export),
+                    certificate: None,
+                    connections_max: export.connections_max,
+                    priority: known(export.priority),
+                    is_removed: export.is_removed,
+                };
+                (class, &export.share)
+            })
+        };
+        let tenants = self.tenant.iter().filter_map(move |tenant| {
+            let (export, of_export) = self.present_exports().find(|(_, export)| export.name == tenant.export)?;
+            let class = Class {
                 name: tenant.name.clone(),
                 kind: ClassKind::Tenant,
                 export: Some(export),
@@ -112,18 +125,33 @@ impl Spec {
                 certificate: Some(tenant.certificate.clone()),
                 connections_max: tenant.connections_max,
                 priority: known(tenant.priority.or(of_export.priority)),
-            })
+                is_removed: false,
+            };
+            Some((class, &tenant.share))
         });
-        let services = self.service.iter().map(|(name, service)| Class {
-            name: name.clone(),
-            kind: ClassKind::Service,
-            export: None,
-            device: self.device.iter().position(|device| device.name == service.device).unwrap_or(0),
-            certificate: None,
-            connections_max: None,
-            priority: known(service.priority),
+        let services = self.service.iter().map(move |(name, service)| {
+            let class = Class {
+                name: name.clone(),
+                kind: ClassKind::Service,
+                export: None,
+                device: self.device.iter().position(|device| device.name == service.device).unwrap_or(0),
+                certificate: None,
+                connections_max: None,
+                priority: known(service.priority),
+                is_removed: false,
+            };
+            (class, &service.share)
         });
-        exports.chain(tenants).chain(services).collect()
+        let (first, all) = (self.exports_at_start.min(self.export.len()), self.export.len());
+        exports(0..first).chain(tenants).chain(services).chain(exports(first..all))
+    }
+
+    /// The numbers of the classes of a device.
+    #[must_use]
+    pub fn classes_of(&self, device: usize) -> Vec<StreamId> {
+        // Counted from zero, in a spec of a few megabytes.
+        let numbered = (0..).map(StreamId).zip(self.with_shares());
+        numbered.filter(|(_, (class, _))| class.device == device).map(|(number, _)| number).collect()
     }
 
     /// The priority of each class.
@@ -141,11 +169,8 @@ impl Spec {
     /// The share of a class; `None` if its scheduler has no shares.
     #[must_use]
     pub fn share_of(&self, class: usize) -> Option<&ShareKeys> {
-        let exports = self.export.iter().map(|export| &export.share);
-        let tenants = self.tenant.iter().map(|tenant| &tenant.share);
-        let services = self.service.values().map(|service| &service.share);
-        let share = exports.chain(tenants).chain(services).nth(class)?;
-        share.weight.is_some().then_some(share)
+        let (class, share) = self.with_shares().nth(class)?;
+        (share.weight.is_some() && !class.is_removed).then_some(share)
     }
 
     /// The shares to configure in a device's scheduler, groups before their members.
@@ -155,13 +180,13 @@ impl Spec {
         let its: Vec<_> = self.group.iter().filter(|group| group.device == on.name).collect();
         let number = |name: &String| (0..).map(GroupId).zip(&its).find(|(_, group)| group.name == *name);
         let groups = (0..).map(GroupId).zip(&its).map(|(id, group)| (Holder::Group(id), group.share.share(WEIGHT)));
-        let classes = self.classes().into_iter().enumerate().filter(|(_, class)| class.device == device);
-        let classes = classes.filter_map(|(class, _)| {
-            let keys = self.share_of(class)?;
+        // Counted from zero, in a spec of a few megabytes.
+        let classes = (0..).map(StreamId).zip(self.with_shares()).filter(|(_, (class, _))| class.device == device);
+        let classes = classes.filter(|(_, (_, keys))| keys.weight.is_some()).map(|(id, (class, keys))| {
             let group = keys.group.as_ref().and_then(number).map(|(id, _)| id);
-            let share = Share { group, ..keys.share(WEIGHT) };
-            // Counted from zero, in a spec of a few megabytes.
-            Some((Holder::Class(StreamId(class as u32)), share))
+            // A class that was removed keeps nothing from others.
+            let share = if class.is_removed { Share::weighted(WEIGHT) } else { Share { group, ..keys.share(WEIGHT) } };
+            (Holder::Class(id), share)
         });
         groups.chain(classes).collect()
     }

@@ -7,6 +7,7 @@ use ioweir_core::policy::POLICIES;
 
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::check::within;
+use super::joined::{self, PartKeys};
 use super::mirror::MirrorKeys;
 use super::snapshots::{self, Snapshots};
 use super::tiers::{Cache, TierKeys, Tiers};
@@ -41,7 +42,7 @@ keys! {
     pub struct DeviceKeys {
         /// the name that exports use
         name: String = required,
-        /// what it is made of: file, memory, null, emulated, tiered, mirror or faulty
+        /// what it is made of: file, memory, null, emulated, tiered, mirror, joined or faulty
         backend: String = required,
         /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served if absent
         scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
@@ -66,6 +67,9 @@ keys! {
         cores: Option<Workers> = absent,
         /// `file` on XFS or btrfs: snapshots of it, [device.snapshots]
         snapshots: Option<Snapshots> = absent,
+        /// the file with the table of its volumes: named slices, which `ioweir ctl SERVER volume` adds, resizes and removes while the
+        /// server runs. Its exports then show a `volume` each
+        volumes: Option<PathBuf> = absent,
         /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
         slow: Option<TierKeys> = absent,
         /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
@@ -83,6 +87,9 @@ keys! {
         /// `mirror`: goes on without legs that are missing, although they may have what the others lack, if the generation of those
         /// is this one; the error that refuses to start says which. It has no effect afterwards
         force_generation: Option<u64> = absent,
+        /// `joined`: 1 to 64 tables [[device.part]], each a name, a backend and its keys: devices that share a spindle or a budget, of
+        /// which the scheduler and `depth` of this device are those of all together
+        part: Vec<PartKeys> = absent,
         ..of: BackendKeys,
     }
 }
@@ -142,10 +149,11 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     }
     check_keys(&keys.given(), row, at)?;
     check_paths(&keys, at, others)?;
-    let DeviceKeys { slow, fast, map, cache, of, leg, region, force_generation, .. } = keys;
+    let DeviceKeys { slow, fast, map, cache, of, leg, region, force_generation, part, .. } = keys;
     let backend = match (slow, fast) {
         (Some(slow), Some(fast)) => Tiers { slow, fast, map, cache }.resolve(scheduler, at)?,
         _ if row.name == "mirror" => MirrorKeys { legs: leg, region, force_generation }.resolve(at)?,
+        _ if row.name == "joined" => joined::resolve(part, at)?,
         _ => resolve_backend(of, row, at)?,
     };
     let bytes_max = keys.request_bytes_max;
@@ -162,6 +170,10 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     within(&key("depth"), depth, 1, 1024)?;
     if let Some(snapshots) = &keys.snapshots {
         snapshots::check(snapshots, &backend, at)?;
+    }
+    if keys.volumes.is_some() && row.name == "joined" {
+        let problem = "volumes: a joined device has parts, and exports show these";
+        return Err(Complaint::of_value(key("volumes"), problem));
     }
     if let Some(workers) = &keys.cores {
         check_own_workers(workers, keys.checksums, &key("cores"))?;
@@ -180,6 +192,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         checksums: keys.checksums,
         cores: keys.cores,
         snapshots: keys.snapshots,
+        volumes: keys.volumes,
         backend,
     })
 }
@@ -247,19 +260,22 @@ pub(super) fn resolve_backend(keys: BackendKeys, row: &BackendRow, at: &str) -> 
 
 /// Refuses a file that is used twice, because nothing would keep overlapping operations apart.
 fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Complaint> {
-    let mut taken: Vec<PathBuf> = others.iter().flat_map(|other| other.backend.paths()).collect();
+    let mut taken: Vec<PathBuf> = others.iter().flat_map(Device::paths).collect();
     let of_tier = |tier: &Option<TierKeys>| tier.as_ref().and_then(|tier| tier.of.path.clone());
     let paths = [
         ("path".to_string(), keys.of.path.clone()),
         ("slow.path".into(), of_tier(&keys.slow)),
         ("fast.path".into(), of_tier(&keys.fast)),
         ("map".into(), keys.map.clone()),
+        ("volumes".into(), keys.volumes.clone()),
     ];
     let legs = keys.leg.iter().enumerate().map(|(number, leg)| (format!("leg[{number}].path"), leg.of.path.clone()));
-    for (key, path) in paths.into_iter().chain(legs).filter_map(|(key, path)| Some((key, path?))) {
+    let parts =
+        keys.part.iter().enumerate().map(|(number, part)| (format!("part[{number}].path"), part.of.path.clone()));
+    for (key, path) in paths.into_iter().chain(legs).chain(parts).filter_map(|(key, path)| Some((key, path?))) {
         if taken.contains(&path) {
             let problem = format!("file {} is used already", path.display());
-            let expected = "a file of its own for each device, tier, leg and map";
+            let expected = "a file of its own for each device, tier, leg, part, map and table of volumes";
             return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
         }
         taken.push(path);

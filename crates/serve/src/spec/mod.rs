@@ -8,6 +8,7 @@ mod backends;
 mod check;
 mod classes;
 mod device;
+mod joined;
 mod listen;
 mod mirror;
 mod read;
@@ -28,6 +29,8 @@ use ioweir_config::{
     ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
 use ioweir_core::cores::SCHEDULES;
+pub use joined::Part;
+use joined::PartKeys;
 pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
 pub use snapshots::Snapshots;
 pub use tiers::{Cache, Tier};
@@ -56,6 +59,9 @@ pub struct Spec {
     /// Background work of the server itself, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service: BTreeMap<String, Service>,
+    /// The number of exports that there were when the server began; those that came later have later classes.
+    #[serde(skip)]
+    pub exports_at_start: usize,
 }
 
 keys! {
@@ -87,6 +93,13 @@ keys! {
         /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
         /// that it does after twice as long is left behind
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
+        /// the user that the server becomes once it listens, before it opens its devices, which that user has to be able to: a name in
+        /// /etc/passwd or a number; the server has to be started as root then
+        user: Option<String> = absent,
+        /// whether the server gives up what it does not need once it listens, as far as the kernel can do that: all files but those
+        /// that the spec names and the folders they are in (Landlock), and calls that it never makes (seccomp). The state and the
+        /// log say what is on
+        confine: bool = (false),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,
         /// what is logged, and how: [server.log]
@@ -203,6 +216,9 @@ pub struct Device {
     /// Where snapshots of its file lie, and which are taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<Snapshots>,
+    /// The file with the table of its volumes, which exports show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<PathBuf>,
 }
 
 keys! {
@@ -232,7 +248,12 @@ keys! {
         device: String = required,
         /// where the slice begins, a multiple of 4KiB; the beginning of the device if absent
         offset: Option<Size> = absent,
-        /// its length; to the end of the device if absent
+        /// `joined`: the part of the device that it shows; `offset` counts from its beginning
+        part: Option<String> = absent,
+        /// the volume of the device that it shows, if the device has a table of `volumes`; while there is no such volume, nobody can
+        /// open the export. `offset` counts from its beginning
+        volume: Option<String> = absent,
+        /// its length; to the end of the device, part or volume if absent
         size: Option<Size> = absent,
         /// whether writes are refused
         read_only: bool = (false),
@@ -246,6 +267,9 @@ keys! {
         /// absent, those schedulers take best-effort:4
         priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
+    } with {
+        /// Whether it was removed while the server ran: it keeps its number, so that others keep theirs.
+        is_removed: bool,
     }
 }
 
@@ -289,6 +313,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[cores]", Workers::keys()),
         ("[[device]]", DeviceKeys::keys()),
         ("[device.cores]", Workers::keys()),
+        ("[[device.part]]", PartKeys::keys()),
         ("[device.faults]", Faults::keys()),
         ("[device.snapshots]", Snapshots::keys()),
         ("[[export]]", Export::keys()),
@@ -298,11 +323,27 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     ]
 }
 
+impl Export {
+    /// The number of the part of its device that it shows, if it shows one.
+    #[must_use]
+    pub fn part_of(&self, device: &Device) -> Option<usize> {
+        match &device.backend {
+            Backend::Joined { part } => part.iter().position(|part| Some(&part.name) == self.part.as_ref()),
+            _ => None,
+        }
+    }
+}
+
 impl Device {
     /// Whether its scheduler treats classes by their shares.
     #[must_use]
     pub fn knows_shares(&self) -> bool {
         self.scheduler.row.knows_shares
+    }
+
+    /// Every file that it uses.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.backend.paths().into_iter().chain(self.volumes.clone()).collect()
     }
 
     /// Whether its checksums are computed by the workers of `[cores]`.
@@ -313,6 +354,18 @@ impl Device {
 }
 
 impl Spec {
+    /// The exports that were not removed, with their numbers.
+    pub fn present_exports(&self) -> impl Iterator<Item = (usize, &Export)> {
+        self.export.iter().enumerate().filter(|(_, export)| !export.is_removed)
+    }
+
+    /// The spec as a file has it: without what was removed.
+    #[must_use]
+    pub(crate) fn as_file(&self) -> Self {
+        let export = self.present_exports().map(|(_, export)| export.clone()).collect();
+        Self { export, ..self.clone() }
+    }
+
     /// The workers that compute a device's checksums, if it keeps any: its own, or those that devices share.
     #[must_use]
     pub fn workers_of<'a>(&'a self, device: &'a Device) -> Option<&'a Workers> {

@@ -47,5 +47,6 @@ fn resolve(file: File) -> Result<Spec, Complaint> {
         None => Server::finish(<_>::default()).map_err(|error| Complaint::of_toml(&error, HINTS))?,
     };
     let device = device::resolve_all(device, &group, cores.as_ref())?;
-    Spec { file: String::new(), server, cores, device, group, export, tenant, service }.checked()
+    let exports_at_start = export.len();
+    Spec { file: String::new(), server, cores, device, group, export, tenant, service, exports_at_start }.checked()
 }

@@ -185,7 +185,7 @@ impl Spec {
         for (name, service) in &self.service {
             let key = |key: &str| format!("service.\"{name}\".{key}");
             let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
-            let is_taken = self.export.iter().any(|export| export.name == *name)
+            let is_taken = self.export.iter().any(|export| !export.is_removed && export.name == *name)
                 || self.tenant.iter().any(|tenant| tenant.name == *name);
             if name.is_empty() || !name.chars().all(is_plain) || is_taken {
                 let problem =

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::backends::{Backend, BackendRow};
 use super::check::within;
 use super::device::{BackendKeys, check_keys, find_row, resolve_backend};
+use super::joined;
 
 /// One of two tiers, or a leg of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -105,9 +106,11 @@ fn check_map(is_given: bool, slow: &Tier, fast: &Tier, at: &str) -> Result<(), C
 /// Makes a backend that is a part of another.
 pub(super) fn resolve_tier(keys: TierKeys, at: &str) -> Result<Tier, Complaint> {
     let row = find_row(&keys.backend, at)?;
-    if row.name == "tiered" || row.name == "mirror" {
-        let problem =
-            if row.name == "tiered" { "a tier has no tiers itself" } else { "a mirror is no part of another device" };
+    if row.is_made_of_others() {
+        let problem = match row.name {
+            "tiered" => "a tier has no tiers itself".into(),
+            name => format!("backend {name} is no part of another device"),
+        };
         return Err(Complaint::of_value(format!("{at}.backend"), problem).expected("such as file or emulated"));
     }
     check_keys(&keys.given(), row, at)?;
@@ -124,6 +127,7 @@ impl Backend {
             Self::Tiered { slow, fast, cache: Some(_), .. } => slow.depth.saturating_add(fast.depth).min(1024),
             // Every leg gets every write.
             Self::Mirror { leg, .. } => leg.iter().map(|leg| leg.depth).min().unwrap_or(1),
+            Self::Joined { part } => joined::depth(part),
             _ => row.depth,
         }
     }
@@ -137,6 +141,7 @@ impl Backend {
                 tiers.chain(map.clone()).collect()
             }
             Self::Mirror { leg, .. } => leg.iter().flat_map(|leg| leg.backend.paths()).collect(),
+            Self::Joined { part } => part.iter().flat_map(|part| part.backend.paths()).collect(),
             _ => Vec::new(),
         }
     }

@@ -373,6 +373,9 @@ impl Scene<'_> {
     fn classes(&self, of: impl Fn(usize, &ClassRecord) -> Vec<Sample>) -> Vec<Sample> {
         let mut all = Vec::new();
         for (number, (class, record)) in self.spec.classes().iter().zip(&self.record.classes).enumerate() {
+            if class.is_removed {
+                continue;
+            }
             for (mut labels, value) in of(number, record) {
                 let device = self.spec.device[class.device].name.clone();
                 labels.splice(0..0, [("device", device), ("class", class.name.clone())]);

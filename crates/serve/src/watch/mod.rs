@@ -128,7 +128,12 @@ impl Shared {
 
     /// Adds an engine's answer.
     fn receive(&self, number: usize, report: Report) {
-        let counters = lock(&self.record).add(number, report);
+        let (spec, _) = self.controller.running();
+        let counters = {
+            let mut record = lock(&self.record);
+            record.fit(&spec);
+            record.add(number, report)
+        };
         let mut links = lock(&self.links);
         links[number].is_awaited = false;
         links[number].spare = Some(counters);

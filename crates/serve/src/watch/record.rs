@@ -63,16 +63,9 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(spec: &Spec) -> Self {
-        let class = |class: crate::spec::Class| ClassRecord {
-            device: class.device,
-            state: ClassState::default(),
-            counts: ClassCounts::default(),
-            seconds: VecDeque::new(),
-            now: None,
-        };
         let devices = spec.device.len();
         Self {
-            classes: spec.classes().into_iter().map(class).collect(),
+            classes: spec.classes().into_iter().map(ClassRecord::new).collect(),
             inflight: vec![0; devices],
             failures: vec![None; devices],
             behind: vec![<_>::default(); devices],
@@ -81,6 +74,11 @@ impl Record {
             mirrors: vec![None; devices],
             services: vec![Vec::new(); devices],
         }
+    }
+
+    /// Makes room for classes that have come since.
+    pub(super) fn fit(&mut self, spec: &Spec) {
+        self.classes.extend(spec.classes().into_iter().skip(self.classes.len()).map(ClassRecord::new));
     }
 
     /// Adds an engine's counters, and returns them, zeroed, for the next question.
@@ -128,6 +126,18 @@ impl Record {
             if class.seconds.len() > HISTORY_SECONDS {
                 class.seconds.pop_front();
             }
+        }
+    }
+}
+
+impl ClassRecord {
+    fn new(class: crate::spec::Class) -> Self {
+        Self {
+            device: class.device,
+            state: ClassState::default(),
+            counts: ClassCounts::default(),
+            seconds: VecDeque::new(),
+            now: None,
         }
     }
 }

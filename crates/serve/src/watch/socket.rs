@@ -100,6 +100,23 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
+        Ok(Command::AddExport { name, keys }) => {
+            shared.controller.add_export(&name, &keys).map(|changes| json!({ "changes": changes }))
+        }
+        Ok(Command::RemoveExport { name, drain }) => {
+            shared.controller.remove_export(&name, drain).map(|changes| json!({ "changes": changes }))
+        }
+        Ok(
+            command @ (Command::Volumes(_)
+            | Command::AddVolume { .. }
+            | Command::ResizeVolume { .. }
+            | Command::RemoveVolume { .. }),
+        ) => {
+            let controller = shared.controller.clone();
+            // As above.
+            let done = tokio::task::spawn_blocking(move || tend_volumes(&controller, command)).await;
+            done.unwrap_or_else(|error| Err(error.to_string()))
+        }
         Ok(Command::Save {}) => shared.controller.saved().map(|text| json!({ "spec": text })),
         Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),
@@ -123,6 +140,25 @@ fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, St
             serde_json::to_value(controller.list_snapshots(&device)?).map_err(|error| error.to_string())
         }
         _ => Err("this is no command about snapshots".into()),
+    }
+}
+
+fn tend_volumes(controller: &Controller, command: Command) -> Result<Value, String> {
+    let changes = |device: &str, what: String| json!({ "changes": [format!("device {device}: {what}")] });
+    match command {
+        Command::AddVolume { device, name, size } => {
+            controller.add_volume(&device, &name, size.0).map(|what| changes(&device, what))
+        }
+        Command::ResizeVolume { device, name, size } => {
+            controller.resize_volume(&device, &name, size.0).map(|what| changes(&device, what))
+        }
+        Command::RemoveVolume { device, name } => {
+            controller.remove_volume(&device, &name).map(|what| changes(&device, what))
+        }
+        Command::Volumes(device) => {
+            serde_json::to_value(controller.list_volumes(&device)?).map_err(|error| error.to_string())
+        }
+        _ => Err("this is no command about volumes".into()),
     }
 }
 

@@ -13,6 +13,7 @@ use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use super::service::ServiceState;
 use crate::backend::{self, Checksums, LegStatus, MirrorStatus};
+use crate::confine::{self, Confinement};
 use crate::control::Changed;
 use crate::engine::{FAILED, LAYERS, WaitCause};
 use crate::spec::{Class, Spec};
@@ -55,6 +56,9 @@ pub struct State {
     pub services: Vec<ServiceState>,
     /// The last changes of the running spec.
     pub changes: Vec<ChangeState>,
+    /// What the server has given up, or could not.
+    #[serde(default)]
+    pub confinement: Vec<Confinement>,
 }
 
 /// The state of a device.
@@ -364,7 +368,7 @@ impl State {
             device: group.device.clone(),
             share: group.share.numbers(),
         };
-        let class_states = classes.iter().zip(&record.classes).enumerate();
+        let class_states = classes.iter().zip(&record.classes).enumerate().filter(|(_, (class, _))| !class.is_removed);
         Self {
             schema_version: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -383,6 +387,7 @@ impl State {
                 .iter()
                 .map(|change| ChangeState { at_seconds: change.at.as_seconds(), what: change.what.clone() })
                 .collect(),
+            confinement: confine::status().to_vec(),
         }
     }
 }

@@ -49,6 +49,7 @@ fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> boo
         priorities: Vec::new(),
         timeouts: TIMEOUTS,
         services: Vec::new(),
+        exports: None,
         prepared,
         verdict: wait,
     };

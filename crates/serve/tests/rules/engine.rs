@@ -96,8 +96,15 @@ fn the_priority_of_a_class_decides_where_the_scheduler_uses_priorities_and_from_
         let ((prepared, _hear), (keep, verdict)) = (channel(), channel());
         keep.send(()).unwrap();
         let priorities = vec![priority("realtime:0"), Priority::NONE, Priority::NONE];
-        let change =
-            Change { shares: Vec::new(), priorities, timeouts: TIMEOUTS, services: Vec::new(), prepared, verdict };
+        let change = Change {
+            shares: Vec::new(),
+            priorities,
+            timeouts: TIMEOUTS,
+            services: Vec::new(),
+            exports: None,
+            prepared,
+            verdict,
+        };
         bench.engine.handle().send(Command::Change(Box::new(change)));
         bench.turn();
         let after = order(&mut bench);

@@ -9,7 +9,7 @@ use crate::client::*;
 use crate::process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 7] = [
+const DEVICES: [(&str, &str); 8] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
@@ -29,6 +29,15 @@ const DEVICES: [(&str, &str); 7] = [
         [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"65544KiB\"
         [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"65544KiB\"\nio = \"threads\"
         [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
+    ),
+    // The export is a part between two others.
+    (
+        "joined",
+        "backend = \"joined\"\nscheduler = \"sfq\"
+        [[device.part]]\nname = \"first\"\nbackend = \"file\"\npath = \"FOLDER/first\"\nsize = \"1MiB\"
+        [[device.part]]\nname = \"second\"\nbackend = \"file\"\npath = \"FOLDER/second\"\nsize = \"64MiB\"
+        [[device.part]]\nname = \"third\"\nbackend = \"memory\"\nsize = \"1MiB\"
+        [[export]]\npart = \"second\"",
     ),
     // Fewer slots than blocks, so that both tiers are written and the map is full.
     (

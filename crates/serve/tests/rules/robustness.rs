@@ -401,8 +401,15 @@ fn a_client_that_asks_for_nothing_is_cut_off_where_the_spec_says_so() {
     let (keep, verdict) = channel();
     keep.send(()).unwrap();
     let timeouts = Timeouts { idle: Nanos::from_seconds(60), ..TIMEOUTS };
-    let change =
-        Change { shares: Vec::new(), priorities: Vec::new(), timeouts, services: Vec::new(), prepared, verdict };
+    let change = Change {
+        shares: Vec::new(),
+        priorities: Vec::new(),
+        timeouts,
+        services: Vec::new(),
+        exports: None,
+        prepared,
+        verdict,
+    };
     bench.engine.handle().send(Command::Change(Box::new(change)));
     pass(&mut bench, 59);
     assert_eq!(bench.engine.clients(), 1);

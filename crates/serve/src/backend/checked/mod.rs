@@ -566,6 +566,10 @@ impl Backend for Checked {
         self.inner.size_bytes()
     }
 
+    fn parts(&self) -> Vec<Range<u64>> {
+        self.inner.parts()
+    }
+
     fn describe(&self) -> String {
         let (inner, workers) = (self.inner.describe(), self.pool.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));

@@ -323,6 +323,10 @@ impl Backend for Late {
         self.inner.size_bytes()
     }
 
+    fn parts(&self) -> Vec<Range<u64>> {
+        self.inner.parts()
+    }
+
     fn describe(&self) -> String {
         let pending = format_bytes(self.pending.bytes());
         format!("{}; discards are carried out later, {pending} of them still to come", self.inner.describe())

@@ -100,7 +100,7 @@ impl Sessions {
                     Some(Incoming { request: Some(number), offset, left: request.payload, filling: None });
                 return true;
             }
-            Command::Flush => self.arrive(number, |request, now| request.sub_request(number, now, (0, 0), None)),
+            Command::Flush => self.arrive(number, |request, now| request.sub_request(number, now, (base, 0), None)),
             Command::Trim | Command::WriteZeroes if length > 0 => {
                 self.arrive(number, |request, now| request.next_of_range(number, now));
             }

@@ -357,6 +357,13 @@ impl Sessions {
         self.slots().into_iter().for_each(|slot| self.drain(slot));
     }
 
+    /// The same for those of the export of this number.
+    pub(super) fn drain_export(&mut self, export: usize) {
+        let its = self.connections.iter().filter(|(_, connection)| connection.agreed.export == export);
+        let its: Vec<u32> = its.map(|(slot, _)| slot).collect();
+        its.into_iter().for_each(|slot| self.drain(slot));
+    }
+
     /// Disconnects all clients.
     pub(super) fn hang_up_all(&mut self) {
         self.slots().into_iter().for_each(|slot| self.hang_up(slot));

@@ -48,7 +48,7 @@ fn what_makes_no_sense_about_mirrors_is_said_with_its_place() {
         (
             "backend = \"file\"\npath = \"two\"",
             "backend = \"mirror\"",
-            "s.toml:10:11: a mirror is no part of another device",
+            "s.toml:10:11: backend mirror is no part of another device",
         ),
         ("path = \"two\"", "path = \"two\"\nmodel = \"hdd\"", "s.toml:12:9: backend file takes no key `model`"),
         ("region = \"64KiB\"", "path = \"x\"", "s.toml:4:8: backend mirror takes no key `path`"),

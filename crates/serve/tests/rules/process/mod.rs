@@ -30,11 +30,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Serves a device of these keys as `export`; `head` holds further keys of `[server]`.
+    /// Serves a device of these keys as `export`, whose further keys follow `[[export]]` among them; `head` holds further
+    /// keys of `[server]`.
     pub(crate) fn start(folder: &Path, head: &str, device: &str) -> Self {
         let (spec, socket) = (folder.join("spec.toml"), folder.join("s"));
         let listen = format!("[server]\nlisten = [\"unix:{}\"]\n{head}", socket.display());
-        let export = "[[export]]\nname = \"export\"\ndevice = \"d\"";
+        let (device, further) = device.split_once("[[export]]").unwrap_or((device, ""));
+        let export = format!("[[export]]\nname = \"export\"\ndevice = \"d\"\n{further}");
         fs::write(&spec, format!("{listen}\n[[device]]\nname = \"d\"\n{device}\n{export}\n")).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["process::serve_as_a_process", "--exact", "--ignored", "--nocapture"])

@@ -1,0 +1,380 @@
+//! Exports and volumes of a running server: they are added, removed and resized, and clients see them or do not.
+//!
+//! What an export shows is taken from it in steps, so that no client can be on its way to it: first the engines and the
+//! thread that accepts clients hear that nobody can open it, then it is looked whether it has clients, and only then
+//! anything changes. With clients the change is refused, and all is as before; or the export is drained, which a removal
+//! may ask for.
+
+use std::ops::Range;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use ioweir_config::{format_bytes, from_table, shown, unknown};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::{Controller, Running};
+use crate::backend::Volumes;
+use crate::engine::{self, ClientAccount, Layout};
+use crate::exports::{Catalog, Exports, Places};
+use crate::spec::{Export, Spec};
+
+/// A volume, as `ioweir ctl` lists it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct VolumeState {
+    /// Its name.
+    pub name: String,
+    /// Where it begins on the device.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub size_bytes: u64,
+    /// The exports that show it.
+    pub exports: Vec<String>,
+}
+
+/// A spec on devices that have these places.
+pub(super) struct Target {
+    pub(super) spec: Spec,
+    pub(super) places: Vec<Places>,
+    /// Whether exports that go may have clients, which get the rest of their answers.
+    pub(super) drains: bool,
+}
+
+impl Controller {
+    fn places(&self) -> MutexGuard<'_, Vec<Places>> {
+        // It is changed in one step.
+        self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a spec is to become on the devices as they are.
+    pub(super) fn target(&self, spec: Spec, drains: bool) -> Target {
+        Target { spec, places: self.places().clone(), drains }
+    }
+
+    /// Changes the running server; `commit` makes durable what has to be before anyone sees it.
+    pub(super) fn become_target(
+        &self,
+        running: &mut Running,
+        target: Target,
+        commit: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Target { spec, places, drains } = target;
+        let exports = Exports::of(&spec, &places)?;
+        let before = self.0.tunables.catalog();
+        let lost = lost(&before.exports, &exports);
+        if !lost.is_empty() {
+            self.hide(running, &before.exports, &lost)?;
+            let clients = self.clients_of(|number| lost.contains(&number));
+            if !drains && !clients.is_empty() {
+                self.show(running, &before)?;
+                return Err(still_connected(&running.spec, &clients));
+            }
+        }
+        let changed = commit().and_then(|()| {
+            let must_tell = before.exports.list != exports.list || before.exports.absent != exports.absent;
+            self.tell_engines(&running.spec, &spec, must_tell.then_some(&exports))
+        });
+        if let Err(problem) = changed {
+            if !lost.is_empty() {
+                self.show(running, &before)?;
+            }
+            return Err(problem);
+        }
+        for number in lost {
+            self.0.engines.iter().for_each(|engine| engine.send(engine::Command::DrainExport(number)));
+        }
+        self.0.tunables.set_catalog(Catalog::new(&spec, exports, &self.0.engines));
+        *self.places() = places;
+        Ok(())
+    }
+
+    /// From now on nobody can open these exports.
+    fn hide(&self, running: &Running, exports: &Exports, lost: &[usize]) -> Result<(), String> {
+        let mut hidden = exports.clone();
+        hidden.absent.extend(lost);
+        self.tell_engines(&running.spec, &running.spec, Some(&hidden))?;
+        self.0.tunables.set_catalog(Catalog::new(&running.spec, hidden, &self.0.engines));
+        Ok(())
+    }
+
+    /// All is as before.
+    fn show(&self, running: &Running, before: &Arc<Catalog>) -> Result<(), String> {
+        self.tell_engines(&running.spec, &running.spec, Some(&before.exports))?;
+        let exports = before.exports.clone();
+        self.0.tunables.set_catalog(Catalog::new(&running.spec, exports, &self.0.engines));
+        Ok(())
+    }
+
+    /// The clients of some exports. An engine that does not answer has none that could ask for anything.
+    fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<ClientAccount> {
+        let answers = self.ask_all(engine::Command::Clients);
+        answers.into_iter().flatten().flatten().filter(|client| is_meant(client.export)).collect()
+    }
+
+    /// What each engine has to know of exports.
+    pub(super) fn layout(spec: &Spec, device: usize, exports: &Exports) -> Layout {
+        Layout {
+            exports: Arc::clone(&exports.list),
+            absent: exports.absent.clone(),
+            class_names: spec.classes().into_iter().map(|class| class.name).collect(),
+            own_classes: spec.classes_of(device),
+        }
+    }
+
+    /// Adds an export with these keys, such as `device=d` and `weight=300`. Returns what has changed.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn add_export(&self, name: &str, keys: &[String]) -> Result<Vec<String>, String> {
+        let changed = self.change(false, |spec| with_export(spec, name, keys));
+        self.note_assigned(&changed);
+        self.report(changed)
+    }
+
+    /// Removes an export. If it has clients, that is refused; with `drains` they get the rest of their answers. Returns what
+    /// has changed.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn remove_export(&self, name: &str, drains: bool) -> Result<Vec<String>, String> {
+        let changed = self.change(drains, |spec| {
+            let found = spec.present_exports().find(|(_, export)| export.name == name).map(|(number, _)| number);
+            let number = found.ok_or_else(|| unknown_export(spec, name))?;
+            let mut changed = spec.clone();
+            changed.export[number].is_removed = true;
+            changed.checked().map_err(|complaint| format!("export {}: {}", shown(name), complaint.problem()))
+        });
+        self.note_assigned(&changed);
+        self.report(changed)
+    }
+
+    /// The volumes of a device, by name.
+    ///
+    /// # Errors
+    /// If it has no table of them.
+    pub fn list_volumes(&self, device: &str) -> Result<Vec<VolumeState>, String> {
+        let (number, _) = self.volumes_of(device)?;
+        let (spec, _) = self.running();
+        let places = self.places()[number].volumes.clone();
+        let state = |(name, place): (String, Range<u64>)| VolumeState {
+            exports: showing(&spec, number, &name).map(|(_, export)| export.name.clone()).collect(),
+            name,
+            offset_bytes: place.start,
+            size_bytes: place.end - place.start,
+        };
+        Ok(places.into_iter().map(state).collect())
+    }
+
+    /// Adds a volume, which reads as zeroes. Returns what it is, in words.
+    ///
+    /// # Errors
+    /// If there is no room for it, or it cannot be made.
+    pub fn add_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
+        let (number, volumes) = self.volumes_of(device)?;
+        let mut volumes = lock(volumes);
+        let place = volumes.find_room(name, bytes)?;
+        self.wipe(number, place.clone())?;
+        let words = format!("volume {name}: {} at {}", format_bytes(bytes), format_bytes(place.start));
+        let kept = place.clone();
+        self.change_place(number, name, Some(place), || volumes.keep(name, kept))?;
+        self.report(Ok(vec![format!("device {device}: {words}")]))?;
+        Ok(words)
+    }
+
+    /// Gives a volume another length, in place. What is added to it reads as zeroes. Returns what it is, in words.
+    ///
+    /// # Errors
+    /// If there is no room for it, or clients are connected that know more of it.
+    pub fn resize_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
+        let (number, volumes) = self.volumes_of(device)?;
+        let mut volumes = lock(volumes);
+        let before = volumes.place(name)?;
+        let place = volumes.resized(name, bytes)?;
+        if place.end > before.end {
+            self.wipe(number, before.end..place.end)?;
+        } else {
+            self.refuse_while_ending(number, name)?;
+        }
+        let words = format!("volume {name}: {} -> {}", format_bytes(before.end - before.start), format_bytes(bytes));
+        let kept = place.clone();
+        self.change_place(number, name, Some(place), || volumes.keep(name, kept))?;
+        self.report(Ok(vec![format!("device {device}: {words}")]))?;
+        Ok(words)
+    }
+
+    /// Removes a volume: its place is free. Returns that in words.
+    ///
+    /// # Errors
+    /// If clients of an export that shows it are connected.
+    pub fn remove_volume(&self, device: &str, name: &str) -> Result<String, String> {
+        let (number, volumes) = self.volumes_of(device)?;
+        let mut volumes = lock(volumes);
+        volumes.place(name)?;
+        self.refuse_while_ending(number, name)?;
+        self.change_place(number, name, None, || volumes.remove(name))?;
+        let words = format!("volume {name}: removed");
+        self.report(Ok(vec![format!("device {device}: {words}")]))?;
+        Ok(words)
+    }
+
+    /// The number of a device and its volumes.
+    fn volumes_of(&self, device: &str) -> Result<(usize, &std::sync::Mutex<Volumes>), String> {
+        let (spec, _) = self.running();
+        let Some(number) = spec.device.iter().position(|its| its.name == device) else {
+            let names: Vec<&str> = spec.device.iter().map(|device| device.name.as_str()).collect();
+            return Err(unknown("device", device, &names, "").to_string());
+        };
+        let volumes = self.0.volumes.get(number).and_then(Option::as_ref);
+        let volumes = volumes.ok_or_else(|| {
+            let hint = "add `volumes = \"FILE\"` to it, and start the server again";
+            format!("device {}: has no volumes\n\nhint: {hint}", shown(device))
+        })?;
+        Ok((number, volumes))
+    }
+
+    /// Clients of an export that was removed may still have requests on the volume that it showed.
+    fn refuse_while_ending(&self, device: usize, volume: &str) -> Result<(), String> {
+        let (spec, _) = self.running();
+        let is_meant = |number: usize| {
+            let export = spec.export.get(number).filter(|export| export.is_removed);
+            export.is_some_and(|its| spec.device_of(its) == device && its.volume.as_deref() == Some(volume))
+        };
+        if self.clients_of(is_meant).is_empty() {
+            return Ok(());
+        }
+        Err(format!("volume {volume}: clients of an export that was removed still get answers from it: try again"))
+    }
+
+    /// Makes a range that no volume has read as zeroes.
+    fn wipe(&self, device: usize, range: Range<u64>) -> Result<(), String> {
+        let catalog = self.0.tunables.catalog();
+        let overlaps = |export: usize| {
+            let its = catalog.exports.list.get(export);
+            its.is_some_and(|its| its.offset_bytes < range.end && range.start < its.offset_bytes + its.size_bytes)
+        };
+        let (spec, _) = self.running();
+        let on_device = |export: usize| spec.export.get(export).is_some_and(|its| spec.device_of(its) == device);
+        if !self.clients_of(|export| on_device(export) && overlaps(export)).is_empty() {
+            return Err("clients of an export that was removed still get answers there: try again".into());
+        }
+        let (sender, answer) = channel();
+        self.0.engines[device].send(engine::Command::Wipe(range, sender));
+        // However long the device takes. The end of the engine is an answer, too.
+        answer.recv().unwrap_or_else(|_| Err("the server ends".into()))
+    }
+
+    /// Changes the place of a volume of a device, and with it the exports that show it.
+    fn change_place(
+        &self,
+        device: usize,
+        name: &str,
+        place: Option<Range<u64>>,
+        commit: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut running = self.lock();
+        let mut target = self.target((*running.spec).clone(), false);
+        let volumes = &mut target.places[device].volumes;
+        volumes.remove(name);
+        volumes.extend(place.map(|place| (name.to_string(), place)));
+        self.become_target(&mut running, target, commit)
+    }
+}
+
+fn lock(volumes: &std::sync::Mutex<Volumes>) -> MutexGuard<'_, Volumes> {
+    // What a panic left unfinished, the table itself says.
+    volumes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The exports that show a volume of a device.
+fn showing<'a>(spec: &'a Spec, device: usize, volume: &'a str) -> impl Iterator<Item = (usize, &'a Export)> {
+    spec.present_exports()
+        .filter(move |(_, export)| spec.device_of(export) == device && export.volume.as_deref() == Some(volume))
+}
+
+/// The exports of which something is taken away.
+fn lost(before: &Exports, after: &Exports) -> Vec<usize> {
+    let keeps = |number: usize| {
+        let (old, new) = (before.list.get(number)?, after.list.get(number)?);
+        let is_longer = old.offset_bytes == new.offset_bytes && old.size_bytes <= new.size_bytes;
+        (is_longer && old.read_only == new.read_only && !after.absent.contains(&number)).then_some(())
+    };
+    let is_lost = |number: &usize| !before.absent.contains(number) && keeps(*number).is_none();
+    (0..before.list.len()).filter(is_lost).collect()
+}
+
+fn still_connected(spec: &Spec, clients: &[ClientAccount]) -> String {
+    let mut names: Vec<String> = clients
+        .iter()
+        .filter_map(|client| spec.export.get(client.export))
+        .map(|export| format!("export {}", shown(&export.name)))
+        .collect();
+    names.sort();
+    names.dedup();
+    let (count, are) =
+        if clients.len() == 1 { ("1 client".into(), "is") } else { (format!("{} clients", clients.len()), "are") };
+    let hint = "`ioweir ctl SERVER clients` lists them, `kick` ends one, `export remove NAME --drain` lets them have the rest of \
+                their answers";
+    format!("{}: {count} {are} connected, and what it shows would be taken away\n\nhint: {hint}", names.join(", "))
+}
+
+fn unknown_export(spec: &Spec, name: &str) -> String {
+    let names: Vec<&str> = spec.present_exports().map(|(_, export)| export.name.as_str()).collect();
+    unknown("export", name, &names, "").to_string()
+}
+
+/// The spec with one more export.
+fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String> {
+    let mut table = Table::new();
+    table.insert("name".into(), Value::String(name.into()));
+    for key in keys {
+        let Some((key, value)) = key.split_once('=') else {
+            return Err(format!("{}: not a key\n  expected: KEY=VALUE, such as device=d or weight=300", shown(key)));
+        };
+        let value = value.parse::<Value>().unwrap_or_else(|_| Value::String(value.into()));
+        if table.insert(key.into(), value).is_some() {
+            return Err(format!("{}: given twice", shown(key)));
+        }
+    }
+    let of = |problem: &str| format!("export {}: {problem}", shown(name));
+    let export: Export = from_table(&table).map_err(|error| of(error.message()))?;
+    let mut changed = spec.clone();
+    if spec.present_exports().any(|(_, other)| other.name == name) {
+        return Err(of("there is one of this name already"));
+    }
+    // One that was removed keeps its number, and its counters go on.
+    let is_same = |other: &Export| other.is_removed && other.name == name && other.device == export.device;
+    match changed.export.iter().position(is_same) {
+        Some(number) => changed.export[number] = export,
+        None => changed.export.push(export),
+    }
+    changed.checked().map_err(|complaint| of(&complaint.problem()))
+}
+
+/// A spec of a file with the numbers of the running one: exports that are missing are removed, and new ones come last.
+///
+/// # Errors
+/// If the exports are in another order: the first is that of clients that name none.
+pub(super) fn aligned(running: &Spec, file: Spec) -> Result<Spec, String> {
+    let mut left = file.export.clone();
+    let mut places = Vec::new();
+    let mut export = Vec::new();
+    for old in &running.export {
+        let is_there = running.present_exports().any(|(_, other)| other.name == old.name);
+        let is_back = |new: &Export| !old.is_removed || (!is_there && new.device == old.device);
+        match left.iter().position(|new| new.name == old.name && is_back(new)) {
+            Some(place) => {
+                if !old.is_removed {
+                    places.push(file.export.iter().position(|new| new.name == old.name));
+                }
+                export.push(left.remove(place));
+            }
+            None => export.push(Export { is_removed: true, ..old.clone() }),
+        }
+    }
+    if !places.is_sorted() {
+        return Err("the order of the tables `export` does not change while the server runs".into());
+    }
+    export.append(&mut left);
+    let aligned = Spec { export, exports_at_start: running.exports_at_start, ..file };
+    aligned.checked().map_err(|complaint| complaint.problem().to_string())
+}

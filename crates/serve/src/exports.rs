@@ -1,0 +1,113 @@
+//! What clients can open: the exports of a spec, each with its place on a device, for the thread that accepts clients.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ioweir_config::{format_bytes, shown};
+
+use crate::backend::Shape;
+use crate::buffer::ALIGNMENT_BYTES;
+use crate::engine::Handle;
+use crate::nbd;
+use crate::spec::{Allowed, Class, Export, Identity, Spec};
+
+/// The places of a device that exports show.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) shape: Shape,
+    /// Its volumes by name, if it has a table of them.
+    pub(crate) volumes: BTreeMap<String, Range<u64>>,
+}
+
+/// The exports of a server, by number.
+#[derive(Clone, Debug)]
+pub(crate) struct Exports {
+    pub(crate) list: Arc<[nbd::Export]>,
+    /// The numbers of those that nobody can open: they were removed, or their volume is not there.
+    pub(crate) absent: Vec<usize>,
+}
+
+impl Exports {
+    /// The exports of a spec on devices with these places.
+    ///
+    /// # Errors
+    /// If one does not lie within its device.
+    pub(crate) fn of(spec: &Spec, places: &[Places]) -> Result<Self, String> {
+        let described: Result<Vec<_>, _> = spec.export.iter().map(|export| describe(export, spec, places)).collect();
+        let described = described?;
+        let absent = described.iter().zip(&spec.export).enumerate();
+        let absent = absent.filter(|(_, (its, export))| its.is_none() || export.is_removed);
+        let absent = absent.map(|(number, _)| number).collect();
+        let nothing = |export: &Export| shape_of(export, 0..0);
+        let list = described.into_iter().zip(&spec.export).map(|(its, export)| its.unwrap_or_else(|| nothing(export)));
+        Ok(Self { list: list.collect(), absent })
+    }
+}
+
+/// What the thread that accepts clients has to know of exports.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    pub(crate) exports: Exports,
+    /// The engine of each export.
+    pub(crate) engines: Vec<Handle>,
+    pub(crate) classes: Vec<Class>,
+    /// The clients that may open each export.
+    allowed: Vec<Vec<Allowed>>,
+}
+
+impl Catalog {
+    pub(crate) fn new(spec: &Spec, exports: Exports, devices: &[Handle]) -> Self {
+        Self {
+            exports,
+            engines: spec.export.iter().filter_map(|export| devices.get(spec.device_of(export)).cloned()).collect(),
+            classes: spec.classes(),
+            allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
+        }
+    }
+
+    /// The exports that a client cannot open. One without a list is open to all.
+    pub(crate) fn hidden_from(&self, client: &Identity) -> Vec<usize> {
+        let is_refused = |its: &[Allowed]| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
+        let is_hidden = |number: &usize| self.exports.absent.contains(number) || is_refused(&self.allowed[*number]);
+        (0..self.allowed.len()).filter(is_hidden).collect()
+    }
+}
+
+/// An export as clients see it, which lies within its device, or within what of it the export shows; `None` if that is a
+/// volume which is not there.
+fn describe(export: &Export, spec: &Spec, places: &[Places]) -> Result<Option<nbd::Export>, String> {
+    let number = spec.device_of(export);
+    let (Some(device), Some(places)) = (spec.device.get(number), places.get(number)) else { return Ok(None) };
+    let (what, name, whole) = match (export.part_of(device), &export.volume) {
+        (Some(part), _) => ("part", export.part.as_ref(), places.shape.parts.get(part).cloned()),
+        (None, Some(volume)) => ("volume", Some(volume), places.volumes.get(volume).cloned()),
+        (None, None) => ("device", None, Some(0..places.shape.size_bytes)),
+    };
+    let Some(whole) = whole else { return Ok(None) };
+    let whole_bytes = whole.end - whole.start;
+    let offset_bytes = export.offset.map_or(0, |offset| offset.0);
+    let rest = whole_bytes.saturating_sub(offset_bytes);
+    let size_bytes = export.size.map_or(rest, |size| size.0);
+    if size_bytes > rest || (rest == 0 && whole_bytes > 0) {
+        return Err(format!(
+            "export {}: ends past its {what}, {}, which has {}",
+            shown(&export.name),
+            shown(name.unwrap_or(&export.device)),
+            format_bytes(whole_bytes)
+        ));
+    }
+    let begin = whole.start + offset_bytes;
+    Ok(Some(shape_of(export, begin..begin + size_bytes)))
+}
+
+fn shape_of(export: &Export, place: Range<u64>) -> nbd::Export {
+    nbd::Export {
+        name: export.name.clone(),
+        description: export.description.clone(),
+        offset_bytes: place.start,
+        size_bytes: place.end - place.start,
+        read_only: export.read_only,
+        block_bytes_preferred: ALIGNMENT_BYTES as u32,
+    }
+}

@@ -1,0 +1,149 @@
+//! What a server gives up: it does all that it does, and a forbidden file or call is refused to it.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command as Process;
+
+use ioweir_config::Size;
+use ioweir_serve::confine::{Confinement, status};
+use ioweir_serve::control::{Command, ask};
+use ioweir_serve::server::{Entrance, Server, check};
+use ioweir_serve::spec::Spec;
+
+use crate::client::*;
+
+const FOLDER: &str = "IOWEIR_TEST_CONFINED";
+/// A user that can do nothing by itself.
+const USER: u32 = 54_321;
+
+/// What runs in the process: it serves, tries what is forbidden, and writes down what came of it.
+#[test]
+#[ignore = "started by the test that needs a process"]
+fn serve_confined() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let folder = Path::new(&folder);
+    let file = folder.join("in/spec.toml").display().to_string();
+    let spec = Spec::parse(&file, &fs::read_to_string(&file).unwrap()).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let mut told: Vec<String> =
+        status().iter().map(|its| format!("{} {} {}", its.what, its.is_on, its.words)).collect();
+    let control = folder.join("in/control");
+
+    // All that a server does goes on: volumes, writes, a flush, a reload, checksums, a clean end.
+    let add = Command::AddVolume { device: "d".into(), name: "v".into(), size: Size(1 << 20) };
+    ask(&control, &add).unwrap();
+    ask(&control, &Command::Reload {}).unwrap();
+    let state = ask(&control, &Command::State {}).unwrap();
+    let shown: Vec<Confinement> = serde_json::from_value(state["confinement"].clone()).unwrap();
+    assert_eq!(shown, status());
+    let mut client = UnixStream::connect(folder.join("in/s")).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    client.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"a")].concat()).unwrap();
+    client.read_exact(&mut [0; 10]).unwrap();
+    for bytes in [[request(WRITE, 0, 1, 0, 4096), vec![5; 4096]].concat(), request(FLUSH, 0, 2, 0, 0)] {
+        client.write_all(&bytes).unwrap();
+        let mut reply = [0; 16];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[4..8], [0; 4]);
+    }
+    drop(client);
+
+    let kind = |result: std::io::Result<()>| result.err().map_or("done".into(), |error| format!("{:?}", error.kind()));
+    told.push(format!("own file: {}", kind(fs::read(folder.join("in/disk")).map(drop))));
+    told.push(format!("other file: {}", kind(fs::read(folder.join("out/secret")).map(drop))));
+    told.push(format!("new file: {}", kind(fs::write(folder.join("out/new"), b"x"))));
+    told.push(format!("program: {}", kind(Process::new("/bin/true").status().map(drop))));
+    let same = rustix::process::geteuid();
+    told.push(format!("call: {}", kind(rustix::thread::set_thread_uid(same).map_err(Into::into))));
+    // Beside the threads of the server, this one is confined: it began them.
+    let user = fs::read_to_string("/proc/self/status").unwrap();
+    told.extend(user.lines().find(|line| line.starts_with("Uid:")).map(String::from));
+    server.stopper().stop();
+    server.wait().unwrap();
+    fs::write(folder.join("in/told"), told.join("\n")).unwrap();
+}
+
+/// Serves in a process with these keys of `[server]`, and returns what it has written down.
+fn serve(keys: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("in");
+    fs::create_dir(&at).unwrap();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    fs::write(folder.path().join("out/secret"), b"secret").unwrap();
+    let text = format!(
+        "[server]\nlisten = [\"unix:{0}/s\"]\ncontrol = \"unix:{0}/control\"\n{keys}\n[[device]]\nname = \"d\"\nbackend = \"file\"\n\
+         path = \"{0}/disk\"\nsize = \"16MiB\"\nscheduler = \"sfq\"\nchecksums = true\nvolumes = \"{0}/volumes\"\n\
+         [[export]]\nname = \"a\"\ndevice = \"d\"\nvolume = \"v\"\n",
+        at.display()
+    );
+    fs::write(at.join("spec.toml"), text).unwrap();
+    if keys.contains("user") {
+        for folder in [folder.path(), &at] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        chown(&at, Some(USER), Some(USER)).unwrap();
+        fs::set_permissions(folder.path().join("out/secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let output = Process::new(std::env::current_exe().unwrap())
+        .args(["confine::serve_confined", "--exact", "--ignored", "--nocapture"])
+        .env(FOLDER, folder.path())
+        .output()
+        .unwrap();
+    let problem = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{problem}");
+    fs::read_to_string(at.join("told")).unwrap_or_else(|_| panic!("{problem}")).lines().map(String::from).collect()
+}
+
+#[test]
+fn a_confined_server_serves_and_cannot_reach_other_files_or_forbidden_calls() {
+    let free = serve("");
+    assert_eq!(free[..5], ["own file: done", "other file: done", "new file: done", "program: done", "call: done"]);
+    let confined = serve("confine = true");
+    // A kernel without one of them says so, and then nothing is refused.
+    let is_on = |what: &str| confined.iter().any(|line| line.starts_with(&format!("{what} true ")));
+    let is_off = |what: &str| confined.iter().any(|line| line.starts_with(&format!("{what} false ")));
+    assert!(is_on("files") != is_off("files") && is_on("calls") != is_off("calls"), "{confined:?}");
+    for what in ["files", "calls"].into_iter().filter(|what| is_off(what)) {
+        println!("skipped: {what}: this kernel cannot do it");
+    }
+    let refused = |is_on: bool| if is_on { "PermissionDenied" } else { "done" };
+    let expected = [
+        "own file: done".to_string(),
+        format!("other file: {}", refused(is_on("files"))),
+        format!("new file: {}", refused(is_on("files"))),
+        format!("program: {}", refused(is_on("calls") || is_on("files"))),
+        format!("call: {}", refused(is_on("calls"))),
+    ];
+    assert_eq!(confined[2..7], expected);
+}
+
+#[test]
+fn a_server_started_as_root_becomes_the_user_of_its_spec() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let told = serve(&format!("user = \"{USER}\""));
+    assert_eq!(told[0], format!("user true runs as {USER} (uid {USER}, gid {USER})"));
+    assert_eq!(told[1..4], ["own file: done", "other file: PermissionDenied", "new file: PermissionDenied"]);
+    let uid = USER.to_string();
+    assert_eq!(told[6].split_whitespace().skip(1).collect::<Vec<_>>(), [uid.as_str(); 4]);
+}
+
+#[test]
+fn a_user_that_is_not_there_is_said_before_anything_is_served() {
+    let text = "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\nuser = \"no such user\"\n[[device]]\nname = \"d\"\nbackend = \"null\"\n\
+                size = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
+    let spec = Spec::parse("s.toml", text).unwrap();
+    let error = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap_err().to_string();
+    assert!(
+        error.starts_with("server.user: there is no user `no such user`\n  expected: a name in /etc/passwd"),
+        "{error}"
+    );
+    assert_eq!(check(&spec).unwrap_err().to_string(), error);
+}
