@@ -294,7 +294,8 @@ fn start_watch(
     Ok((Some(watch), watched_at))
 }
 
-fn describe(export: &Export, spec: &Spec, sizes: &[u64]) -> Result<nbd::Export, ServeError> {
+/// What a client sees of an export.
+pub(crate) fn describe(export: &Export, spec: &Spec, sizes: &[u64]) -> Result<nbd::Export, ServeError> {
     let device_bytes = sizes.get(spec.device_of(export)).copied().unwrap_or(0);
     let offset_bytes = export.offset.map_or(0, |offset| offset.0);
     let rest = device_bytes.saturating_sub(offset_bytes);

@@ -40,3 +40,4 @@ mod spec;
 mod tiers;
 mod tls;
 mod watch;
+mod world;
