@@ -12,12 +12,15 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::nbd::NbdError;
 
+/// Makes changes durable.
+type Commit<C> = Box<dyn FnMut(&C) -> Result<(), NbdError> + Send>;
+
 /// Where commits are made.
 enum Place<C> {
     /// What was ordered is done before the thread ends with this.
     Thread { orders: Option<Sender<C>>, done: Receiver<Result<(), NbdError>>, thread: Option<JoinHandle<()>> },
     /// In the thread that asks for the result.
-    Here { orders: VecDeque<C>, commit: Box<dyn FnMut(&C) -> Result<(), NbdError> + Send> },
+    Here { orders: VecDeque<C>, commit: Commit<C> },
 }
 
 /// Makes commits, at most one at a time.

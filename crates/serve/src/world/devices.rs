@@ -148,6 +148,11 @@ impl Devices {
         counts.fold((0, 0), |sum, its| (sum.0 + its.0, sum.1 + its.1))
     }
 
+    /// Whether a disk has said that data is lost, which can be read as long as it has power.
+    pub(super) fn have_lost(&self) -> bool {
+        self.disks.iter().any(Disk::has_lost)
+    }
+
     /// The slowest operation without trouble.
     pub(super) fn slowest(&self, plan: &Plan) -> Nanos {
         plan.service.0.after(plan.service.1)

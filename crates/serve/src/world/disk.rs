@@ -44,6 +44,8 @@ struct State {
     /// Faults that have happened.
     faults: u64,
     operations: u64,
+    /// Whether it has said that data is lost, which can be read as long as it has power.
+    has_lost: bool,
 }
 
 /// A disk, as the world knows it.
@@ -56,7 +58,7 @@ pub struct Disk {
 impl Disk {
     /// An empty disk of this size, whose operations take at least this time, and at most this longer.
     pub(super) fn new(size_bytes: u64, random: Random, service: (Nanos, Nanos)) -> Self {
-        let state = State { trouble: Trouble::default(), random, service, faults: 0, operations: 0 };
+        let state = State { trouble: Trouble::default(), random, service, faults: 0, operations: 0, has_lost: false };
         Self { media: Media::new(size_bytes), state: Arc::new(Mutex::new(state)) }
     }
 
@@ -77,6 +79,11 @@ impl Disk {
         self.state().trouble
     }
 
+    /// Whether what can be read will never be durable, although it has said so only once.
+    pub(super) fn has_lost(&self) -> bool {
+        self.state().has_lost
+    }
+
     /// Operations, and faults among them.
     pub(super) fn counts(&self) -> (u64, u64) {
         let state = self.state();
@@ -86,6 +93,7 @@ impl Disk {
     /// The power fails: of what was not durable, some sectors survive.
     pub(super) fn cut(&self) {
         let state = &mut *self.state();
+        state.has_lost = false;
         let part = state.random.below(5) as u32 * 250_000;
         self.media.cut(|| state.random.of_million(part));
     }
@@ -106,7 +114,7 @@ struct Spinning {
 impl Spinning {
     fn carry_out(&self, mut io: Io) -> Option<Done> {
         let state = &mut *self.disk.state();
-        let State { trouble, random, faults, operations, .. } = state;
+        let State { trouble, random, faults, operations, has_lost, .. } = state;
         *operations += 1;
         let mut happens = |random: &mut Random, per_million: u32| {
             let does = random.of_million(per_million);
@@ -123,6 +131,7 @@ impl Spinning {
             Action::Read if happens(random, trouble.reads_per_million) => Err(NbdError::InputOutput),
             Action::Flush if happens(random, trouble.flushes_per_million) => {
                 media.forget_unflushed();
+                *has_lost = true;
                 Err(NbdError::InputOutput)
             }
             Action::Flush if happens(random, trouble.lies_per_million) => {

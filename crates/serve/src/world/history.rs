@@ -255,6 +255,7 @@ impl History {
         let all: Vec<u64> = self.asked.keys().copied().collect();
         self.lost = all;
         self.settle(now, verdict);
+        self.answered.clear();
         for sector in &mut self.sectors {
             let mut values = sector.values.clone();
             if loses {
@@ -271,24 +272,36 @@ impl History {
     }
 
     /// A sector holds this value, whatever it should; after a loss of power all there is is durable.
-    pub fn adopt(&mut self, number: u64, value: u32, is_durable: bool) {
+    pub fn adopt(&mut self, now: u64, number: u64, value: u32, is_durable: bool) {
         let sector = &mut self.sectors[number as usize];
         sector.values = BTreeSet::from([value]);
         if is_durable {
             sector.base.clone_from(&sector.values);
             sector.written.clear();
+        } else {
+            // A loss of power may still bring back what was there before; a flush keeps this.
+            sector.base.extend(sector.written.iter().map(|written| written.value));
+            sector.written = vec![Written { value, from: now, until: Some(now) }];
+            self.answered.push_back((now, now, number, number + 1));
         }
     }
 
     /// After a crash: a sector holds this value.
-    pub fn found(&mut self, number: u64, value: u32, (promise, is_durable): (Promise, bool), verdict: &mut Verdict) {
+    pub fn found(
+        &mut self,
+        now: u64,
+        number: u64,
+        value: u32,
+        (promise, is_durable): (Promise, bool),
+        verdict: &mut Verdict,
+    ) {
         let sector = &mut self.sectors[number as usize];
         let fits = sector.values.contains(&value);
         verdict.check(promise, fits, || {
             let allowed: Vec<_> = sector.values.iter().collect();
             format!("after a crash, sector {number} holds value {value}, and may hold one of {allowed:?}")
         });
-        self.adopt(number, value, is_durable);
+        self.adopt(now, number, value, is_durable);
     }
 }
 
@@ -334,9 +347,9 @@ mod tests {
     #[test]
     fn what_can_be_explained_has_its_ends_and_what_cannot_has_none() {
         assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]), [7]);
-        assert_eq!(ends(&[event(1, 2, 7, true), event(3, 4, 0, false)]), []);
+        assert!(ends(&[event(1, 2, 7, true), event(3, 4, 0, false)]).is_empty());
         // Two reads, one after the other, that see a write come and go again.
-        assert_eq!(ends(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]), []);
+        assert!(ends(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]).is_empty());
         assert_eq!(ends(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]), [0, 7]);
         assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 8, true)]), [7, 8]);
     }
@@ -359,7 +372,7 @@ mod tests {
         history.crash(9, false, &mut verdict);
         assert_eq!(history.sectors[0].values, BTreeSet::from([9]));
         assert_eq!(verdict.broken, None);
-        history.found(0, 7, (Promise::Durable, true), &mut verdict);
+        history.found(10, 0, 7, (Promise::Durable, true), &mut verdict);
         assert_eq!(verdict.broken.map(|broken| broken.promise), Some(Promise::Durable));
     }
 }

@@ -543,9 +543,9 @@ impl World {
         let promise = if self.loses { Promise::Durable } else { Promise::Linearisable };
         for (sector, &value) in (first..).zip(values) {
             if self.is_rotten {
-                self.history.adopt(sector, value, true);
+                self.history.adopt(self.ticks, sector, value, self.is_cut);
             } else {
-                self.history.found(sector, value, (promise, self.is_cut), &mut self.verdict);
+                self.history.found(self.ticks, sector, value, (promise, self.is_cut), &mut self.verdict);
             }
         }
     }
@@ -642,8 +642,8 @@ impl World {
         let cookie = self.ticks;
         self.note("ask", cookie, (first << 8 | sectors) << 4 | u64::from(ask.number()));
         let is_read_only = self.clients[number].export == 3;
-        let is_valid = !(is_read_only && ask.changes())
-            && !(ask == Ask::Extents && self.clients[number].replies == Replies::Simple);
+        let is_valid =
+            !(is_read_only && ask.changes() || ask == Ask::Extents && self.clients[number].replies == Replies::Simple);
         let base = self.base(number);
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         let slowest = self.devices.slowest(&self.plan).0 * if self.has_trouble { 100 } else { 1 };
@@ -894,8 +894,9 @@ impl World {
         if self.up.is_none() {
             return;
         }
-        if self.plan.canary.is_none() {
-            self.devices.calm();
+        self.devices.calm();
+        if let Some(canary) = self.plan.canary {
+            self.mislead(canary);
         }
         for client in &mut self.clients {
             client.flood = None;
@@ -952,6 +953,8 @@ impl World {
         if end == End::Stopped {
             loses = self.stop_well();
         }
+        // A server that was only killed would find what no flush makes durable.
+        loses |= self.devices.have_lost();
         if self.is_broken() {
             return;
         }

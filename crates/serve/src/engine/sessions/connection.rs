@@ -239,10 +239,10 @@ impl Connection {
 
     /// Announces the end of a TLS session.
     pub(super) fn close(&mut self) {
-        if let Some(session) = &mut self.session {
-            if let Ok(output) = self.output.as_ref().unwrap_or(&self.input).descriptor() {
-                session.close(output);
-            }
+        if let Some(session) = &mut self.session
+            && let Ok(output) = self.output.as_ref().unwrap_or(&self.input).descriptor()
+        {
+            session.close(output);
         }
     }
 
