@@ -1,5 +1,7 @@
-//! A thread that makes changes durable, so that an engine need not wait for the disk.
+//! A thread that makes changes durable, so that an engine need not wait for the disk; without a disk there is no thread.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -10,27 +12,46 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::nbd::NbdError;
 
-/// The thread, with at most one commit in progress. What was ordered is done before it ends with this.
-#[derive(Debug)]
+/// Makes changes durable.
+type Commit<C> = Box<dyn FnMut(&C) -> Result<(), NbdError> + Send>;
+
+/// Where commits are made.
+enum Place<C> {
+    /// What was ordered is done before the thread ends with this.
+    Thread { orders: Option<Sender<C>>, done: Receiver<Result<(), NbdError>>, thread: Option<JoinHandle<()>> },
+    /// In the thread that asks for the result.
+    Here { orders: VecDeque<C>, commit: Commit<C> },
+}
+
+/// Makes commits, at most one at a time.
 pub(crate) struct Committer<C> {
-    orders: Option<Sender<C>>,
-    done: Receiver<Result<(), NbdError>>,
+    place: Place<C>,
     wake: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
     /// Commits whose result was not taken.
     under_way: u32,
 }
 
+impl<C> fmt::Debug for Committer<C> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Committer").field("under_way", &self.under_way).finish_non_exhaustive()
+    }
+}
+
 impl<C: Send + 'static> Committer<C> {
-    /// Starts a thread of this name; `commit` waits for the disk.
+    /// Starts a thread of this name, if a commit waits for a disk.
     ///
     /// # Errors
     /// If the system has no descriptors or threads left.
     pub(crate) fn start(
         name: &str,
+        waits_for_disk: bool,
         mut commit: impl FnMut(&C) -> Result<(), NbdError> + Send + 'static,
     ) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        if !waits_for_disk {
+            let place = Place::Here { orders: VecDeque::new(), commit: Box::new(commit) };
+            return Ok(Self { place, wake, under_way: 0 });
+        }
         let (orders, hear) = channel::<C>();
         let (say, done) = channel();
         let waker = Arc::clone(&wake);
@@ -43,15 +64,24 @@ impl<C: Send + 'static> Committer<C> {
             }
         };
         let thread = Some(Builder::new().name(name.into()).spawn(work)?);
-        Ok(Self { orders: Some(orders), done, wake, thread, under_way: 0 })
+        Ok(Self { place: Place::Thread { orders: Some(orders), done, thread }, wake, under_way: 0 })
     }
 
     /// Begins a commit, after those before it.
     pub(crate) fn commit(&mut self, changes: C) {
         self.under_way += 1;
-        if let Some(orders) = &self.orders {
-            // `finished` detects a thread that has ended.
-            let _ = orders.send(changes);
+        match &mut self.place {
+            Place::Thread { orders, .. } => {
+                if let Some(orders) = orders {
+                    // `finished` detects a thread that has ended.
+                    let _ = orders.send(changes);
+                }
+            }
+            Place::Here { orders, .. } => {
+                orders.push_back(changes);
+                // As the thread would.
+                let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+            }
         }
     }
 
@@ -68,10 +98,13 @@ impl<C: Send + 'static> Committer<C> {
         let mut count = [0; 8];
         // If nothing can be read, there is nothing to do.
         let _ = rustix::io::read(&*self.wake, &mut count);
-        let finished = match self.done.try_recv() {
-            Ok(committed) => committed,
-            Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Err(NbdError::InputOutput),
+        let finished = match &mut self.place {
+            Place::Thread { done, .. } => match done.try_recv() {
+                Ok(committed) => committed,
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => Err(NbdError::InputOutput),
+            },
+            Place::Here { orders, commit } => commit(&orders.pop_front()?),
         };
         self.under_way -= 1;
         Some(finished)
@@ -85,10 +118,12 @@ impl<C: Send + 'static> Committer<C> {
 
 impl<C> Drop for Committer<C> {
     fn drop(&mut self) {
-        self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            // The thread has printed its panic.
-            let _ = thread.join();
+        if let Place::Thread { orders, thread, .. } = &mut self.place {
+            *orders = None;
+            if let Some(thread) = thread.take() {
+                // The thread has printed its panic.
+                let _ = thread.join();
+            }
         }
     }
 }

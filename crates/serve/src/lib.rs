@@ -9,6 +9,8 @@
 //! served and what waits, [`control`] changes a running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
 //!
+//! [`world`] runs the engine in a simulated world, and checks what it promises.
+//!
 //! [`real`] opens devices of this machine to measure them, [`record`] records the requests that they get, and [`replay`] puts
 //! the requests of a trace on one. [`govern`] runs the background work of this machine, as a governor decides.
 
@@ -35,5 +37,7 @@ pub mod server;
 mod slots;
 pub mod snapshots;
 pub mod spec;
+pub mod stream;
 pub mod tls;
 pub mod watch;
+pub mod world;

@@ -6,6 +6,7 @@ mod advise;
 mod background;
 #[cfg(feature = "advise")]
 mod calibrate;
+mod check;
 mod compare;
 mod ctl;
 mod experiment;
@@ -38,6 +39,7 @@ pub(crate) use advise::AdviseArguments;
 pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
+pub(crate) use check::CheckArguments;
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
@@ -104,6 +106,8 @@ pub(crate) enum Verb {
     Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
+    /// Check what the server promises, in simulated worlds with failing disks, broken sockets, hostile clients and power cuts
+    Check(CheckArguments),
     /// Show the state and the clients of a running server, change it, or end it
     Ctl(CtlArguments),
     /// Watch a running server: who is served, who waits, and why

@@ -1,6 +1,7 @@
 //! The verbs of the block server, and what other pages know of its spec. `no_server.rs` takes the place of this where the
 //! feature `serve` is off.
 
+mod check;
 mod clients;
 mod control;
 mod log;
@@ -18,8 +19,8 @@ use ioweir_config::Key;
 use ioweir_serve::spec::{self, Spec};
 
 pub(crate) use self::{
-    control::act as control, probe::act as probe, record::act as record, replay::act as replay, serve::act as serve,
-    top::act as top,
+    check::act as check, control::act as control, probe::act as probe, record::act as record, replay::act as replay,
+    serve::act as serve, top::act as top,
 };
 use crate::failure::Failure;
 

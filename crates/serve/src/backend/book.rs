@@ -24,6 +24,7 @@ pub(super) struct Book {
     /// `None` if it can be opened only once.
     open: Option<Open>,
     name: String,
+    waits_for_disk: bool,
 }
 
 impl Book {
@@ -46,7 +47,7 @@ impl Book {
     /// If it cannot be opened.
     pub(super) fn opened_by(name: &str, mut open: Open) -> Result<Self, String> {
         let database = open().map_err(|error| format!("{name}: {error}"))?;
-        Ok(Self { database: Some(database), open: Some(open), name: name.into() })
+        Ok(Self { database: Some(database), open: Some(open), name: name.into(), waits_for_disk: true })
     }
 
     /// A book that ends with the server.
@@ -58,9 +59,13 @@ impl Book {
         Ok(Self::over(name, database.map_err(|error| format!("{name} in memory: {error}"))?))
     }
 
-    /// A book with this database.
+    /// A book with this database, which is in memory.
     pub(super) fn over(name: &str, database: Database) -> Self {
-        Self { database: Some(database), open: None, name: name.into() }
+        Self { database: Some(database), open: None, name: name.into(), waits_for_disk: false }
+    }
+
+    pub(super) const fn waits_for_disk(&self) -> bool {
+        self.waits_for_disk
     }
 
     pub(super) fn name(&self) -> &str {

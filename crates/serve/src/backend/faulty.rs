@@ -103,6 +103,29 @@ impl Media {
         Ok(())
     }
 
+    /// Its size.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.surface().volatile.len() as u64
+    }
+
+    /// Carries out an operation at once.
+    pub(crate) fn perform(&self, io: &mut Io) -> Result<Outcome, NbdError> {
+        let mut surface = self.surface();
+        if surface.has_power { surface.perform(io) } else { Err(NbdError::InputOutput) }
+    }
+
+    /// What is not durable can be read until the power fails, and never becomes durable: so a system treats pages that it
+    /// could not write back.
+    pub(crate) fn forget_unflushed(&self) {
+        self.surface().dirty.clear();
+    }
+
+    /// Turns the power off; what is volatile is there when it is on again, as if only the server had been killed.
+    pub(crate) fn turn_off(&self) {
+        self.surface().has_power = false;
+    }
+
     /// Turns the power on.
     pub fn restore(&self) {
         self.surface().has_power = true;

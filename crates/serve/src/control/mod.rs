@@ -14,7 +14,7 @@ mod snapshots;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -305,25 +305,12 @@ impl Controller {
 
     /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
-        let priorities = new.priorities();
-        let is_for_all = old.server != new.server
-            || old.priorities() != priorities
-            || old.service != new.service
-            || exports.is_some();
         let mut asked = Vec::new();
         for (device, engine) in self.0.engines.iter().enumerate() {
-            let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));
-            if shares.is_empty() && !is_for_all {
-                continue;
+            if let Some((change, hear, verdict)) = change_of(old, new, device, exports) {
+                engine.send(engine::Command::Change(Box::new(change)));
+                asked.push((device, hear, verdict));
             }
-            let (prepared, hear) = channel();
-            let (verdict, wait) = channel();
-            let (timeouts, priorities) = (Timeouts::new(&new.server), priorities.clone());
-            let services = new.services_of(&new.device[device]).map(|(_, service)| service.clone()).collect();
-            let exports = exports.map(|exports| Self::layout(new, device, exports));
-            let change = Change { shares, priorities, timeouts, services, exports, prepared, verdict: wait };
-            engine.send(engine::Command::Change(Box::new(change)));
-            asked.push((device, hear, verdict));
         }
         let mut verdicts: Vec<Sender<()>> = Vec::new();
         let until = self.0.clock.now().after(Nanos(PATIENCE.as_nanos() as u64)); // two seconds
@@ -345,6 +332,26 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// A change, where to hear whether it can be made, and what tells the engine to keep it.
+pub(crate) type Proposal = (Change, Receiver<Result<(), Refusal>>, Sender<()>);
+
+/// What the engine of a device has to change from one spec to another, if anything.
+pub(crate) fn change_of(old: &Spec, new: &Spec, device: usize, exports: Option<&Exports>) -> Option<Proposal> {
+    let priorities = new.priorities();
+    let is_for_all =
+        old.server != new.server || old.priorities() != priorities || old.service != new.service || exports.is_some();
+    let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));
+    if shares.is_empty() && !is_for_all {
+        return None;
+    }
+    let (prepared, hear) = channel();
+    let (verdict, wait) = channel();
+    let services = new.services_of(&new.device[device]).map(|(_, service)| service.clone()).collect();
+    let timeouts = Timeouts::new(&new.server);
+    let exports = exports.map(|exports| Controller::layout(new, device, exports));
+    Some((Change { shares, priorities, timeouts, services, exports, prepared, verdict: wait }, hear, verdict))
 }
 
 /// The shares to configure, in an order in which every step is feasible if the result is: those that reserve less than

@@ -118,7 +118,7 @@ impl Engine {
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
             let reopened = self.dispatcher.backend_mut().reopen();
-            watch_all(&self.epoll, self.dispatcher.backend().descriptors())
+            watch_all(self.sessions.poller(), self.dispatcher.backend().descriptors())
                 .map_err(|error| format!("it cannot be waited for: {error}"))?;
             self.report_remarks();
             return reopened.unwrap_or_else(|| Err("it has not failed".into()));
@@ -136,7 +136,8 @@ impl Engine {
         if Shape::of(&*opened) != shape {
             return Err("its size has changed: the server must be started again".into());
         }
-        watch_all(&self.epoll, opened.descriptors()).map_err(|error| format!("it cannot be waited for: {error}"))?;
+        watch_all(self.sessions.poller(), opened.descriptors())
+            .map_err(|error| format!("it cannot be waited for: {error}"))?;
         let description = opened.describe();
         self.dispatcher.reopened(opened);
         self.log.report(self.now, EventKind::DeviceOpened, &format!("opened again: {description}"));

@@ -30,7 +30,7 @@ mod wipe;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -44,6 +44,7 @@ use crate::buffer::Pool;
 use crate::log::{DeviceLog, EventKind, Peer};
 use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
+use crate::stream::Poller;
 
 use accounts::Accounts;
 pub use accounts::{
@@ -127,7 +128,6 @@ pub struct Engine {
     /// The spec of the backend.
     device: spec::Device,
     workers: Option<Arc<WorkerPool>>,
-    epoll: Arc<OwnedFd>,
     ready: Vec<epoll::Event>,
     now: Nanos,
     classes: u32,
@@ -154,12 +154,12 @@ impl Engine {
         let classes = priorities.len() as u32; // a server has thousands at most
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
-        epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
-        watch_all(&epoll, backend.descriptors())?;
+        let poller = Poller::new()?;
+        poller.add_descriptor(&wake, TOKEN_WAKE, epoll::EventFlags::IN)?;
+        watch_all(&poller, backend.descriptors())?;
         let services = Services::new(services, &*backend, epoch, device.request_bytes_max.0)?;
-        watch_all(&epoll, services.descriptors())?;
-        let mut sessions = Sessions::new(exports, &device, pool, Arc::clone(&epoll));
+        watch_all(&poller, services.descriptors())?;
+        let mut sessions = Sessions::new(exports, &device, pool, poller);
         sessions.set_timeouts(timeouts);
         let mut accounts = Accounts::default();
         services.classes().for_each(|class| accounts.connected(class));
@@ -174,7 +174,6 @@ impl Engine {
             handle: Handle { commands: sender, wake },
             device,
             workers,
-            epoll,
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
             classes,
@@ -278,13 +277,19 @@ impl Engine {
         let timeout = (span != Nanos::NEVER)
             .then_some(Timespec { tv_sec: seconds, tv_nsec: (span.0 % 1_000_000_000).cast_signed() });
         self.ready.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.ready), timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        match self.sessions.poller().wait(&mut self.ready, timeout.as_ref()) {
+            Ok(()) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(rustix::io::Errno::NOSYS) => {
                 Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether a descriptor was ready when it last waited.
+    #[must_use]
+    pub const fn is_woken(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// Does everything that can be done at `now`, which never goes back.
@@ -333,9 +338,10 @@ impl Engine {
             return Ok(Turn::Hung);
         }
         self.admission.settle(now);
-        let mut next =
-            self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
-        next = next.min(self.services.due()).min(self.pause_due());
+        // While the device pauses the scheduler is not polled, so a time at which it wants to be may be over.
+        let admission_due = if self.pause.is_some() { self.pause_due() } else { self.admission.due() };
+        let mut next = admission_due.min(self.dispatcher.backend().due()).min(self.sessions.due());
+        next = next.min(self.services.due()).min(self.gives_up);
         if let Stopping::Closing(until) = self.stopping
             && until > now
         {
@@ -487,11 +493,11 @@ fn report_failure(log: &DeviceLog, now: Nanos, sub_request: &SubRequest, peer: O
 }
 
 /// Has descriptors of the backend or of services wake the engine.
-fn watch_all(epoll: &OwnedFd, descriptors: Vec<BorrowedFd<'_>>) -> io::Result<()> {
+fn watch_all(poller: &Poller, descriptors: Vec<BorrowedFd<'_>>) -> io::Result<()> {
     for descriptor in descriptors {
         // Edge-triggered: every turn polls the backend, which need not read the descriptor that woke the engine.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        match epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags) {
+        match poller.add_descriptor(descriptor, TOKEN_BACKEND, flags) {
             // Some of them may be watched already.
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),

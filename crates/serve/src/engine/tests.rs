@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,7 @@ use crate::backend::{Action, Backend, Done, FastTier, Io, Outcome};
 use crate::buffer::{Buffer, Pool};
 use crate::nbd::{Agreed, Export, NbdError, Replies};
 use crate::spec::{Device, Spec};
+use crate::stream::Poller;
 
 fn device(keys: &str) -> Device {
     let text = format!(
@@ -62,16 +64,16 @@ impl Session {
             read_only: false,
             block_bytes_preferred: 4096,
         };
-        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).expect("descriptors"));
+        let poller = Poller::new().expect("descriptors");
         let device = device(keys);
         let pool = Pool::new(device.request_bytes_max.0 as usize);
-        let mut sessions = Sessions::new(Arc::new([export]), &device, pool, epoll);
+        let mut sessions = Sessions::new(Arc::new([export]), &device, pool, poller);
         let (ours, theirs) = UnixStream::pair().expect("descriptors");
         theirs.set_nonblocking(true).expect("a socket");
         ours.set_nonblocking(true).expect("a socket");
         let agreed = Agreed { export: 0, replies: Replies::Simple, allocation: false };
         sessions.connect(Client {
-            input: theirs.into(),
+            input: OwnedFd::from(theirs).into(),
             output: None,
             session: None,
             agreed,

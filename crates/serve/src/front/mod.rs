@@ -393,6 +393,7 @@ impl Front {
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
             self.last_number += 1;
             let (number, leftover, permit) = (self.last_number, unread, Some(permit));
+            let (input, output) = (input.into(), output.map(Into::into));
             let client =
                 Client { input, output, session, agreed, class, number, peer, identity, leftover, unsent, permit };
             engine.send(Command::Serve(Box::new(client)));

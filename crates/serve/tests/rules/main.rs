@@ -43,3 +43,4 @@ mod tiers;
 mod tls;
 mod volumes;
 mod watch;
+mod world;

@@ -43,6 +43,11 @@ impl Journal {
         Self(Book::over("journal", database))
     }
 
+    /// Whether a commit waits for a disk.
+    pub(super) const fn waits_for_disk(&self) -> bool {
+        self.0.waits_for_disk()
+    }
+
     /// Reads what is still to be trimmed of a device of this length. If the file that it belongs to was changed after the
     /// last clean end, what is to be trimmed may hold new data: then it is forgotten, and the remark says so.
     pub(super) fn load(

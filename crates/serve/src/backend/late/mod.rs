@@ -112,6 +112,7 @@ impl Late {
         let file = file.filter(|file| file.is_file());
         let identity = file.as_deref().map(Identity::of_file).transpose().map_err(|error| error.to_string())?;
         let (pending, remark) = journal.load(inner.size_bytes(), identity.as_ref())?;
+        let waits = journal.waits_for_disk();
         let journal = Arc::new(Mutex::new(journal));
         let theirs = Arc::clone(&journal);
         let commit = move |changes: &Arc<Changes>| {
@@ -127,7 +128,8 @@ impl Late {
             waiting: Vec::new(),
             commit: None,
             journal,
-            committer: Committer::start("ioweir-journal", commit).map_err(|error| format!("journal: {error}"))?,
+            committer: Committer::start("ioweir-journal", waits, commit)
+                .map_err(|error| format!("journal: {error}"))?,
             file,
             flights: Slots::default(),
             payments: Slots::default(),

@@ -75,6 +75,11 @@ impl Ledger {
         Ok((facts, entries))
     }
 
+    /// Whether a commit waits for a disk.
+    pub(super) const fn waits_for_disk(&self) -> bool {
+        self.0.waits_for_disk()
+    }
+
     pub(super) fn name(&self) -> &str {
         self.0.name()
     }

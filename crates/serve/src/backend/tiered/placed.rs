@@ -77,7 +77,7 @@ impl Placed {
         let (slow_bytes, fast_bytes) = (slow.size_bytes(), fast.size_bytes());
         let slots = slots_of(fast_bytes)?;
         let (facts, entries) = ledger.load(slow_bytes, fast_bytes)?;
-        let name = ledger.name().to_string();
+        let (name, waits) = (ledger.name().to_string(), ledger.waits_for_disk());
         introduce(fast.as_mut(), facts.identity, entries.is_empty())
             .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
         // An incomplete last block stays on the slow tier.
@@ -86,7 +86,7 @@ impl Placed {
             pair: Pair::new(slow, fast),
             map,
             relocation: None,
-            committer: Committer::start("ioweir-map", move |changes: &Arc<Changes>| ledger.commit(changes))
+            committer: Committer::start("ioweir-map", waits, move |changes: &Arc<Changes>| ledger.commit(changes))
                 .map_err(|error| format!("{name}: no thread for it: {error}"))?,
             name,
             fast_depth,

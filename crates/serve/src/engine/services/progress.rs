@@ -60,7 +60,7 @@ impl Keeper {
             text.push(b'\n');
             replace(&path, &text).map_err(|error| NbdError::from_io(&error))
         };
-        Ok((Self(Some(Committer::start("ioweir-progress", keep)?)), progress, remark))
+        Ok((Self(Some(Committer::start("ioweir-progress", true, keep)?)), progress, remark))
     }
 
     /// Begins to make progress durable; returns whether it takes time.

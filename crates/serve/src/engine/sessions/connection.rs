@@ -15,6 +15,7 @@ use crate::buffer::Buffer;
 use crate::log::{EventKind, Peer};
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
 use crate::spec::Identity;
+use crate::stream::Stream;
 use crate::tls::{self, Session};
 
 /// The number of bytes read from a socket in one call.
@@ -28,10 +29,10 @@ const REQUESTS_MAX: u32 = 256;
 /// A client after its negotiation, as the front hands it over.
 #[derive(Debug)]
 pub struct Client {
-    /// The descriptor from which requests are read. It does not block.
-    pub input: OwnedFd,
-    /// The descriptor to which replies are written, if it is another one.
-    pub output: Option<OwnedFd>,
+    /// Where requests are read from.
+    pub input: Stream,
+    /// Where replies are written to, if that is another one.
+    pub output: Option<Stream>,
     /// The TLS session, if there is one.
     pub session: Option<Box<Session>>,
     /// The outcome of the negotiation.
@@ -134,8 +135,8 @@ pub(super) enum Received {
 /// A client.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) input: OwnedFd,
-    pub(super) output: Option<OwnedFd>,
+    pub(super) input: Stream,
+    pub(super) output: Option<Stream>,
     session: Option<Box<Session>>,
     pub(super) agreed: Agreed,
     /// The stream by which the scheduler knows it.
@@ -238,8 +239,10 @@ impl Connection {
 
     /// Announces the end of a TLS session.
     pub(super) fn close(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.close(self.output.as_ref().unwrap_or(&self.input));
+        if let Some(session) = &mut self.session
+            && let Ok(output) = self.output.as_ref().unwrap_or(&self.input).descriptor()
+        {
+            session.close(output);
         }
     }
 
@@ -348,8 +351,11 @@ impl Connection {
         let mut slices = [IoSliceMut::new(&mut target[..direct]), IoSliceMut::new(&mut self.chunk)];
         let slices = if direct > 0 { &mut slices[..] } else { &mut slices[1..] };
         let read = match &mut self.session {
-            None => rustix::io::retry_on_intr(|| rustix::io::readv(&self.input, slices)),
-            Some(session) => session.receive(&self.input, self.output.as_ref().unwrap_or(&self.input), slices),
+            None => self.input.read(slices),
+            Some(session) => {
+                let output = self.output.as_ref().unwrap_or(&self.input).descriptor();
+                self.input.descriptor().and_then(|input| session.receive(input, output?, slices))
+            }
         };
         let read = match read {
             Ok(0) => return Received::End,

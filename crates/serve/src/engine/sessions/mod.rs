@@ -13,11 +13,10 @@ mod request;
 mod room;
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ioweir_core::{Nanos, StreamId};
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll::EventFlags;
 
 use super::accounts::Answered;
 use super::admission::SubRequest;
@@ -28,6 +27,7 @@ use crate::log::{EventKind, Peer};
 use crate::nbd::{Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
+use crate::stream::Poller;
 pub use clients::ClientAccount;
 pub use connection::{Client, Mode, Permit};
 use connection::{Connection, Received};
@@ -69,7 +69,7 @@ pub(super) struct Sessions {
     exports: Arc<[Export]>,
     request_bytes_max: u64,
     timeouts: Timeouts,
-    epoll: Arc<OwnedFd>,
+    poller: Poller,
     now: Nanos,
     connections: Slots<Connection>,
     requests: Slots<ClientRequest>,
@@ -88,7 +88,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(exports: Arc<[Export]>, device: &spec::Device, pool: Pool, epoll: Arc<OwnedFd>) -> Self {
+    pub(super) fn new(exports: Arc<[Export]>, device: &spec::Device, pool: Pool, poller: Poller) -> Self {
         Self {
             exports,
             request_bytes_max: device.request_bytes_max.0,
@@ -98,7 +98,7 @@ impl Sessions {
                 reading_bytes_per_second: 0,
                 shutdown: Nanos::NEVER,
             },
-            epoll,
+            poller,
             now: Nanos::ZERO,
             connections: Slots::default(),
             requests: Slots::default(),
@@ -110,6 +110,11 @@ impl Sessions {
             ranges: Vec::new(),
             stall_check: Nanos::NEVER,
         }
+    }
+
+    /// What waits for the sockets of clients, and for whatever else wakes the engine.
+    pub(super) const fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
     }
 
     pub(super) fn set_exports(&mut self, exports: Arc<[Export]>) {
@@ -172,10 +177,9 @@ impl Sessions {
         let slot = self.connections.insert(connection);
         let Some(connection) = self.connections.get(slot) else { return };
         let token = u64::from(slot);
-        let mut watched = epoll::add(&self.epoll, &connection.input, epoll::EventData::new_u64(token), EventFlags::IN);
+        let mut watched = self.poller.add(&connection.input, token, EventFlags::IN);
         if let Some(output) = &connection.output {
-            let data = epoll::EventData::new_u64(token | TOKEN_OUTPUT);
-            watched = watched.and(epoll::add(&self.epoll, output, data, EventFlags::empty()));
+            watched = watched.and(self.poller.add(output, token | TOKEN_OUTPUT, EventFlags::empty()));
         }
         if watched.is_err() {
             return self.hang_up(slot);
@@ -247,15 +251,12 @@ impl Sessions {
             return;
         }
         connection.interest = reads | writes;
-        let token = |flag| epoll::EventData::new_u64(u64::from(slot) | flag);
+        let (token, poller) = (u64::from(slot), &mut self.poller);
         let modified = match &connection.output {
-            None => epoll::modify(&self.epoll, &connection.input, token(0), reads | writes),
-            Some(output) => epoll::modify(&self.epoll, &connection.input, token(0), reads).and(epoll::modify(
-                &self.epoll,
-                output,
-                token(TOKEN_OUTPUT),
-                writes,
-            )),
+            None => poller.modify(&connection.input, token, reads | writes),
+            Some(output) => poller
+                .modify(&connection.input, token, reads)
+                .and_then(|()| poller.modify(output, token | TOKEN_OUTPUT, writes)),
         };
         if modified.is_err() {
             self.hang_up(slot);
@@ -405,9 +406,9 @@ impl Sessions {
         }
         connection.mode = Mode::Gone;
         // Removed from epoll before the number of the descriptor can be used again. It may never have been added.
-        let _ = epoll::delete(&self.epoll, &connection.input);
+        let _ = self.poller.delete(&connection.input);
         if let Some(output) = &connection.output {
-            let _ = epoll::delete(&self.epoll, output);
+            let _ = self.poller.delete(output);
         }
         let (room, mut released) = (&mut self.room, 0);
         std::mem::take(&mut connection.outbox).clear(|buffer| released += room.give_back(buffer));

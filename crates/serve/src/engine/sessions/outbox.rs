@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::AsFd;
 
 use crate::buffer::Buffer;
+use crate::stream::Stream;
 use crate::tls::Session;
 
 /// The most slices that one call sends.
@@ -66,12 +66,12 @@ impl Outbox {
     /// Sends as much as the client accepts, and returns the buffers that were sent.
     pub(super) fn send(
         &mut self,
-        to: impl AsFd,
+        to: &Stream,
         mut session: Option<&mut Session>,
         mut give: impl FnMut(Buffer),
     ) -> rustix::io::Result<()> {
         while !self.items.is_empty() {
-            let (offered, sent) = self.send_slices(&to, session.as_deref_mut())?;
+            let (offered, sent) = self.send_slices(to, session.as_deref_mut())?;
             self.advance(sent, &mut give);
             // A TLS session accepts less in one call than a socket does.
             if sent < offered && session.is_none() {
@@ -80,10 +80,10 @@ impl Outbox {
         }
         self.heads.clear();
         self.heads_sent = 0;
-        session.map_or(Ok(()), |session| session.flush(&to))
+        session.map_or(Ok(()), |session| session.flush(to.descriptor()?))
     }
 
-    fn send_slices(&self, to: &impl AsFd, session: Option<&mut Session>) -> rustix::io::Result<(usize, usize)> {
+    fn send_slices(&self, to: &Stream, session: Option<&mut Session>) -> rustix::io::Result<(usize, usize)> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut head, mut skip, mut offered) = (self.heads_sent, self.sent, 0);
         let mut used = 0;
@@ -103,8 +103,8 @@ impl Outbox {
             used += 1;
         }
         let sent = match session {
-            None => rustix::io::retry_on_intr(|| rustix::io::writev(to, &slices[..used]))?,
-            Some(session) => session.send(to, &slices[..used])?,
+            None => to.write(&slices[..used])?,
+            Some(session) => session.send(to.descriptor()?, &slices[..used])?,
         };
         Ok((offered, sent))
     }

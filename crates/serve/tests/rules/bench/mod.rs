@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -180,7 +181,7 @@ impl Bench {
         let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
         let class = StreamId(export as u32);
         self.engine.connect(Client {
-            input: theirs.into(),
+            input: OwnedFd::from(theirs).into(),
             output: None,
             session: None,
             agreed,

@@ -1,0 +1,67 @@
+//! Worlds in which a promise is broken on purpose: a checker that does not notice is a defect.
+
+use super::promise::Promise;
+
+/// A defect that is put into a world, outside of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// The disk answers writes that it never makes.
+    LostWrites,
+    /// The disk answers flushes that make nothing durable.
+    LyingFlushes,
+    /// The answers to clients hide that flushes and writes fail after a failed flush.
+    HiddenFailure,
+    /// The checker expects a lower limit than the server was told.
+    OtherLimit,
+    /// The checker expects other weights than the server was told.
+    OtherWeights,
+    /// The disk swallows reads.
+    SwallowedReads,
+    /// A client forgets an answer.
+    ForgottenAnswer,
+    /// A client gets an answer a second time.
+    SecondAnswer,
+}
+
+impl Canary {
+    /// Every one.
+    pub const ALL: &'static [Self] = &[
+        Self::LostWrites,
+        Self::LyingFlushes,
+        Self::HiddenFailure,
+        Self::OtherLimit,
+        Self::OtherWeights,
+        Self::SwallowedReads,
+        Self::ForgottenAnswer,
+        Self::SecondAnswer,
+    ];
+
+    /// The promise that it breaks.
+    #[must_use]
+    pub const fn breaks(self) -> Promise {
+        match self {
+            Self::LostWrites => Promise::Linearisable,
+            Self::LyingFlushes => Promise::Durable,
+            Self::HiddenFailure => Promise::FailedStays,
+            Self::OtherLimit | Self::OtherWeights => Promise::Shares,
+            Self::SwallowedReads => Promise::Waits,
+            Self::ForgottenAnswer => Promise::Metrics,
+            Self::SecondAnswer => Promise::Protocol,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LostWrites => "lost-writes",
+            Self::LyingFlushes => "lying-flushes",
+            Self::HiddenFailure => "hidden-failure",
+            Self::OtherLimit => "other-limit",
+            Self::OtherWeights => "other-weights",
+            Self::SwallowedReads => "swallowed-reads",
+            Self::ForgottenAnswer => "forgotten-answer",
+            Self::SecondAnswer => "second-answer",
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The disks of a world, and what is made of them: the layers of the server, over simulated disks.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ioweir_core::Nanos;
+use redb::{Database, StorageBackend};
+
+use super::disk::Disk;
+use super::plan::{Backing, FAST_SECTORS, Plan, SECTORS};
+use super::random::Random;
+use crate::backend::checked::sidecar::Begun;
+use crate::backend::checked::{WorkerPool, Workers};
+use crate::backend::late::journal::Journal;
+use crate::backend::{Backend, Cached, Checked, Late, Ledger, Mirror, MirrorPlan, Placed};
+use crate::spec;
+
+/// The regions of mirrors.
+const REGION_BYTES: u64 = 8192;
+/// The head and the map of a leg of a mirror.
+const LEG_HEAD_BYTES: u64 = 2 * 4096;
+/// What a journal or a ledger may grow to.
+const BOOK_BYTES: u64 = 4 << 20;
+
+/// The disks of a world.
+#[derive(Debug)]
+pub(super) struct Devices {
+    backing: Backing,
+    pub(super) disks: Vec<Disk>,
+    /// The length of the file on the last disk.
+    length: Arc<AtomicU64>,
+    /// What computes checksums; nothing is handed to its threads.
+    workers: Option<Arc<WorkerPool>>,
+}
+
+/// A disk as a file, whose length survives.
+#[derive(Debug)]
+struct File {
+    disk: Disk,
+    length: Arc<AtomicU64>,
+}
+
+impl StorageBackend for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.length.load(Ordering::Relaxed))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.media().read(offset, out)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        let before = self.length.swap(length, Ordering::Relaxed);
+        // What is cut off is zero where it grows again.
+        let zeroes = vec![0; before.saturating_sub(length) as usize];
+        self.disk.media().write(length.min(before), &zeroes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.media().flush()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.media().write(offset, data)
+    }
+}
+
+impl Devices {
+    /// The disks of a plan, empty.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let bytes = SECTORS * 512;
+        let sizes = match plan.backing {
+            Backing::Disk | Backing::Checked => vec![bytes],
+            Backing::Late => vec![bytes, BOOK_BYTES],
+            Backing::Placed => vec![bytes, FAST_SECTORS * 512, BOOK_BYTES],
+            Backing::Cached => vec![bytes, FAST_SECTORS * 512],
+            Backing::Mirror => vec![bytes + LEG_HEAD_BYTES; 2],
+        };
+        let random = Random::new(plan.seed).fork(1);
+        let disks = (0..).zip(sizes).map(|(number, size)| Disk::new(size, random.fork(number), plan.service)).collect();
+        Self { backing: plan.backing, disks, length: Arc::default(), workers: None }
+    }
+
+    fn database(&self) -> Result<Database, String> {
+        let disk = self.disks.last().ok_or("there is a disk for it")?.clone();
+        let file = File { disk, length: Arc::clone(&self.length) };
+        let database = redb::Builder::new().set_cache_size(1 << 20).create_with_backend(file);
+        database.map_err(|error| format!("a database: {error}"))
+    }
+
+    /// Opens the device of a spec.
+    pub(super) fn open(&mut self, device: &spec::Device) -> Result<Box<dyn Backend>, String> {
+        let disk = |number: usize| self.disks[number].open();
+        Ok(match self.backing {
+            Backing::Disk => disk(0),
+            Backing::Checked => {
+                let workers = match &self.workers {
+                    Some(workers) => Arc::clone(workers),
+                    None => {
+                        let spec = device.cores.as_ref().ok_or("the spec has workers for checksums")?;
+                        let workers = Workers::of_machine(spec, device.depth * 2);
+                        let workers = Workers { inline_bytes_max: u64::MAX, ..workers };
+                        WorkerPool::start(workers)?
+                    }
+                };
+                self.workers = Some(Arc::clone(&workers));
+                let disk = self.disks[0].open();
+                Box::new(Checked::new(disk, Begun::anew(SECTORS * 512), workers, device.depth * 2)?)
+            }
+            Backing::Late => Box::new(Late::open(disk(0), Journal::over(self.database()?), None)?),
+            Backing::Placed => {
+                let ledger = Ledger::over(self.database()?);
+                Box::new(Placed::open(disk(0), disk(1), ledger, device.depth)?)
+            }
+            Backing::Cached => Box::new(Cached::open(disk(0), disk(1))?),
+            Backing::Mirror => {
+                let plan = MirrorPlan { legs: 2, region_bytes: REGION_BYTES, force: None, read_only: false };
+                let legs = self.disks.clone();
+                Box::new(Mirror::open(plan, Box::new(move |leg| Ok(legs[leg].open())))?)
+            }
+        })
+    }
+
+    /// The power fails, with what was not durable; without that, nothing can be written any more.
+    pub(super) fn turn_off(&self, loses: bool) {
+        for disk in &self.disks {
+            if loses { disk.cut() } else { disk.media().turn_off() }
+        }
+    }
+
+    /// The power is back, and nothing is wrong.
+    pub(super) fn turn_on(&self) {
+        for disk in &self.disks {
+            disk.media().restore();
+        }
+        self.calm();
+    }
+
+    /// Nothing goes wrong from now on.
+    pub(super) fn calm(&self) {
+        self.disks.iter().for_each(|disk| disk.set_trouble(super::disk::Trouble::default()));
+    }
+
+    /// Operations, and faults among them.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let counts = self.disks.iter().map(Disk::counts);
+        counts.fold((0, 0), |sum, its| (sum.0 + its.0, sum.1 + its.1))
+    }
+
+    /// Whether a disk has said that data is lost, which can be read as long as it has power.
+    pub(super) fn have_lost(&self) -> bool {
+        self.disks.iter().any(Disk::has_lost)
+    }
+
+    /// The slowest operation without trouble.
+    pub(super) fn slowest(&self, plan: &Plan) -> Nanos {
+        plan.service.0.after(plan.service.1)
+    }
+}

@@ -1,0 +1,211 @@
+//! A simulated disk: memory with a volatile cache, whose operations take time, and which fails as the world says.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ioweir_core::Nanos;
+
+use super::random::Random;
+use crate::backend::{Action, Backend, Done, Io, Media, Outcome};
+use crate::nbd::NbdError;
+
+/// What goes wrong at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Reads in a million that fail.
+    pub reads_per_million: u32,
+    /// Writes in a million that fail, of which a part may have been written.
+    pub writes_per_million: u32,
+    /// Flushes in a million that fail; the data that they should have made durable stays volatile for ever.
+    pub flushes_per_million: u32,
+    /// Operations in a million that take a hundred times as long.
+    pub slow_per_million: u32,
+    /// Before this time nothing ends.
+    pub hangs_until: Nanos,
+    /// Writes in a million that are written to another place.
+    pub misdirected_per_million: u32,
+    /// Operations in a million before which a bit flips.
+    pub rot_per_million: u32,
+    /// Writes in a million that are answered and never made.
+    pub lost_per_million: u32,
+    /// Flushes in a million that are answered and make nothing durable.
+    pub lies_per_million: u32,
+    /// Reads in a million that are never answered.
+    pub swallowed_per_million: u32,
+}
+
+/// What of a disk the world keeps while the server is down.
+#[derive(Debug)]
+struct State {
+    trouble: Trouble,
+    random: Random,
+    /// The shortest time of an operation, and the span above it.
+    service: (Nanos, Nanos),
+    /// Faults that have happened.
+    faults: u64,
+    operations: u64,
+    /// Whether it has said that data is lost, which can be read as long as it has power.
+    has_lost: bool,
+}
+
+/// A disk, as the world knows it.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    media: Media,
+    state: Arc<Mutex<State>>,
+}
+
+impl Disk {
+    /// An empty disk of this size, whose operations take at least this time, and at most this longer.
+    pub(super) fn new(size_bytes: u64, random: Random, service: (Nanos, Nanos)) -> Self {
+        let state = State { trouble: Trouble::default(), random, service, faults: 0, operations: 0, has_lost: false };
+        Self { media: Media::new(size_bytes), state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its media.
+    pub(super) const fn media(&self) -> &Media {
+        &self.media
+    }
+
+    pub(super) fn set_trouble(&self, trouble: Trouble) {
+        self.state().trouble = trouble;
+    }
+
+    pub(super) fn trouble(&self) -> Trouble {
+        self.state().trouble
+    }
+
+    /// Whether what can be read will never be durable, although it has said so only once.
+    pub(super) fn has_lost(&self) -> bool {
+        self.state().has_lost
+    }
+
+    /// Operations, and faults among them.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.operations, state.faults)
+    }
+
+    /// The power fails: of what was not durable, some sectors survive.
+    pub(super) fn cut(&self) {
+        let state = &mut *self.state();
+        state.has_lost = false;
+        let part = state.random.below(5) as u32 * 250_000;
+        self.media.cut(|| state.random.of_million(part));
+    }
+
+    /// The device for a server.
+    pub(super) fn open(&self) -> Box<dyn Backend> {
+        Box::new(Spinning { disk: self.clone(), held: Vec::new() })
+    }
+}
+
+/// The disk while a server has it open.
+struct Spinning {
+    disk: Disk,
+    /// Operations in flight, with the time when each ends.
+    held: Vec<(Nanos, Io)>,
+}
+
+impl Spinning {
+    fn carry_out(&self, mut io: Io) -> Option<Done> {
+        let state = &mut *self.disk.state();
+        let State { trouble, random, faults, operations, has_lost, .. } = state;
+        *operations += 1;
+        let mut happens = |random: &mut Random, per_million: u32| {
+            let does = random.of_million(per_million);
+            *faults += u64::from(does);
+            does
+        };
+        if happens(random, trouble.rot_per_million) {
+            let place = random.draw();
+            self.disk.media.flip(place >> 3, (place & 7) as u32);
+        }
+        let media = &self.disk.media;
+        let result = match io.action {
+            Action::Read if happens(random, trouble.swallowed_per_million) => return None,
+            Action::Read if happens(random, trouble.reads_per_million) => Err(NbdError::InputOutput),
+            Action::Flush if happens(random, trouble.flushes_per_million) => {
+                media.forget_unflushed();
+                *has_lost = true;
+                Err(NbdError::InputOutput)
+            }
+            Action::Flush if happens(random, trouble.lies_per_million) => {
+                media.forget_unflushed();
+                Ok(Outcome::Plain)
+            }
+            Action::Write if happens(random, trouble.lost_per_million) => Ok(Outcome::Plain),
+            Action::Write if happens(random, trouble.misdirected_per_million) => {
+                // To the next place of the same length, as a drive whose head is one track off.
+                let offset = (io.offset + io.length.next_multiple_of(4096)) % media.size_bytes();
+                let length = io.length.min(media.size_bytes() - offset);
+                let mut at = offset;
+                for buffer in io.buffers.as_slice() {
+                    let bytes = &buffer.bytes()[..buffer.len().min((offset + length - at) as usize)];
+                    // It lies within the disk.
+                    let _ = media.write(at, bytes);
+                    at += bytes.len() as u64;
+                }
+                Ok(Outcome::Plain)
+            }
+            Action::Write if happens(random, trouble.writes_per_million) => {
+                // Sectors of its beginning are written.
+                let mut left = random.below(io.length / 512 + 1) * 512;
+                let mut at = io.offset;
+                for buffer in io.buffers.as_slice() {
+                    let bytes = &buffer.bytes()[..buffer.len().min(left as usize)];
+                    // As above.
+                    let _ = media.write(at, bytes);
+                    at += buffer.len() as u64;
+                    left -= bytes.len() as u64;
+                }
+                Err(NbdError::InputOutput)
+            }
+            _ => media.perform(&mut io),
+        };
+        Some(Done::new(io.id, io.buffers, result))
+    }
+}
+
+impl Backend for Spinning {
+    fn start(&mut self, now: Nanos, io: Io) {
+        let state = &mut *self.disk.state();
+        let State { trouble, random, service: (least, more), .. } = state;
+        let mut span = Nanos(least.0 + random.below(more.0 + 1));
+        if random.of_million(trouble.slow_per_million) {
+            span = Nanos(span.0 * 100);
+        }
+        self.held.push((now.after(span), io));
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        if now < self.disk.trouble().hangs_until {
+            return Ok(());
+        }
+        // In the order in which they end.
+        while let Some(at) = (0..self.held.len()).min_by_key(|&at| self.held[at].0)
+            && self.held[at].0 <= now
+        {
+            let (_, io) = self.held.remove(at);
+            done.extend(self.carry_out(io));
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> Nanos {
+        let first = self.held.iter().map(|(until, _)| *until).min();
+        first.map_or(Nanos::NEVER, |first| first.max(self.disk.trouble().hangs_until))
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.disk.media.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        "a simulated disk".into()
+    }
+}

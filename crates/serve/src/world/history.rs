@@ -1,0 +1,378 @@
+//! What clients have asked and been answered, sector by sector, and what follows from it: which values a read may have seen,
+//! and which ones may be there after a crash.
+//!
+//! Every write has a value of its own, so that a read tells which write it saw. A sector is a register. Its events are kept
+//! while one of them is unanswered; then the possible values at the end are all that is left of them ([`outcomes`]).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::promise::{Promise, Verdict};
+
+/// The bytes of a sector, which changes at one moment.
+pub const SECTOR: u64 = 512;
+/// A sector with as many events gets no more, until they are over.
+const CROWD: usize = 10;
+
+/// What happened to one sector: a write of a value, or a read that saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it was asked.
+    pub from: u64,
+    /// When it was answered; `None` if never, so that it happened at any time later, or never.
+    pub until: Option<u64>,
+    /// What was written or seen.
+    pub value: u32,
+    /// Whether it is a write.
+    pub writes: bool,
+}
+
+/// The values that a sector can have after these events, in some order that keeps to their times and explains every read. An
+/// event that was never answered may be left out. At most 64 events.
+#[must_use]
+pub fn outcomes(events: &[Event], before: &BTreeSet<u32>) -> BTreeSet<u32> {
+    fn explore(events: &[Event], done: u64, value: u32, seen: &mut BTreeSet<(u64, u32)>, ends: &mut BTreeSet<u32>) {
+        if !seen.insert((done, value)) {
+            return;
+        }
+        let left = || (0..events.len()).filter(move |place| done >> place & 1 == 0);
+        if left().all(|place| events[place].until.is_none()) {
+            ends.insert(value);
+        }
+        // Next is something that began before anything that is left was answered.
+        let first_end = left().filter_map(|place| events[place].until).min().unwrap_or(u64::MAX);
+        for place in left() {
+            let event = events[place];
+            if event.from < first_end && (event.writes || event.value == value) {
+                let after = if event.writes { event.value } else { value };
+                explore(events, done | 1 << place, after, seen, ends);
+            }
+        }
+    }
+    let mut ends = BTreeSet::new();
+    if let ([event], Some(&only)) = (events, before.first())
+        && before.len() == 1
+        && event.until.is_some()
+    {
+        // Nearly all sectors, nearly always.
+        if event.writes || event.value == only {
+            ends.insert(event.value);
+        }
+        return ends;
+    }
+    let mut seen = BTreeSet::new();
+    for &value in before {
+        explore(events, 0, value, &mut seen, &mut ends);
+    }
+    ends
+}
+
+/// A write of a sector that may be there after a crash.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    value: u32,
+    from: u64,
+    /// When it was answered; `None` while it may still be made.
+    until: Option<u64>,
+}
+
+/// A sector.
+#[derive(Clone, Debug)]
+struct Sector {
+    /// What it may hold before the events.
+    values: BTreeSet<u32>,
+    events: Vec<(u64, Event)>,
+    /// Events that are unanswered and may be.
+    open: u32,
+    /// What a crash may leave.
+    base: BTreeSet<u32>,
+    written: Vec<Written>,
+    /// When the last discard that may be carried out later was asked, and the first write after it was answered.
+    discarded: Option<(u64, Option<u64>)>,
+}
+
+/// Something asked of sectors, until it is settled.
+#[derive(Clone, Debug)]
+struct Asked {
+    from: u64,
+    first: u64,
+    end: u64,
+    kind: Kind,
+}
+
+/// What is asked of sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// To see them.
+    Read,
+    /// To give them this value.
+    Write(u32),
+    /// To zero them at any time later, or never, but not after a later write.
+    Discard,
+}
+
+/// The history of a device.
+#[derive(Clone, Debug)]
+pub struct History {
+    sectors: Vec<Sector>,
+    asked: BTreeMap<u64, Asked>,
+    /// Writes that were answered and are not durable, with the time of the answer, in order.
+    answered: VecDeque<(u64, u64, u64, u64)>,
+    /// Asked, and never to be answered, because its client has left.
+    lost: Vec<u64>,
+}
+
+impl History {
+    /// Of a device that is all zeroes.
+    #[must_use]
+    pub fn new(sectors: u64) -> Self {
+        let zero = BTreeSet::from([0]);
+        let sector = Sector {
+            values: zero.clone(),
+            events: Vec::new(),
+            open: 0,
+            base: zero,
+            written: Vec::new(),
+            discarded: None,
+        };
+        Self {
+            sectors: vec![sector; sectors as usize],
+            asked: BTreeMap::new(),
+            answered: VecDeque::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Whether something more may be asked of these sectors.
+    #[must_use]
+    pub fn has_room(&self, first: u64, end: u64) -> bool {
+        self.sectors[first as usize..end as usize].iter().all(|sector| sector.events.len() < CROWD)
+    }
+
+    /// Something is asked, at a time of which there is only one. The cookie was never used before.
+    pub fn ask(&mut self, cookie: u64, from: u64, (first, end): (u64, u64), kind: Kind) {
+        for sector in &mut self.sectors[first as usize..end as usize] {
+            let (value, writes) = match kind {
+                Kind::Read => (0, false),
+                Kind::Write(value) => (value, true),
+                Kind::Discard => {
+                    sector.discarded = Some((from, None));
+                    continue;
+                }
+            };
+            sector.open += 1;
+            sector.events.push((cookie, Event { from, until: None, value, writes }));
+            if writes {
+                sector.written.push(Written { value, from, until: None });
+            }
+        }
+        self.asked.insert(cookie, Asked { from, first, end, kind });
+    }
+
+    /// A read was answered with these values, or with an error.
+    pub fn read(&mut self, cookie: u64, until: u64, values: Option<&[u32]>, verdict: &mut Verdict) {
+        let Some(Asked { from, first, end, .. }) = self.asked.remove(&cookie) else { return };
+        for (at, number) in (first..end).enumerate() {
+            let sector = &mut self.sectors[number as usize];
+            let seen = values.map(|values| values[at]);
+            let is_discarded =
+                seen == Some(0) && sector.discarded.is_some_and(|(_, over)| over.is_none_or(|over| from < over));
+            match seen.filter(|_| !is_discarded) {
+                None => sector.events.retain(|(its, _)| *its != cookie),
+                Some(value) => {
+                    if let Some((_, event)) = sector.events.iter_mut().find(|(its, _)| *its == cookie) {
+                        (event.until, event.value) = (Some(until), value);
+                    }
+                }
+            }
+            sector.open -= 1;
+            sector.close(number, verdict);
+        }
+    }
+
+    /// A write was answered. One that failed may have been made in part.
+    pub fn wrote(&mut self, cookie: u64, until: u64, (failed, durable): (bool, bool), verdict: &mut Verdict) {
+        let Some(Asked { from, first, end, kind }) = self.asked.remove(&cookie) else { return };
+        if kind == Kind::Discard {
+            return;
+        }
+        for number in first..end {
+            let sector = &mut self.sectors[number as usize];
+            if let Some(written) = sector.written.iter_mut().find(|written| written.from == from) {
+                written.until = Some(until);
+            }
+            if !failed {
+                if let Some((_, event)) = sector.events.iter_mut().find(|(its, _)| *its == cookie) {
+                    event.until = Some(until);
+                }
+                if let Some((discarded, over @ None)) = &mut sector.discarded
+                    && from > *discarded
+                {
+                    *over = Some(until);
+                }
+                if durable {
+                    sector.secure(from);
+                }
+            }
+            sector.open -= 1;
+            sector.close(number, verdict);
+        }
+        if !failed && !durable {
+            self.answered.push_back((until, from, first, end));
+        }
+    }
+
+    /// A flush that was asked at this time was answered, and did not fail.
+    pub fn flushed(&mut self, from: u64) {
+        while let Some(&(until, written, first, end)) = self.answered.front()
+            && until < from
+        {
+            self.answered.pop_front();
+            self.sectors[first as usize..end as usize].iter_mut().for_each(|sector| sector.secure(written));
+        }
+    }
+
+    /// The client that has asked this has left.
+    pub fn lose(&mut self, cookie: u64) {
+        if self.asked.contains_key(&cookie) {
+            self.lost.push(cookie);
+        }
+    }
+
+    /// Nothing is on its way in the server: what was lost has happened by now, or never will.
+    pub fn settle(&mut self, now: u64, verdict: &mut Verdict) {
+        for cookie in std::mem::take(&mut self.lost) {
+            match self.asked.get(&cookie).map(|asked| asked.kind) {
+                Some(Kind::Read) => self.read(cookie, now, None, verdict),
+                Some(_) => self.wrote(cookie, now, (true, false), verdict),
+                None => {}
+            }
+        }
+    }
+
+    /// The server is gone. If it may have lost what was not durable, any write may be there that is not older than one that
+    /// is durable; otherwise everything that was answered is there.
+    pub fn crash(&mut self, now: u64, loses: bool, verdict: &mut Verdict) {
+        let all: Vec<u64> = self.asked.keys().copied().collect();
+        self.lost = all;
+        self.settle(now, verdict);
+        self.answered.clear();
+        for sector in &mut self.sectors {
+            let mut values = sector.values.clone();
+            if loses {
+                values = sector.base.clone();
+                values.extend(sector.written.iter().map(|written| written.value));
+            }
+            if sector.discarded.is_some() {
+                values.insert(0);
+            }
+            sector.values = values;
+            sector.events.clear();
+            sector.open = 0;
+        }
+    }
+
+    /// A sector holds this value, whatever it should; after a loss of power all there is is durable.
+    pub fn adopt(&mut self, now: u64, number: u64, value: u32, is_durable: bool) {
+        let sector = &mut self.sectors[number as usize];
+        sector.values = BTreeSet::from([value]);
+        if is_durable {
+            sector.base.clone_from(&sector.values);
+            sector.written.clear();
+        } else {
+            // A loss of power may still bring back what was there before; a flush keeps this.
+            sector.base.extend(sector.written.iter().map(|written| written.value));
+            sector.written = vec![Written { value, from: now, until: Some(now) }];
+            self.answered.push_back((now, now, number, number + 1));
+        }
+    }
+
+    /// After a crash: a sector holds this value.
+    pub fn found(
+        &mut self,
+        now: u64,
+        number: u64,
+        value: u32,
+        (promise, is_durable): (Promise, bool),
+        verdict: &mut Verdict,
+    ) {
+        let sector = &mut self.sectors[number as usize];
+        let fits = sector.values.contains(&value);
+        verdict.check(promise, fits, || {
+            let allowed: Vec<_> = sector.values.iter().collect();
+            format!("after a crash, sector {number} holds value {value}, and may hold one of {allowed:?}")
+        });
+        self.adopt(now, number, value, is_durable);
+    }
+}
+
+impl Sector {
+    /// A write that was asked at this time is durable: nothing older is left by a crash.
+    fn secure(&mut self, from: u64) {
+        if !self.written.iter().any(|written| written.from == from) {
+            // A newer one is durable.
+            return;
+        }
+        self.base.clear();
+        self.written.retain(|written| written.until.is_none_or(|until| until >= from));
+    }
+
+    /// Once everything is answered, only the possible values are kept.
+    fn close(&mut self, number: u64, verdict: &mut Verdict) {
+        if self.open > 0 || self.events.is_empty() {
+            return;
+        }
+        let events: Vec<Event> = self.events.drain(..).map(|(_, event)| event).collect();
+        let ends = outcomes(&events, &self.values);
+        verdict.check(Promise::Linearisable, !ends.is_empty(), || {
+            format!("sector {number}, which held {:?}, cannot be explained: {events:?}", self.values)
+        });
+        if !ends.is_empty() {
+            self.values = ends;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(events: &[Event]) -> Vec<u32> {
+        outcomes(events, &BTreeSet::from([0])).into_iter().collect()
+    }
+
+    const fn event(from: u64, until: u64, value: u32, writes: bool) -> Event {
+        Event { from, until: Some(until), value, writes }
+    }
+
+    #[test]
+    fn what_can_be_explained_has_its_ends_and_what_cannot_has_none() {
+        assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]), [7]);
+        assert!(ends(&[event(1, 2, 7, true), event(3, 4, 0, false)]).is_empty());
+        // Two reads, one after the other, that see a write come and go again.
+        assert!(ends(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]).is_empty());
+        assert_eq!(ends(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]), [0, 7]);
+        assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 8, true)]), [7, 8]);
+    }
+
+    #[test]
+    fn a_crash_leaves_nothing_older_than_what_was_made_durable() {
+        let mut verdict = Verdict::default();
+        let mut history = History::new(1);
+        let write = |history: &mut History, verdict: &mut Verdict, from, value| {
+            history.ask(from, from, (0, 1), Kind::Write(value));
+            history.wrote(from, from + 1, (false, false), verdict);
+        };
+        write(&mut history, &mut verdict, 1, 7);
+        write(&mut history, &mut verdict, 3, 8);
+        history.flushed(5);
+        write(&mut history, &mut verdict, 6, 9);
+        let mut crashed = history.clone();
+        crashed.crash(9, true, &mut verdict);
+        assert_eq!(crashed.sectors[0].values, BTreeSet::from([8, 9]));
+        history.crash(9, false, &mut verdict);
+        assert_eq!(history.sectors[0].values, BTreeSet::from([9]));
+        assert_eq!(verdict.broken, None);
+        history.found(10, 0, 7, (Promise::Durable, true), &mut verdict);
+        assert_eq!(verdict.broken.map(|broken| broken.promise), Some(Promise::Durable));
+    }
+}

@@ -1,0 +1,390 @@
+//! What happens in a world, as a seed says: the server's spec, its devices, and the steps of those around it.
+
+use std::fmt;
+
+use ioweir_core::Nanos;
+
+use super::canary::Canary;
+use super::client::{Ask, Flood};
+use super::disk::Trouble;
+use super::random::Random;
+use crate::nbd::Replies;
+
+/// The clients of a world.
+pub(super) const CLIENTS: u64 = 6;
+/// The sectors of the device: few, so that clients meet.
+pub(super) const SECTORS: u64 = 192;
+/// The sectors of a fast tier, with its identity.
+pub(super) const FAST_SECTORS: u64 = 72;
+/// The export that is a slice begins here, in sectors.
+pub(super) const SLICE_FROM: u64 = 64;
+
+/// What the device of a world is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// A disk.
+    Disk,
+    /// A disk with checksums.
+    Checked,
+    /// A disk whose discards are carried out later.
+    Late,
+    /// A disk and a faster one, with placement by the scheduler.
+    Placed,
+    /// A disk and a faster one that holds copies.
+    Cached,
+    /// Two disks that hold the same.
+    Mirror,
+}
+
+impl Backing {
+    /// Every one.
+    pub const ALL: &'static [Self] = &[Self::Disk, Self::Checked, Self::Late, Self::Placed, Self::Cached, Self::Mirror];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Checked => "checksums",
+            Self::Late => "late discards",
+            Self::Placed => "tiers with placement",
+            Self::Cached => "tiers with copies",
+            Self::Mirror => "mirror",
+        }
+    }
+}
+
+/// Who leaves, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// As the protocol says.
+    Disconnect,
+    /// It sends no more, and hears the answers.
+    HalfClose,
+    /// It is gone.
+    Reset,
+    /// It leaves half a request behind, and is silent.
+    HalfARequest,
+    /// It sends what is no request.
+    Garbage,
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Changes weights and limits, as one change that may be refused.
+    Change(u64),
+    /// Makes a change and takes it back, as where another engine refuses.
+    Withdrawn(u64),
+    /// Ends a client.
+    Kick(u64),
+    /// Lists the clients.
+    Clients,
+    /// Pauses the device for a snapshot, and goes on after this time.
+    Pause(Nanos),
+    /// Opens what of it is out.
+    Reopen,
+    /// Asks for a report.
+    Report,
+}
+
+impl Order {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Change(_) => "change",
+            Self::Withdrawn(_) => "withdrawn",
+            Self::Kick(_) => "kick",
+            Self::Clients => "list",
+            Self::Pause(_) => "pause",
+            Self::Reopen => "reopen",
+            Self::Report => "report",
+        }
+    }
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With the power, and what was not durable.
+    Power,
+    /// It is killed; the disks keep what they have.
+    Killed,
+    /// As it is asked to.
+    Stopped,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// A client connects to an export and negotiates.
+    Connect(u64, usize, Replies),
+    /// A client asks.
+    Ask(u64, Ask, bool, u64, u64),
+    /// A client asks for what makes no sense.
+    Nonsense(u64, u64),
+    /// A client asks one request after another.
+    Flood(u64, Flood),
+    /// A client does not read for a time.
+    Deaf(u64, Nanos),
+    /// A client leaves.
+    Leave(u64, Leave),
+    /// An operator does something.
+    Order(Order),
+    /// A disk has this trouble from now on.
+    Trouble(usize, Trouble),
+    /// The clock jumps: the machine was suspended.
+    Jump(Nanos),
+    /// The server ends, and another one starts after a while.
+    End(End, Nanos),
+    /// Faults end, clients read, and everything asked is answered: then nothing may be left over.
+    Rest,
+}
+
+/// What happens, and when: this long after what happened before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The time since the step before.
+    pub after: Nanos,
+    /// What happens.
+    pub act: Act,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "+{} {:?}", self.after, self.act)
+    }
+}
+
+/// A world before it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Its seed.
+    pub seed: u64,
+    /// The spec of the server.
+    pub spec: String,
+    /// What the device is made of.
+    pub backing: Backing,
+    /// The time of an operation of a disk: the least, and the span above it.
+    pub service: (Nanos, Nanos),
+    /// Calls of sockets in a million that move only some bytes.
+    pub short_per_million: u32,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+    /// A promise that is broken on purpose.
+    pub canary: Option<Canary>,
+}
+
+/// Schedulers of worlds, with whether they know shares.
+const SCHEDULERS: [(&str, bool); 16] = [
+    ("noop", false),
+    ("sfq", true),
+    ("sfq:cost=sectors", true),
+    ("wfq", true),
+    ("drr", true),
+    ("mclock", true),
+    ("pclock", true),
+    ("reward", true),
+    ("parda", true),
+    ("token-bucket", true),
+    ("deadline", false),
+    ("mq-deadline", false),
+    ("bfq", false),
+    ("kyber", false),
+    ("bid-hdd", false),
+    ("sfq+mq-deadline:window=8", true),
+];
+
+fn spec(random: &mut Random, backing: Backing) -> String {
+    let (scheduler, knows_shares) =
+        if backing == Backing::Placed { ("bid-hybrid", false) } else { random.one_of(&SCHEDULERS) };
+    let depth = random.one_of(&[1, 2, 4, 16]);
+    let queue = random.one_of(&[2, 8, 64, 4096]);
+    let length = random.one_of(&["4KiB", "16KiB", "256KiB"]);
+    let merge = random.below(2) == 0;
+    let mut text = format!(
+        "[server]\nlisten = [\"unix:world\"]\nstall_timeout = \"30s\"\n\
+        [[device]]\nname = \"d\"\nscheduler = \"{scheduler}\"\n\
+        queue_requests = {queue}\nrequest_bytes_max = \"{length}\"\nmerge = {merge}\n"
+    );
+    let memory = |sectors: u64| format!("backend = \"memory\"\nsize = \"{}B\"\ndepth = {depth}\n", sectors * 512);
+    text += &match backing {
+        Backing::Placed => {
+            format!("backend = \"tiered\"\n[device.slow]\n{}[device.fast]\n{}", memory(SECTORS), memory(FAST_SECTORS))
+        }
+        _ => memory(SECTORS),
+    };
+    if backing == Backing::Checked {
+        // Nothing is handed to a thread.
+        text += "checksums = true\ncores = { workers = 1, inline_max = \"256KiB\" }\n";
+    }
+    for name in ["a", "b", "slice", "read"] {
+        text += &format!("[[export]]\nname = \"{name}\"\ndevice = \"d\"\n");
+        if name == "slice" {
+            text += &format!("offset = \"{}B\"\n", SLICE_FROM * 512);
+        }
+        if name == "read" {
+            text += "read_only = true\n";
+        }
+        if knows_shares {
+            text += &format!("weight = {}\n", random.within(1, 100));
+            if name == "b" && random.below(3) == 0 && scheduler != "reward" {
+                text += &format!("limit = \"{}/s\"\nburst = {}\n", random.within(20, 2000), random.within(1, 50));
+            }
+            if name == "a" && random.below(3) == 0 && matches!(scheduler, "mclock" | "reward" | "pclock") {
+                text += &format!("reservation = \"{}/s\"\n", random.within(1, 40));
+            }
+        }
+    }
+    text
+}
+
+fn range(random: &mut Random) -> (u64, u64) {
+    // Mostly short, and mostly at the beginning of a block.
+    let sectors = random.one_of(&[1, 1, 2, 8, 8, 8, 16, 24]);
+    let first = random.below(SECTORS);
+    let first = if random.below(3) > 0 { first / 8 * 8 } else { first };
+    (first, sectors.min(SECTORS - first))
+}
+
+fn any_ask(random: &mut Random, client: u64) -> Act {
+    let ask = random.one_of(&[
+        Ask::Read,
+        Ask::Read,
+        Ask::Read,
+        Ask::Write,
+        Ask::Write,
+        Ask::Write,
+        Ask::Flush,
+        Ask::Trim,
+        Ask::Zero,
+        Ask::Extents,
+        Ask::Cache,
+    ]);
+    let (first, sectors) = range(random);
+    let fua = ask.changes() && random.below(4) == 0;
+    Act::Ask(client, ask, fua, first, sectors)
+}
+
+fn any_flood(random: &mut Random) -> Flood {
+    Flood {
+        count: random.within(8, 200) as u32,
+        depth: random.one_of(&[1, 2, 8, 32]),
+        reads: random.one_of(&[0, 50, 80, 100]),
+        sectors: random.one_of(&[0, 1, 8, 8]),
+        thinks: Nanos(random.one_of(&[0, 0, 1, 1_000_000, 50_000_000])),
+    }
+}
+
+/// Trouble from which the device recovers, as far as its kind allows.
+fn any_trouble(random: &mut Random, backing: Backing) -> Trouble {
+    let mut trouble = Trouble::default();
+    match random.below(6) {
+        0 => trouble.reads_per_million = random.one_of(&[20_000, 500_000]) as u32,
+        // A block of which a write has failed has no checksum, and may rot unseen.
+        1 if backing != Backing::Checked => trouble.writes_per_million = random.one_of(&[20_000, 500_000]) as u32,
+        2 => trouble.slow_per_million = 50_000,
+        3 => trouble.hangs_until = Nanos(random.within(1, 10) * 1_000_000_000),
+        4 => trouble.flushes_per_million = random.one_of(&[50_000, 1_000_000]) as u32,
+        // Only checksums tell.
+        _ if backing == Backing::Checked => match random.below(3) {
+            0 => trouble.rot_per_million = 20_000,
+            1 => trouble.lost_per_million = 50_000,
+            _ => trouble.misdirected_per_million = 50_000,
+        },
+        _ => trouble.slow_per_million = 500_000,
+    }
+    trouble
+}
+
+fn any_order(random: &mut Random) -> Order {
+    match random.below(8) {
+        0 | 1 => Order::Change(random.draw()),
+        2 => Order::Withdrawn(random.draw()),
+        3 => Order::Kick(random.below(CLIENTS)),
+        4 => Order::Clients,
+        5 => Order::Pause(Nanos::from_millis(random.within(1, 1500))),
+        6 => Order::Reopen,
+        _ => Order::Report,
+    }
+}
+
+fn any_replies(random: &mut Random) -> Replies {
+    random.one_of(&[Replies::Simple, Replies::Structured, Replies::Extended])
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let backing = random.one_of(Backing::ALL);
+        let spec = spec(random, backing);
+        let least = Nanos(random.one_of(&[2_000, 100_000, 1_000_000]));
+        let service = (least, Nanos(least.0 * random.within(1, 8)));
+        let short_per_million = random.one_of(&[0, 50_000, 600_000]) as u32;
+        let mut plan = Self { seed, spec, backing, service, short_per_million, steps: Vec::new(), canary: None };
+        let episodes = random.within(4, 14);
+        for _ in 0..episodes {
+            plan.episode(random);
+        }
+        plan
+    }
+
+    /// How long it lasts at least.
+    #[must_use]
+    pub fn span(&self) -> Nanos {
+        Nanos(self.steps.iter().map(|step| step.after.0).sum())
+    }
+
+    fn step(&mut self, after: Nanos, act: Act) {
+        self.steps.push(Step { after, act });
+    }
+
+    /// A time of activity, with or without trouble, and a quiet one after it.
+    fn episode(&mut self, random: &mut Random) {
+        let soon = |random: &mut Random| Nanos(random.one_of(&[0, 1_000, 100_000, 3_000_000, 200_000_000]));
+        for client in 0..random.within(2, CLIENTS + 1) {
+            let export = random.one_of(&[0, 0, 1, 1, 2, 3]);
+            self.step(Nanos(random.below(1_000_000)), Act::Connect(client, export, any_replies(random)));
+        }
+        let has_trouble = random.below(3) == 0;
+        let disks = if self.backing == Backing::Mirror { 2 } else { 1 };
+        for _ in 0..random.within(5, 60) {
+            let client = random.below(CLIENTS);
+            let act = match random.below(40) {
+                0..=21 => any_ask(random, client),
+                22..=27 => Act::Flood(client, any_flood(random)),
+                28 => Act::Nonsense(client, random.draw()),
+                29 => Act::Deaf(client, Nanos::from_millis(random.within(1, 40_000))),
+                30 | 31 => {
+                    let how = random.one_of(&[
+                        Leave::Disconnect,
+                        Leave::HalfClose,
+                        Leave::Reset,
+                        Leave::HalfARequest,
+                        Leave::Garbage,
+                    ]);
+                    Act::Leave(client, how)
+                }
+                32 | 33 => Act::Connect(client, random.below(4) as usize, any_replies(random)),
+                34..=36 => Act::Order(any_order(random)),
+                37 if has_trouble => Act::Trouble(random.below(disks) as usize, any_trouble(random, self.backing)),
+                38 if random.below(8) == 0 => Act::Jump(Nanos::from_millis(random.within(1, 3_600_000))),
+                _ => Act::Ask(client, Ask::Flush, false, 0, 0),
+            };
+            self.step(soon(random), act);
+        }
+        match random.below(8) {
+            0 | 1 => self.step(soon(random), Act::End(End::Power, Nanos::from_seconds(random.within(1, 60)))),
+            2 => self.step(soon(random), Act::End(End::Killed, Nanos::from_seconds(random.within(1, 10)))),
+            3 => self.step(soon(random), Act::End(End::Stopped, Nanos::from_seconds(random.within(1, 10)))),
+            _ => {}
+        }
+        self.step(Nanos::from_seconds(1), Act::Rest);
+        // Servers are idle most of the time; their clients stay.
+        let idle = random.one_of(&[1, 30, 600, 3_600]);
+        self.step(Nanos::from_seconds(idle), Act::Ask(0, Ask::Read, false, 0, 8));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the server promises: each promise has a checker, and a canary that breaks it on purpose.
+
+use std::fmt;
+
+/// The promises: name in the output, and meaning.
+macro_rules! promises {
+    ($($(#[doc = $help:literal])+ $promise:ident = $name:literal;)+) => {
+        /// A promise.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Promise { $($(#[doc = $help])+ $promise,)+ }
+
+        impl Promise {
+            /// Every promise.
+            pub const ALL: &'static [Self] = &[$(Self::$promise),+];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$promise => $name,)+ }
+            }
+
+            /// What it says.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$promise => concat!($($help),+),)+ }
+            }
+        }
+    };
+}
+
+promises! {
+    /// every sector behaves as if its reads and writes happened one after the other, each between its request and its answer
+    Linearisable = "linearisable";
+    /// what a flush or a durable write that was answered covers is there after a crash
+    Durable = "durable";
+    /// after a failed flush nothing is written or flushed until the device is opened again
+    FailedStays = "failed-stays-failed";
+    /// limits hold in every window, and classes that ask all the time are served by their weights and reservations
+    Shares = "shares";
+    /// every request is answered in time, and nothing is left over when nothing is asked
+    Waits = "no-endless-wait";
+    /// counters agree with what clients have seen, and the parts of durations add up
+    Metrics = "metrics";
+    /// what is asked is answered once, in the form agreed on, and what makes no sense is refused
+    Protocol = "protocol";
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which one.
+    pub promise: Promise,
+    /// How, in words.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.promise.name(), self.what)
+    }
+}
+
+/// How often each promise was checked, and the first one that was broken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// In the order of [`Promise::ALL`].
+    pub checks: [u64; Promise::ALL.len()],
+    /// The first that was broken.
+    pub broken: Option<Broken>,
+}
+
+impl Verdict {
+    /// Counts a check of a promise, and notes how it was broken if it was.
+    pub(super) fn check(&mut self, promise: Promise, holds: bool, what: impl FnOnce() -> String) {
+        self.checks[promise as usize] += 1;
+        if !holds && self.broken.is_none() {
+            self.broken = Some(Broken { promise, what: what() });
+        }
+    }
+}

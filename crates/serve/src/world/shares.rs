@@ -1,0 +1,191 @@
+//! Watches the scheduler at work: limits hold in every window, and classes that ask all the time are served by weight.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ioweir_core::policy::Policy;
+use ioweir_core::tenant::Share;
+use ioweir_core::{Nanos, Operation, StreamId};
+
+use super::promise::{Promise, Verdict};
+use crate::engine::{Call, Observer, Stage};
+use crate::spec::Holder;
+
+/// What a unit of service is to the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Request,
+    Sector,
+}
+
+/// A class, as the checker expects it to be served.
+#[derive(Clone, Debug, Default)]
+struct Class {
+    share: Option<Share>,
+    queued: u64,
+    /// Requests above the limit, in billionths, as of a time.
+    above: (u128, Nanos),
+    /// The largest cost of a request that was ever dispatched.
+    cost_max: u64,
+}
+
+#[derive(Debug, Default)]
+struct Watch {
+    classes: Vec<Class>,
+    /// The class and cost of each request that is queued, by number.
+    queued: BTreeMap<u64, (u32, u64)>,
+    /// The unit of the weights, if the order is known to be fair to a bound.
+    fair: Option<Unit>,
+    /// Whether limits are kept request by request.
+    limits: bool,
+    /// Service of two classes since both have been asking.
+    pairs: BTreeMap<(u32, u32), (u64, u64)>,
+    verdict: Verdict,
+}
+
+/// Watches the shares of an engine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shares(Arc<Mutex<Watch>>);
+
+impl Shares {
+    pub(super) fn new(classes: usize, fair: Option<Unit>, limits: bool) -> Self {
+        let classes = vec![Class::default(); classes];
+        Self(Arc::new(Mutex::new(Watch { classes, fair, limits, ..Watch::default() })))
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Expects this share of a class from now on.
+    pub(super) fn expect(&self, now: Nanos, class: u32, share: Share) {
+        self.watch().expect(now, class, share);
+    }
+
+    /// Takes what was checked since the last call.
+    pub(super) fn take(&self) -> Verdict {
+        std::mem::take(&mut self.watch().verdict)
+    }
+}
+
+impl Watch {
+    fn expect(&mut self, now: Nanos, class: u32, share: Share) {
+        if let Some(its) = self.classes.get_mut(class as usize) {
+            its.share = Some(share);
+            its.above = (0, now);
+            self.pairs.clear();
+        }
+    }
+
+    fn left(&mut self, number: u64) -> Option<(u32, u64)> {
+        let (class, cost) = self.queued.remove(&number)?;
+        let its = &mut self.classes[class as usize];
+        its.queued -= 1;
+        if its.queued == 0 {
+            self.pairs.retain(|pair, _| pair.0 != class && pair.1 != class);
+        }
+        Some((class, cost))
+    }
+
+    fn arrived(&mut self, number: u64, class: u32, cost: u64) {
+        if self.queued.insert(number, (class, cost)).is_some() {
+            return;
+        }
+        let its = &mut self.classes[class as usize];
+        its.queued += 1;
+        if its.queued == 1 && self.fair.is_some() {
+            for other in 0..self.classes.len() as u32 {
+                if other != class && self.classes[other as usize].queued > 0 {
+                    self.pairs.insert((class.min(other), class.max(other)), (0, 0));
+                }
+            }
+        }
+    }
+
+    fn dispatched(&mut self, now: Nanos, number: u64) {
+        // Both ask until it is dispatched.
+        let Some(&(class, cost)) = self.queued.get(&number) else { return };
+        for (&(one, other), served) in &mut self.pairs {
+            if one == class {
+                served.0 += cost;
+            } else if other == class {
+                served.1 += cost;
+            }
+        }
+        self.classes[class as usize].cost_max = self.classes[class as usize].cost_max.max(cost);
+        self.check_limit(now, class);
+        self.check_weights(class);
+        self.left(number);
+    }
+
+    fn check_limit(&mut self, now: Nanos, class: u32) {
+        let its = &mut self.classes[class as usize];
+        let Some(share) = its.share.filter(|share| self.limits && share.limit_per_second > 0) else { return };
+        let paid = u128::from(now.since(its.above.1).0) * u128::from(share.limit_per_second);
+        let above = its.above.0.saturating_sub(paid) + 1_000_000_000;
+        its.above = (above, now);
+        // One request goes however little is left.
+        let most = (u128::from(share.burst) + 1) * 1_000_000_000;
+        self.verdict.check(Promise::Shares, above <= most, || {
+            let over = above / 1_000_000;
+            format!(
+                "class {class} may have {} requests a second and {} at once, and has {over} thousandths above its rate at {now}",
+                share.limit_per_second, share.burst
+            )
+        });
+    }
+
+    /// In start-time fair queueing two classes that ask all the time differ by no more than one largest request of each, over
+    /// its weight.
+    fn check_weights(&mut self, class: u32) {
+        let Some(unit) = self.fair else { return };
+        let Self { classes, pairs, verdict, .. } = self;
+        for (&(one, other), &served) in pairs.iter().filter(|((one, other), _)| *one == class || *other == class) {
+            let of = |class: u32| {
+                let class = &classes[class as usize];
+                class
+                    .share
+                    .filter(|share| share.limit_per_second == 0 && share.limit_bytes_per_second == 0)
+                    .map(|share| (u64::from(share.weight), class.cost_max.max(1)))
+            };
+            let (Some((weight_one, most_one)), Some((weight_other, most_other))) = (of(one), of(other)) else {
+                continue;
+            };
+            // Times both weights, so that nothing is divided.
+            let difference = (served.0 * weight_other).abs_diff(served.1 * weight_one);
+            let bound = most_one * weight_other + most_other * weight_one;
+            verdict.check(Promise::Shares, difference <= bound, || {
+                format!(
+                    "classes {one} and {other} of weights {weight_one} and {weight_other} asked all the time and were served {} and {} ({unit:?})",
+                    served.0, served.1
+                )
+            });
+        }
+    }
+}
+
+impl Observer for Shares {
+    fn called(&mut self, now: Nanos, call: &Call) {
+        if let Call::Configure(Holder::Class(StreamId(class)), share) = call {
+            self.watch().expect(now, *class, *share);
+        }
+    }
+
+    fn reached(&mut self, now: Nanos, number: u64, stage: Stage) {
+        let mut watch = self.watch();
+        match stage {
+            Stage::Submitted(request) => {
+                let cost = match (watch.fair, request.operation) {
+                    (Some(Unit::Sector), Operation::Read | Operation::Write) => u64::from(request.sectors),
+                    _ => 1,
+                };
+                watch.arrived(number, request.stream.0, cost);
+            }
+            Stage::Dispatched(_) => watch.dispatched(now, number),
+            Stage::Withdrawn => drop(watch.left(number)),
+            Stage::Arrived | Stage::Completed(_) => {}
+        }
+    }
+
+    fn settled(&mut self, _now: Nanos, _scheduler: &Policy) {}
+}

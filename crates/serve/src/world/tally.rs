@@ -1,0 +1,174 @@
+//! What clients have seen, class by class, to compare with the counters of the server.
+
+use ioweir_core::Operation;
+
+use super::client::{Ask, Outstanding};
+use super::promise::{Promise, Verdict};
+use crate::engine::{ClassCounts, ClassState, Report};
+
+/// What clients of a class have seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    answered: u64,
+    errors: u64,
+    bytes: u64,
+    /// Requests that were never answered, and their bytes: the server may have counted them.
+    lost: u64,
+    lost_bytes: u64,
+}
+
+/// The tally of a server since it began.
+#[derive(Debug)]
+pub(super) struct Tally {
+    seen: Vec<[Seen; Operation::ALL.len()]>,
+    refused: u64,
+    lost_refused: u64,
+    counted: Vec<ClassCounts>,
+    latencies: Vec<u64>,
+    last: Vec<ClassState>,
+    inflight: u32,
+}
+
+const fn operation_of(ask: Ask) -> Option<Operation> {
+    match ask {
+        Ask::Read => Some(Operation::Read),
+        Ask::Write => Some(Operation::Write),
+        Ask::Flush => Some(Operation::Flush),
+        Ask::Trim | Ask::Zero => Some(Operation::Discard),
+        Ask::Extents | Ask::Cache => None,
+    }
+}
+
+impl Tally {
+    pub(super) fn new(classes: usize) -> Self {
+        Self {
+            seen: vec![<_>::default(); classes],
+            refused: 0,
+            lost_refused: 0,
+            counted: vec![ClassCounts::default(); classes],
+            latencies: vec![0; classes],
+            last: Vec::new(),
+            inflight: 0,
+        }
+    }
+
+    pub(super) fn classes(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// A client of a class was answered.
+    pub(super) fn answered(&mut self, class: usize, asked: &Outstanding, error: u32) {
+        if !asked.is_valid {
+            self.refused += 1;
+            return;
+        }
+        let Some(operation) = operation_of(asked.ask) else { return };
+        let seen = &mut self.seen[class][operation as usize];
+        seen.answered += 1;
+        if error == 0 {
+            seen.bytes += bytes_of(asked);
+        } else {
+            seen.errors += 1;
+        }
+    }
+
+    /// A client of a class will not be answered.
+    pub(super) fn lost(&mut self, class: usize, asked: &Outstanding) {
+        if !asked.is_valid {
+            self.lost_refused += 1;
+            return;
+        }
+        let Some(operation) = operation_of(asked.ask) else { return };
+        let seen = &mut self.seen[class][operation as usize];
+        seen.lost += 1;
+        seen.lost_bytes += bytes_of(asked);
+    }
+
+    /// The server has reported what it did since the last report.
+    pub(super) fn reported(&mut self, report: Report) {
+        for (class, (counted, latency)) in self.counted.iter_mut().zip(&mut self.latencies).enumerate() {
+            if let Some(counters) = report.counters.get(class) {
+                counted.add(&counters.counts);
+                *latency += counters.latency.len();
+            }
+        }
+        (self.last, self.inflight) = (report.classes, report.inflight);
+    }
+
+    /// Compares, when nothing is on its way.
+    pub(super) fn check(&self, has_service: bool, verdict: &mut Verdict) {
+        let own = self.seen.len() - usize::from(has_service);
+        for (class, counted) in self.counted.iter().enumerate() {
+            for operation in Operation::ALL {
+                let (seen, its) = (self.seen[class][operation as usize], &counted.operations[operation as usize]);
+                let name = operation.name();
+                if class < own {
+                    let most = seen.answered + seen.lost;
+                    verdict.check(Promise::Metrics, (seen.answered..=most).contains(&its.requests), || {
+                        format!(
+                            "class {class} has seen {seen:?} of {name}, and the server has counted {} answers",
+                            its.requests
+                        )
+                    });
+                    let most = seen.bytes + seen.lost_bytes;
+                    verdict.check(Promise::Metrics, (seen.bytes..=most).contains(&its.bytes), || {
+                        format!(
+                            "class {class} has seen {seen:?} of {name}, and the server has counted {} bytes",
+                            its.bytes
+                        )
+                    });
+                    let most = seen.errors + seen.lost;
+                    verdict.check(Promise::Metrics, (seen.errors..=most).contains(&its.errors), || {
+                        format!(
+                            "class {class} has seen {seen:?} of {name}, and the server has counted {} errors",
+                            its.errors
+                        )
+                    });
+                    verdict.check(Promise::Metrics, its.request.count() == its.requests, || {
+                        format!(
+                            "class {class} has {} durations of {} answers to {name}",
+                            its.request.count(),
+                            its.requests
+                        )
+                    });
+                }
+                verdict.check(Promise::Metrics, its.queue.count() == its.service.count(), || {
+                    let (queued, served) = (its.queue.count(), its.service.count());
+                    format!("class {class} has {queued} times in the queue and {served} in the device for {name}")
+                });
+                verdict.check(Promise::Metrics, its.cores_nanos <= its.service.sum_nanos, || {
+                    format!("class {class} waited longer for workers than for the device for {name}")
+                });
+            }
+            if class < own {
+                let requests: u64 = counted.operations.iter().map(|of| of.requests).sum();
+                verdict.check(Promise::Metrics, self.latencies[class] == requests, || {
+                    format!("class {class} has {} latencies of {requests} answers", self.latencies[class])
+                });
+            }
+            // Requests that were withdrawn waited too, and are in no duration of the queue.
+            let waited: u64 = counted.wait_nanos.iter().sum();
+            let queued: u64 = counted.operations.iter().map(|of| of.queue.sum_nanos).sum();
+            let has_lost = self.seen[class].iter().any(|seen| seen.lost > 0);
+            let fits = if has_lost { waited >= queued } else { waited == queued };
+            verdict.check(Promise::Metrics, fits, || {
+                format!("class {class} waited {waited} ns by reason and {queued} ns in the queue")
+            });
+        }
+        let refused: u64 = self.counted.iter().flat_map(|counted| counted.refused).sum();
+        verdict.check(Promise::Metrics, (self.refused..=self.refused + self.lost_refused).contains(&refused), || {
+            format!(
+                "{} requests were refused, {} may have been, and {refused} are counted",
+                self.refused, self.lost_refused
+            )
+        });
+        let left: u32 = self.last.iter().take(own).map(|class| class.inflight + class.queued).sum();
+        verdict.check(Promise::Metrics, left == 0 && (has_service || self.inflight == 0), || {
+            format!("{left} requests are reported to wait and {} to be in flight at rest", self.inflight)
+        });
+    }
+}
+
+const fn bytes_of(asked: &Outstanding) -> u64 {
+    if matches!(asked.ask, Ask::Flush) { 0 } else { asked.sectors * 512 }
+}
