@@ -40,7 +40,7 @@ fn plan(folder: &std::path::Path, keys: &str, stop: &Stop) -> Plan {
     Plan {
         sources: vec![Box::new(Seen(3, stop.clone()))],
         workers: vec![(employment, keys, Position::default())],
-        store: Store::new(folder.join("state.json")),
+        store: Some(Store::new(folder.join("state.json"))),
         span: None,
         view: None,
     }
