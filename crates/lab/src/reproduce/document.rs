@@ -134,11 +134,7 @@ fn rules(claims: &[&Claim]) -> Table {
     let columns = [Column::text("claim"), Column::text("class"), Column::text("rule and remark")];
     let mut table = Table::new("Rules", columns).detail();
     for claim in claims {
-        table.row([
-            claim.id.as_str().into(),
-            format!("{:?}", claim.class).to_lowercase().into(),
-            remark(claim).into(),
-        ]);
+        table.row([claim.id.as_str().into(), format!("{:?}", claim.class).to_lowercase().into(), remark(claim).into()]);
     }
     table
 }

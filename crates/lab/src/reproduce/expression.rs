@@ -109,7 +109,8 @@ const SIGNS: [&[Sign]; 4] = [
 /// the same requests. Then the interval is that of the pairs' deviations from the ratio, divided by the second mean.
 fn ratio_of_means(left: &Entry<'_>, right: &Entry<'_>) -> Option<Figure> {
     let ratio = left.mean() / right.mean();
-    let deviations: Vec<f64> = left.numbers.iter().zip(&right.numbers).map(|(one, other)| one - ratio * other).collect();
+    let deviations: Vec<f64> =
+        left.numbers.iter().zip(&right.numbers).map(|(one, other)| one - ratio * other).collect();
     let are_pairs = left.numbers.len() == right.numbers.len();
     let half_width = Figure::of(&deviations).filter(|_| are_pairs)?.half_width.map(|half| half / right.mean());
     Some(Figure { mean: ratio, half_width, seeds: deviations.len() })

@@ -242,7 +242,9 @@ fn sign_and_magnitude_are_judged_apart() {
         ("value = 90", "sign = \"ours < 100\"", Some(false), Some(false)),
     ];
     for (value, rule, sign, magnitude) in cases {
-        let text = claims(&format!("holds = \"ours >= 1\"\n{rule}")).replace("{paper}", "as said").replace("value = 90", value);
+        let text = claims(&format!("holds = \"ours >= 1\"\n{rule}"))
+            .replace("{paper}", "as said")
+            .replace("value = 90", value);
         let claim = &reproduced(text).claims[0];
         assert_eq!((claim.sign, claim.magnitude), (sign, magnitude), "{value} {rule}");
     }

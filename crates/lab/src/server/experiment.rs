@@ -3,10 +3,10 @@
 use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys};
 use rayon::prelude::*;
 
+use super::spec::{MECHANISMS, Mechanism};
 use super::{CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec};
 use super::{Stationarity, peak, repeated, stationarity};
 use crate::experiment::ExperimentMeta;
-use super::spec::{MECHANISMS, Mechanism};
 use crate::run::{Origin, Progress, RunError};
 use crate::spec::{OneOrMore, from_toml, to_toml};
 

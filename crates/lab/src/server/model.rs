@@ -350,7 +350,11 @@ impl Model {
             }
             _ => 0.0,
         };
-        tail(|tail| tail.clients) + cost(self.first[operation.kind as usize]) + slow + restarts * cost(self.restart) + own
+        tail(|tail| tail.clients)
+            + cost(self.first[operation.kind as usize])
+            + slow
+            + restarts * cost(self.restart)
+            + own
     }
 
     /// Mean cost of a return from a disk.

@@ -11,11 +11,7 @@ pub(super) struct Regions {
 impl Regions {
     /// Regions whose operations are late `within` nanoseconds after they were queued.
     pub(super) fn new(count: u32, within: u64) -> Self {
-        Self {
-            pending: vec![(0, 0); count as usize].into(),
-            waiting: vec![Vec::new(); count as usize].into(),
-            within,
-        }
+        Self { pending: vec![(0, 0); count as usize].into(), waiting: vec![Vec::new(); count as usize].into(), within }
     }
 
     /// The region of an object.

@@ -116,9 +116,11 @@ impl Server {
         let workers = model.workers;
         let end = load.warm_up.0 + load.measured.0;
         match scheduling {
-            Scheduling::Oracle => {
-                Ok(Engine::new(&model, Oracle::new(requests, workers), load.seed).run(load.warm_up.0, end, load.batches)?)
-            }
+            Scheduling::Oracle => Ok(Engine::new(&model, Oracle::new(requests, workers), load.seed).run(
+                load.warm_up.0,
+                end,
+                load.batches,
+            )?),
             Scheduling::Schedule(choice) => {
                 let limits = CoresLimits { requests, workers, cores: platform.cores, seed: load.seed };
                 let cores = Cores::new(choice.row.schedule(&choice.settings), limits)?;

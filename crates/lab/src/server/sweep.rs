@@ -37,8 +37,8 @@ pub struct Stationarity {
 const GROWTH_SHARE: f64 = 0.1;
 /// Student's t that chance exceeds in one of twenty cases, by degrees of freedom from 1.
 const STUDENT: [f64; 30] = [
-    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740,
-    1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746,
+    1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
 ];
 
 /// Whether runs of a load that differ in their seed are those of a server in a steady state; `limit_seconds` is the longest mean
@@ -121,9 +121,9 @@ pub fn peak(
 
 /// The mean response time of several runs together.
 fn mean_seconds(runs: &[ServerOutcome]) -> Option<f64> {
-    let (sum, count) = runs.iter().fold((0.0, 0.0), |(sum, count), run| {
-        (sum + run.all.sum_nanos as f64, count + run.all.time.len() as f64)
-    });
+    let (sum, count) = runs
+        .iter()
+        .fold((0.0, 0.0), |(sum, count), run| (sum + run.all.sum_nanos as f64, count + run.all.time.len() as f64));
     (count > 0.0).then_some(sum / count / 1e9)
 }
 

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::expression::text_of;
 use super::conditions;
+use super::expression::text_of;
 use super::results::{Cell, same};
 use super::{Options, ReproduceError, SourceFile, in_words};
 use crate::experiment::assign;

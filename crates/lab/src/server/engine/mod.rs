@@ -247,7 +247,13 @@ impl<'a, S: Discipline> Engine<'a, S> {
             all,
             by_kind: self.by_kind,
             batches: self.batches.means(),
-            by_operation: self.model.operations.iter().map(|operation| operation.name.clone()).zip(self.by_operation).collect(),
+            by_operation: self
+                .model
+                .operations
+                .iter()
+                .map(|operation| operation.name.clone())
+                .zip(self.by_operation)
+                .collect(),
             restarts: self.restarts,
             returns: self.returns,
             utilisation: (busy_turn + busy_burst + busy_held) / span / workers,

@@ -121,8 +121,9 @@ fn writes_before_reads_on_one_worker_is_m_g_1_with_priorities() {
     let (read, write) = (100e-6, 50e-6);
     let (rate, read_share) = (9_000.0, 0.5);
     let model = Model::new(&platform(1), &workload(read_share), &bare_costs(), rate, 1 << 16);
-    let outcome =
-        Engine::new(&model, WritesFirst::default(), 3).run(1_000_000_000, 300_000_000_000, 1).expect("no law is broken");
+    let outcome = Engine::new(&model, WritesFirst::default(), 3)
+        .run(1_000_000_000, 300_000_000_000, 1)
+        .expect("no law is broken");
     let (reads, writes) = (rate * read_share, rate * (1.0 - read_share));
     // The remaining time of the request in service when another arrives; the second moment of an exponential time is 2 m^2.
     let residual = reads * read * read + writes * write * write;
