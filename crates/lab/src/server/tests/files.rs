@@ -87,8 +87,9 @@ fn a_log_that_does_not_hold_a_request_is_refused() {
         PlatformSpec { nvram: ioweir_config::Size(1 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
     let text = "objects = 1\n[[operation]]\nname = \"a\"\nkind = \"write\"\nshare = 1.0\nsizes = [[\"512KiB\", 1.0]]\n";
     let workload = WorkloadSpec::parse("large", text).expect("it makes sense by itself");
-    let error =
-        Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect_err("it is refused");
+    let mut costs = CostSpec::usual().expect("they make sense");
+    costs.flush.log_percent = 100.0;
+    let error = Server::new(platform, workload, costs).expect_err("it is refused");
     assert_eq!(error.problem, "nvram: half of 1MiB does not hold a request of 524544 bytes");
 }
 
