@@ -3,6 +3,7 @@
 pub(crate) mod habits;
 pub(crate) mod lanes;
 pub(crate) mod nearest;
+pub(crate) mod positioning;
 pub(crate) mod sides;
 pub(crate) mod streams;
 

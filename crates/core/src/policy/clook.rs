@@ -1,20 +1,21 @@
 //! C-LOOK: serves requests upwards by sector, then returns to the lowest.
 //!
-//! At each sector the head serves the requests that begin there and were queued when it arrived; later ones for the same
-//! sector wait for the next sweep. A request before the head is never merged with one after it: it would lose its position
-//! in the sweep.
+//! The sweep continues where the last transfer ended: a request that begins before that waits for the next sweep, and so do
+//! repeated writes of one block, which served one after another would cost a revolution each. A request ahead of the head is
+//! never merged with one before it: it would lose its position in the sweep.
 //!
-//! Bound: while a request waits, the head comes to each sector at most once. A request above the head waits for those that
-//! begin between the head and it; one below the head waits for the rest of this sweep, and then for those that begin below
-//! it. Requests above the head can arrive for ever, but each brings the head closer to the end of the disk, even if they
-//! overlap.
+//! Of requests that overlap, the oldest goes first, so that newer ones do not carry the head past it in every sweep.
 //!
-//! Example: the head is at 200, requests begin at 100, 250 and 300: 250, 300, 100. If 270 comes while 250 is served,
+//! Bound: within a sweep the head only goes up, by at least a sector for each request. A request waits for the rest of a
+//! sweep, and for one sweep more for each older request that overlaps it. Requests ahead of the head can arrive for ever,
+//! but each brings the head closer to the end of the disk.
+//!
+//! Example: a transfer ended at 208, requests begin at 100, 250 and 300: 250, 300, 100. If 270 comes while 250 is served,
 //! it is next; if 240 or another 250 comes, it is served after 100.
 
 use super::{Row, Settings};
 use crate::elevator::{Elevator, Next};
-use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::structure::{Root, Tree};
 use crate::{Nanos, Reason, Request};
 
@@ -22,9 +23,10 @@ pub(crate) static ROW: Row<()> = Row {
     name: "clook",
     summary: "one-way elevator: upward by sector, then back to the lowest",
     source: "Worthington, Ganger and Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994 (C-LOOK)",
-    doc: "One queue sorted by sector, for reads and writes of all processes. The next request is the one that begins next above the \
-one before; if there is none, the lowest. Equal sectors go in the order of submission, those that came after the head in the \
-next sweep. It is the baseline that knows no processes: any gain of another scheduler over it comes from more than \
+    doc: "One queue sorted by sector, for reads and writes of all processes. The next request is the first that begins at \
+the end of the last transfer or above; if there is none, the lowest. What begins within the last transfer waits for the next \
+sweep, so that a block which is written again and again costs a sweep each time, not a revolution in which nothing else is \
+served. Of requests that overlap, the oldest goes first. It is the baseline that knows no processes: any gain of another scheduler over it comes from more than \
 positions. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
     linux: None,
     parameters: &[],
@@ -35,34 +37,27 @@ positions. Left out: nothing; the published algorithm does not mention merging, 
 pub(crate) struct Clook {
     tree: Tree,
     sorted: Root,
-    head: Option<Head>,
-    /// The sequence number of the newest request.
-    newest: u64,
-}
-
-/// The sector of the last dispatch, and the newest request when the head came there.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    sector: u64,
-    newest: u64,
-}
-
-impl Head {
-    fn is_past(&self, entry: &Entry) -> bool {
-        entry.sector < self.sector || (entry.sector == self.sector && entry.sequence > self.newest)
-    }
+    /// The end of the last transfer.
+    head: u64,
 }
 
 impl Clook {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
-        Self { tree: Tree::new(limits.slots()), sorted: Root::EMPTY, head: None, newest: 0 }
+        Self { tree: Tree::new(limits.slots()), sorted: Root::EMPTY, head: 0 }
+    }
+
+    /// The oldest of the requests that begin within this one.
+    fn oldest_within(&self, queue: &RequestQueue, first: u32) -> u32 {
+        let end = queue.entry(first).sector_end();
+        let following = core::iter::successors(Some(first), |&slot| self.tree.next(self.sorted, slot));
+        let within = following.take_while(|&slot| slot == first || queue.entry(slot).sector < end);
+        within.min_by_key(|&slot| queue.entry(slot).sequence).unwrap_or(first)
     }
 }
 
 impl Elevator for Clook {
     fn insert(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32) {
         let entry = queue.entry(slot);
-        self.newest = entry.sequence;
         self.tree.insert(&mut self.sorted, slot, entry.sector, entry.sequence);
     }
 
@@ -79,23 +74,19 @@ impl Elevator for Clook {
     }
 
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
-        self.head.is_none_or(|head| head.is_past(queue.entry(slot)) || request.sector > head.sector)
+        queue.entry(slot).sector < self.head || request.sector >= self.head
     }
 
     fn next(&mut self, queue: &RequestQueue, _now: Nanos) -> Next {
-        let ahead = self.head.and_then(|head| {
-            let here = self.tree.at_or_after(self.sorted, head.sector);
-            here.filter(|&slot| !head.is_past(queue.entry(slot)))
-                .or_else(|| self.tree.at_or_after(self.sorted, head.sector.saturating_add(1)))
-        });
-        let Some(slot) = ahead.or_else(|| self.tree.first(self.sorted)) else {
+        let ahead = self.tree.at_or_after(self.sorted, self.head);
+        let Some(first) = ahead.or_else(|| self.tree.first(self.sorted)) else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
+        let slot = self.oldest_within(queue, first);
         self.tree.remove(&mut self.sorted, slot);
-        let sector = queue.entry(slot).sector;
-        if ahead.is_none() || self.head.is_none_or(|head| head.sector != sector) {
-            self.head = Some(Head { sector, newest: self.newest });
-        }
+        // A request without sectors moves the head as well, or such requests could keep it where it is.
+        let entry = queue.entry(slot);
+        self.head = entry.sector_end().max(entry.sector.saturating_add(1));
         Next::Take(slot)
     }
 }

@@ -7,12 +7,12 @@
 
 mod anticipatory;
 mod bfq;
-mod bid_adaptive;
 mod bid_hdd;
 mod bid_hybrid;
 mod cfq;
 mod cfq_paper;
 mod clook;
+mod clook_adaptive;
 mod deadline;
 mod drr;
 mod fifo;
@@ -238,6 +238,9 @@ impl PolicyRow {
     }
 }
 
+/// Names of policies that are no more, each with the one that takes its place.
+pub const RETIRED: &[(&str, &str)] = &[("bid-adaptive", "clook-adaptive")];
+
 /// Finds a row by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static PolicyRow> {
@@ -358,7 +361,7 @@ policies! {
         Sptf, sptf::Sptf, ROW;
         BidHdd, bid_hdd::BidHdd, ROW;
         BidHybrid, bid_hybrid::BidHybrid, ROW;
-        BidAdaptive, bid_adaptive::BidAdaptive, ROW;
+        ClookAdaptive, clook_adaptive::ClookAdaptive, ROW;
     }
     tenant {
         Fifo, fifo::Fifo, FIFO;

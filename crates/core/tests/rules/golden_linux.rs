@@ -19,14 +19,37 @@ fn clook_goes_up_and_starts_again_at_the_bottom() {
 }
 
 #[test]
+fn clook_does_not_stay_at_a_block_that_is_written_again_and_again() {
+    let mut disk = Disk::new("clook", &[]);
+    for (name, sector) in [("h1", 200), ("h2", 200), ("h3", 204), ("r1", 100), ("r2", 208), ("r3", 300)] {
+        disk.write(name, sector);
+    }
+    // One h a sweep: the others begin before the end of its transfer, at 208.
+    assert_eq!(disk.serve_all(), "r1 h1 r2 r3 h2 h3");
+}
+
+#[test]
+fn clook_serves_the_oldest_of_those_that_overlap() {
+    let mut disk = Disk::new("clook", &[]);
+    for (name, sector) in [("a", 100), ("v", 103), ("n", 100), ("b", 300)] {
+        disk.read(name, sector);
+    }
+    assert_eq!(disk.serve(), "a");
+    assert_eq!(disk.serve(), "b");
+    disk.read("m", 96);
+    // Without that, m and n would carry the head past v, in this sweep and in every later one.
+    assert_eq!(disk.serve_all(), "v n m");
+}
+
+#[test]
 fn clook_keeps_a_units_place_in_the_sweep() {
     let mut disk = Disk::with_limits("clook", &[], QueueLimits::DEFAULT);
     disk.read("a", 200);
-    disk.read("b", 204);
+    disk.read("b", 212);
     assert_eq!(disk.serve(), "a");
-    // Joining c, b would begin behind the head, at 196, and wait for the next sweep. b and d stay ahead.
-    disk.read("c", 196);
-    disk.read("d", 212);
+    // Joined with c, b would begin before the head, at 204, and wait for the next sweep. b and d stay ahead.
+    disk.read("c", 204);
+    disk.read("d", 220);
     assert_eq!(disk.serve_all(), "b+d c");
 }
 
@@ -264,14 +287,19 @@ fn bfq_lets_a_newcomer_preempt_what_nobody_waits_for() {
 
 #[test]
 fn bfq_raises_nobody_in_a_large_burst() {
-    for (processes, idle) in [(7, "(anticipating 20000 us)"), (8, "(anticipating 8000 us)")] {
+    // While the disk idles for a raised queue, others that are raised go first after an idle time. One that is not raised
+    // loses its turn then.
+    for (processes, next) in [(7, "c"), (8, "(anticipating 8000 us)")] {
         let mut disk = Disk::new("bfq", &[]);
         disk.write("w", 0);
         for process in ["a", "b", "c", "d", "e", "f", "g", "h"].iter().take(processes) {
             disk.read(process, 500);
         }
         assert_eq!(disk.serve(), "a");
-        assert_eq!(disk.poll(), idle, "{processes} at once");
+        assert_eq!(disk.poll(), "(anticipating 8000 us)", "{processes} at once");
+        disk.pass(Nanos::from_millis(8));
+        assert_eq!(disk.serve(), "b", "{processes} at once");
+        assert_eq!(disk.poll(), next, "{processes} at once");
     }
 }
 

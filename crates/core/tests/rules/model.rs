@@ -41,30 +41,25 @@ impl Model for NoopModel {
     }
 }
 
-/// The elevator that goes up and starts again at the bottom.
+/// The elevator that goes up from the end of the last transfer and starts again at the bottom.
 #[derive(Default)]
 struct ClookModel {
     items: Vec<Item>,
-    /// Where the head is, and the newest request when it came there.
-    head: Option<(u64, usize)>,
-    newest: usize,
+    /// The end of the last transfer.
+    head: u64,
 }
 
 impl Model for ClookModel {
     fn submit(&mut self, _now: Nanos, item: Item) {
-        self.newest = item.number;
         self.items.push(item);
     }
     fn next(&mut self, _now: Nanos) -> Result<usize, Nanos> {
-        let is_behind = |item: &Item| {
-            let sector = item.request.sector;
-            self.head.is_some_and(|(head, newest)| sector < head || sector == head && item.number > newest)
-        };
-        let key = |item: &Item| (is_behind(item), item.request.sector, item.number);
-        let next = self.items.iter().copied().min_by_key(key).expect("asked only while something is queued");
-        if is_behind(&next) || self.head.is_none_or(|(head, _)| head != next.request.sector) {
-            self.head = Some((next.request.sector, self.newest));
-        }
+        let key = |item: &Item| (item.request.sector < self.head, item.request.sector, item.number);
+        let first = self.items.iter().copied().min_by_key(key).expect("asked only while something is queued");
+        let within = first.request.sector..first.request.sector + u64::from(first.request.sectors);
+        let begins_within = |item: &&Item| item.number == first.number || within.contains(&item.request.sector);
+        let next = *self.items.iter().filter(begins_within).min_by_key(|item| item.number).expect("the first at least");
+        self.head = next.request.sector + u64::from(next.request.sectors).max(1);
         self.cancel(next.number);
         Ok(next.number)
     }

@@ -197,27 +197,26 @@ fn bfq_gives_a_busy_queue_its_share_within_the_budgets_stated() {
 }
 
 #[test]
-fn bid_adaptive_serves_every_unit_within_the_bulks_stated() {
-    let (bulk, passes, units) = (3, 2, 8);
+fn clook_adaptive_serves_every_request_within_the_dispatches_stated() {
+    let units = 8;
     let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(units as u32) };
     for seed in 0..40 {
-        for (operation, age) in
-            [(Operation::Read, 1), (Operation::Write, 1), (Operation::Read, 4), (Operation::Write, 4)]
-        {
-            let parameters = [("bulk", bulk), ("passes", passes), ("age", age), ("light", seed % 3 * 100)];
-            let mut disk = Disk::with_limits("bid-adaptive", &parameters, limits);
+        for (operation, overdue) in [(Operation::Read, 3), (Operation::Write, 3), (Operation::Write, 60)] {
+            let parameters = [("goal", seed % 4), ("overdue", overdue)];
+            let mut disk = Disk::with_limits("clook-adaptive", &parameters, limits);
             let mut random = Random(seed);
-            let is_random = seed % 2 == 0;
-            // Fewer than it takes to see that all are small, and more.
-            for _ in 0..[50, 300][(seed / 2 % 2) as usize] {
+            let is_random = seed / 4 % 2 == 0;
+            for _ in 0..[50, 1_500][(seed / 8 % 2) as usize] {
                 fill(&mut disk, &mut random, is_random);
                 disk.serve();
             }
             while !disk.submit("victim", operation, Flags::NONE, random.below(1_000), EIGHT) {
                 disk.serve();
             }
+            let older = u64::from(disk.scheduler.queued()) - 1;
             let wait = wait_for_victim(&mut disk, |disk| fill(disk, &mut random, is_random));
-            let bound = (age + units) * (passes + 1) * 2 * bulk;
+            // The victim itself is one of the dispatches.
+            let bound = overdue + older;
             assert!(wait.units <= bound, "{operation:?}, seed {seed}: {} of {bound} units", wait.units);
         }
     }

@@ -10,9 +10,12 @@ use super::{Failure, Load};
 use ioweir_device::Device;
 use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
-/// Records read but not yet submitted, at most. It bounds memory, and in a closed loop it is how far one stream can run
-/// ahead of another.
+/// Records read but not yet submitted, at most. It bounds memory.
 pub const LOOK_AHEAD_RECORDS: usize = 4096;
+
+/// The same in a closed loop, where it is how far one stream can run ahead of another. With less, a stream whose records
+/// come late in the trace would wait for others though it has nothing outstanding. Some 60 MB hold as many.
+const LOOK_AHEAD_CLOSED_RECORDS: usize = 1 << 20;
 
 /// Where a run takes its requests from.
 pub trait Arrivals<S> {
@@ -169,7 +172,7 @@ impl<'a> Feed<'a> {
                 return Ok(Some((now, record)));
             }
         }
-        while held + self.backlog < LOOK_AHEAD_RECORDS {
+        while held + self.backlog < LOOK_AHEAD_CLOSED_RECORDS {
             let Some(record) = self.input.peek()? else { break };
             let record = Record { stream: self.numbers.number(record.stream), ..*record };
             self.input.at += 1;
@@ -194,7 +197,11 @@ impl<S> Arrivals<S> for Feed<'_> {
         if !self.ready.is_empty() {
             return Ok(Some(now));
         }
-        if held + self.backlog >= LOOK_AHEAD_RECORDS {
+        let limit = match self.load {
+            Load::Open { .. } => LOOK_AHEAD_RECORDS,
+            Load::Closed { .. } => LOOK_AHEAD_CLOSED_RECORDS,
+        };
+        if held + self.backlog >= limit {
             return Ok(None);
         }
         let (load, origin) = (self.load, self.origin);
@@ -220,5 +227,50 @@ impl<S> Arrivals<S> for Feed<'_> {
                 self.ready.push_back(stream);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioweir_core::{Flags, Operation, Priority, StreamId};
+
+    use super::*;
+
+    /// A stream of 10,000 records, and then the only one of another.
+    struct Late {
+        names: Names,
+        sent: u32,
+    }
+
+    impl TraceSource for Late {
+        fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+            batch.clear();
+            for number in self.sent..(self.sent + BATCH_RECORDS as u32).min(10_001) {
+                let stream = StreamId(u32::from(number == 10_000));
+                let (operation, flags, priority) = (Operation::Read, Flags::NONE, Priority::NONE);
+                let (time, offset_bytes, length_bytes) = (Nanos(number.into()), 0, 512);
+                let (volume, latency) = (0, None);
+                batch.push(Record { time, offset_bytes, length_bytes, operation, flags, priority, stream, volume, latency });
+            }
+            self.sent += batch.len() as u32;
+            Ok(())
+        }
+
+        fn names(&self) -> &Names {
+            &self.names
+        }
+    }
+
+    #[test]
+    fn in_a_closed_loop_a_stream_begins_at_once_wherever_its_records_are() {
+        let source = Late { names: Names::default(), sent: 0 };
+        let mut feed = Feed::new(Box::new(source), Load::Closed { outstanding: 2 }, Streams::KEPT);
+        let arrivals: &mut dyn Arrivals<()> = &mut feed;
+        let mut streams = Vec::new();
+        while let Some((time, record)) = arrivals.next(Nanos::ZERO, 0).expect("it can be read") {
+            assert_eq!(time, Nanos::ZERO);
+            streams.push(record.stream.0);
+        }
+        assert_eq!(streams, [0, 0, 1]);
     }
 }

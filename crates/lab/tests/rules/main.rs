@@ -7,7 +7,6 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
-mod adaptive_cells;
 mod calibration;
 mod every_run;
 mod experiment;

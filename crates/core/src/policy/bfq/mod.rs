@@ -153,9 +153,10 @@ impl Bfq {
         self.busy_queues() - self.busy[Raise::None as usize]
     }
 
-    /// Whether queues of different weights are busy: then idling preserves their shares.
+    /// Whether queues of different priorities are busy: then idling preserves their shares. Raising makes no difference here,
+    /// as in the kernel, whose tree of weights has no raised queue.
     fn is_asymmetric(&self) -> bool {
-        self.busy_ranks > 1 || self.busy.iter().filter(|&&queues| queues > 0).count() > 1
+        self.busy_ranks > 1
     }
 
     /// Counts a queue that becomes busy, by the present priority of its process.
@@ -204,19 +205,17 @@ impl Bfq {
         helps && self.raised_queues() == 0
     }
 
-    /// While a device that need not seek idles for a queue, takes a request of the next queue. It does not if the queue
-    /// whose turn it is is the only raised one and asks again quickly. Until that queue has sent its first request after
-    /// idling, nothing is known of it, and others wait for an idle time.
+    /// While the device idles for a queue, takes a request of the next queue. It does not if the queue whose turn it is is the
+    /// only raised one and asks again quickly. Until that queue has sent its first request after idling, nothing is known of
+    /// it, and others wait for an idle time. Afterwards a queue that asks quickly is known to be delayed by others on a
+    /// device that seeks, and only there.
     fn inject(&mut self, requests: &RequestQueue, now: Nanos) -> Option<u32> {
         let idle = self.turn?.idle?;
-        let owner = self.queue(self.turn?.queue);
-        let thinks_long = !owner.thinks_shortly(self.config.idle);
-        let is_harmless = !owner.is_raised() || thinks_long;
-        let is_known = owner.has_returned || thinks_long || now >= self.injects_from(idle);
-        let may = self.in_flight == 0 && is_known && (is_harmless || self.raised_queues() > 1);
-        if !may || self.config.is_rotational || self.idling_helps(owner) {
+        if self.in_flight > 0 || self.injects_from(idle).is_none_or(|from| now < from) {
             return None;
         }
+        let owner = self.queue(self.turn?.queue);
+        let is_harmless = !owner.is_raised() || !owner.thinks_shortly(self.config.idle);
         let number = self.service.following()?;
         if !is_harmless && !self.queue(number).is_raised() {
             return None;
@@ -230,9 +229,18 @@ impl Bfq {
         Some(slot)
     }
 
-    /// From when on others may go first while the device idles for a queue that nothing is known of.
-    fn injects_from(&self, idle: Idle) -> Nanos {
-        idle.start.after(self.config.idle)
+    /// From when on others may go first while the device idles for the queue whose turn it is; `None` for never.
+    fn injects_from(&self, idle: Idle) -> Option<Nanos> {
+        let owner = self.queue(self.turn?.queue);
+        let thinks_long = !owner.thinks_shortly(self.config.idle);
+        if self.idling_helps(owner) || (owner.is_raised() && !thinks_long && self.raised_queues() == 1) {
+            return None;
+        }
+        match owner.has_returned {
+            _ if thinks_long => Some(idle.start),
+            true => Some(idle.start).filter(|_| !self.config.is_rotational),
+            false => Some(idle.start.after(self.config.idle)),
+        }
     }
 
     fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
@@ -345,8 +353,7 @@ impl Bfq {
         if let Some(turn) = self.turn {
             let queue = self.queue(turn.queue);
             if let Some(idle) = turn.idle {
-                let from = self.injects_from(idle);
-                let until = if self.config.is_rotational || now >= from { idle.end } else { from.min(idle.end) };
+                let until = self.injects_from(idle).filter(|&from| from > now).unwrap_or(idle.end).min(idle.end);
                 return Err(Next::WaitUntil(until, Reason::Anticipating));
             } else if !queue.lane.is_empty() {
                 if now < turn.end {

@@ -18,15 +18,16 @@ by a timeout, and its end decides the next budget. A slow queue, and one that ru
 instead of its sectors. Asynchronous sectors count threefold. At the end of a queue's requests the device idles for its next \
 one where that raises the throughput (on a device that seeks and queues no commands; for a sequential process with a short \
 think time also on others, unless they queue commands and do not seek; never while a queue is raised) or protects a share \
-(queues of different weights are busy, or no other queue is). For a seeky queue it idles 2 ms at most. A queue that asks \
+(queues of different priorities are busy, no other queue is, or the queue is raised and others are not). For a seeky queue it idles 2 ms at most. A queue that asks \
 again within three idle times keeps its budget and its position, and may preempt. Interactive and soft real-time queues are \
 raised in weight, but none in large bursts, and none of a process with another level than 4. Within a queue the nearest \
 request goes; an expired one goes first, once a turn. Simplified: `max-budget` is fixed, where the kernel derives it from \
 the measured peak rate, and so is the time for which interactive queues are raised. Whether the device queues commands is \
 inferred from its depth. A process counts as bound by its device if its think time is short. A turn serves at least one \
 request however small its budget is, where the kernel enlarges the budget beforehand. Queues that are not busy weigh \
-nothing. While the device idles for a queue, one request of the next queue may be injected, and only on devices that do not \
-seek; the kernel injects on disks too, and as many requests as it has learned to be harmless. Left out: the cgroup \
+nothing. While the device idles for a queue, one request of the next queue may be injected, where the queue thinks long, or after an \
+idle time if it never came back; on a device that does not seek also where it comes back at once. The kernel injects as many \
+requests as it has measured to be harmless. Left out: the cgroup \
 hierarchy; merging of cooperating queues; raising of asynchronous queues; the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
