@@ -22,12 +22,16 @@ pub(crate) struct CheckArguments {
     pub(crate) seed: u64,
 
     /// Number of worlds
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "minutes")]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["minutes", "hours"])]
     pub(crate) worlds: u64,
 
     /// As many worlds as fit this time
     #[arg(long, value_name = "M")]
     pub(crate) minutes: Option<f64>,
+
+    /// As many worlds as servers are up for so many hours together, in the time of the worlds
+    #[arg(long, value_name = "H", conflicts_with = "minutes")]
+    pub(crate) hours: Option<f64>,
 
     /// Threads, each with a world of its own [default: as many as processors]
     #[arg(long, value_name = "N")]
@@ -35,11 +39,11 @@ pub(crate) struct CheckArguments {
 
     /// Break a promise on purpose: lost-writes, lying-flushes, hidden-failure, other-limit, other-weights, swallowed-reads,
     /// forgotten-answer, second-answer
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["minutes", "worlds"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["minutes", "hours", "worlds"])]
     pub(crate) canary: Option<String>,
 
     /// Print what happens in the world of the seed, line by line, instead of a summary
-    #[arg(long, conflicts_with_all = ["minutes", "worlds"])]
+    #[arg(long, conflicts_with_all = ["minutes", "hours", "worlds"])]
     pub(crate) log: bool,
 
     #[command(flatten)]

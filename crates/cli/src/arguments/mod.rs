@@ -106,7 +106,7 @@ pub(crate) enum Verb {
     Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
-    /// Check what the server promises, in simulated worlds with failing disks, broken sockets, hostile clients and power cuts
+    /// Check what the server promises, in simulated worlds where everything fails
     Check(CheckArguments),
     /// Show the state and the clients of a running server, change it, or end it
     Ctl(CtlArguments),

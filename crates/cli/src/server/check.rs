@@ -56,11 +56,17 @@ fn canary(name: &str) -> Result<Canary, Failure> {
 }
 
 fn length(arguments: &CheckArguments) -> Result<Length, Failure> {
-    let Some(minutes) = arguments.minutes else { return Ok(Length::Worlds(arguments.worlds)) };
-    if !(minutes > 0.0 && minutes <= 1e6) {
-        return Err(Failure::input(format!("--minutes {minutes}: makes no sense"), "above 0, at most a million", ""));
+    let span = |flag: &str, number: f64, unit: f64| {
+        if number > 0.0 && number <= 1e6 {
+            return Ok(Nanos((number * unit) as u64));
+        }
+        Err(Failure::input(format!("{flag} {number}: makes no sense"), "above 0, at most a million", ""))
+    };
+    match (arguments.minutes, arguments.hours) {
+        (Some(minutes), _) => span("--minutes", minutes, 6e10).map(Length::Time),
+        (None, Some(hours)) => span("--hours", hours, 3.6e12).map(Length::Served),
+        (None, None) => Ok(Length::Worlds(arguments.worlds)),
     }
-    Ok(Length::Time(Nanos((minutes * 6e10) as u64)))
 }
 
 fn style() -> ProgressStyle {

@@ -17,6 +17,8 @@ pub enum Length {
     Worlds(u64),
     /// As many as fit this time.
     Time(Nanos),
+    /// Until servers were up for so long together.
+    Served(Nanos),
 }
 
 /// What worlds have come to together.
@@ -75,18 +77,20 @@ impl Sum {
 /// Runs worlds from a seed on, on so many threads, until one breaks a promise; `watch` sees the sum after each of them.
 pub fn campaign(first: u64, length: Length, threads: u32, mut watch: impl FnMut(&Sum)) -> Sum {
     let (clock, next, stops) = (MachineClock::new(), AtomicU64::new(first), AtomicBool::new(false));
-    let before = worked();
+    let (before, served) = (worked(), AtomicU64::new(0));
     let work = |sender: Sender<(u64, Outcome)>| {
         while !stops.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let is_over = match length {
                 Length::Worlds(worlds) => seed - first >= worlds,
+                Length::Served(wanted) => served.load(Ordering::Relaxed) >= wanted.0,
                 Length::Time(time) => seed > first && clock.now() >= time,
             };
             if is_over {
                 return;
             }
             let outcome = run(&Plan::new(seed), false);
+            served.fetch_add(outcome.served.0, Ordering::Relaxed);
             stops.fetch_or(outcome.verdict.broken.is_some(), Ordering::Relaxed);
             // The one that adds up listens until all have ended.
             let _ = sender.send((seed, outcome));
