@@ -19,12 +19,12 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-pub use claims::{Claim, Class, Share, Tally};
+pub use claims::{Agreement, Claim, Class, Counts};
 pub use papers::{PAPERS, Paper};
 pub use runs::{GOAL_FLAG, TRACE_FLAG, TRACES_FLAG};
 
-pub use crate::document::Provenance;
 use crate::compare::Goal;
+pub use crate::document::Provenance;
 use crate::document::{Figure, Origin, Table};
 use crate::run::{Progress, RunError};
 use claims::ClaimsFile;
@@ -151,7 +151,8 @@ impl Paper {
         for spec in &page.figure {
             figures.extend(spec.draw(&scope).map_err(|problem| self.page.complain(&spec.title, &problem))?);
         }
-        let found = page.found.iter().map(|text| scope.sentence(text).map_err(|problem| self.page.complain(text, &problem)));
+        let found =
+            page.found.iter().map(|text| scope.sentence(text).map_err(|problem| self.page.complain(text, &problem)));
         let found: Vec<Option<String>> = found.collect::<Result<_, _>>()?;
         Ok(Reproduction {
             condition: condition.inferred,
@@ -212,7 +213,7 @@ impl Reproduction {
 
     /// The claims, counted by what their agreement says.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        Tally::of(&self.claims)
+    pub fn counts(&self) -> Counts {
+        Counts::of(&self.claims)
     }
 }

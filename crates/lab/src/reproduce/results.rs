@@ -176,9 +176,7 @@ impl<'a> Results<'a> {
         // A run may give a cell the canonical form of the name in its table.
         let of = run.conditions().and_then(|spec| self.runs.iter().find(|run| run.name == spec.of));
         let is_known = |name: &str| {
-            run.knows(name)
-                || of.is_some_and(|of| of.knows(name))
-                || self.select(&[Term::named(name)]).next().is_some()
+            run.knows(name) || of.is_some_and(|of| of.knows(name)) || self.select(&[Term::named(name)]).next().is_some()
         };
         for term in terms {
             if let Some(axis) = term.axis.as_deref().filter(|axis| !run.has_axis(axis)) {

@@ -145,7 +145,8 @@ mod tests {
         for device in [300 * MIB, 512 * MIB, 513 * MIB + 4096, 250_059_350_016 / 512 * 512] {
             for end in [MIB, 128 * MIB, 129 * MIB, 300 * MIB, 513 * MIB] {
                 // Requests of all positions, some across the ends of pieces.
-                let asked: Vec<(u64, u64)> = (0..end / MIB).map(|at| (at * MIB, (3 * MIB).min(end - at * MIB))).collect();
+                let asked: Vec<(u64, u64)> =
+                    (0..end / MIB).map(|at| (at * MIB, (3 * MIB).min(end - at * MIB))).collect();
                 match spread(&asked, device) {
                     Ok(placed) => {
                         assert!(end <= device);

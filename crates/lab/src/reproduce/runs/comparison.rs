@@ -87,7 +87,6 @@ impl Data {
 #[serde(deny_unknown_fields)]
 struct HeadSpec {
     trace: String,
-    load: String,
     /// The schedulers; the middle of the first one is magnified.
     schedulers: Vec<String>,
 }
@@ -112,7 +111,8 @@ fn sets(spec: &Spec, folder: Option<&str>) -> Result<(Vec<Set>, String), Reprodu
         None => spec.sets.iter().map(|set| format!("{FOLDER}/{set}")).collect(),
     };
     if folder.is_none() && !Path::new(FOLDER).is_dir() {
-        let note = format!("Generated from a mix, since there is no folder {FOLDER}: all jobs. `--traces` names another.");
+        let note =
+            format!("Generated from a mix, since there is no folder {FOLDER}: all jobs. `--traces` names another.");
         return Ok((generated(), note));
     }
     let mut sets = Vec::new();
@@ -134,9 +134,9 @@ fn sets(spec: &Spec, folder: Option<&str>) -> Result<(Vec<Set>, String), Reprodu
 impl Spec {
     /// Checks that each parameter that is varied belongs to the schedulers it is varied for.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.points().iter().try_for_each(|point| {
-            self.schedulers.iter().try_for_each(|scheduler| self.at(scheduler, point).map(drop))
-        })
+        self.points()
+            .iter()
+            .try_for_each(|point| self.schedulers.iter().try_for_each(|scheduler| self.at(scheduler, point).map(drop)))
     }
 
     /// Every combination of the values of what is varied.
@@ -189,7 +189,7 @@ fn keep_heads(cells: &mut [Shown], outcomes: &[Outcome], spec: &HeadSpec) {
     let place = |cell: &Cell| {
         cell.at.iter().filter(|(axis, _)| axis != "scheduler").map(|(_, value)| value.clone()).collect::<Vec<_>>()
     };
-    let is_shown = |cell: &Cell| cell.place("trace") == Some(&spec.trace) && cell.place("load") == Some(&spec.load);
+    let is_shown = |cell: &Cell| cell.place("trace") == Some(&spec.trace);
     let mut places: Vec<Vec<String>> =
         cells.iter().map(|(cell, _)| cell).filter(|cell| is_shown(cell)).map(place).collect();
     places.dedup();
@@ -273,7 +273,8 @@ pub(super) fn run(name: &str, spec: &Spec, context: Context<'_>) -> Result<Ran, 
             all.specs.push((title, meta.spec.to_toml()));
             all.inputs.extend(meta.traces);
             all.specs.push(("The disk".into(), meta.device_toml));
-            let devices = meta.devices.into_iter().skip(1).map(|device| (format!("The disk {}", device.name), device.toml));
+            let devices =
+                meta.devices.into_iter().skip(1).map(|device| (format!("The disk {}", device.name), device.toml));
             all.specs.extend(devices);
             all.specs.extend(meta.fast_device_toml.map(|toml| ("The fast device".to_string(), toml)));
         }

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::expression::text_of;
 use super::conditions;
+use super::expression::text_of;
 use super::results::{Cell, same};
 use super::{Options, ReproduceError, SourceFile, in_words};
 use crate::experiment::assign;
@@ -86,7 +86,7 @@ impl Kind {
             Self::Server => (server::METRICS, "platform workload schedule load"),
             Self::Days => (background::DAYS_METRICS, "pool seed scheduler"),
             Self::Forecast => (background::FORECAST_METRICS, "method history"),
-            Self::Conditions => (conditions::METRICS, ""),
+            Self::Conditions => (conditions::METRICS, conditions::AXES),
             Self::Stored => ("", ""),
         }
     }
