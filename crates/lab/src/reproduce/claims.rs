@@ -63,51 +63,51 @@ pub struct Claim {
 
 /// How many claims hold, and of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct Agreement {
     /// Those that hold.
     pub holds: usize,
     /// All of them.
     pub of: usize,
 }
 
-impl Share {
+impl Agreement {
     fn count(verdicts: impl Iterator<Item = bool>) -> Self {
-        let add = |share: Self, holds| Self { holds: share.holds + usize::from(holds), of: share.of + 1 };
+        let add = |agreement: Self, holds| Self { holds: agreement.holds + usize::from(holds), of: agreement.of + 1 };
         verdicts.fold(Self::default(), add)
     }
 }
 
 /// Claims counted by what their agreement says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct Counts {
     /// Results of the paper, each by its own rule.
-    pub results: Share,
+    pub results: Agreement,
     /// Results that state a direction, by that.
-    pub sign: Share,
+    pub sign: Agreement,
     /// Results with a number, by whether ours is within a factor of two of it.
-    pub magnitude: Share,
+    pub magnitude: Agreement,
     /// Results that our data cannot have; none of the above counts them but the sign.
     pub out_of_reach: usize,
     /// Numbers of the paper that the model was set by: agreement proves nothing.
-    pub inputs: Share,
+    pub inputs: Agreement,
     /// Worked examples with an exact result.
-    pub worked_examples: Share,
+    pub worked_examples: Agreement,
     /// Goals beyond the paper.
-    pub beyond: Share,
+    pub beyond: Agreement,
 }
 
-impl Tally {
+impl Counts {
     /// Counts claims.
     #[must_use]
     pub fn of(claims: &[Claim]) -> Self {
         let of = |class: Class| claims.iter().filter(move |claim| claim.class == class);
         let results = || of(Class::Reproduced);
         let in_reach = || results().filter(|claim| claim.bound.is_none());
-        let whole = |class: Class| Share::count(of(class).map(|claim| claim.holds));
+        let whole = |class: Class| Agreement::count(of(class).map(|claim| claim.holds));
         Self {
-            results: Share::count(in_reach().map(|claim| claim.holds)),
-            sign: Share::count(results().filter_map(|claim| claim.sign)),
-            magnitude: Share::count(in_reach().filter_map(|claim| claim.magnitude)),
+            results: Agreement::count(in_reach().map(|claim| claim.holds)),
+            sign: Agreement::count(results().filter_map(|claim| claim.sign)),
+            magnitude: Agreement::count(in_reach().filter_map(|claim| claim.magnitude)),
             out_of_reach: results().count() - in_reach().count(),
             inputs: whole(Class::Calibrated),
             worked_examples: whole(Class::Golden),
@@ -116,7 +116,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { results, sign, magnitude, inputs, worked_examples, beyond, .. } = *self;
         let parts = [
@@ -129,8 +129,8 @@ impl fmt::Display for Tally {
         ];
         let mut parts: Vec<String> = parts
             .iter()
-            .filter(|(share, _)| share.of > 0)
-            .map(|(Share { holds, of }, words)| format!("{holds} of {of} {words}"))
+            .filter(|(agreement, _)| agreement.of > 0)
+            .map(|(Agreement { holds, of }, words)| format!("{holds} of {of} {words}"))
             .collect();
         if self.out_of_reach > 0 {
             parts.push(format!("{} are out of reach with our data", self.out_of_reach));
@@ -292,7 +292,7 @@ impl Fields {
         let is_true = |scope: &Scope<'_>, key: &str, rule: &str| {
             scope.number(rule).map(|truth| truth == Some(1.0)).map_err(|problem| of(key, problem))
         };
-        let holds = ours.is_some() && is_true(&scope, "holds", &self.holds)?;
+        let holds = is_true(&scope, "holds", &self.holds)? && ours.is_some();
         let sign = self.sign.as_ref().map(|rule| is_true(&scope, "sign", rule)).transpose()?;
         let bound = self.bound.as_ref().map(|bound| scope.number(bound)).transpose();
         let bound = bound.map_err(|problem| of("bound", problem))?.flatten();

@@ -11,13 +11,15 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::SourceFile;
-use super::claims::{ClaimsFile, Tally};
+use super::claims::{ClaimsFile, Counts};
 use super::expression::Scope;
 use super::results::{Cell, Results};
 use super::runs::Run;
 
 /// The numbers that each condition has besides those of its spec.
 pub(super) const METRICS: &str = "score results sign magnitude";
+/// The axes that each condition has besides those of its spec: its place among all by their scores, from 1.
+pub(super) const AXES: &str = "rank";
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,24 +114,24 @@ impl Spec {
                 places.push(place);
             }
         }
-        let mut found = Conditions { row: self.unknown(), ..Conditions::default() };
-        let mut lowest = f64::INFINITY;
+        let mut judged: Vec<(f64, Cell)> = Vec::new();
         for place in places {
             let known = Results::new(runs, self.known_at(&place, cells));
             let mut scope = Scope::new(&known, file);
             scope.row = self.row(&place);
             let cell = self.judge(&run.name, &place, &scope);
             let cell = cell.map_err(|problem| source.complain("", &format!("run {}: {problem}", run.name)))?;
-            let Tally { results, sign, magnitude, .. } = Tally::of(&file.judge(source, &scope)?);
+            let Counts { results, sign, magnitude, .. } = Counts::of(&file.judge(source, &scope)?);
             let verdicts = [("results", results), ("sign", sign), ("magnitude", magnitude)];
-            let cell = verdicts.iter().fold(cell, |cell, (name, share)| cell.metric(name, share.holds as f64));
+            let cell = verdicts.iter().fold(cell, |cell, (name, agreement)| cell.metric(name, agreement.holds as f64));
             let score = cell.metrics.get("score").and_then(|score| score.first()).copied();
-            if let Some(score) = score.filter(|score| *score < lowest) {
-                (lowest, found.row) = (score, self.row(&place));
-                found.inferred = place;
-            }
-            found.cells.push(cell);
+            judged.push((score.unwrap_or(f64::INFINITY), cell));
         }
-        Ok(found)
+        // Those of equal score stay in their order.
+        judged.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let best = judged.first().filter(|(score, _)| score.is_finite()).and_then(|(_, cell)| self.place(cell));
+        let inferred = best.unwrap_or_default();
+        let cells = judged.into_iter().enumerate().map(|(at, (_, cell))| cell.at("rank", at + 1)).collect();
+        Ok(Conditions { cells, row: self.row(&inferred), inferred })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ioweir_config::format_decimals;
 use serde::Serialize;
 
-use super::{Claim, Class, Provenance, Reproduction, Tally, page};
+use super::{Claim, Class, Counts, Provenance, Reproduction, page};
 use crate::document::{Cell, Column, Document, DocumentError, Figure, Format, Table, records_of};
 
 #[derive(Serialize)]
@@ -13,7 +13,7 @@ struct Json<'a> {
     meta: &'a Provenance,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     condition: BTreeMap<&'a str, &'a str>,
-    tally: Tally,
+    counts: Counts,
     found: &'a [String],
     claims: &'a [Claim],
 }
@@ -25,9 +25,10 @@ impl Reproduction {
     /// [`DocumentError`], which would be a defect of the program.
     pub fn document(&self) -> Result<Document, DocumentError> {
         let condition = self.condition.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
-        let data = Json { meta: &self.meta, condition, tally: self.tally(), found: &self.found, claims: &self.claims };
+        let data =
+            Json { meta: &self.meta, condition, counts: self.counts(), found: &self.found, claims: &self.claims };
         let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
-        document.headline = format!("{}: {}.", self.paper, self.tally());
+        document.headline = format!("{}: {}.", self.paper, self.counts());
         let groups = by_figure(&self.claims);
         if !self.found.is_empty() {
             document.text(self.found.join(" "));

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-pub use claims::{Claim, Class, Share, Tally};
+pub use claims::{Agreement, Claim, Class, Counts};
 pub use papers::{PAPERS, Paper};
 pub use runs::{GOAL_FLAG, TRACE_FLAG, TRACES_FLAG};
 
@@ -213,7 +213,7 @@ impl Reproduction {
 
     /// The claims, counted by what their agreement says.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        Tally::of(&self.claims)
+    pub fn counts(&self) -> Counts {
+        Counts::of(&self.claims)
     }
 }

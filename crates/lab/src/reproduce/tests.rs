@@ -202,7 +202,7 @@ fn a_claim_that_fails_is_reported_as_failing() {
     assert!(text.contains("FAILS"), "{text}");
     let found = "No figure or table holds throughout.\nFigure 1: 1 of 1 fails: \u{201c}IOPS\u{201d}: the paper has 90, here it is 100.00.";
     assert!(text.contains(found), "{text}");
-    assert!(done.tally().to_string().starts_with("0 of 1 results hold"), "{}", done.tally());
+    assert!(done.counts().to_string().starts_with("0 of 1 results hold"), "{}", done.counts());
     assert!(json(&done).contains("\"holds\": false"));
     let done = reproduced(claims("holds = \"ours >= 101\"").replace("iops[table, a]", "iops[table, who=a] / 0"));
     assert_eq!(
@@ -216,9 +216,9 @@ fn a_claim_that_fails_is_reported_as_failing() {
 fn a_calibrated_claim_is_never_counted_as_reproduced() {
     let done = reproduced(claims("holds = \"ours >= 1\"\nclass = \"calibrated\""));
     assert!(done.claims[0].holds);
-    assert_eq!(done.tally().to_string(), "1 of 1 inputs agree, which proves nothing");
+    assert_eq!(done.counts().to_string(), "1 of 1 inputs agree, which proves nothing");
     let other = reproduced(claims("holds = \"ours >= 1\""));
-    assert_eq!((other.claims[0].class, other.tally().results), (Class::Reproduced, Share { holds: 1, of: 1 }));
+    assert_eq!((other.claims[0].class, other.counts().results), (Class::Reproduced, Agreement { holds: 1, of: 1 }));
     assert!(json(&other).contains("\"class\": \"reproduced\""));
 }
 
@@ -248,20 +248,20 @@ fn sign_and_magnitude_are_judged_apart() {
         let claim = &reproduced(text).claims[0];
         assert_eq!((claim.sign, claim.magnitude), (sign, magnitude), "{value} {rule}");
     }
-    let tally = reproduced(claims("holds = \"ours < 1\"\nneutral = 0")).tally();
-    let (none, one) = (Share { holds: 0, of: 1 }, Share { holds: 1, of: 1 });
-    assert_eq!((tally.results, tally.sign, tally.magnitude), (none, one, one));
+    let counts = reproduced(claims("holds = \"ours < 1\"\nneutral = 0")).counts();
+    let (none, one) = (Agreement { holds: 0, of: 1 }, Agreement { holds: 1, of: 1 });
+    assert_eq!((counts.results, counts.sign, counts.magnitude), (none, one, one));
 }
 
 #[test]
 fn a_claim_that_the_data_cannot_hold_is_out_of_reach_and_does_not_fail() {
     let done = reproduced(claims("holds = \"ours >= 150\"\nbound = \"120\""));
     assert_eq!((done.claims[0].holds, done.claims[0].bound), (false, Some(120.0)));
-    assert_eq!((done.tally().results.of, done.tally().magnitude.of, done.tally().out_of_reach), (0, 0, 1));
+    assert_eq!((done.counts().results.of, done.counts().magnitude.of, done.counts().out_of_reach), (0, 0, 1));
     let text = done.document().expect("it renders").to_terminal(false);
     assert!(text.contains("out of reach") && !text.contains("FAILS"), "{text}");
     let fails = reproduced(claims("holds = \"ours >= 150\"\nbound = \"160\""));
-    assert_eq!((fails.claims[0].bound, fails.tally().out_of_reach), (None, 0), "the data allow it");
+    assert_eq!((fails.claims[0].bound, fails.counts().out_of_reach), (None, 0), "the data allow it");
     let holds = reproduced(claims("holds = \"ours >= 50\"\nbound = \"20\""));
     assert_eq!((holds.claims[0].holds, holds.claims[0].bound), (true, None));
 }

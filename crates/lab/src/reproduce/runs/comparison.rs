@@ -87,7 +87,6 @@ impl Data {
 #[serde(deny_unknown_fields)]
 struct HeadSpec {
     trace: String,
-    load: String,
     /// The schedulers; the middle of the first one is magnified.
     schedulers: Vec<String>,
 }
@@ -190,7 +189,7 @@ fn keep_heads(cells: &mut [Shown], outcomes: &[Outcome], spec: &HeadSpec) {
     let place = |cell: &Cell| {
         cell.at.iter().filter(|(axis, _)| axis != "scheduler").map(|(_, value)| value.clone()).collect::<Vec<_>>()
     };
-    let is_shown = |cell: &Cell| cell.place("trace") == Some(&spec.trace) && cell.place("load") == Some(&spec.load);
+    let is_shown = |cell: &Cell| cell.place("trace") == Some(&spec.trace);
     let mut places: Vec<Vec<String>> =
         cells.iter().map(|(cell, _)| cell).filter(|cell| is_shown(cell)).map(place).collect();
     places.dedup();

@@ -86,7 +86,7 @@ impl Kind {
             Self::Server => (server::METRICS, "platform workload schedule load"),
             Self::Days => (background::DAYS_METRICS, "pool scale high scheduler"),
             Self::Forecast => (background::FORECAST_METRICS, "method history"),
-            Self::Conditions => (conditions::METRICS, ""),
+            Self::Conditions => (conditions::METRICS, conditions::AXES),
             Self::Stored => ("", ""),
         }
     }
