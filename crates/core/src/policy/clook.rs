@@ -27,7 +27,8 @@ pub(crate) static ROW: Row<()> = Row {
 the end of the last transfer or above; if there is none, the lowest. What begins within the last transfer waits for the next \
 sweep, so that a block which is written again and again costs a sweep each time, not a revolution in which nothing else is \
 served. Of requests that overlap, the oldest goes first. It is the baseline that knows no processes: any gain of another scheduler over it comes from more than \
-positions. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
+positions. On traces of many kinds (`experiments/elevators`) none has as many: within 2 % of the best of all others in 94 of 102 \
+cells. It loses on drives without a write cache whose blocks are written again and again, and it knows no goal and no process. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
     linux: None,
     parameters: &[],
     form: (),

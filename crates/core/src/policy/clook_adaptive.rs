@@ -53,12 +53,12 @@ is queued. usual: the mean, and completion while the queue has not been empty fo
 out costs a saturated device another. How long the head needs is learnt online, from the times between completions, for each \
 distance (in powers of two, up or down) and each change of direction, less the time of the transfer: seeks, missed revolutions \
 and settling are in it, the angle of the platters is not. Whatever the goal, a request that `overdue` dispatches have passed goes \
-first: with k older requests queued it is among the next `overdue` + k + 1. In, of BID-HDD: one order for the bulk of all \
-processes, and a bound by age. Left out: queues for each process and timers. It takes the place of `bid-adaptive`, which counted \
-bulks by requests, took one cost for all seeks, and was judged on the traces that it was fitted to. Measured by \
-`experiments/elevators`, on traces half of which were kept aside until the end; its README has the figures, and says where it \
-loses: to `deadline` on drives without a write cache whose blocks are written again and again, to schedulers with queues for each \
-process where one process writes much in order, and to `sptf`, which knows the angle.",
+first: with k older requests queued it is among the next `overdue` + k + 1. Left out: queues for each process, timers, and idling. Measured by `experiments/elevators` on 35 traces of many kinds, half of \
+which were kept aside until the end. There the usual goal is within 2 % of the best of all others in 80 of 102 cells, and plain \
+`clook` in 94: for completion and the mean take that. With read-p99 the p99 of reads is 0.47 of that of `noop` and the best of all \
+(`cfq` 0.61, `clook` 1.06), for 5 % more time than `clook`. It loses where a sweep is long, so that what is left out waits long (mean, \
+up to 4.2 of the best on a saturated device), to `bid-hdd` where one process writes much in order, and to `sptf`, which knows the \
+angle and has 60 % less mean latency at recorded times.",
     linux: None,
     parameters: PARAMETERS,
     form: (),

@@ -239,7 +239,7 @@ impl PolicyRow {
 }
 
 /// Names of policies that are no more, each with the one that takes its place.
-pub const RETIRED: &[(&str, &str)] = &[("bid-adaptive", "clook-adaptive")];
+pub const RETIRED: &[(&str, &str)] = &[("bid-adaptive", "clook")];
 
 /// Finds a row by its name.
 #[must_use]

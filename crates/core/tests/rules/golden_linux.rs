@@ -287,20 +287,29 @@ fn bfq_lets_a_newcomer_preempt_what_nobody_waits_for() {
 
 #[test]
 fn bfq_raises_nobody_in_a_large_burst() {
-    // While the disk idles for a raised queue, others that are raised go first after an idle time. One that is not raised
-    // loses its turn then.
-    for (processes, next) in [(7, "c"), (8, "(anticipating 8000 us)")] {
+    // The disk idles for a raised queue, and for no other while some are raised.
+    for (processes, next) in [(7, "(anticipating 8000 us)"), (8, "b")] {
         let mut disk = Disk::new("bfq", &[]);
         disk.write("w", 0);
         for process in ["a", "b", "c", "d", "e", "f", "g", "h"].iter().take(processes) {
             disk.read(process, 500);
         }
         assert_eq!(disk.serve(), "a");
-        assert_eq!(disk.poll(), "(anticipating 8000 us)", "{processes} at once");
-        disk.pass(Nanos::from_millis(8));
-        assert_eq!(disk.serve(), "b", "{processes} at once");
         assert_eq!(disk.poll(), next, "{processes} at once");
     }
+}
+
+#[test]
+fn while_bfq_idles_for_a_queue_that_never_came_back_others_go_first() {
+    let mut disk = Disk::new("bfq", &[]);
+    disk.write("w", 0);
+    for process in ["a", "b", "c"] {
+        disk.read(process, 500);
+    }
+    assert_eq!(disk.serve(), "a");
+    assert_eq!(disk.poll(), "(anticipating 8000 us)", "it idles for 20 ms, and for the first 8 nothing else goes");
+    disk.pass(Nanos::from_millis(8));
+    assert_eq!((disk.serve(), disk.serve()), ("b".into(), "c".into()), "raised as a is; w is not");
 }
 
 /// A sequential and a seeking reader who always have something queued; answers with the time that each got.
