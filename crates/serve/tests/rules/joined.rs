@@ -19,6 +19,7 @@ use proptest::prelude::*;
 
 use crate::bench::{Bench, Peer, device};
 use crate::client::*;
+use crate::history::config;
 
 const MIB: u64 = 1 << 20;
 
@@ -248,6 +249,8 @@ fn perform(joined: &mut Joined, action: Action, (offset, length): (u64, u64), bu
 }
 
 proptest! {
+    #![proptest_config(config(256))]
+
     /// Each part is as long a memory of its own; what lies in none, or in more than one, is refused and changes nothing.
     #[test]
     fn what_is_done_to_a_part_is_done_to_that_part_alone(
