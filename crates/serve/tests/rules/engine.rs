@@ -295,6 +295,28 @@ fn a_full_queue_of_one_class_leaves_room_to_others_and_a_broken_connection_leave
 }
 
 #[test]
+fn a_device_that_pauses_waits_for_the_end_of_the_pause_and_not_for_a_time_that_is_over() {
+    let mut bench = Bench::new("backend = \"null\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nmerge = false");
+    bench.entitle(StreamId(0), Share { limit_per_second: 1, burst: 1, ..Share::weighted(1) });
+    let mut peer = bench.connect(0, true);
+    for cookie in 0..3 {
+        peer.send(&request(READ, 0, cookie, cookie * 8192, 512));
+    }
+    bench.turn();
+    let (ready, hear) = channel();
+    bench.engine.handle().send(Command::Pause(Nanos::from_seconds(5), ready));
+    bench.turn();
+    bench.turn();
+    assert_eq!(hear.try_recv(), Ok(Ok(())));
+    // The limit would let the next one pass now; until the device goes on there is nothing to do.
+    bench.now = bench.now.after(Nanos::from_seconds(2));
+    let due = bench.turn();
+    assert!(due > bench.now.after(Nanos::from_seconds(2)), "it would turn without an end: {due} at {}", bench.now);
+    bench.settle();
+    assert_eq!(peer.answers().len(), 3);
+}
+
+#[test]
 fn a_client_that_leaves_something_half_done_is_cut_off_and_an_idle_one_is_not() {
     let mut bench = Bench::new(MEMORY);
     let (mut idle, mut half) = (bench.connect(0, true), bench.connect(0, true));
