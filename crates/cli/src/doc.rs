@@ -208,7 +208,10 @@ Files to start from are in examples/govern. `ioweir show FILE` prints a file wit
             vec![
                 ("recorded", "requests arrive at the times of the trace, whether or not earlier ones have completed"),
                 ("x10", "the same, ten times as fast; any factor with up to three decimals: x0.5"),
-                ("closed:32", "each stream keeps 32 requests outstanding from the start; the trace's times only give the order"),
+                (
+                    "closed:32",
+                    "each stream keeps 32 requests outstanding from the start; the trace's times only give the order",
+                ),
             ]
         },
         about: "Loads. At recorded times a disk is often idle, and then completion time says little about the scheduler: \
