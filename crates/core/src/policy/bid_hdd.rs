@@ -57,7 +57,7 @@ of gaps k, nor the default wait, nor the weights, nor a definition of a batch: h
 1, `wait` is 6 ms as in the anticipatory scheduler, and `batch` is 100 us. Requests merge only with those of the same \
 process, so that queues stay apart, and a merge counts as an arrival. With `staging=inside` staged requests count against the \
 limits of the request queue, as all queued requests do in Linux. With `staging=outside` they do not, as Algorithm 1 takes them \
-out of it: only what waits outside for a queue to be flushed counts, and what is in flight. Memory stays bounded: by the number \
+out of it: only requests of a process whose queue is still to be flushed count, and what is in flight. Memory stays bounded: by the number \
 of submitted requests, 256 for each of the queue's in each direction, and by one process with a staging queue for each of its \
 requests in both directions, so 32768 requests of 257 processes at 128; more are held back. Below an order of tenants all \
 requests count.",

@@ -29,6 +29,7 @@ fn every_preset_builds_and_survives_writing_and_reading() {
 fn the_presets_have_the_sizes_of_the_drives() {
     for (name, sectors, tracks) in [
         ("hdd", 488_397_168, 171_910),
+        ("hdd-no-cache", 488_397_168, 171_910),
         ("hdd-15k", 286_749_487, 72_170),
         ("cheetah-9lp", 17_783_240, 6_962),
         ("barracuda", 4_110_000, 5_172),
@@ -47,9 +48,18 @@ fn the_presets_have_the_sizes_of_the_drives() {
 }
 
 #[test]
+fn the_disk_without_cache_is_the_disk_but_for_its_buffer() {
+    let lines = |name: &str| PRESETS.iter().find(|preset| preset.name == name).map(|preset| preset.parameters.lines());
+    let is_of_buffer = |line: &&str| line.starts_with("read_ahead = ") || line.starts_with("write_cache = ");
+    let mechanics: Vec<&str> = lines("hdd").expect("a preset").filter(|line| !is_of_buffer(line)).collect();
+    assert_eq!(mechanics, lines("hdd-no-cache").expect("a preset").collect::<Vec<_>>());
+}
+
+#[test]
 fn what_a_preset_has_switched_on_is_said() {
     let words = |name: &str| DeviceSpec::load(name).map(|spec| spec.switched_on().join(", ")).unwrap_or_default();
     assert_eq!(words("hdd"), "read-ahead, write cache");
+    assert_eq!(words("hdd-no-cache"), "");
     assert_eq!(words("hdd-15k"), "read-ahead");
     assert_eq!(words("hdd-20tb"), "read-ahead, write cache, command queue");
     assert_eq!(words("hdd-2x7tb"), "read-ahead, write cache");
@@ -152,7 +162,7 @@ fn the_largest_disk_that_is_accepted_is_laid_out_without_overflow() {
 #[test]
 fn a_name_that_is_neither_preset_nor_file_lists_the_presets() {
     let error = DeviceSpec::load("hdd-16k").expect_err("no such thing").to_string();
-    assert!(error.contains("give a preset (hdd, hdd-15k, ") && error.contains("or a TOML file"), "{error}");
+    assert!(error.contains("give a preset (hdd, hdd-no-cache, ") && error.contains("or a TOML file"), "{error}");
 }
 
 #[test]
