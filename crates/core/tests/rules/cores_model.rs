@@ -131,7 +131,7 @@ impl Model {
                 let promised = item.arrival.0 + 30_000_000;
                 let due = item.work.deadline.map_or(promised, |deadline| deadline.0.min(promised));
                 let (waited, needed) = self.delay;
-                let scale = if needed == 0 { 0 } else { waited / needed / 4 * 3 };
+                let scale = waited.checked_div(needed).unwrap_or(0) / 4 * 3;
                 let scale = scale.clamp(at_least.0, 100_000_000);
                 Some(Nanos(due + 900_000_000 - head_start(self.needs(&item), scale)))
             }
