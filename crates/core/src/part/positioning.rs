@@ -38,7 +38,8 @@ impl Way {
     fn learn(&mut self, nanos: u64) {
         self.samples = (self.samples + 1).min(SAMPLES_MAX);
         let (before, samples) = (self.nanos, self.samples);
-        self.nanos = if nanos >= before { before + (nanos - before) / samples } else { before - (before - nanos) / samples };
+        self.nanos =
+            if nanos >= before { before + (nanos - before) / samples } else { before - (before - nanos) / samples };
     }
 }
 

@@ -250,7 +250,17 @@ mod tests {
                 let (operation, flags, priority) = (Operation::Read, Flags::NONE, Priority::NONE);
                 let (time, offset_bytes, length_bytes) = (Nanos(number.into()), 0, 512);
                 let (volume, latency) = (0, None);
-                batch.push(Record { time, offset_bytes, length_bytes, operation, flags, priority, stream, volume, latency });
+                batch.push(Record {
+                    time,
+                    offset_bytes,
+                    length_bytes,
+                    operation,
+                    flags,
+                    priority,
+                    stream,
+                    volume,
+                    latency,
+                });
             }
             self.sent += batch.len() as u32;
             Ok(())
