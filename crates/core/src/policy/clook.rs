@@ -28,7 +28,7 @@ the end of the last transfer or above; if there is none, the lowest. What begins
 sweep, so that a block which is written again and again costs a sweep each time, not a revolution in which nothing else is \
 served. Of requests that overlap, the oldest goes first. It is the baseline that knows no processes: any gain of another scheduler over it comes from more than \
 positions. On traces of many kinds (`experiments/elevators`) none has as many: within 2 % of the best of all others in 94 of 102 \
-cells. It loses on drives without a write cache whose blocks are written again and again, and it knows no goal and no process. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
+cells. It loses most on a drive without a write cache, and it knows no goal and no process. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
     linux: None,
     parameters: &[],
     form: (),

@@ -55,9 +55,9 @@ distance (in powers of two, up or down) and each change of direction, less the t
 and settling are in it, the angle of the platters is not. Whatever the goal, a request that `overdue` dispatches have passed goes \
 first: with k older requests queued it is among the next `overdue` + k + 1. Left out: queues for each process, timers, and idling. Measured by `experiments/elevators` on 35 traces of many kinds, half of \
 which were kept aside until the end. There the usual goal is within 2 % of the best of all others in 80 of 102 cells, and plain \
-`clook` in 94: for completion and the mean take that. With read-p99 the p99 of reads is 0.47 of that of `noop` and the best of all \
-(`cfq` 0.61, `clook` 1.06), for 5 % more time than `clook`. It loses where a sweep is long, so that what is left out waits long (mean, \
-up to 4.2 of the best on a saturated device), to `bid-hdd` where one process writes much in order, and to `sptf`, which knows the \
+`clook` in 94: for completion and the mean take that. With read-p99 the p99 of reads is 0.47 of that of `noop` in the mean, the \
+least of all (`cfq` 0.61, `clook` 1.06), for 5 % more time than `clook`. It loses where requests that are left out cost another sweep \
+of a busy device (goal=mean: up to 4.2 of the best), to `bid-hdd` where one process writes much in order, and to `sptf`, which knows the \
 angle and has 60 % less mean latency at recorded times.",
     linux: None,
     parameters: PARAMETERS,
