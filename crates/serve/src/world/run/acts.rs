@@ -1,0 +1,179 @@
+//! What happens around the server: clients leave, operators do something, disks fail, clocks jump.
+
+use std::sync::mpsc::channel;
+
+use ioweir_core::Nanos;
+
+use super::super::client::{Ask, Outstanding};
+use super::super::disk::Trouble;
+use super::super::plan::{Act, Leave, Order, SECTORS};
+use super::World;
+use crate::control::{assign, change_of};
+use crate::engine::{Command, Question};
+
+impl World {
+    pub(super) fn act(&mut self, act: Act) {
+        match act {
+            Act::Connect(client, export, replies) => self.connect(client as usize, export, replies),
+            Act::Ask(client, ask, fua, first, sectors) => self.ask(client as usize, ask, fua, first, sectors),
+            Act::Nonsense(client, draw) => self.ask_nonsense(client as usize, draw),
+            Act::Flood(client, flood) => {
+                let client = &mut self.clients[client as usize];
+                if client.line.is_some() && !client.is_spoilt {
+                    (client.flood, client.next_at) = (Some(flood), self.now);
+                }
+            }
+            Act::Deaf(client, span) => {
+                let client = &mut self.clients[client as usize];
+                if client.line.is_some() {
+                    client.deaf_until = self.now.after(span);
+                    self.excused = self.excused.after(span);
+                }
+            }
+            Act::Leave(client, how) => self.leave(client as usize, how),
+            Act::Order(order) => self.order(order),
+            Act::Trouble(disk, trouble) => {
+                let until = trouble.hangs_until;
+                self.excused = self.excused.after(until);
+                let hangs_until = if until > Nanos::ZERO { self.now.after(until) } else { until };
+                self.has_trouble = true;
+                self.is_rotten |=
+                    trouble.rot_per_million + trouble.lost_per_million + trouble.misdirected_per_million > 0;
+                self.note("trouble", disk as u64, until.0);
+                self.devices.disks[disk].set_trouble(Trouble { hangs_until, ..trouble });
+            }
+            Act::Jump(span) => {
+                self.note("jump", span.0, 0);
+                self.excused = self.excused.after(span);
+                self.now = self.now.after(span);
+            }
+            Act::End(end, pause) => self.stop(end, pause),
+            Act::Rest => self.rest(),
+        }
+    }
+
+    /// A client asks for what no server may do.
+    pub(super) fn ask_nonsense(&mut self, number: usize, draw: u64) {
+        let client = &self.clients[number];
+        if client.line.is_none() || client.is_spoilt || client.outstanding.len() >= 100 {
+            return;
+        }
+        self.ticks += 1;
+        let (cookie, size) = (self.ticks, SECTORS * 512);
+        self.note("nonsense", cookie, draw % 5);
+        let client = &self.clients[number];
+        let (command, flags, offset, length) = match draw % 5 {
+            0 => (0, 0, size, 512),
+            1 => (1, 0, size - 256, 1024),
+            2 => (77, 0, 0, 0),
+            3 => (3, 0, 512, 4096),
+            _ => (4, 1 << 12, 0, 512),
+        };
+        let mut bytes = client.head(command, flags, cookie, offset, length);
+        if command == 1 {
+            bytes.resize(bytes.len() + length as usize, 7);
+        }
+        let ask = match command {
+            0 => Ask::Read,
+            1 => Ask::Write,
+            4 => Ask::Trim,
+            _ => Ask::Flush,
+        };
+        let patience = (self.excused, Nanos::from_seconds(86_400));
+        let asked =
+            Outstanding::new(ask, (false, false), (offset / 512, length / 512), (self.ticks, self.now), patience);
+        let client = &mut self.clients[number];
+        client.outstanding.insert(cookie, asked);
+        if let Some(line) = &client.line {
+            line.send(&bytes);
+        }
+    }
+
+    pub(super) fn leave(&mut self, number: usize, how: Leave) {
+        let client = &mut self.clients[number];
+        let Some(line) = client.line.clone() else { return };
+        if client.is_spoilt {
+            return;
+        }
+        client.flood = None;
+        client.is_spoilt = true;
+        match how {
+            Leave::Disconnect => line.send(&client.head(2, 0, 1, 0, 0)),
+            Leave::HalfClose => line.half_close(),
+            Leave::Reset => line.reset(),
+            Leave::HalfARequest => {
+                self.ticks += 1;
+                let cookie = self.ticks;
+                let asked = (self.excused, Nanos::NEVER);
+                let asked = Outstanding::new(Ask::Write, (false, false), (0, 8), (cookie, self.now), asked);
+                client.outstanding.insert(cookie, asked);
+                line.send(&client.head(1, 0, cookie, 0, 4096));
+                line.send(&[1; 700]);
+            }
+            Leave::Garbage => line.send(&[0xaa; 64]),
+        }
+        self.note("leaves", number as u64, how as u64);
+        if how == Leave::Reset {
+            self.leave_behind(number);
+        }
+    }
+
+    pub(super) fn order(&mut self, order: Order) {
+        let Some(up) = &mut self.up else { return };
+        match order {
+            Order::Change(draw) | Order::Withdrawn(draw) => {
+                let (export, weight) = (["a", "b", "slice"][(draw % 3) as usize], 1 + (draw >> 8) % 100);
+                let mut assignments = vec![format!("export.{export}.weight={weight}")];
+                if export == "b" && (draw >> 32) % 2 == 0 {
+                    assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
+                }
+                // A scheduler without shares takes none.
+                let Ok(spec) = assign(&up.spec, &assignments) else { return };
+                let Some((change, hear, verdict)) = change_of(&up.spec, &spec, 0, None) else { return };
+                up.handle.send(Command::Change(Box::new(change)));
+                let is_kept = matches!(order, Order::Change(_));
+                if is_kept {
+                    // The engine waits for the other end in its turn.
+                    let _ = verdict.send(());
+                }
+                drop(verdict);
+                self.stirred = true;
+                self.turn();
+                if let (Some(up), true, Ok(Ok(()))) = (&mut self.up, is_kept, hear.try_recv()) {
+                    up.spec = spec;
+                }
+            }
+            Order::Kick(client) => up.handle.send(Command::Kick(self.numbers[client as usize], channel().0)),
+            Order::Clients => up.handle.send(Command::Clients(channel().0)),
+            Order::Pause(span) => {
+                self.excused = self.excused.after(span);
+                up.resume_at = self.now.after(Nanos(span.0 / 2));
+                up.handle.send(Command::Pause(span, channel().0));
+            }
+            Order::Reopen => up.handle.send(Command::Reopen(channel().0)),
+            Order::Report => self.ask_report(),
+        }
+        self.note(order.name(), 0, 0);
+    }
+
+    pub(super) fn ask_report(&mut self) {
+        let Some(up) = &mut self.up else { return };
+        let (sender, receiver) = channel();
+        // The world listens as long as it is there.
+        let reply = Box::new(move |report| drop(sender.send(report)));
+        up.handle.send(Command::Report(Question { counters: Box::default(), reply }));
+        up.reports.push(receiver);
+        self.stirred = true;
+    }
+
+    pub(super) fn read_reports(&mut self) {
+        let Some(up) = &mut self.up else { return };
+        up.reports.retain(|receiver| match receiver.try_recv() {
+            Ok(report) => {
+                up.tally.reported(report);
+                false
+            }
+            Err(_) => true,
+        });
+    }
+}

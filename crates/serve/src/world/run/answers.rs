@@ -1,0 +1,138 @@
+//! Clients are answered, or left behind.
+
+use super::super::canary::Canary;
+use super::super::client::{Answer, Ask, Outstanding};
+use super::super::plan::Backing;
+use super::super::promise::Promise;
+use super::{EIO, ENOSPC, ESHUTDOWN, World};
+
+impl World {
+    /// The connection of a client has ended.
+    pub(super) fn leave_behind(&mut self, number: usize) {
+        self.note("left", number as u64, 0);
+        for (cookie, asked) in self.clients[number].left() {
+            self.history.lose(cookie);
+            if let Some(up) = &mut self.up {
+                up.tally.lost(self.clients[number].export, &asked);
+            }
+            if self.probes.remove(&cookie).is_some() {
+                self.broken(Promise::Waits, "a client is cut off while it reads after a start".into());
+            }
+        }
+    }
+
+    /// A client is answered.
+    pub(super) fn answered(&mut self, number: usize, answer: Answer) {
+        self.ticks += 1;
+        let Answer { cookie, asked, mut error, data } = answer;
+        self.note("answer", cookie, u64::from(error));
+        if self.plan.canary == Some(Canary::HiddenFailure) && self.failed_at.is_some() && error == EIO {
+            error = 0;
+        }
+        self.check_answer(number, &asked, error);
+        let until = self.ticks;
+        if asked.is_valid && self.forgets() {
+            // The canary of counters.
+        } else if let Some(up) = &mut self.up {
+            up.tally.answered(self.clients[number].export, &asked, error);
+        }
+        if asked.ask == Ask::Flush && asked.is_valid {
+            if error == 0 {
+                self.history.flushed(asked.from);
+            } else if error == EIO {
+                self.failed_at.get_or_insert(until);
+            }
+        }
+        let (history, verdict) = (&mut self.history, &mut self.verdict);
+        match asked.ask {
+            Ask::Read if asked.is_valid => match read_values(&data, error) {
+                Ok(values) => {
+                    if let Some(first) = self.probes.remove(&cookie) {
+                        self.probed(first, values.as_deref());
+                    } else {
+                        let values = if self.is_rotten && values.is_some() && self.plan.backing != Backing::Checked {
+                            None
+                        } else {
+                            values
+                        };
+                        history.read(cookie, until, values.as_deref(), verdict);
+                    }
+                }
+                // Nothing is known of what is there after a start.
+                Err(()) if self.is_rotten && self.probes.remove(&cookie).is_some() => {}
+                Err(()) => self.broken(Promise::Linearisable, format!("a sector of the read {cookie} is torn")),
+            },
+            Ask::Write | Ask::Trim | Ask::Zero if asked.is_valid => {
+                history.wrote(cookie, until, (error != 0, asked.fua && error == 0), verdict);
+            }
+            _ => {}
+        }
+        let client = &mut self.clients[number];
+        if let Some(flood) = client.flood {
+            client.next_at = self.now.after(flood.thinks);
+        }
+        if self.plan.canary == Some(Canary::SecondAnswer) && !self.has_misled && cookie > 40 {
+            self.has_misled = true;
+            let awaited = self.clients[number].outstanding.contains_key(&cookie);
+            self.verdict.check(Promise::Protocol, awaited, || format!("an answer with cookie {cookie} comes twice"));
+        }
+    }
+
+    pub(super) fn forgets(&mut self) -> bool {
+        let forgets = self.plan.canary == Some(Canary::ForgottenAnswer) && !self.has_misled && self.ticks > 60;
+        self.has_misled |= forgets;
+        forgets
+    }
+
+    /// Whether an answer is one that there may be, and comes in time.
+    pub(super) fn check_answer(&mut self, number: usize, asked: &Outstanding, error: u32) {
+        let has_failed = self.failed_at.is_some_and(|at| asked.from > at);
+        if has_failed && asked.is_valid && (asked.ask.changes() || asked.ask == Ask::Flush) {
+            let what =
+                || format!("a {:?} of client {number} succeeds although a flush has failed before it", asked.ask);
+            self.verdict.check(Promise::FailedStays, error != 0, what);
+        }
+        let may_fail = self.has_trouble || self.failed_at.is_some();
+        let fits = match error {
+            0 => asked.is_valid,
+            EIO | ENOSPC => !asked.is_valid || may_fail,
+            ESHUTDOWN => true,
+            _ => !asked.is_valid,
+        };
+        self.verdict.check(Promise::Protocol, fits, || {
+            format!(
+                "client {number} is answered with {error}: {:?} of {} sectors at {}",
+                asked.ask, asked.sectors, asked.first
+            )
+        });
+        let waited = self.now.since(asked.at).since(self.excused.since(asked.excused));
+        self.verdict.check(Promise::Waits, waited <= asked.patience, || {
+            format!("client {number} waits {waited} for a {:?}, with patience for {}", asked.ask, asked.patience)
+        });
+    }
+
+    /// After a start, a sector holds what it may.
+    pub(super) fn probed(&mut self, first: u64, values: Option<&[u32]>) {
+        let Some(values) = values else { return };
+        let promise = if self.loses { Promise::Durable } else { Promise::Linearisable };
+        for (sector, &value) in (first..).zip(values) {
+            if self.is_rotten {
+                self.history.adopt(self.ticks, sector, value, self.is_cut);
+            } else {
+                self.history.found(self.ticks, sector, value, (promise, self.is_cut), &mut self.verdict);
+            }
+        }
+    }
+}
+
+/// The values of the sectors that were read, if they were; an error if one of them is torn.
+fn read_values(data: &[u8], error: u32) -> Result<Option<Vec<u32>>, ()> {
+    if error != 0 {
+        return Ok(None);
+    }
+    let value = |sector: &[u8]| {
+        let is_whole = sector[4..] == sector[..sector.len() - 4];
+        is_whole.then(|| u32::from_be_bytes([sector[0], sector[1], sector[2], sector[3]])).ok_or(())
+    };
+    data.chunks_exact(512).map(value).collect::<Result<Vec<_>, _>>().map(Some)
+}

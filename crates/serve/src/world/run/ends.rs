@@ -1,0 +1,123 @@
+//! A server comes to rest, or ends.
+
+use ioweir_core::Nanos;
+
+use super::super::plan::{Backing, End};
+use super::super::promise::Promise;
+use super::{REST_MAX, World};
+use crate::engine::{Command, Turn};
+
+impl World {
+    /// Lets everything that was asked be answered, and looks whether all adds up.
+    pub(super) fn rest(&mut self) {
+        if self.up.is_none() {
+            return;
+        }
+        self.devices.calm();
+        if let Some(canary) = self.plan.canary {
+            self.mislead(canary);
+        }
+        for client in &mut self.clients {
+            client.flood = None;
+            client.deaf_until = client.deaf_until.min(self.now);
+        }
+        let until = self.now.after(REST_MAX);
+        while self.now < until && !self.is_broken() && !self.is_at_rest() {
+            self.run_until(self.now.after(Nanos::from_seconds(1)));
+        }
+        if self.is_broken() {
+            return;
+        }
+        let requests = self.up.as_ref().map_or(0, |up| up.engine.requests());
+        let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
+        self.verdict.check(Promise::Waits, requests == 0 && outstanding == 0, || {
+            let left = self.clients.iter().flat_map(|client| client.outstanding.values());
+            let left: Vec<_> = left.map(|asked| (asked.ask, asked.is_valid, asked.first, asked.sectors)).collect();
+            format!("{outstanding} requests are not answered at rest, and the server has {requests}: {left:?}")
+        });
+        if self.is_broken() {
+            return;
+        }
+        self.history.settle(self.ticks, &mut self.verdict);
+        self.ask_report();
+        self.settle();
+        self.note("rest", self.outcome.requests, 0);
+        if let Some(up) = &mut self.up {
+            let buffered = up.engine.buffered_bytes();
+            self.verdict
+                .check(Promise::Waits, buffered == 0, || format!("{buffered} bytes of buffers are in use at rest"));
+            let has_service = up.spec.classes().len() < up.tally.classes();
+            up.tally.check(has_service, &mut self.verdict);
+        }
+        if self.failed_at.is_some() || self.has_failed() {
+            // Its operator restarts the server; what the system could not write is gone.
+            self.stop(End::Power, Nanos::from_seconds(1));
+        }
+        self.has_trouble = self.plan.backing == Backing::Checked && self.is_rotten;
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.up.as_ref().is_some_and(|up| up.engine.failure().is_some())
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        let requests = self.up.as_ref().map_or(0, |up| up.engine.requests());
+        requests == 0 && self.clients.iter().all(|client| client.outstanding.is_empty() && !client.is_spoilt)
+    }
+
+    /// The server ends, and another one starts.
+    pub(super) fn stop(&mut self, end: End, pause: Nanos) {
+        self.note("end", end as u64, 0);
+        let mut loses = end == End::Power;
+        if end == End::Stopped {
+            loses = self.stop_well();
+        }
+        // A server that was only killed would find what no flush makes durable.
+        loses |= self.devices.have_lost();
+        if self.is_broken() {
+            return;
+        }
+        self.outcome.ends[end as usize] += 1;
+        for number in 0..self.clients.len() {
+            if self.clients[number].line.is_some() {
+                self.leave_behind(number);
+            }
+        }
+        self.ticks += 1;
+        // A map that was not made durable is gone with the process.
+        let forgets = loses || self.plan.backing == Backing::Placed;
+        self.history.crash(self.ticks, forgets, &mut self.verdict);
+        (self.loses, self.is_cut) = (forgets, loses);
+        self.devices.turn_off(loses);
+        self.up = None;
+        self.devices.turn_on();
+        (self.failed_at, self.is_stopping) = (None, false);
+        self.has_trouble = self.is_rotten;
+        self.now = self.now.after(pause);
+        if !self.is_broken() {
+            self.start();
+        }
+        self.has_trouble = false;
+    }
+
+    /// Asks the server to stop; returns whether what it had answered may be gone after it.
+    pub(super) fn stop_well(&mut self) -> bool {
+        let Some(up) = &mut self.up else { return false };
+        up.handle.send(Command::Stop(None));
+        self.is_stopping = true;
+        let until = self.now.after(Nanos::from_seconds(100));
+        while self.up.as_ref().is_some_and(|up| up.ended.is_none()) && self.now < until && !self.is_broken() {
+            self.run_until(self.now.after(Nanos::from_millis(100)));
+        }
+        let ended = self.up.as_ref().and_then(|up| up.ended);
+        self.verdict.check(Promise::Waits, ended.is_some(), || "the server does not stop".into());
+        let is_clean = ended == Some(Turn::Stopped) && !self.has_failed();
+        if is_clean {
+            // All that was answered is durable, whatever becomes of the disks.
+            self.ticks += 1;
+            self.history.flushed(self.ticks);
+            self.loses = true;
+        }
+        true
+    }
+}
