@@ -50,10 +50,9 @@ const STUDENT: [f64; 30] = [
 /// taken for ever, so that swings depend little on each other.
 #[must_use]
 pub fn stationarity(runs: &[ServerOutcome], limit_seconds: f64) -> Stationarity {
-    let halves = |pick: fn((&[f64], &[f64])) -> Vec<f64>| -> Mean {
-        Mean::of(&runs.iter().flat_map(|run| pick(run.batches.split_at(run.batches.len() / 2))).collect::<Vec<_>>())
-    };
-    let (earlier, later) = (halves(|(earlier, _)| earlier.to_vec()), halves(|(_, later)| later.to_vec()));
+    let halves = || runs.iter().map(|run| run.batches.split_at(run.batches.len() / 2));
+    let earlier = Mean::of(&halves().flat_map(|(earlier, _)| earlier.iter().copied()).collect::<Vec<f64>>());
+    let later = Mean::of(&halves().flat_map(|(_, later)| later.iter().copied()).collect::<Vec<f64>>());
     let growth_seconds = if earlier.count > 0 { later.mean - earlier.mean } else { 0.0 };
     let freedom = (earlier.count + later.count).saturating_sub(2).max(1);
     let chance = STUDENT.get(freedom - 1).copied().unwrap_or(1.645);

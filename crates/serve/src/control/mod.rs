@@ -1,7 +1,7 @@
 //! Changes of a running server: assignments to keys of its spec, or a reload of its file, all or nothing.
 //!
 //! A change is first made to the spec, with the same checks as a file. Then the engines get the differences, and either all
-//! of them make the change or none does ([`crate::engine::Change`]). Exports come and go ([`exports`]); devices, tenants and
+//! of them make the change or none does ([`crate::engine::Change`]). Exports come and go (`exports`); devices, tenants and
 //! addresses cannot change: such a change is refused.
 
 mod assignment;

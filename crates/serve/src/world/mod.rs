@@ -1,7 +1,7 @@
 //! The engine in a simulated world, and what it promises there.
 //!
 //! A world has a seed. From it follow the spec of a server, its device, its clients, and the steps of everything around it
-//! ([`plan`]). One thread runs all of it ([`run`]): the engine with its real sessions, protocol, scheduler, services and
+//! ([`plan`]). One thread runs all of it (`run`): the engine with its real sessions, protocol, scheduler, services and
 //! layers of the device, over simulated sockets ([`wire`]) and disks ([`disk`]), in virtual time. The same seed gives the same
 //! bytes of the log. Nothing is faked within the engine: time is an argument of its turns, and sockets and disks are behind
 //! the same types as real ones.

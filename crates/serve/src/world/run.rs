@@ -101,6 +101,8 @@ pub(super) struct World {
     has_trouble: bool,
     /// Whether sectors may hold what nobody wrote there.
     is_rotten: bool,
+    /// Whether a start found a sector that had rotted, in a block without a checksum.
+    keeps_rot: bool,
     is_stopping: bool,
     /// Reads of sectors after a crash.
     probes: BTreeMap<u64, u64>,
@@ -140,6 +142,7 @@ impl World {
             failed_at: None,
             has_trouble: false,
             is_rotten: false,
+            keeps_rot: false,
             is_stopping: false,
             probes: BTreeMap::new(),
             loses: false,

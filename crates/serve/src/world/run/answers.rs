@@ -58,8 +58,10 @@ impl World {
                         history.read(cookie, until, values.as_deref(), verdict);
                     }
                 }
-                // Nothing is known of what is there after a start.
-                Err(()) if self.is_rotten && self.probes.remove(&cookie).is_some() => {}
+                // Nothing is known of what is there after a start: a block that was being written then has no checksum, so that
+                // what had rotted in it stays until it is written again.
+                Err(()) if self.is_rotten && self.probes.remove(&cookie).is_some() => self.keeps_rot = true,
+                Err(()) if self.keeps_rot => drop(self.probes.remove(&cookie)),
                 Err(()) => self.broken(Promise::Linearisable, format!("a sector of the read {cookie} is torn")),
             },
             Ask::Write | Ask::Trim | Ask::Zero if asked.is_valid => {
