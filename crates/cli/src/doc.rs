@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use ioweir_config::Choosable as _;
 use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, unknown};
 use ioweir_core::Reason;
 #[cfg(feature = "plan")]
 use ioweir_core::background::{SERVICES, Service, ServiceRow};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
-use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow, find};
+use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow};
 use ioweir_device::{DeviceSpec, PRESETS, Preset};
 #[cfg(feature = "advise")]
 use ioweir_lab::advise::KNOBS;
@@ -40,6 +41,11 @@ struct Topic {
     entry: Option<fn(&str) -> Option<String>>,
 }
 
+/// The topics, each with its summary.
+pub(crate) fn topics() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TOPICS.iter().map(|topic| (topic.name, topic.summary))
+}
+
 const TOPICS: &[Topic] = &[
     Topic {
         name: "policy",
@@ -51,9 +57,11 @@ const TOPICS: &[Topic] = &[
         about: "Schedulers. A parameter follows the name: bid-hdd:wait=2ms:history=4. ORDER+ELEVATOR puts an order of tenants \
 above an elevator: mclock+bid-hdd:history=4:window=32.",
         entry: Some(|name| match name.split_once('+') {
-            Some((order, elevator)) => Some([pair(), find(order).map(policy)?, find(elevator).map(policy)?].join("\n")),
+            Some((order, elevator)) => {
+                Some([pair(), PolicyRow::find(order).map(policy)?, PolicyRow::find(elevator).map(policy)?].join("\n"))
+            }
             None if name == PAIR.name => Some(pair()),
-            None => find(name).map(policy),
+            None => PolicyRow::find(name).map(policy),
         }),
     },
     Topic {
@@ -62,7 +70,7 @@ above an elevator: mclock+bid-hdd:history=4:window=32.",
         entries: || SCHEDULES.iter().map(|row| (row.name, row.summary)).collect(),
         about: "Schedules of cores. HQ, LQ and MQ are the high, low and maintenance queues. Every schedule has the same \
 parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
-        entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
+        entry: Some(|name| ScheduleRow::find(name).map(schedule)),
     },
     #[cfg(feature = "plan")]
     Topic {

@@ -41,7 +41,7 @@ struct Watch {
 }
 
 fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs, {msg} {elapsed}");
+    let style = ProgressStyle::with_template("{bar:24} {percent}% {pos}/{len} runs, {msg} {elapsed}, {eta} left");
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
@@ -89,7 +89,12 @@ pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let presets: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-    let error = unknown(what, name, &presets, "`ioweir doc device` lists the presets");
+    let hint = if name.starts_with("/dev/") {
+        format!("`ioweir calibrate {name} -o own.toml` makes a device file of it, `--device own.toml` takes that")
+    } else {
+        "`ioweir doc device` lists the presets".into()
+    };
+    let error = unknown(what, name, &presets, &hint);
     Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into())
 }
 

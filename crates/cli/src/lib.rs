@@ -23,6 +23,7 @@ mod arguments;
 #[cfg(feature = "advise")]
 mod calibrate;
 mod compare;
+mod demo;
 mod doc;
 mod engine;
 mod failure;
@@ -30,6 +31,7 @@ mod failure;
 mod forecast;
 #[cfg(feature = "govern")]
 mod govern;
+mod man;
 mod output;
 #[cfg(feature = "plan")]
 mod plan;
@@ -64,11 +66,21 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap_complete::CompleteEnv;
 
 use arguments::{Arguments, Verb};
 use failure::Failure;
 use ioweir_config::shown;
 use ioweir_lab::run::Origin;
+
+/// What one types first.
+const FIRST_STEPS: &str = "\
+ioweir demo                             see a comparison of schedulers, on a trace that is built in
+ioweir compare TRACE --load closed:32   which scheduler suits your trace (`ioweir doc format`: what is read)
+ioweir advise TRACE --device DEVICE     what to set for a device and a load, and how sure that is
+ioweir serve SPEC.toml                  serve a disk to tenants over NBD (`ioweir doc serve`)
+ioweir --help                           all verbs; `ioweir doc` explains policies, devices, formats and words
+";
 
 /// The program's name for itself in a report.
 #[must_use]
@@ -78,8 +90,19 @@ pub fn origin(command: &str) -> Origin {
 
 /// Runs the program with its arguments, the first of which is its own name, and returns what to exit with.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let result = match Arguments::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // A shell that asks what may follow: `ioweir completions` prints how it asks.
+    match CompleteEnv::with_factory(Arguments::command).try_complete(&arguments, None) {
+        Ok(false) => {}
+        Ok(true) => return 0,
+        Err(error) => {
+            let _ = error.print();
+            return 2;
+        }
+    }
+    let result = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => act(parsed.verb),
+        Err(_) if arguments.len() <= 1 => output::print(FIRST_STEPS.as_bytes()),
         Err(error) => answer(&error),
     };
     match result {
@@ -118,9 +141,14 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Ctl(arguments) => server::control(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
+        Verb::Demo(arguments) => demo::act(&arguments),
+        Verb::Man(arguments) => man::act(&arguments),
         Verb::Completions(arguments) => {
             let mut script = Vec::new();
-            clap_complete::generate(arguments.shell, &mut Arguments::command(), "ioweir", &mut script);
+            let shells = clap_complete::env::Shells::builtins();
+            if let Some(shell) = shells.completer(&arguments.shell.to_string()) {
+                shell.write_registration("COMPLETE", "ioweir", "ioweir", "ioweir", &mut script)?;
+            }
             output::print(&script)
         }
     }

@@ -10,7 +10,7 @@ use ioweir_core::policy::{PAIR, POLICIES, PairRow, Parameter, PolicyRow, RETIRED
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{Duration, Size, UnitError, shown};
+use crate::{Duration, Size, UnitError, is_same_name, shown};
 
 /// A row of a table, with its settings; text in a file.
 ///
@@ -43,10 +43,10 @@ pub trait Choosable: Sized + 'static {
     /// Names that are no more, each with the one that takes its place.
     const RETIRED: &'static [(&'static str, &'static str)] = &[];
 
-    /// Finds a row by its name.
+    /// Finds a row by its name, as people write it.
     #[must_use]
     fn find(name: &str) -> Option<&'static Self> {
-        Self::ROWS.iter().find(|row| row.name() == name)
+        Self::ROWS.iter().find(|row| is_same_name(row.name(), name))
     }
 
     /// The name of the row.
@@ -111,10 +111,19 @@ pub struct ChoiceError {
     pub hint: String,
 }
 
+/// An expectation that is longer is a list, which is read last.
+const LIST_BYTES: usize = 72;
+
 impl fmt::Display for ChoiceError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}\n  expected: {}", self.problem, self.expected)?;
-        if self.hint.is_empty() { Ok(()) } else { write!(out, "\n\nhint: {}", self.hint) }
+        // The list of what is expected may be long: what was probably meant comes before it.
+        match &*self.hint {
+            "" => write!(out, "{}\n  expected: {}", self.problem, self.expected),
+            hint if self.expected.len() > LIST_BYTES => {
+                write!(out, "{}\n  hint: {hint}\n  expected: {}", self.problem, self.expected)
+            }
+            hint => write!(out, "{}\n  expected: {}\n\nhint: {hint}", self.problem, self.expected),
+        }
     }
 }
 
@@ -153,8 +162,9 @@ impl<R: Choosable> FromStr for Choice<R> {
                 expected: "NAME:PARAMETER=VALUE, with more parameters behind further colons".into(),
                 hint: format!("`ioweir doc {} {}` lists its parameters", R::TOPIC, row.name()),
             })?;
-            let parameter = row.parameters().iter().find(|parameter| parameter.name == name);
+            let parameter = row.parameters().iter().find(|parameter| is_same_name(parameter.name, name));
             let parameter = parameter.ok_or_else(|| unknown_parameter(row, name))?;
+            let name = parameter.name;
             if seen.contains(&name) {
                 return Err(ChoiceError {
                     problem: format!("{} `{}` sets {name} twice", R::WHAT, shown(text)),
@@ -351,6 +361,40 @@ mod tests {
         for (old, new) in RETIRED {
             assert!(PolicyRow::find(old).is_none() && PolicyRow::find(new).is_some(), "{old} and {new}");
         }
+    }
+
+    #[test]
+    fn names_are_known_as_people_write_them() {
+        for (written, read) in [
+            ("BFQ", "bfq"),
+            ("mqdeadline", "mq-deadline"),
+            ("bid_hdd:Wait=4ms", "bid-hdd:wait=4ms"),
+            ("cfq:slice_idle=4ms", "cfq:slice-idle=4ms"),
+            ("sfq+MQ_deadline:Window=8", "sfq+mq-deadline:window=8"),
+        ] {
+            assert_eq!(written.parse::<SchedulerChoice>().map(|choice| choice.to_string()).as_deref(), Ok(read));
+        }
+        assert_eq!(
+            "cfq:slice_idle=4ms:slice-idle=5ms".parse::<SchedulerChoice>().unwrap_err().expected,
+            "each parameter once"
+        );
+        // No two names of a table are one as people write them.
+        let names: Vec<&str> = POLICIES.iter().map(|row| row.name).collect();
+        let tables = POLICIES.iter().map(|row| row.parameters.iter().map(|parameter| parameter.name).collect());
+        for table in tables.chain([names]) {
+            for (at, name) in table.iter().enumerate() {
+                assert!(!table[..at].iter().any(|other| is_same_name(other, name)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_meant_comes_before_a_long_list() {
+        let error = "sptff".parse::<SchedulerChoice>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("unknown scheduler `sptff`\n  hint: did you mean `sptf`?\n  expected: one of noop, "),
+            "{error}"
+        );
     }
 
     #[test]

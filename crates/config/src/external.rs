@@ -2,9 +2,9 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use ioweir_core::policy::{self, PolicyRow};
+use ioweir_core::policy::{POLICIES, PolicyRow};
 
-use crate::{ChoiceError, shown};
+use crate::{ChoiceError, is_same_name, shown};
 
 static REGISTERED: RwLock<Vec<&'static PolicyRow>> = RwLock::new(Vec::new());
 
@@ -23,7 +23,7 @@ pub fn register_policy(row: &'static PolicyRow) -> Result<(), ChoiceError> {
     if row.name.is_empty() || !row.name.bytes().all(is_plain) {
         return Err(error("has no name that can be written in a list"));
     }
-    if policy::find(row.name).is_some() {
+    if POLICIES.iter().any(|built_in| is_same_name(built_in.name, row.name)) {
         return Err(error("is built in"));
     }
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
@@ -32,13 +32,13 @@ pub fn register_policy(row: &'static PolicyRow) -> Result<(), ChoiceError> {
     Ok(())
 }
 
-/// Finds a policy by its name: of the table, or registered.
+/// Finds a policy by its name, as people write it: of the table, or registered.
 pub(crate) fn find(name: &str) -> Option<&'static PolicyRow> {
     let registered = || {
         let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
-        registered.iter().copied().find(|row| row.name == name)
+        registered.iter().copied().find(|row| is_same_name(row.name, name))
     };
-    policy::find(name).or_else(registered)
+    POLICIES.iter().find(|row| is_same_name(row.name, name)).or_else(registered)
 }
 
 #[cfg(test)]

@@ -17,6 +17,21 @@ pub fn format_nanos(span: Nanos) -> String {
     format!("{} {unit}", significant(value))
 }
 
+/// Whether two names are the same as people write them: capitals, `-` and `_` make no difference, so that `BFQ`, `mqdeadline`
+/// and `slice_idle` are known.
+///
+/// ```
+/// assert!(ioweir_config::is_same_name("mqdeadline", "mq-deadline") && !ioweir_config::is_same_name("cfq", "bfq"));
+/// ```
+#[must_use]
+pub fn is_same_name(left: &str, right: &str) -> bool {
+    fold(left).eq(fold(right))
+}
+
+fn fold(name: &str) -> impl Iterator<Item = u8> + '_ {
+    name.bytes().filter(|byte| !matches!(byte, b'-' | b'_')).map(|byte| byte.to_ascii_lowercase())
+}
+
 /// A number of bytes in a suitable binary unit: `512 KiB`.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {

@@ -22,7 +22,7 @@ pub use choice::{Choice, ChoiceError, Choosable, ScheduleChoice, format_range, f
 pub use error::{Complaint, SpecError};
 pub use external::register_policy;
 pub use file::{plain, read_spec};
-pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
+pub use format::{format_bytes, format_count, format_decimals, format_nanos, is_same_name, shown};
 pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]
 pub use keys::{Old, read_table};

@@ -8,7 +8,7 @@ use ioweir_core::policy::{Below, PAIR, PairError, PairRow, Policy, PolicyRow, Se
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::choice::{Choice, ChoiceError, deserialize_text};
-use crate::shown;
+use crate::{is_same_name, shown};
 
 /// A scheduler with its settings; text in a file.
 ///
@@ -53,7 +53,8 @@ impl SchedulerChoice {
 
 /// Whether this part sets a parameter of pairs.
 fn is_pairs(part: &&str) -> bool {
-    PAIR.parameters.iter().any(|parameter| part.split('=').next() == Some(parameter.name))
+    let name = part.split('=').next().unwrap_or_default();
+    PAIR.parameters.iter().any(|parameter| is_same_name(parameter.name, name))
 }
 
 /// Reads the part after the `+`: the elevator with its parameters, and the parameters of the pair.

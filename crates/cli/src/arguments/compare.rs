@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap_complete::engine::ArgValueCandidates;
 use ioweir_lab::compare::{Depth, Goal};
 
-use super::OutputArguments;
+use super::{OutputArguments, candidates};
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -39,11 +40,11 @@ pub(crate) struct CompareArguments {
     pub(crate) spec: Option<PathBuf>,
 
     /// Devices, separated by commas: presets (`ioweir doc device` lists them) or TOML files [default: hdd]
-    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',', help_heading = "What is compared")]
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::devices), help_heading = "What is compared")]
     pub(crate) device: Vec<String>,
 
     /// Faster device for schedulers that place data on one, such as bid-hybrid [default: ssd-slc]
-    #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
+    #[arg(long, value_name = "NAME|FILE", add = ArgValueCandidates::new(candidates::devices), help_heading = "What is compared")]
     pub(crate) fast_device: Option<String>,
 
     /// Schedulers, separated by commas, parameters after colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,bid-hdd]
@@ -51,13 +52,14 @@ pub(crate) struct CompareArguments {
         long,
         value_name = "NAME[:PARAMETER=VALUE...],...",
         value_delimiter = ',',
+        add = ArgValueCandidates::new(candidates::schedulers),
         help_heading = "What is compared"
     )]
     pub(crate) scheduler: Vec<String>,
 
     /// Loads, separated by commas: recorded (times as traced), x10 (ten times as fast), closed:32 (each
     /// stream keeps 32 requests outstanding: 57 streams keep 1,824) [default: recorded]
-    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', help_heading = "What is compared")]
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::loads), help_heading = "What is compared")]
     pub(crate) load: Vec<String>,
 
     #[command(flatten)]
@@ -125,7 +127,7 @@ pub(crate) struct CompareArguments {
 pub(crate) struct ReadingArguments {
     /// Trace format (`ioweir doc format` lists them), or a TOML file that describes your own text format [default:
     /// recognised by content]
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Reading traces")]
+    #[arg(long, value_name = "NAME|FILE", add = ArgValueCandidates::new(candidates::formats), help_heading = "Reading traces")]
     pub(crate) format: Option<String>,
 
     /// Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (`ioweir doc format columns`)

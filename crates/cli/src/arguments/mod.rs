@@ -6,6 +6,7 @@ mod advise;
 mod background;
 #[cfg(feature = "advise")]
 mod calibrate;
+mod candidates;
 mod check;
 mod compare;
 mod ctl;
@@ -116,8 +117,12 @@ pub(crate) enum Verb {
     Doc(DocArguments),
     /// Print a comparison, experiment, sweep, forecast, plan, govern file, server or device as TOML, with every default filled in
     Show(ShowArguments),
+    /// Compare five schedulers on a trace that is built in, to see what a comparison says
+    Demo(DemoArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
+    /// Write the manual pages
+    Man(ManArguments),
 }
 
 /// Where a document is written to, for every verb that makes one.
@@ -136,6 +141,7 @@ pub(crate) struct OutputArguments {
 #[command(after_help = "Examples:\n  ioweir doc\n  ioweir doc policy\n  ioweir doc policy bid-hdd")]
 pub(crate) struct DocArguments {
     /// Topic to explain; without it, lists the topics
+    #[arg(add = clap_complete::engine::ArgValueCandidates::new(candidates::topics))]
     pub(crate) topic: Option<String>,
 
     /// Entry of the topic; without it, lists the entries
@@ -202,6 +208,21 @@ pub(crate) struct ShowArguments {
     /// Comparison, experiment, sweep, forecast, plan, govern, server or device file, or a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ioweir demo --export report.html")]
+pub(crate) struct DemoArguments {
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ioweir man ~/.local/share/man/man1")]
+pub(crate) struct ManArguments {
+    /// Folder to write them into: one page for ioweir, and one for each verb
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: std::path::PathBuf,
 }
 
 #[derive(Args, Debug)]

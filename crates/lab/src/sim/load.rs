@@ -81,7 +81,7 @@ impl FromStr for Load {
     fn from_str(text: &str) -> Result<Self, LoadError> {
         let load = if text == "recorded" {
             Some(Self::RECORDED)
-        } else if let Some(factor) = text.strip_prefix('x') {
+        } else if let Some(factor) = text.strip_prefix('x').or_else(|| text.strip_suffix('x')) {
             thousandths(factor).map(|speed_thousandths| Self::Open { speed_thousandths })
         } else {
             let outstanding = text.strip_prefix("closed:").and_then(|number| number.parse().ok());
@@ -113,6 +113,8 @@ mod tests {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
         assert_eq!("x1".parse::<Load>().unwrap(), Load::RECORDED);
+        assert_eq!("10x".parse::<Load>().unwrap().to_string(), "x10");
+        assert!("x10x".parse::<Load>().is_err());
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::table::reader::TableReader;
 use crate::table::{self, Table};
 use crate::writer::Writer;
 use crate::{Event, Input, Names, Position, TraceError, TraceSource};
+use ioweir_config::is_same_name;
 
 /// Opens the files of one trace for reading.
 pub(crate) type OpenFn = fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>;
@@ -142,10 +143,13 @@ pub static FORMATS: &[Format] = &ALL;
 
 pub use crate::table::own::{FormatError, named};
 
-/// Finds the format with this name.
+/// Finds the format with this name, as people write it; `-csv` at its end may be left out (`msr`).
 #[must_use]
 pub fn format(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().find(|format| format.name == name)
+    let is_named = |full: &str| {
+        is_same_name(full, name) || full.strip_suffix("-csv").is_some_and(|short| is_same_name(short, name))
+    };
+    FORMATS.iter().find(|format| is_named(format.name))
 }
 
 /// Options for reading a trace.

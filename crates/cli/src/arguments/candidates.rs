@@ -1,0 +1,33 @@
+//! What a shell offers for names: those of the tables, each with its summary.
+
+use clap_complete::CompletionCandidate;
+use ioweir_core::policy::POLICIES;
+use ioweir_device::PRESETS;
+
+fn listed(rows: impl IntoIterator<Item = (&'static str, &'static str)>) -> Vec<CompletionCandidate> {
+    rows.into_iter().map(|(name, summary)| CompletionCandidate::new(name).help(Some(summary.into()))).collect()
+}
+
+pub(super) fn schedulers() -> Vec<CompletionCandidate> {
+    listed(POLICIES.iter().map(|row| (row.name, row.summary)))
+}
+
+pub(super) fn devices() -> Vec<CompletionCandidate> {
+    listed(PRESETS.iter().map(|preset| (preset.name, preset.title)))
+}
+
+pub(super) fn loads() -> Vec<CompletionCandidate> {
+    listed([
+        ("recorded", "times as traced"),
+        ("x10", "ten times as fast"),
+        ("closed:32", "each stream keeps 32 requests outstanding"),
+    ])
+}
+
+pub(super) fn formats() -> Vec<CompletionCandidate> {
+    listed(ioweir_trace::FORMATS.iter().map(|format| (format.name, format.title)))
+}
+
+pub(super) fn topics() -> Vec<CompletionCandidate> {
+    listed(crate::doc::topics())
+}
