@@ -76,6 +76,69 @@ fn help_is_data() {
 }
 
 #[test]
+fn without_arguments_it_says_what_to_type_first() {
+    let folder = folder();
+    insta::assert_snapshot!(transcript(folder.path(), &[]));
+}
+
+#[test]
+fn a_demonstration_is_the_same_wherever_it_is_made_and_writes_where_it_was_started() {
+    let folders = [folder(), folder()];
+    let [one, other] = folders.each_ref().map(|folder| {
+        let output = run(folder.path(), &["demo", "--json", "report.json"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && text.starts_with("terasort.insert.csv.zst on hdd, load closed:32\n"),
+            "{text}"
+        );
+        fs::read(folder.path().join("report.json")).unwrap()
+    });
+    assert_eq!(one, other);
+}
+
+#[test]
+fn what_is_typed_without_a_unit_is_taken_as_one_and_said() {
+    let folder = folder();
+    let run = |arguments: &[&str]| {
+        let common = ["compare", "trace.csv", "--scheduler", "none", "--export", "out.txt"];
+        let output = run(folder.path(), &[&common[..], arguments].concat());
+        assert!(output.status.success());
+        (String::from_utf8(output.stderr).unwrap(), fs::read(folder.path().join("out.txt")).unwrap())
+    };
+    let (said, typed) = run(&["--load", "8,10x", "--request-bytes-max", "512"]);
+    assert!(
+        said.contains("load 8: taken as closed:8,") && said.contains("largest request 512: taken as 512KiB"),
+        "{said}"
+    );
+    assert_eq!(run(&["--load", "closed:8,x10", "--request-bytes-max", "512KiB"]), (String::new(), typed));
+}
+
+#[test]
+fn every_verb_has_a_manual_page() {
+    let folder = folder();
+    assert!(run(folder.path(), &["man", "pages"]).status.success());
+    let page = fs::read_to_string(folder.path().join("pages/ioweir-compare.1")).unwrap();
+    assert!(page.contains("Replay traces under several schedulers"), "{page}");
+    assert!(folder.path().join("pages/ioweir.1").exists() && folder.path().join("pages/ioweir-ctl-set.1").exists());
+}
+
+#[test]
+fn a_shell_is_offered_names_and_their_summaries() {
+    let folder = folder();
+    let offered = |words: &[&str]| {
+        let mut command = command(folder.path(), &[&["--"], words].concat());
+        let output = command.env("COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(offered(&["ioweir", "compare", "--scheduler", "noop,bid-hd"]).starts_with("noop,bid-hdd:"));
+    assert!(offered(&["ioweir", "compare", "--device", "ssd-9"]).contains("ssd-970pro"));
+    assert!(offered(&["ioweir", "compare", "--load", "clo"]).starts_with("closed"));
+    assert!(offered(&["ioweir", "doc", "pol"]).contains("policy"));
+    let script = run(folder.path(), &["completions", "bash"]);
+    assert!(String::from_utf8(script.stdout).unwrap().contains("COMPLETE="));
+}
+
+#[test]
 fn usage_errors_say_what_was_meant() {
     let folder = folder();
     insta::assert_snapshot!(transcripts(
