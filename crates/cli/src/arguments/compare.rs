@@ -47,7 +47,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME|FILE", add = ArgValueCandidates::new(candidates::devices), help_heading = "What is compared")]
     pub(crate) fast_device: Option<String>,
 
-    /// Schedulers, separated by commas, parameters after colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,bid-hdd]
+    /// Schedulers, separated by commas, parameters after colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,clook]
     #[arg(
         long,
         value_name = "NAME[:PARAMETER=VALUE...],...",

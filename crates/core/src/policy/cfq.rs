@@ -44,7 +44,8 @@ flight. In a slice expired requests go first, then the nearest one: a request be
 may lie at most `back-seek-max` back. Synchronous requests preempt asynchronous queues; while the disk idles, a request \
 close to the head does so too. A queue has the priority of its newest request. Simplified: all queues of a class have one \
 service order, where the kernel has a service tree for each workload type and lets high levels go ahead; a queue may have \
-`quantum` requests in flight. Left out: control groups, merging of cooperating queues, idling on a whole service tree. Linux \
+`quantum` requests in flight. A naive model with these trees, in the tests, completes two Hadoop sorts within 1 % of the same time; \
+where the disk is often idle, asynchronous requests wait longer there. Left out: control groups, merging of cooperating queues, idling on a whole service tree. Linux \
 dropped cfq in 5.0; `bfq` is its successor.",
     linux: None,
     parameters: &[

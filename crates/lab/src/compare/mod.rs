@@ -105,7 +105,7 @@ impl Default for Comparison {
             spread: false,
             devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
-            schedulers: ["none", "mq-deadline", "kyber", "bfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
+            schedulers: ["none", "mq-deadline", "kyber", "bfq", "clook"].into_iter().filter_map(scheduler).collect(),
             loads: vec![Load::RECORDED],
             queue_requests: 128,
             request_bytes_max: Size(512 << 10),

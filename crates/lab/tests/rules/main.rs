@@ -8,6 +8,7 @@
 )]
 
 mod calibration;
+mod cfq_kernel;
 mod every_run;
 mod experiment;
 mod external;
