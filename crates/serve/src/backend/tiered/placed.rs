@@ -10,8 +10,8 @@ use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome, Task};
-use super::identity::introduce;
 use super::heat::Heat;
+use super::identity::introduce;
 use super::ledger::{Entry, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;

@@ -345,7 +345,8 @@ fn one_buffer(byte: u8) -> Buffers {
 fn a_leg_that_hangs_without_an_error_keeps_nobody_waiting() {
     let grid = Grid::new(&[LEG_BYTES; 2], 1);
     let (mut mirror, deaf) = deaf(&grid);
-    let write = |id: u32, byte: u8| Io { id, action: Action::Write, length: 4096, buffers: one_buffer(byte), ..flush() };
+    let write =
+        |id: u32, byte: u8| Io { id, action: Action::Write, length: 4096, buffers: one_buffer(byte), ..flush() };
     let reads = |id: u32| Io { id, action: Action::Read, length: 4096, buffers: one_buffer(0), ..flush() };
     mirror.start(Nanos::ZERO, write(0, 1));
     assert_eq!(ended_by(&mut mirror, 0).len(), 1);
