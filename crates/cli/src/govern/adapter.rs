@@ -106,11 +106,8 @@ impl Governs for Adapter {
         self.governor.owes(self.pace.governor_time(now), service, bytes.saturating_mul(self.pace.speed));
     }
 
-    fn restart(&mut self, now: Nanos) {
-        // The spec was checked when the first one was made.
-        if let Ok(governor) = Governor::new(self.governor.spec(), self.pace.governor_time(now)) {
-            self.governor = governor;
-        }
+    fn set_back(&mut self, now: Nanos) {
+        self.governor.set_back(self.pace.governor_time(now));
     }
 
     fn status(&self, now: Nanos) -> GovernorStatus {

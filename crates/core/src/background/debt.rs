@@ -160,6 +160,11 @@ impl DebtQueue {
         (paid, due_at)
     }
 
+    pub(super) fn times_mut(&mut self) -> impl Iterator<Item = &mut Nanos> {
+        // Batches that are free have times of the past or none.
+        self.ring.iter_mut().flat_map(|batch| [&mut batch.payable_at, &mut batch.due_at])
+    }
+
     pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
         let length = usize::try_from(exchange(self.length as u64)).ok().filter(|length| *length <= self.ring.len())?;
         (self.length, self.total) = (length, 0);

@@ -261,6 +261,31 @@ impl Executor {
         Service::ALL.map(tied).into_iter().fold(0, u64::saturating_add)
     }
 
+    /// Goes on at an earlier time: the clock was put back. What was so far away is as far away from now on. What slices that
+    /// run have not paid is owed again, and the plan is forgotten.
+    pub fn set_back(&mut self, now: Nanos) {
+        let before = self.now;
+        let place = |slots: &Slots| slots.running().next().map(|slice| slice.tag);
+        while let Some(tag) = place(&self.slots) {
+            self.complete(before, tag, 0, Nanos::ZERO);
+        }
+        let earlier = |time: &mut Nanos| {
+            if *time != Nanos::NEVER {
+                time.0 = time.0.saturating_sub(before.since(now).0);
+            }
+        };
+        earlier(&mut self.now);
+        for queue in &mut self.queues {
+            queue.times_mut().for_each(earlier);
+        }
+        self.slots.times_mut().for_each(earlier);
+        self.paced_until.iter_mut().for_each(earlier);
+        self.calming.iter_mut().for_each(|(since, _)| earlier(since));
+        self.opening.times_mut().for_each(earlier);
+        self.directives.clear();
+        self.directive = Directive::NONE;
+    }
+
     /// Writes what it knows beside its settings as words, or reads it back: `exchange` gets each word, and answers with the
     /// word that takes its place. `None` if the words that it answered with are no state of such an executor, which is of no
     /// use after that.

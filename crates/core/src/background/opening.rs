@@ -35,6 +35,10 @@ impl Opening {
         }
     }
 
+    pub(super) fn times_mut(&mut self) -> impl Iterator<Item = &mut Nanos> {
+        core::iter::once(&mut self.calm_since)
+    }
+
     pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
         self.per_mille = u32::try_from(exchange(u64::from(self.per_mille))).unwrap_or(1000).min(1000);
         self.calm_since = Nanos(exchange(self.calm_since.0));

@@ -193,6 +193,11 @@ impl Slots {
         held.chain(late)
     }
 
+    /// The times until which units are held after slices that are over.
+    pub(super) fn times_mut(&mut self) -> impl Iterator<Item = &mut Nanos> {
+        self.slots.iter_mut().filter_map(|slot| slot.held.as_mut()).map(|(_, _, until)| until)
+    }
+
     pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
         (self.units, self.running, self.blocks) = (0, 0, [0; SERVICES_COUNT]);
         if exchange(self.slots.len() as u64) != self.slots.len() as u64 {

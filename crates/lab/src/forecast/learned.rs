@@ -247,6 +247,28 @@ impl Learned {
         self.method.experts().into_iter().map(name).zip(weights).collect()
     }
 
+    /// Forgets the bins that begin at or after a time, which is when the next one begins.
+    pub(crate) fn forget_from(&mut self, unix_seconds: i64) {
+        if unix_seconds >= self.next_unix_seconds {
+            return;
+        }
+        self.next_unix_seconds = unix_seconds;
+        let (slot_bins, bins) = (slot_bins(self.bin_seconds), self.next_local_bin());
+        let Ok(bins) = usize::try_from(bins) else {
+            // Before all that it knows.
+            if let Ok(fresh) = Self::new(self.method, unix_seconds, self.bin_seconds, self.calendar.clone()) {
+                *self = fresh;
+            }
+            return;
+        };
+        self.values.truncate(bins / slot_bins);
+        self.open = vec![None; bins % slot_bins];
+        let day = self.first_day + (self.values.len() / self.slots()) as i64;
+        self.scored.retain(|scored| scored.day < day);
+        self.scores.retain(|scored, _| *scored < day);
+        self.fit = None;
+    }
+
     /// The number of values that were refused because they were negative, not finite or absurdly large.
     #[must_use]
     pub fn masked_values(&self) -> u64 {

@@ -181,6 +181,24 @@ impl Governor {
         self.replan();
     }
 
+    /// Goes on at an earlier time: the clock was put back. What is owed stays owed and due as far away as it was; of what was
+    /// measured, only what lies before now counts. No slice runs from now on.
+    pub fn set_back(&mut self, now: Nanos) {
+        let span = self.known.now_nanos.saturating_sub(now.0);
+        let bin = now.0 - now.0 % self.spec.bin().0;
+        self.executor.set_back(now);
+        for count in self.known.counts.values_mut() {
+            count.next_unix_nanos = count.next_unix_nanos.map(|next| next.saturating_sub(span));
+            count.finished_unix_seconds = count.finished_unix_seconds.map(|at| at.min(seconds(now.0)));
+        }
+        self.forecaster.forget_from(seconds(bin));
+        self.known.past.retain(|record| record.start_unix_seconds < seconds(bin));
+        let fresh = Known { now_nanos: now.0, bin_nanos: bin, ..Known::default() };
+        let Known { counts, past, samples, above, above_beside, latency_nanos, .. } = std::mem::take(&mut self.known);
+        self.known = Known { counts, past, samples, above, above_beside, latency_nanos, ..fresh };
+        self.replan();
+    }
+
     /// Takes what was measured since the sample before.
     pub fn sample(&mut self, now: Nanos, sample: &Sample) {
         let now = self.advance(now);

@@ -338,6 +338,17 @@ impl LoadForecaster {
         }
     }
 
+    /// Forgets the bins that begin at or after a time, which is when the next one begins, and learns from those before.
+    pub fn forget_from(&mut self, unix_seconds: i64) {
+        self.requests.forget_from(unix_seconds);
+        for model in [&mut self.written, &mut self.unmapped, &mut self.unique] {
+            if let Model::Own(model) = model {
+                model.forget_from(unix_seconds);
+            }
+        }
+        self.refit();
+    }
+
     /// Learns from all bins so far.
     pub fn refit(&mut self) {
         self.requests.refit();

@@ -287,6 +287,41 @@ fn a_clock_that_jumps_leaves_a_gap_or_stands_still() {
 }
 
 #[test]
+fn a_clock_that_is_put_back_by_hours_keeps_what_is_owed_and_known() {
+    let spec = SCRUB.replace("\"7d\"", "\"2d\"").replace("deadline = \"2d\"", "deadline = \"1d\"");
+    let mut bench = Bench::new(&spec);
+    bench.days(2 * 24 + 1, 100, 800);
+    // The second pass is owed since midnight; then the clock was wrong for five hours.
+    let then = bench.now;
+    let due = |bench: &Bench| bench.governor.status(bench.now).services[0].clone();
+    bench.now = then.after(hours(5));
+    bench.step(100, None);
+    let before = due(&bench);
+    bench.running.clear();
+    bench.now = then;
+    bench.governor.set_back(then);
+    assert!(before.owed_bytes > 0);
+    assert_eq!(bench.owed(), before.owed_bytes, "what ran is owed again, and nothing is owed twice");
+    assert_eq!(due(&bench).count.paid_bytes, before.count.paid_bytes);
+    assert_eq!(bench.governor.past().last().unwrap().start_unix_seconds, (then.0 / 1_000_000_000) as i64 - 3600);
+    // It plans from what it has learnt, at the right hours.
+    let ahead = bench.governor.ahead();
+    let at = |hour: usize| ahead[hour].forecast_per_mille[1];
+    assert!((80..130).contains(&at(0)) && (700..900).contains(&at(10)), "{} at one, {} at eleven", at(0), at(10));
+    // It is done in time, by the clock as it is now.
+    bench.days(24, 100, 800);
+    let status = due(&bench);
+    assert_eq!((status.owed_bytes, status.count.late_bytes), (0, 0), "{status:?}");
+    assert!(status.count.paid_bytes > before.count.paid_bytes);
+    // Before all that it knows: it has everything to learn.
+    bench.running.clear();
+    bench.now = Nanos(MONDAY.0 - hours(24 * 365).0);
+    bench.governor.set_back(bench.now);
+    bench.step(100, None);
+    assert!(bench.governor.past().is_empty());
+}
+
+#[test]
 fn what_was_measured_before_it_began_is_learnt_and_owes_nothing() {
     let day = |hour: u64| if (8..18).contains(&(hour % 24)) { 800 } else { 100 };
     let sample = |hour: u64| {

@@ -48,7 +48,7 @@ pub use faulty::{Faulty, Media};
 pub use joined::Joined;
 pub use late::Late;
 pub use memory::Memory;
-pub use mirror::{CLEAN_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
+pub use mirror::{CLEAN_AFTER, HUNG_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;

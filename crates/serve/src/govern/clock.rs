@@ -52,7 +52,7 @@ pub enum Course {
     Ahead(Nanos),
     /// It was put back a little. The governor's time stands still until the wall clock has caught up.
     Back(Nanos),
-    /// It was put back by so much that the governor has to begin anew.
+    /// It was put back by so much that it is believed: the governor goes on at that time.
     FarBack(Nanos),
 }
 

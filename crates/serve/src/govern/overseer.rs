@@ -63,8 +63,8 @@ pub trait Governor {
     /// What a service owes in all, as its worker says, with what its slice has paid so far.
     fn owes(&mut self, now: Nanos, service: Service, bytes: u64);
 
-    /// Begins anew at an earlier time; no slice is open then.
-    fn restart(&mut self, now: Nanos);
+    /// Goes on at an earlier time; no slice is open then.
+    fn set_back(&mut self, now: Nanos);
 
     /// What people and monitors want to know.
     fn status(&self, now: Nanos) -> GovernorStatus;

@@ -220,9 +220,12 @@ impl State {
                 ));
             }
             Course::FarBack(span) => {
-                say(&format!("the clock was put back by {} s; the governor begins anew", seconds(span)));
+                say(&format!(
+                    "the clock was put back by {} s; what was measured since then is forgotten",
+                    seconds(span)
+                ));
                 self.overseer.forget_slices();
-                governor.restart(self.timeline.now());
+                governor.set_back(self.timeline.now());
             }
         }
     }

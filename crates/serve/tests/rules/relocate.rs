@@ -7,8 +7,9 @@ use crate::client::*;
 use crate::history::*;
 use crate::powered::{Grid, Powered};
 use ioweir_config::Duration;
-use ioweir_core::Nanos;
-use ioweir_serve::backend::{Action, Backend, Done, Io, Ledger, Memory, Placed};
+use ioweir_core::{Nanos, Tier};
+use ioweir_serve::backend::{Action, Backend, Done, Io, Ledger, Memory, Placed, Task};
+use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::spec::{Device, Faults, Service, Spec};
 use proptest::prelude::*;
 
@@ -185,5 +186,42 @@ fn what_is_used_often_comes_to_the_fast_tier_and_what_is_not_goes_back_while_a_p
         peer.send(&request(READ, 0, 1, block * 8192, 4096));
         bench.settle();
         assert_eq!(peer.answers()[0].bytes(), [7; 4096], "block {block}");
+    }
+}
+
+#[test]
+fn what_was_used_often_is_known_after_a_restart() {
+    let open = |grid: &Grid| {
+        let tier = |at: usize| Box::new(Powered::new(grid, at, Faults::default()));
+        Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4).unwrap().relocating(10)
+    };
+    let use_once = |backend: &mut Placed| {
+        let buffers = Buffers::One(Buffer::with_capacity(4096));
+        let (id, action, offset, length) = (1, Action::Read, 128 << 10, 4096);
+        let io = Io { id, action, offset, length, durable: false, dispatch: None, buffers };
+        backend.start(Nanos::ZERO, io);
+        let mut done = Vec::new();
+        for turn in 1..10 {
+            backend.submit().unwrap();
+            backend.collect(Nanos(turn), &mut done).unwrap();
+        }
+        assert!(done.len() == 1 && done[0].result.is_ok());
+        backend.owed_bytes(Task::Relocate(Tier::Fast))
+    };
+    for (ends_well, owed) in [(true, 64 << 10), (false, 0)] {
+        let grid = Grid::new(&[1 << 20, 256 << 10, 4 << 20], 1);
+        let mut backend = open(&grid);
+        let before = (0..3).map(|_| use_once(&mut backend)).last();
+        assert_eq!(before, Some(0), "three times are not often");
+        if ends_well {
+            backend.finish();
+        }
+        drop(backend);
+        if !ends_well {
+            grid.cut();
+            grid.restore();
+        }
+        let mut backend = open(&grid);
+        assert_eq!(use_once(&mut backend), owed, "the fourth time; the end was clean: {ends_well}");
     }
 }

@@ -22,7 +22,8 @@
 //! # Errors
 //!
 //! What all legs fail alike is the client's error, and no leg is out for it: the first one counts where they may differ now.
-//! A flush succeeds if one leg has flushed and all that have not are out. If the heads or the map cannot be written on any
+//! A flush succeeds if one leg has flushed and all that have not are out. A leg that has not answered for [`HUNG_AFTER`], while
+//! another one does, is out, too; it can be opened again when what is with it has ended. If the heads or the map cannot be written on any
 //! leg, nothing is written or flushed any more until the device is opened again.
 //!
 //! The engine lets no two operations on a block overlap, unless both read, and a copy counts as a write. So a block is the
@@ -58,6 +59,11 @@ pub use status::{LegStatus, MirrorStatus};
 /// How long a region stays marked after the last write to it.
 pub const CLEAN_AFTER: Nanos = Nanos::from_seconds(5);
 
+/// A leg that has not answered an operation for so long is out, if another one has everything and answers.
+pub const HUNG_AFTER: Nanos = Nanos::from_seconds(30);
+/// How often it is looked whether a leg answers.
+const LOOK: Nanos = Nanos::from_seconds(1);
+
 /// Opens a leg, again after an error.
 pub type OpenLeg = Box<dyn FnMut(usize) -> Result<Box<dyn Backend>, String>>;
 
@@ -82,8 +88,10 @@ pub struct MirrorPlan {
 /// The owner of an operation of a leg.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    op: u32,
+    /// None if nobody waits for it any more: the leg has not answered for too long.
+    op: Option<u32>,
     leg: usize,
+    since: Nanos,
 }
 
 /// Several devices that hold the same, as the head of the module describes.
@@ -108,6 +116,8 @@ pub struct Mirror {
     /// Whether legs are being flushed to take marks away, or to become members.
     is_cleaning: bool,
     is_joining: bool,
+    /// When to look next whether all legs answer.
+    look_due: Nanos,
     /// Increases when a leg goes out or comes back.
     epoch: u32,
     /// Why nothing is written or flushed any more.
@@ -143,6 +153,7 @@ impl Mirror {
             held: Vec::new(),
             is_cleaning: false,
             is_joining: false,
+            look_due: Nanos::ZERO,
             epoch: 0,
             trouble: None,
             last_dispatch: None,
@@ -196,7 +207,7 @@ impl Mirror {
     fn send(&mut self, now: Nanos, op: u32, leg: usize, io: Io) {
         let Some(Leg { backend: Some(backend), in_flight, .. }) = self.legs.get_mut(leg) else { return };
         *in_flight += 1;
-        let id = self.flights.insert(Flight { op, leg });
+        let id = self.flights.insert(Flight { op: Some(op), leg, since: now });
         let dispatch = dispatch_of(self.last_dispatch, Tier::Base, io.action, io.offset, io.length);
         let dispatch = dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
         backend.start(now, Io { id, dispatch, ..io });
@@ -212,13 +223,12 @@ impl Mirror {
     }
 
     /// Takes a leg out, unless it is the last one that has everything.
-    fn take_out(&mut self, leg: usize, error: NbdError) {
+    fn take_out(&mut self, leg: usize, why: String) {
         let members = self.members();
         let is_member = members.contains(&leg);
         if self.legs[leg].is_out() || (is_member && members.len() == 1) {
             return;
         }
-        let why = format!("an operation failed: {}", error.name());
         self.remarks.push((EventKind::LegOut, format!("leg {leg} is out: {why}")));
         self.legs[leg].state = LegState::Out(why);
         self.epoch += 1;
@@ -229,6 +239,32 @@ impl Mirror {
             self.heads_due = true;
             if let Some(&first) = self.members().first() {
                 self.marks.lack_nothing(first);
+            }
+        }
+    }
+
+    /// Goes on without a leg that does not answer, if another one that has everything does.
+    fn look_for_silence(&mut self, now: Nanos) {
+        if now < self.look_due {
+            return;
+        }
+        self.look_due = now.after(LOOK);
+        let mut silent = vec![false; self.legs.len()];
+        for (_, flight) in self.flights.iter().filter(|(_, flight)| flight.op.is_some()) {
+            silent[flight.leg] |= now.since(flight.since) >= HUNG_AFTER;
+        }
+        if !self.members().into_iter().any(|leg| !silent[leg]) {
+            return;
+        }
+        for leg in (0..silent.len()).filter(|&leg| silent[leg]) {
+            self.take_out(leg, format!("it has not answered for {} s", HUNG_AFTER.0 / 1_000_000_000));
+            let left: Vec<u32> = self.flights.iter().filter(|(_, its)| its.leg == leg).map(|(id, _)| id).collect();
+            for id in left {
+                let op = self.flights.get_mut(id).and_then(|flight| flight.op.take());
+                let Some((number, op)) = op.and_then(|number| Some((number, self.ops.get(number)?))) else { continue };
+                // What the leg has is its own until it answers.
+                let buffers = op.buffers_of(leg);
+                self.end_part(now, number, leg, Done::new(id, buffers, Err(NbdError::InputOutput)));
             }
         }
     }
@@ -249,6 +285,7 @@ impl Mirror {
 
     /// Does what is due beside the operations of the engine.
     fn tend(&mut self, now: Nanos) {
+        self.look_for_silence(now);
         if self.trouble.is_some() || self.read_only {
             return;
         }
@@ -334,7 +371,9 @@ impl Backend for Mirror {
             for done in ended.drain(..) {
                 if let Some(flight) = self.flights.remove(done.id) {
                     self.legs[flight.leg].in_flight -= 1;
-                    self.end_part(now, flight, done);
+                    if let Some(op) = flight.op {
+                        self.end_part(now, op, flight.leg, done);
+                    }
                 }
             }
             self.from_legs = ended;
@@ -349,7 +388,9 @@ impl Backend for Mirror {
     fn due(&self) -> Nanos {
         let own =
             if self.is_cleaning || self.trouble.is_some() || self.read_only { Nanos::NEVER } else { self.clean_due() };
-        self.legs.iter().filter_map(|leg| leg.backend.as_ref()).map(|backend| backend.due()).fold(own, Nanos::min)
+        let look = if self.flights.len() > 0 { self.look_due } else { Nanos::NEVER };
+        let legs = self.legs.iter().filter_map(|leg| leg.backend.as_ref()).map(|backend| backend.due());
+        legs.fold(own.min(look), Nanos::min)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

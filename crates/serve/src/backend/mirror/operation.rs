@@ -7,8 +7,8 @@ use ioweir_core::Nanos;
 use super::super::parts::{BLOCK_BYTES, copy_from};
 use super::super::{Action, Done, Io, Outcome};
 use super::head::{Head, Layout};
-use super::{Flight, LegState, Mirror};
-use crate::buffer::{Buffer, Buffers};
+use super::{LegState, Mirror};
+use crate::buffer::{Buffer, Buffers, Shape};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 
@@ -47,6 +47,8 @@ pub(super) struct Op {
     failed: Vec<(usize, NbdError)>,
     left: usize,
     outcome: Outcome,
+    /// The engine's buffers, which are with a leg.
+    shape: Shape,
     /// When it was sent.
     epoch: u32,
 }
@@ -54,7 +56,17 @@ pub(super) struct Op {
 impl Op {
     fn new(purpose: Purpose, io: Io) -> Self {
         let (sent, failed) = (Vec::new(), Vec::new());
-        Self { purpose, io, sent, failed, left: 0, outcome: Outcome::Plain, epoch: 0 }
+        Self { purpose, io, sent, failed, left: 0, outcome: Outcome::Plain, shape: Shape::None, epoch: 0 }
+    }
+
+    /// Whether the engine's buffers were sent to this leg.
+    fn has_buffers(&self, leg: usize) -> bool {
+        matches!(self.purpose, Purpose::Read | Purpose::Copy | Purpose::Fetch) || self.sent.last() == Some(&leg)
+    }
+
+    /// Buffers in place of those that a leg does not give back.
+    pub(super) fn buffers_of(&self, leg: usize) -> Buffers {
+        if self.has_buffers(leg) { self.shape.buffers() } else { Buffers::None }
     }
 
     fn is_done_on(&self, leg: usize) -> bool {
@@ -106,6 +118,7 @@ impl Mirror {
     fn read_from(&mut self, now: Nanos, number: u32, leg: usize) {
         let Some(op) = self.ops.get_mut(number) else { return };
         op.sent.push(leg);
+        op.shape = op.io.buffers.shape();
         let buffers = std::mem::take(&mut op.io.buffers);
         let Io { action, offset, length, .. } = op.io;
         let action = if action == Action::Extents { action } else { Action::Read };
@@ -161,6 +174,7 @@ impl Mirror {
         let plain = |buffers| Io { action, offset, length, durable, buffers, ..Io::without_data(0) };
         let mut data: Vec<Buffers> = legs.iter().skip(1).map(|_| data_of(&op.io)).collect();
         // The last one gets the engine's own, which need no copy.
+        op.shape = op.io.buffers.shape();
         data.push(std::mem::take(&mut op.io.buffers));
         for (&leg, buffers) in legs.iter().zip(data) {
             let io = self.on_leg(&plain(Buffers::None), buffers);
@@ -258,11 +272,9 @@ impl Mirror {
     }
 
     /// Ends a part of an operation.
-    pub(super) fn end_part(&mut self, now: Nanos, flight: Flight, done: Done) {
-        let Flight { op: number, leg } = flight;
+    pub(super) fn end_part(&mut self, now: Nanos, number: u32, leg: usize, done: Done) {
         let Some(op) = self.ops.get_mut(number) else { return };
-        let reads = matches!(op.purpose, Purpose::Read | Purpose::Copy | Purpose::Fetch);
-        if reads || op.sent.last() == Some(&leg) {
+        if op.has_buffers(leg) {
             op.io.buffers = done.buffers;
         }
         let failed = match done.result {
@@ -293,7 +305,7 @@ impl Mirror {
             matches!(op.purpose, Purpose::Copy) || (!has_it && !matches!(op.purpose, Purpose::Fill | Purpose::Join));
         for &(leg, error) in &op.failed {
             if !(spares_members && self.legs[leg].state == LegState::InSync) {
-                self.take_out(leg, error);
+                self.take_out(leg, format!("an operation failed: {}", error.name()));
             }
         }
         let result = |op: &Op| if has_it { Ok(op.outcome.clone()) } else { Err(op.error()) };

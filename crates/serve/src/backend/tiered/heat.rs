@@ -1,4 +1,4 @@
-//! How often regions of a device were used of late, in bounded memory.
+//! How often regions of a device were used of late, in bounded memory. What is known at a clean end is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -25,11 +25,23 @@ const fn blocks_of(region: u64) -> Range<u64> {
 }
 
 impl Heat {
+    /// The counts that were kept.
+    pub(super) fn of_counts(kept: Vec<(u64, u8)>) -> Self {
+        let counts: BTreeMap<u64, u8> = kept.into_iter().take(REGIONS_MAX).collect();
+        let wanted = counts.iter().filter(|(_, count)| **count >= HOT).map(|(region, _)| *region).collect();
+        Self { counts, wanted }
+    }
+
+    /// The counts, by region.
+    pub(super) fn counts(&self) -> Vec<(u64, u8)> {
+        self.counts.iter().map(|(region, count)| (*region, *count)).collect()
+    }
+
     /// Counts a use of blocks.
     pub(super) fn touch(&mut self, blocks: Range<u64>) {
         for region in blocks.start / REGION_BLOCKS..blocks.end.div_ceil(REGION_BLOCKS) {
             let count = self.counts.entry(region).or_default();
-            *count += 1;
+            *count = count.saturating_add(1);
             if *count >= HOT {
                 self.wanted.insert(region);
             }

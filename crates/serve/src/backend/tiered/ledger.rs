@@ -2,8 +2,9 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
+use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, Value};
 
 use super::super::book::{Book, Open};
 use super::map::Changes;
@@ -11,11 +12,21 @@ use crate::nbd::NbdError;
 
 /// Block and slot.
 const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
+/// How often regions were used, as of the last clean end.
+const HEAT: TableDefinition<'_, u64, u8> = TableDefinition::new("heat");
 /// The version of its tables; a ledger of another version is refused.
 const VERSION: u64 = 1;
 
 /// The durable map.
 pub struct Ledger(Book);
+
+/// What is made durable.
+pub(super) enum Entry {
+    /// Changes of the map.
+    Changes(Arc<Changes>),
+    /// How often regions were used, in place of what was known of that before.
+    Heat(Vec<(u64, u8)>),
+}
 
 /// The facts about its tiers that a ledger holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +72,7 @@ impl Ledger {
         // Random, and never zero.
         let identity = RandomState::new().hash_one(0_u8) | 1;
         let facts = [("identity", identity), ("slow_bytes", slow_bytes), ("fast_bytes", fast_bytes)];
-        let loaded = self.0.facts(VERSION, facts).and_then(|facts| Ok((facts, self.entries()?)));
+        let loaded = self.0.facts(VERSION, facts).and_then(|facts| Ok((facts, self.rows(BLOCKS)?)));
         let ([identity, of_slow, of_fast], entries) = loaded.map_err(|error| format!("{}: {error}", self.name()))?;
         let facts = Facts { identity, slow_bytes: of_slow, fast_bytes: of_fast };
         if (facts.slow_bytes, facts.fast_bytes) != (slow_bytes, fast_bytes) {
@@ -84,22 +95,42 @@ impl Ledger {
         self.0.name()
     }
 
-    fn entries(&self) -> Result<Vec<(u64, u32)>, redb::Error> {
-        let table = match self.0.database()?.begin_read()?.open_table(BLOCKS) {
+    /// How often regions were used, as far as it was kept.
+    pub(super) fn heat(&self) -> Result<Vec<(u64, u8)>, String> {
+        self.rows(HEAT).map_err(|error| format!("{}: {error}", self.name()))
+    }
+
+    /// The rows of a table, which may not be there yet.
+    fn rows<V: for<'a> Value<SelfType<'a> = V> + 'static>(
+        &self,
+        table: TableDefinition<'_, u64, V>,
+    ) -> Result<Vec<(u64, V)>, redb::Error> {
+        let table = match self.0.database()?.begin_read()?.open_table(table) {
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
             table => table?,
         };
-        let entry = |entry: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, u32>), redb::StorageError>| {
-            entry.map(|(block, slot)| (block.value(), slot.value()))
+        let row = |row: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, V>), redb::StorageError>| {
+            row.map(|(key, value)| (key.value(), value.value()))
         };
-        Ok(table.iter()?.map(entry).collect::<Result<_, _>>()?)
+        Ok(table.iter()?.map(row).collect::<Result<_, _>>()?)
     }
 
-    /// Makes changes durable.
-    pub(super) fn commit(&mut self, changes: &Changes) -> Result<(), NbdError> {
+    /// Makes an entry durable.
+    pub(super) fn commit(&mut self, entry: &Entry) -> Result<(), NbdError> {
         self.0.commit(|transaction| {
+            let changes = match entry {
+                Entry::Changes(changes) => changes,
+                Entry::Heat(counts) => {
+                    transaction.delete_table(HEAT)?;
+                    let mut table = transaction.open_table(HEAT)?;
+                    for (region, count) in counts {
+                        table.insert(region, count)?;
+                    }
+                    return Ok(());
+                }
+            };
             let mut table = transaction.open_table(BLOCKS)?;
-            for (&block, &slot) in changes {
+            for (&block, &slot) in &**changes {
                 match slot {
                     Some(slot) => drop(table.insert(block, slot)?),
                     None => drop(table.remove(block)?),

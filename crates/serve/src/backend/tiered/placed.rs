@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
 use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome, Task};
+use super::heat::Heat;
 use super::identity::introduce;
-use super::ledger::Ledger;
-use super::map::{Changes, Map, Piece, Place, blocks_of, pieces};
+use super::ledger::{Entry, Ledger};
+use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
 use super::pair::{Flight, Pair};
 use super::relocation::Relocation;
@@ -45,7 +45,9 @@ pub struct Placed {
     pub(super) map: Map,
     /// What is moved in the background, if anything.
     pub(super) relocation: Option<Relocation>,
-    committer: Committer<Arc<Changes>>,
+    /// The heat of before, until something moves by it.
+    heat: Heat,
+    committer: Committer<Entry>,
     name: String,
     fast_depth: u32,
     slots: u32,
@@ -77,6 +79,7 @@ impl Placed {
         let (slow_bytes, fast_bytes) = (slow.size_bytes(), fast.size_bytes());
         let slots = slots_of(fast_bytes)?;
         let (facts, entries) = ledger.load(slow_bytes, fast_bytes)?;
+        let heat = ledger.heat()?;
         let (name, waits) = (ledger.name().to_string(), ledger.waits_for_disk());
         introduce(fast.as_mut(), facts.identity, entries.is_empty())
             .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
@@ -86,7 +89,8 @@ impl Placed {
             pair: Pair::new(slow, fast),
             map,
             relocation: None,
-            committer: Committer::start("ioweir-map", waits, move |changes: &Arc<Changes>| ledger.commit(changes))
+            heat: Heat::of_counts(heat),
+            committer: Committer::start("ioweir-map", waits, move |entry: &Entry| ledger.commit(entry))
                 .map_err(|error| format!("{name}: no thread for it: {error}"))?,
             name,
             fast_depth,
@@ -103,7 +107,7 @@ impl Placed {
     /// Moves blocks in the background, as a service says, and keeps this part of the fast tier free.
     #[must_use]
     pub fn relocating(mut self, margin_percent: u32) -> Self {
-        self.relocation = Some(Relocation::new(self.slots, margin_percent));
+        self.relocation = Some(Relocation::new(self.slots, margin_percent, std::mem::take(&mut self.heat)));
         self
     }
 
@@ -339,7 +343,7 @@ impl Placed {
     fn continue_sync(&mut self, now: Nanos) {
         let Some(Sync { flushes_left: 0, result, .. }) = &self.sync else { return };
         match (*result, self.map.committing()) {
-            (Ok(()), Some(changes)) => self.committer.commit(changes),
+            (Ok(()), Some(changes)) => self.committer.commit(Entry::Changes(changes)),
             (result, _) => self.end_sync(now, result),
         }
     }
@@ -468,6 +472,14 @@ impl Backend for Placed {
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
         })
+    }
+
+    fn finish(&mut self) {
+        if let Some(relocation) = &self.relocation {
+            self.committer.commit(Entry::Heat(relocation.heat.counts()));
+            // Without a thread it is done here. What cannot be kept has to be learnt again.
+            while self.committer.finished().is_some() {}
+        }
     }
 
     fn owed_bytes(&self, task: Task) -> u64 {

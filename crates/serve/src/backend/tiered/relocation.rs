@@ -36,9 +36,9 @@ pub(super) struct Relocation {
 
 impl Relocation {
     /// Keeps this part of the slots free.
-    pub(super) fn new(slots: u32, margin_percent: u32) -> Self {
+    pub(super) fn new(slots: u32, margin_percent: u32, heat: Heat) -> Self {
         let margin = (u64::from(slots) * u64::from(margin_percent) / 100).max(1);
-        Self { heat: Heat::default(), margin, hand: 0 }
+        Self { heat, margin, hand: 0 }
     }
 }
 

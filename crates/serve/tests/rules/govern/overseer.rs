@@ -80,7 +80,7 @@ impl Governor for Simple {
         self.owed.push(bytes);
     }
 
-    fn restart(&mut self, _: Nanos) {}
+    fn set_back(&mut self, _: Nanos) {}
 
     fn status(&self, _: Nanos) -> GovernorStatus {
         GovernorStatus::default()

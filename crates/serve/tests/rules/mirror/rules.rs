@@ -1,15 +1,18 @@
 //! Rules of mirrors, one by one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ioweir_core::Nanos;
 use ioweir_serve::backend::{
     Action, Backend, CLEAN_AFTER, Done, Io, LegState, Media, Memory, Mirror, MirrorPlan, Outcome, Task,
 };
+use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::nbd::NbdError;
+use ioweir_serve::spec::Faults;
 
 use super::rig::*;
-use crate::powered::Grid;
+use crate::powered::{Grid, Powered};
 
 /// Sectors of a region.
 const OF_REGION: u64 = REGION / SECTOR;
@@ -283,6 +286,109 @@ impl Backend for Busy {
     fn describe(&self) -> String {
         self.memory.describe()
     }
+}
+
+/// Hears everything, and answers nothing while it is deaf.
+struct Deaf {
+    inner: Powered,
+    is_deaf: Arc<AtomicBool>,
+}
+
+impl Backend for Deaf {
+    fn start(&mut self, now: Nanos, io: Io) {
+        self.inner.start(now, io);
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        if self.is_deaf.load(Ordering::Relaxed) { Ok(()) } else { self.inner.collect(now, done) }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// A mirror of two legs, of which each can be made deaf.
+fn deaf(grid: &Grid) -> (Mirror, [Arc<AtomicBool>; 2]) {
+    let deaf = [Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false))];
+    let (grid, of_legs) = (grid.clone(), deaf.clone());
+    let open = move |leg: usize| {
+        let inner = Powered::new(&grid, leg, Faults::default());
+        Ok(Box::new(Deaf { inner, is_deaf: of_legs[leg].clone() }) as Box<dyn Backend>)
+    };
+    let plan = MirrorPlan { legs: 2, region_bytes: REGION, force: None, read_only: false };
+    (Mirror::open(plan, Box::new(open)).unwrap(), deaf)
+}
+
+/// What has ended by a moment.
+fn ended_by(mirror: &mut Mirror, seconds: u64) -> Vec<Done> {
+    let mut done = Vec::new();
+    for turn in 0..20 {
+        mirror.submit().unwrap();
+        mirror.collect(Nanos(Nanos::from_seconds(seconds).0 + turn), &mut done).unwrap();
+    }
+    done.sort_by_key(|done| done.id);
+    done
+}
+
+fn one_buffer(byte: u8) -> Buffers {
+    let mut buffer = Buffer::with_capacity(4096);
+    buffer.bytes_mut().fill(byte);
+    Buffers::One(buffer)
+}
+
+#[test]
+fn a_leg_that_hangs_without_an_error_keeps_nobody_waiting() {
+    let grid = Grid::new(&[LEG_BYTES; 2], 1);
+    let (mut mirror, deaf) = deaf(&grid);
+    let write =
+        |id: u32, byte: u8| Io { id, action: Action::Write, length: 4096, buffers: one_buffer(byte), ..flush() };
+    let reads = |id: u32| Io { id, action: Action::Read, length: 4096, buffers: one_buffer(0), ..flush() };
+    mirror.start(Nanos::ZERO, write(0, 1));
+    assert_eq!(ended_by(&mut mirror, 0).len(), 1);
+    deaf[1].store(true, Ordering::Relaxed);
+    mirror.start(Nanos::from_seconds(1), write(1, 2));
+    mirror.start(Nanos::from_seconds(1), reads(2));
+    mirror.start(Nanos::from_seconds(1), reads(3));
+    mirror.start(Nanos::from_seconds(1), Io { id: 4, ..flush() });
+    let early = ended_by(&mut mirror, 30);
+    assert!(early.len() == 1 && early[0].result.is_ok(), "one of the reads is with the leg that answers: {early:?}");
+    assert!(mirror.due() <= Nanos::from_seconds(32), "nobody else wakes it");
+    let late = ended_by(&mut mirror, 31);
+    assert!(late.len() == 3 && late.iter().all(|done| done.result.is_ok()), "{late:?}");
+    // Whoever asked has as many buffers as before, with the data.
+    let sizes = |done: &Done| done.buffers.as_slice().iter().map(Buffer::capacity).sum::<usize>();
+    assert_eq!(late.iter().map(sizes).collect::<Vec<_>>(), [4096, 4096, 0]);
+    let legs = mirror.mirror().unwrap().legs;
+    assert_eq!(legs[0].state, LegState::InSync);
+    assert_eq!(legs[1].state, LegState::Out("it has not answered for 30 s".into()));
+    let refused = mirror.reopen().unwrap().unwrap_err();
+    assert!(refused.contains("operations are still with it"), "{refused}");
+    // What it says later is nobody's answer.
+    deaf[1].store(false, Ordering::Relaxed);
+    mirror.start(Nanos::from_seconds(40), reads(5));
+    let after = ended_by(&mut mirror, 40);
+    assert_eq!(after.iter().map(|done| done.id).collect::<Vec<_>>(), [5]);
+    assert_eq!(after[0].buffers.as_slice()[0].bytes()[0], 2);
+    assert!(mirror.reopen().unwrap().unwrap().contains("leg 1 is back"));
+    assert_eq!(mirror.owed_bytes(Task::Resync), REGION);
+}
+
+#[test]
+fn where_all_legs_hang_none_is_out_and_everything_is_answered_when_they_return() {
+    let grid = Grid::new(&[LEG_BYTES; 2], 1);
+    let (mut mirror, deaf) = deaf(&grid);
+    deaf.iter().for_each(|leg| leg.store(true, Ordering::Relaxed));
+    mirror.start(Nanos::ZERO, Io { id: 7, ..flush() });
+    assert!(ended_by(&mut mirror, 100).is_empty());
+    deaf.iter().for_each(|leg| leg.store(false, Ordering::Relaxed));
+    let ended = ended_by(&mut mirror, 101);
+    assert!(ended.len() == 1 && ended[0].result.is_ok(), "{ended:?}");
+    assert!(mirror.mirror().unwrap().legs.iter().all(|leg| leg.state == LegState::InSync));
 }
 
 #[test]
