@@ -10,12 +10,12 @@ use crate::nbd::{Command, NbdError};
 impl Upstream {
     /// Applies a part of an answer.
     pub(super) fn apply(&mut self, answer: Answer<'_>) -> Result<(), String> {
-        let slot = match answer {
-            Answer::Data(cookie, ..) | Answer::Zeroes(cookie, ..) | Answer::Extent(cookie, _) => {
-                flight::slot_of(cookie)
-            }
-            Answer::Error(cookie, _) | Answer::Done(cookie) => flight::slot_of(cookie),
-        };
+        let (Answer::Data(cookie, ..)
+        | Answer::Zeroes(cookie, ..)
+        | Answer::Extent(cookie, _)
+        | Answer::Error(cookie, _)
+        | Answer::Done(cookie)) = answer;
+        let slot = flight::slot_of(cookie);
         let Some(flight) = self.flights.get_mut(slot) else { return Ok(()) };
         match answer {
             Answer::Data(_, offset, bytes) => {
@@ -54,7 +54,9 @@ impl Upstream {
         if let Some(link) = flight.link.and_then(|link| self.links[link].as_mut()) {
             link.in_flight -= 1;
         }
-        let error = flight.error;
+        // Flushes that are with it at the same time fail together: it may say only to one of them that data is lost.
+        let is_void = flight.asked.command == Command::Flush && self.lost.is_some();
+        let error = if is_void { Some(NbdError::InputOutput) } else { flight.error };
         match flight.purpose {
             Purpose::Io(op) => {
                 // One that no connection had says nothing of the upstream.
