@@ -25,7 +25,9 @@ pub(crate) fn exports() -> Arc<[Export]> {
         description: description.into(),
         size_bytes: 1 << 20,
         read_only,
+        block_bytes_min: 1,
         block_bytes_preferred: 4096,
+        trims: true,
     };
     [export("a", "the first", false), export("b", "", true)].into()
 }

@@ -161,6 +161,8 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
         if let Some(folder) = device.snapshots.as_ref().and_then(|snapshots| snapshots.folder.as_ref()) {
             add(&folder_of(folder), true);
         }
+        let upstreams = device.backend.upstreams();
+        upstreams.into_iter().flat_map(|upstream| upstream.paths()).for_each(|path| add(&folder_of(&path), false));
         models_of(device).into_iter().for_each(|model| add(&folder_of(&model), false));
     }
     for state in spec.service.values().filter_map(|service| service.state.as_ref()) {

@@ -39,7 +39,7 @@ impl Exports {
         let absent = described.iter().zip(&spec.export).enumerate();
         let absent = absent.filter(|(_, (its, export))| its.is_none() || export.is_removed);
         let absent = absent.map(|(number, _)| number).collect();
-        let nothing = |export: &Export| shape_of(export, 0..0);
+        let nothing = |export: &Export| shape_of(export, 0..0, &Shape::default());
         let list = described.into_iter().zip(&spec.export).map(|(its, export)| its.unwrap_or_else(|| nothing(export)));
         Ok(Self { list: list.collect(), absent })
     }
@@ -98,16 +98,23 @@ fn describe(export: &Export, spec: &Spec, places: &[Places]) -> Result<Option<nb
         ));
     }
     let begin = whole.start + offset_bytes;
-    Ok(Some(shape_of(export, begin..begin + size_bytes)))
+    let least = u64::from(places.shape.block_bytes_min);
+    if !size_bytes.is_multiple_of(least) {
+        let (name, device) = (shown(&export.name), shown(&export.device));
+        return Err(format!("export {name}: is not of whole blocks of device {device}, which are of {least} bytes"));
+    }
+    Ok(Some(shape_of(export, begin..begin + size_bytes, &places.shape)))
 }
 
-fn shape_of(export: &Export, place: Range<u64>) -> nbd::Export {
+fn shape_of(export: &Export, place: Range<u64>, shape: &Shape) -> nbd::Export {
     nbd::Export {
         name: export.name.clone(),
         description: export.description.clone(),
         offset_bytes: place.start,
         size_bytes: place.end - place.start,
         read_only: export.read_only,
+        block_bytes_min: shape.block_bytes_min,
         block_bytes_preferred: ALIGNMENT_BYTES as u32,
+        trims: shape.trims,
     }
 }

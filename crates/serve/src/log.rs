@@ -56,6 +56,16 @@ kinds! {
     LegBack = "leg_back", INFO;
     /// A leg of a mirror has everything again.
     LegInSync = "leg_in_sync", INFO;
+    /// A connection to an upstream has ended: what it had not answered is asked again.
+    UpstreamBroken = "upstream_broken", WARN;
+    /// An upstream is connected again.
+    UpstreamBack = "upstream_back", INFO;
+    /// A connection to an upstream cannot be made, or it is not the upstream of before.
+    UpstreamRefused = "upstream_refused", WARN;
+    /// An upstream had no connection for so long that requests fail.
+    UpstreamGone = "upstream_gone", ERROR;
+    /// What an upstream had answered may be lost: the next flush fails.
+    UpstreamLoss = "upstream_loss", ERROR;
     /// A snapshot of a device was taken.
     SnapshotTaken = "snapshot_taken", INFO;
     /// A snapshot could not be taken.

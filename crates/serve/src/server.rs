@@ -268,20 +268,23 @@ fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos)
 }
 
 /// Checks a spec as far as possible without serving: that devices can be opened, and that exports lie within them. Nothing
-/// is created or locked.
+/// is created or locked. Returns what upstreams are and lack, one line for each.
 ///
 /// # Errors
 /// The first problem that would keep a server from starting.
-pub fn check(spec: &Spec) -> Result<(), ServeError> {
+pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     let check = |device: &Device| {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
     };
     front::group_of(&spec.server).map_err(ServeError)?;
     confine::user_of(&spec.server).map_err(ServeError)?;
-    let shapes: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
+    let checked: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
+    let checked = checked?;
     // A table of volumes is not looked into: what it does not have may be added while the server runs.
-    let places: Vec<_> = shapes?.iter().map(|shape| places_of(shape, &None)).collect();
-    Exports::of(spec, &places).map(drop).map_err(ServeError)
+    let places: Vec<_> = checked.iter().map(|(shape, _)| places_of(shape, &None)).collect();
+    Exports::of(spec, &places).map_err(ServeError)?;
+    let said = spec.device.iter().zip(checked);
+    Ok(said.filter_map(|(device, (_, said))| Some(format!("device {}: {}", device.name, said?))).collect())
 }
 
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);

@@ -90,6 +90,11 @@ impl Poller {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, simulated: Vec::new() })
     }
 
+    /// The descriptor that is readable while something has happened.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
     /// Waits for these events of a descriptor, too.
     pub(crate) fn add_descriptor(&self, descriptor: impl AsFd, token: u64, events: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, descriptor, EventData::new_u64(token), events)

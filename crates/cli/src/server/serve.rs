@@ -24,8 +24,8 @@ use crate::trace::target_format;
 pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     let spec = Spec::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
     if arguments.check {
-        server::check(&spec)?;
-        return output::print(format!("{}: can be served\n", shown(&arguments.spec)).as_bytes());
+        let said: String = server::check(&spec)?.into_iter().map(|line| line + "\n").collect();
+        return output::print(format!("{said}{}: can be served\n", shown(&arguments.spec)).as_bytes());
     }
     let listen: Result<Vec<Listen>, String> = arguments.listen.iter().map(|place| place.parse()).collect();
     let listen = listen.map_err(Failure::Input)?;

@@ -172,6 +172,18 @@ fn condition(device: &DeviceState) -> Option<String> {
     if device.age_seconds > 5.0 {
         return Some(format!("does not answer: its numbers are {} old", format_seconds(device.age_seconds)));
     }
+    if let Some(upstream) = &device.upstream {
+        let why = upstream.problem.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+        if upstream.has_lost {
+            return Some("the upstream may have lost what it had answered: the next flush fails".into());
+        }
+        if let Some(down) = upstream.down_seconds {
+            return Some(format!("the upstream has been gone for {}{why}", format_seconds(down)));
+        }
+        if !why.is_empty() {
+            return Some(format!("{} connections to the upstream, and no more{why}", upstream.connections));
+        }
+    }
     let legs = device.mirror.iter().flat_map(|mirror| mirror.legs.iter().enumerate());
     let lacking = legs.filter(|(_, leg)| leg.state != "in_sync").map(|(number, leg)| match &leg.why {
         Some(why) => format!("leg {number} is out: {why}"),
@@ -257,7 +269,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ioweir_serve::watch::{FailureState, LegState, MirrorState};
+    use ioweir_serve::watch::{FailureState, LegState, MirrorState, UpstreamState};
 
     fn second(at: u64, requests: u64, bytes: u64) -> serde_json::Value {
         json!({
@@ -340,6 +352,31 @@ mod tests {
         state.devices[0].mirror = Some(MirrorState { generation: 1, legs });
         let drawn = draw(&state, usize::MAX, false);
         assert!(drawn.contains("device disk: leg 1 is out: it broke; leg 2 is behind: 4 KiB to copy"), "{drawn}");
+        let upstream = |connections, down, has_lost| UpstreamState {
+            name: "unix:/run/s".into(),
+            connections,
+            reconnects: 1,
+            down_seconds: down,
+            kept_bytes: 0,
+            has_lost,
+            problem: Some("it has closed the connection".into()),
+        };
+        state.devices[0].mirror = None;
+        for (its, words) in [
+            (
+                upstream(0, Some(3.0), false),
+                "device disk: the upstream has been gone for 3.00 s: it has closed the connection",
+            ),
+            (upstream(1, None, false), "device disk: 1 connections to the upstream, and no more: it has closed"),
+            (
+                upstream(1, None, true),
+                "device disk: the upstream may have lost what it had answered: the next flush fails",
+            ),
+        ] {
+            state.devices[0].upstream = Some(its);
+            let drawn = draw(&state, usize::MAX, false);
+            assert!(drawn.contains(words), "{drawn}");
+        }
         assert!(said(|device| device.reservations_broken = true).starts_with("device disk: reservations broken"));
     }
 

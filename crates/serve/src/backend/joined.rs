@@ -185,6 +185,10 @@ impl Backend for Joined {
         self.parts.iter().flat_map(|part| part.backend.descriptors()).collect()
     }
 
+    fn block_bytes_min(&self) -> u32 {
+        self.parts.iter().map(|part| part.backend.block_bytes_min()).max().unwrap_or(1)
+    }
+
     fn size_bytes(&self) -> u64 {
         self.parts.last().map_or(0, |part| part.place.end)
     }

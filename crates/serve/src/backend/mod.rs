@@ -17,6 +17,7 @@ mod returned;
 mod store;
 mod threads;
 mod tiered;
+pub(crate) mod upstream;
 #[allow(unsafe_code, reason = "the kernel gets the addresses of buffers")]
 mod uring;
 mod volumes;
@@ -51,6 +52,7 @@ pub use memory::Memory;
 pub use mirror::{CLEAN_AFTER, HUNG_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
+pub use upstream::{Upstream, UpstreamStatus};
 pub use uring::Uring;
 pub use volumes::Volumes;
 
@@ -262,6 +264,16 @@ pub trait Backend {
         Vec::new()
     }
 
+    /// What offsets and lengths of requests are multiples of.
+    fn block_bytes_min(&self) -> u32 {
+        1
+    }
+
+    /// Whether a range that is not needed any more can be given back.
+    fn trims(&self) -> bool {
+        true
+    }
+
     /// Describes it and how it is used, in words.
     fn describe(&self) -> String;
 
@@ -276,6 +288,11 @@ pub trait Backend {
     /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
     /// descriptors may have to be waited for.
     fn reopen(&mut self) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// The state of its upstream, if it has one.
+    fn upstream(&self) -> Option<UpstreamStatus> {
         None
     }
 
@@ -337,7 +354,7 @@ fn timespec(span: Nanos) -> Timespec {
 /// Whether what was durable is there again after the backend is reopened.
 pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
-        spec::Backend::File { .. } => true,
+        spec::Backend::File { .. } | spec::Backend::Nbd(_) => true,
         spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
         spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
         spec::Backend::Joined { part } => part.iter().all(|part| outlives_its_backend(&part.backend)),
@@ -399,22 +416,42 @@ pub struct Shape {
     pub size_bytes: u64,
     /// As [`Backend::parts`].
     pub parts: Vec<Range<u64>>,
+    /// As [`Backend::block_bytes_min`].
+    pub block_bytes_min: u32,
+    /// As [`Backend::trims`].
+    pub trims: bool,
+}
+
+impl Default for Shape {
+    /// Nothing.
+    fn default() -> Self {
+        Self { size_bytes: 0, parts: Vec::new(), block_bytes_min: 1, trims: true }
+    }
 }
 
 impl Shape {
     /// That of an open device.
     #[must_use]
     pub fn of(backend: &dyn Backend) -> Self {
-        Self { size_bytes: backend.size_bytes(), parts: backend.parts() }
+        Self {
+            size_bytes: backend.size_bytes(),
+            parts: backend.parts(),
+            block_bytes_min: backend.block_bytes_min(),
+            trims: backend.trims(),
+        }
     }
 }
 
-/// The shape that a device will have, or why it could not be opened, as far as that can be found out without changing
-/// anything.
+/// The shape that a device will have, and what its upstream is and lacks if it has one; or why it could not be opened, as far
+/// as that can be found out without changing anything.
 ///
 /// # Errors
 /// What is wrong, in words for people.
-pub fn check(device: &spec::Device) -> Result<Shape, String> {
+pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
+    if let spec::Backend::Nbd(_) = &device.backend {
+        let backend = open_backend(&device.backend, (1, None), device.read_only, &mut [])?;
+        return Ok((Shape::of(&*backend), Some(backend.describe())));
+    }
     let parts = match &device.backend {
         spec::Backend::Joined { part } => {
             let of = |part: &spec::Part| {
@@ -429,7 +466,7 @@ pub fn check(device: &spec::Device) -> Result<Shape, String> {
         Some(last) => last.end,
         None => check_backend(&device.backend, device.read_only)?,
     };
-    Ok(Shape { size_bytes, parts })
+    Ok((Shape { size_bytes, parts, ..Shape::default() }, None))
 }
 
 fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String> {
@@ -461,6 +498,7 @@ fn open_backend(
     Ok(match backend {
         spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
         spec::Backend::Memory { size } => Box::new(Memory::new(sizes(size))),
+        spec::Backend::Nbd(upstream) => Box::new(Upstream::connect_to(upstream, read_only)?),
         spec::Backend::Emulated { model, size, seed } => {
             Box::new(Emulated::open(model, size.as_ref().map(sizes), *seed)?)
         }

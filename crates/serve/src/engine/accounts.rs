@@ -10,7 +10,7 @@ use ioweir_core::{Nanos, Operation, Reason, StreamId};
 use super::admission::{ClassState, SubRequest};
 use super::dispatch::Failure;
 use super::services::ServiceReport;
-use crate::backend::{Checksums, MirrorStatus};
+use crate::backend::{Checksums, MirrorStatus, UpstreamStatus};
 use crate::nbd::NbdError;
 
 /// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. One more bucket holds longer
@@ -238,6 +238,8 @@ pub struct Report {
     pub inflight: u32,
     /// What the device has checked since the server began, if it keeps checksums.
     pub checksums: Option<Checksums>,
+    /// The state of the device's upstream, if it has one.
+    pub upstream: Option<UpstreamStatus>,
     /// The legs of a mirror.
     pub mirror: Option<MirrorStatus>,
     /// What each service of the device has done since the server began.

@@ -158,7 +158,7 @@ impl Engine {
         }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
-        let mirror = self.dispatcher.backend().mirror();
+        let (mirror, upstream) = (self.dispatcher.backend().mirror(), self.dispatcher.backend().upstream());
         let failure = self.dispatcher.failure();
         let tenants = self.admission.driver().scheduler().tenants();
         let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
@@ -170,6 +170,7 @@ impl Engine {
             classes,
             inflight,
             checksums,
+            upstream,
             mirror,
             failure,
             reservations_behind,

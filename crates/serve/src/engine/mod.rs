@@ -39,7 +39,7 @@ use ioweir_core::{Nanos, Priority, StreamId, Tier};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::checked::WorkerPool;
-use crate::backend::{Action, Backend, Checksums, Outcome, Task};
+use crate::backend::{Action, Backend, Checksums, Outcome, Task, UpstreamStatus};
 use crate::buffer::Pool;
 use crate::log::{DeviceLog, EventKind, Peer};
 use crate::nbd::{Export, NbdError};
@@ -241,6 +241,12 @@ impl Engine {
         self.dispatcher.backend().checksums()
     }
 
+    /// The state of its device's upstream, if it has one.
+    #[must_use]
+    pub fn upstream(&self) -> Option<UpstreamStatus> {
+        self.dispatcher.backend().upstream()
+    }
+
     /// The number of its clients.
     #[must_use]
     pub fn clients(&self) -> usize {
@@ -331,6 +337,7 @@ impl Engine {
             has_completed = false;
         }
         self.continue_stopping()?;
+        self.report_remarks();
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
@@ -445,7 +452,6 @@ impl Engine {
         if !had_failed && self.dispatcher.failure().is_some() {
             self.log.report(self.now, EventKind::DeviceFailed, FAILED);
         }
-        self.report_remarks();
         Ok(true)
     }
 

@@ -62,7 +62,9 @@ impl Session {
             description: String::new(),
             size_bytes: 1 << 30,
             read_only: false,
+            block_bytes_min: 1,
             block_bytes_preferred: 4096,
+            trims: true,
         };
         let poller = Poller::new().expect("descriptors");
         let device = device(keys);

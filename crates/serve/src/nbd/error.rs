@@ -61,6 +61,12 @@ impl NbdError {
         self as u32
     }
 
+    /// The error of a number on the wire; one that is not known says as much as that the device failed.
+    #[must_use]
+    pub fn of_code(code: u32) -> Self {
+        Self::ALL.into_iter().find(|error| error.code() == code).unwrap_or(Self::InputOutput)
+    }
+
     /// The protocol's error that is nearest to an error of the system.
     #[must_use]
     pub fn from_io(error: &std::io::Error) -> Self {

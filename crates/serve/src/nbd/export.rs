@@ -18,8 +18,12 @@ pub struct Export {
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// The block size that suits the device. Any other is accepted, too.
+    /// What offsets and lengths of requests are multiples of.
+    pub block_bytes_min: u32,
+    /// The block size that suits the device.
     pub block_bytes_preferred: u32,
+    /// Whether ranges that are not needed any more can be given back.
+    pub trims: bool,
 }
 
 impl Export {
@@ -28,11 +32,10 @@ impl Export {
     pub const fn flags(&self, chunks: bool) -> u16 {
         let mut flags = EXPORT_HAS_FLAGS | EXPORT_SEND_FLUSH | EXPORT_SEND_FUA | EXPORT_CAN_MULTI_CONN;
         flags |= EXPORT_SEND_CACHE;
-        flags |= if self.read_only {
-            EXPORT_READ_ONLY
-        } else {
-            EXPORT_SEND_TRIM | EXPORT_SEND_WRITE_ZEROES | EXPORT_SEND_FAST_ZERO
-        };
+        flags |= if self.read_only { EXPORT_READ_ONLY } else { EXPORT_SEND_WRITE_ZEROES | EXPORT_SEND_FAST_ZERO };
+        if self.trims && !self.read_only {
+            flags |= EXPORT_SEND_TRIM;
+        }
         if chunks { flags | EXPORT_SEND_DF } else { flags }
     }
 }

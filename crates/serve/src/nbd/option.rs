@@ -44,7 +44,7 @@ impl<'a> InfoQuery<'a> {
         }
         if self.asks_for(INFO_BLOCK_SIZE) {
             let mut information = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
-            for bytes in [1, export.block_bytes_preferred, REQUEST_BYTES_MAX] {
+            for bytes in [export.block_bytes_min, export.block_bytes_preferred, REQUEST_BYTES_MAX] {
                 information.extend(bytes.to_be_bytes());
             }
             put_reply(out, option, REPLY_INFO, &information);

@@ -59,6 +59,8 @@ pub const REPLY_ERROR_INVALID: u32 = 0x8000_0003;
 pub const REPLY_ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
 /// Option reply: no such export.
 pub const REPLY_ERROR_UNKNOWN: u32 = 0x8000_0006;
+/// Set in the kinds of all option replies that are errors.
+pub const REPLY_ERROR_BIT: u32 = 1 << 31;
 /// Option reply: the data is longer than the server accepts.
 pub const REPLY_ERROR_TOO_BIG: u32 = 0x8000_0009;
 /// Option reply: extended headers were negotiated, which cannot be undone.
@@ -119,8 +121,10 @@ pub const CHUNK_OFFSET_HOLE: u16 = 2;
 pub const CHUNK_BLOCK_STATUS: u16 = 5;
 /// Chunk: extents with lengths of 64 bits.
 pub const CHUNK_BLOCK_STATUS_EXTENDED: u16 = 6;
+/// Set in the kinds of all chunks that are errors.
+pub const CHUNK_ERROR_BIT: u16 = 1 << 15;
 /// Chunk: an error of the whole request.
-pub const CHUNK_ERROR: u16 = (1 << 15) + 1;
+pub const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT + 1;
 
 /// Extent flag of `base:allocation`: the extent is not allocated.
 pub const STATE_HOLE: u32 = 1;

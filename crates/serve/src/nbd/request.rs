@@ -158,6 +158,11 @@ impl Request {
         if end.is_none_or(|end| end > export.size_bytes) {
             return Err(if self.command.changes() { NbdError::NoSpace } else { NbdError::Invalid });
         }
+        let least = u64::from(export.block_bytes_min);
+        let is_whole = self.offset.is_multiple_of(least) && self.length.is_multiple_of(least);
+        if !is_whole || (self.command == Command::Trim && !export.trims) {
+            return Err(NbdError::Invalid);
+        }
         let has_data = matches!(self.command, Command::Read | Command::Write);
         if has_data && self.length > u64::from(REQUEST_BYTES_MAX) {
             return Err(NbdError::Invalid);

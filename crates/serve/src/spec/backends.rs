@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::joined::Part;
 use super::tiers::{Cache, Tier};
+use super::upstream::Upstream;
 use ioweir_config::{Duration, Size, keys};
 use ioweir_core::Nanos;
 
@@ -118,6 +119,8 @@ pub enum Backend {
         /// The devices.
         leg: Vec<Tier>,
     },
+    /// An export of another NBD server.
+    Nbd(Box<Upstream>),
     /// Devices that share a scheduler.
     Joined {
         /// The devices, each with a range of its own.
@@ -137,6 +140,7 @@ impl Backend {
             Self::Faulty { .. } => "faulty",
             Self::Tiered { .. } => "tiered",
             Self::Mirror { .. } => "mirror",
+            Self::Nbd(_) => "nbd",
             Self::Joined { .. } => "joined",
         }
     }
@@ -179,6 +183,22 @@ pub const BACKENDS: &[BackendRow] = &[
         keys: &["path", "size", "direct", "io", "threads"],
         required: &["path"],
         depth: 32,
+    },
+    BackendRow {
+        name: "nbd",
+        summary: "an upstream: an export of any other NBD server, such as qemu-nbd, nbdkit with its plugins, or another ioweir",
+        keys: &[
+            "address",
+            "export",
+            "connections",
+            "timeout",
+            "reconnect_limit",
+            "write_through",
+            "unflushed_max",
+            "tls",
+        ],
+        required: &["address"],
+        depth: 64,
     },
     BackendRow {
         name: "emulated",

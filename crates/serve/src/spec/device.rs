@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::{Complaint, KeySet as _, SchedulerChoice, Size, keys, shown, unknown};
+use ioweir_config::{Complaint, Duration, KeySet as _, SchedulerChoice, Size, keys, shown, unknown};
 use ioweir_core::policy::POLICIES;
 
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
@@ -11,7 +11,8 @@ use super::joined::{self, PartKeys};
 use super::mirror::MirrorKeys;
 use super::snapshots::{self, Snapshots};
 use super::tiers::{Cache, TierKeys, Tiers};
-use super::{Device, Group, Workers};
+use super::upstream::{self, Upstream, UpstreamTls};
+use super::{Device, Group, Listen, Workers};
 
 keys! {
     /// Keys that only some backends take; `ioweir doc serve` says which.
@@ -33,6 +34,28 @@ keys! {
         seed: Option<u64> = absent,
         /// `faulty`: what fails, and when: [device.faults]
         faults: Option<Faults> = absent,
+        /// `nbd`: where the upstream listens, unix:PATH or tcp:ADDRESS:PORT; an IP address, because looking up a name could keep the
+        /// device waiting
+        address: Option<Listen> = absent,
+        /// `nbd`: the name of its export; the upstream's first one if absent
+        export: Option<String> = absent,
+        /// `nbd`: connections at once, 1 to 16, if the upstream says that it allows several (CAN_MULTI_CONN); 4 if absent
+        connections: Option<u32> = absent,
+        /// `nbd`: how long it may take until an export is agreed on, and a TCP peer to acknowledge what was sent, before the connection
+        /// is given up; 10s if absent. An upstream that acknowledges and does not answer is waited for, as a disk that hangs
+        timeout: Option<Duration> = absent,
+        /// `nbd`: how long requests wait for an upstream to come back before they fail, 0s to 24h; 1m if absent. It is connected to
+        /// again for ever
+        reconnect_limit: Option<Duration> = absent,
+        /// `nbd`: whether what the upstream has answered outlives it, as it does where the upstream writes through; false if absent.
+        /// An upstream that cannot flush needs this
+        write_through: Option<bool> = absent,
+        /// `nbd`: what is kept in memory of writes that the upstream has answered and not flushed, to be repeated if it dies: at
+        /// least 8MiB, or "0B" for nothing, so that the first flush after its death fails; 64MiB if absent. When half of it is
+        /// full, the upstream is flushed
+        unflushed_max: Option<Size> = absent,
+        /// `nbd`: certificates: [device.tls]; without them the connection is not encrypted
+        tls: Option<UpstreamTls> = absent,
     }
 }
 
@@ -42,7 +65,7 @@ keys! {
     pub struct DeviceKeys {
         /// the name that exports use
         name: String = required,
-        /// what it is made of: file, memory, null, emulated, tiered, mirror, joined or faulty
+        /// what it is made of: file, nbd, memory, null, emulated, tiered, mirror, joined or faulty
         backend: String = required,
         /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served if absent
         scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
@@ -156,6 +179,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         _ if row.name == "joined" => joined::resolve(part, at)?,
         _ => resolve_backend(of, row, at)?,
     };
+    check_upstreams(&backend, at, others)?;
     let bytes_max = keys.request_bytes_max;
     within(&key("request_bytes_max"), bytes_max, Size(4096), Size(4 << 20))?;
     if !bytes_max.0.is_multiple_of(4096) {
@@ -195,6 +219,22 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         volumes: keys.volumes,
         backend,
     })
+}
+
+/// Refuses an upstream that is used twice, because nothing would keep overlapping operations apart.
+fn check_upstreams(backend: &Backend, at: &str, others: &[Device]) -> Result<(), Complaint> {
+    let mut taken: Vec<_> = others.iter().flat_map(|other| other.backend.upstreams()).collect();
+    for upstream in backend.upstreams() {
+        let same = |other: &&&Upstream| (&other.address, &other.export) == (&upstream.address, &upstream.export);
+        if taken.iter().any(|other| same(&other)) {
+            let problem =
+                format!("export `{}` of the upstream at {} is used already", shown(&upstream.export), upstream.address);
+            let expected = "an export of its own for each device, tier, leg and part";
+            return Err(Complaint::of_value(at, problem).expected(expected));
+        }
+        taken.push(upstream);
+    }
+    Ok(())
 }
 
 /// Refuses workers without checksums, since they would have nothing to do.
@@ -240,6 +280,7 @@ pub(super) fn resolve_backend(keys: BackendKeys, row: &BackendRow, at: &str) -> 
     let threads = keys.threads.unwrap_or(4);
     within(&format!("{at}.threads"), threads, 1, 256)?;
     Ok(match row.name {
+        "nbd" => upstream::resolve(keys, at)?,
         "null" => Backend::Null { size },
         "memory" => Backend::Memory { size },
         "emulated" => Backend::Emulated {

@@ -25,7 +25,7 @@ keys! {
     pub struct PartKeys {
         /// the name by which exports show it, a name of its own in the device
         name: String = required,
-        /// what it is made of: file, memory, null, emulated or faulty
+        /// what it is made of: file, nbd, memory, null, emulated or faulty
         backend: String = required,
         ..of: BackendKeys,
     }

@@ -15,6 +15,7 @@ mod read;
 mod services;
 mod snapshots;
 mod tiers;
+mod upstream;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ use joined::PartKeys;
 pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
 pub use snapshots::Snapshots;
 pub use tiers::{Cache, Tier};
+pub use upstream::{Upstream, UpstreamTls};
 
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -315,6 +317,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[device.cores]", Workers::keys()),
         ("[[device.part]]", PartKeys::keys()),
         ("[device.faults]", Faults::keys()),
+        ("[device.tls]", UpstreamTls::keys()),
         ("[device.snapshots]", Snapshots::keys()),
         ("[[export]]", Export::keys()),
         ("[[tenant]]", Tenant::keys()),

@@ -81,7 +81,7 @@ impl Tiers {
 
 /// Checks that a map lives exactly as long as the tiers that it describes.
 fn check_map(is_given: bool, slow: &Tier, fast: &Tier, at: &str) -> Result<(), Complaint> {
-    let outlives = |tier: &Tier| matches!(tier.backend, Backend::File { .. });
+    let outlives = |tier: &Tier| matches!(tier.backend, Backend::File { .. } | Backend::Nbd(_));
     let name = |tier: &Tier| tier.backend.name();
     if outlives(slow) != outlives(fast) {
         let problem = format!(

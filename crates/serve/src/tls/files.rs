@@ -19,6 +19,10 @@ pub enum Role {
     Key,
     /// The authorities that may sign certificates of clients.
     Clients,
+    /// The authorities that may sign the certificate of an upstream.
+    Authority,
+    /// The name that the certificate of an upstream has to bear.
+    Name,
 }
 
 impl Role {
@@ -29,6 +33,8 @@ impl Role {
             Self::Certificate => "certificate",
             Self::Key => "key",
             Self::Clients => "clients",
+            Self::Authority => "authority",
+            Self::Name => "name",
         }
     }
 }
@@ -65,10 +71,7 @@ impl Server {
         let failed = |role: Role, path: &Path, problem: String, expected| {
             Err(FileError { role, path: path.into(), problem, expected })
         };
-        let key = match PrivateKeyDer::from_pem_file(&spec.key) {
-            Ok(key) => key,
-            Err(error) => return failed(Role::Key, &spec.key, pem_problem(&error, "private key"), "a PEM file"),
-        };
+        let key = private_key(&spec.key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
         let versions = match versions {
@@ -78,16 +81,10 @@ impl Server {
         let authenticated = match &spec.clients {
             None => versions.with_no_client_auth(),
             Some(path) => {
-                let mut roots = RootCertStore::empty();
-                let expected = "certificates of authorities";
-                for certificate in self::certificates(Role::Clients, path)? {
-                    if let Err(error) = roots.add(certificate) {
-                        return failed(Role::Clients, path, error.to_string(), expected);
-                    }
-                }
+                let roots = authorities(Role::Clients, path)?;
                 match WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build() {
                     Ok(verifier) => versions.with_client_cert_verifier(verifier),
-                    Err(error) => return failed(Role::Clients, path, error.to_string(), expected),
+                    Err(error) => return failed(Role::Clients, path, error.to_string(), AUTHORITIES),
                 }
             }
         };
@@ -109,8 +106,34 @@ impl Server {
     }
 }
 
+/// What a file of authorities is to hold.
+const AUTHORITIES: &str = "certificates of authorities";
+
+/// The authorities in a file.
+pub(super) fn authorities(role: Role, path: &Path) -> Result<RootCertStore, FileError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(role, path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| FileError {
+            role,
+            path: path.into(),
+            problem: error.to_string(),
+            expected: AUTHORITIES,
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The private key in a file.
+pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        let problem = pem_problem(&error, "private key");
+        FileError { role: Role::Key, path: path.into(), problem, expected: "a PEM file" }
+    })
+}
+
 /// The certificates in a file; at least one.
-fn certificates(role: Role, path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+pub(super) fn certificates(role: Role, path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let failed = |problem| FileError { role, path: path.into(), problem, expected: "a PEM file" };
     let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     match read {

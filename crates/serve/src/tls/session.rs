@@ -9,10 +9,10 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
+use rustls::{ClientConnection, Connection, ServerConnection};
 
-use super::Server;
+use super::{Client, Server};
 
 /// The number of bytes read from a socket in one call.
 const READ_BYTES: usize = 64 << 10;
@@ -23,10 +23,10 @@ pub(crate) const RECEIVED_BYTES_MAX: usize = READ_BYTES + RECORD_BYTES;
 /// The approximate maximum of encrypted bytes that are held.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
-/// One connection, from the server's side.
+/// One connection, from either side.
 #[derive(Debug)]
 pub struct Session {
-    connection: ServerConnection,
+    connection: Connection,
     encrypted: Box<[u8]>,
     has_ended: bool,
     failure: Option<rustls::Error>,
@@ -60,9 +60,21 @@ impl Session {
     /// If the configuration cannot be used; it was checked when it was made.
     pub fn new(server: &Server) -> Result<Self, Errno> {
         let connection = ServerConnection::new(Arc::clone(&server.config)).map_err(|_| Errno::PROTO)?;
-        let mut session = Self { connection, encrypted: vec![0; READ_BYTES].into(), has_ended: false, failure: None };
-        session.connection.set_buffer_limit(Some(UNSENT_BYTES_MAX));
-        Ok(session)
+        Ok(Self::over(connection.into()))
+    }
+
+    /// A session with an upstream before its handshake, which [`Session::flush`] begins.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub(crate) fn with_upstream(client: &Client) -> Result<Self, Errno> {
+        let connection = ClientConnection::new(Arc::clone(&client.config), client.name.clone());
+        connection.map(|connection| Self::over(connection.into())).map_err(|_| Errno::PROTO)
+    }
+
+    fn over(mut connection: Connection) -> Self {
+        connection.set_buffer_limit(Some(UNSENT_BYTES_MAX));
+        Self { connection, encrypted: vec![0; READ_BYTES].into(), has_ended: false, failure: None }
     }
 
     /// Reads from a socket once, and decrypts. The slices together must have room for `RECEIVED_BYTES_MAX`. Returns zero if
@@ -119,7 +131,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client's error, if there was one.
+    /// The other side's error, if there was one.
     #[must_use]
     pub const fn failure(&self) -> Option<&rustls::Error> {
         self.failure.as_ref()
@@ -131,7 +143,7 @@ impl Session {
         self.connection.wants_write()
     }
 
-    /// Whether the client has ended the session.
+    /// Whether the other side has ended the session.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.has_ended
@@ -153,11 +165,7 @@ impl Session {
 }
 
 /// Moves decrypted bytes into the slices, after the first `skipped` bytes.
-fn read_plain(
-    connection: &mut ServerConnection,
-    slices: &mut [IoSliceMut<'_>],
-    mut skipped: usize,
-) -> Result<usize, Errno> {
+fn read_plain(connection: &mut Connection, slices: &mut [IoSliceMut<'_>], mut skipped: usize) -> Result<usize, Errno> {
     let (mut reader, mut given) = (connection.reader(), 0);
     for slice in slices {
         let from = skipped.min(slice.len());

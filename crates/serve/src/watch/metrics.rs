@@ -19,7 +19,7 @@ use serde_json::Number;
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
-use crate::backend::{Checksums, LegState, LegStatus};
+use crate::backend::{Checksums, LegState, LegStatus, UpstreamStatus};
 use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
@@ -53,6 +53,8 @@ enum Source {
     Checksums(fn(&Checksums) -> u64),
     /// Each leg of each mirror.
     Legs(fn(&LegStatus) -> u64),
+    /// Each upstream.
+    Upstream(fn(&UpstreamStatus) -> Value),
     /// Each service.
     Service(fn(&ServiceReport) -> Value),
     /// Each class. The number is also in the state, under the column's key.
@@ -68,7 +70,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 39] = [
+const METRICS: [Metric; 44] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -178,6 +180,31 @@ const METRICS: [Metric; 39] = [
         "ioweir_mirror_owed_bytes",
         "What may have to be copied to a leg of the mirror, in whole regions",
         Source::Legs(|leg| leg.owed_bytes),
+    ),
+    gauge(
+        "ioweir_upstream_connections",
+        "Connections to the upstream",
+        Source::Upstream(|of| Value::Whole(of.connections.into())),
+    ),
+    counter(
+        "ioweir_upstream_reconnects",
+        "How often the upstream has come back after there was no connection",
+        Source::Upstream(|of| Value::Whole(of.reconnects)),
+    ),
+    gauge(
+        "ioweir_upstream_down_seconds",
+        "How long there has been no connection to the upstream; 0 while there is one",
+        Source::Upstream(|of| Value::Real(of.down.map_or(0.0, Nanos::as_seconds))),
+    ),
+    gauge(
+        "ioweir_upstream_kept_bytes",
+        "What is kept in memory of writes that the upstream has answered and not flushed",
+        Source::Upstream(|of| Value::Whole(of.kept_bytes)),
+    ),
+    gauge(
+        "ioweir_upstream_has_lost",
+        "Whether something that the upstream had answered may be lost, so that the next flush fails",
+        Source::Upstream(|of| Value::Whole(of.has_lost.into())),
     ),
     counter(
         "ioweir_checksum_blocks_checked",
@@ -332,6 +359,11 @@ impl Scene<'_> {
                     })
                 })
                 .collect()
+            }
+            Source::Upstream(of) => {
+                let upstreams = self.spec.device.iter().zip(&self.record.upstreams);
+                let upstreams = upstreams.filter_map(|(device, its)| Some((device, its.as_ref()?)));
+                upstreams.map(|(device, its)| named(device, (vec![], of(its)))).collect()
             }
             Source::Queue(of) => self
                 .pools()

@@ -36,7 +36,7 @@ pub use record::{HISTORY_SECONDS, Second};
 pub use service::{FoundState, ServiceState};
 pub use state::{
     ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, GroupState, LegState, MirrorState,
-    QueueState, SCHEMA_VERSION, SecondState, State, TotalState,
+    QueueState, SCHEMA_VERSION, SecondState, State, TotalState, UpstreamState,
 };
 
 /// The commit that the program was built from, if it is set.

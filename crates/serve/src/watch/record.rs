@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
-use crate::backend::{Checksums, MirrorStatus};
+use crate::backend::{Checksums, MirrorStatus, UpstreamStatus};
 use crate::engine::{
     ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
 };
@@ -57,6 +57,8 @@ pub(super) struct Record {
     pub(super) checksums: Vec<Option<Checksums>>,
     /// Legs, by device that is a mirror.
     pub(super) mirrors: Vec<Option<MirrorStatus>>,
+    /// Upstreams, by device that has one.
+    pub(super) upstreams: Vec<Option<UpstreamStatus>>,
     /// What services have done, by device.
     pub(super) services: Vec<Vec<ServiceReport>>,
 }
@@ -72,6 +74,7 @@ impl Record {
             reported: vec![Nanos::ZERO; devices],
             checksums: vec![None; devices],
             mirrors: vec![None; devices],
+            upstreams: vec![None; devices],
             services: vec![Vec::new(); devices],
         }
     }
@@ -99,6 +102,9 @@ impl Record {
         }
         if let Some(mirror) = self.mirrors.get_mut(device) {
             *mirror = report.mirror;
+        }
+        if let Some(upstream) = self.upstreams.get_mut(device) {
+            *upstream = report.upstream;
         }
         if let Some(services) = self.services.get_mut(device) {
             *services = report.services;

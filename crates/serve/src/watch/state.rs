@@ -12,7 +12,7 @@ use super::Watched;
 use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use super::service::ServiceState;
-use crate::backend::{self, Checksums, LegStatus, MirrorStatus};
+use crate::backend::{self, Checksums, LegStatus, MirrorStatus, UpstreamStatus};
 use crate::confine::{self, Confinement};
 use crate::control::Changed;
 use crate::engine::{FAILED, LAYERS, WaitCause};
@@ -101,6 +101,36 @@ pub struct DeviceState {
     /// Its legs, if it is a mirror.
     #[serde(default)]
     pub mirror: Option<MirrorState>,
+    /// Its upstream, if it is an export of another server.
+    #[serde(default)]
+    pub upstream: Option<UpstreamState>,
+}
+
+/// The upstream of a device.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct UpstreamState {
+    /// Its export and address.
+    pub name: String,
+    /// Connections that there are now.
+    pub connections: u32,
+    /// How often it has come back after there was none.
+    pub reconnects: u64,
+    /// How long there has been none, if there is none.
+    pub down_seconds: Option<f64>,
+    /// Bytes in memory of what it has answered and not flushed.
+    pub kept_bytes: u64,
+    /// Whether something that it had answered may be lost, so that the next flush fails.
+    pub has_lost: bool,
+    /// Why there is no connection, or not as many as there may be.
+    pub problem: Option<String>,
+}
+
+impl UpstreamState {
+    fn new(of: &UpstreamStatus) -> Self {
+        let UpstreamStatus { name, connections, reconnects, down, kept_bytes, has_lost, problem } = of.clone();
+        let down_seconds = down.map(Nanos::as_seconds);
+        Self { name, connections, reconnects, down_seconds, kept_bytes, has_lost, problem }
+    }
 }
 
 /// A device that is a mirror.
@@ -357,6 +387,7 @@ impl State {
                 reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
                 reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
                 mirror: record.mirrors.get(number).and_then(Option::as_ref).map(MirrorState::new),
+                upstream: record.upstreams.get(number).and_then(Option::as_ref).map(UpstreamState::new),
                 checksums: spec
                     .workers_of(device)
                     .zip(record.checksums.get(number).copied().flatten())

@@ -10,10 +10,12 @@ use redb::{Database, StorageBackend};
 use super::disk::Disk;
 use super::plan::{Backing, FAST_SECTORS, Plan, SECTORS};
 use super::random::Random;
+use super::upstream::{Fate, Upstream};
 use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
-use crate::backend::{Backend, Cached, Checked, Late, Ledger, Mirror, MirrorPlan, Placed};
+use crate::backend::upstream::UpstreamPlan;
+use crate::backend::{self, Backend, Cached, Checked, Late, Ledger, Mirror, MirrorPlan, Placed};
 use crate::spec;
 
 /// The regions of mirrors.
@@ -28,6 +30,8 @@ const BOOK_BYTES: u64 = 4 << 20;
 pub(super) struct Devices {
     backing: Backing,
     pub(super) disks: Vec<Disk>,
+    /// The server before the disk, if the device is an export of one, with its connections and what is kept of it.
+    upstream: Option<(Upstream, (u32, u64))>,
     /// The length of the file on the last disk.
     length: Arc<AtomicU64>,
     /// What computes checksums; nothing is handed to its threads.
@@ -71,15 +75,18 @@ impl Devices {
     pub(super) fn new(plan: &Plan) -> Self {
         let bytes = SECTORS * 512;
         let sizes = match plan.backing {
-            Backing::Disk | Backing::Checked => vec![bytes],
+            Backing::Disk | Backing::Checked | Backing::Upstream => vec![bytes],
             Backing::Late => vec![bytes, BOOK_BYTES],
             Backing::Placed => vec![bytes, FAST_SECTORS * 512, BOOK_BYTES],
             Backing::Cached => vec![bytes, FAST_SECTORS * 512],
             Backing::Mirror => vec![bytes + LEG_HEAD_BYTES; 2],
         };
         let random = Random::new(plan.seed).fork(1);
-        let disks = (0..).zip(sizes).map(|(number, size)| Disk::new(size, random.fork(number), plan.service)).collect();
-        Self { backing: plan.backing, disks, length: Arc::default(), workers: None }
+        let disk = |(number, size)| Disk::new(size, random.fork(number), plan.service);
+        let disks: Vec<Disk> = (0..).zip(sizes).map(disk).collect();
+        let upstream = (plan.backing == Backing::Upstream)
+            .then(|| (Upstream::new(disks[0].clone(), random.fork(9), plan.short_per_million), plan.upstream));
+        Self { backing: plan.backing, disks, upstream, length: Arc::default(), workers: None }
     }
 
     fn database(&self) -> Result<Database, String> {
@@ -114,6 +121,21 @@ impl Devices {
                 Box::new(Placed::open(disk(0), disk(1), ledger, device.depth)?)
             }
             Backing::Cached => Box::new(Cached::open(disk(0), disk(1))?),
+            Backing::Upstream => {
+                let (upstream, (connections, unflushed_bytes_max)) = self.upstream.clone().ok_or("there is one")?;
+                let plan = UpstreamPlan {
+                    name: "upstream".into(),
+                    export: "a".into(),
+                    connections,
+                    timeout: Nanos::from_seconds(10),
+                    reconnect_limit: Nanos::from_seconds(3600),
+                    write_through: false,
+                    unflushed_bytes_max,
+                    read_only: false,
+                    tls: None,
+                };
+                Box::new(backend::Upstream::open(plan, None, Box::new(upstream))?)
+            }
             Backing::Mirror => {
                 let plan = MirrorPlan { legs: 2, region_bytes: REGION_BYTES, force: None, read_only: false };
                 let legs = self.disks.clone();
@@ -129,8 +151,18 @@ impl Devices {
         }
     }
 
+    /// Something becomes of the upstream, if there is one.
+    pub(super) fn meet(&self, now: Nanos, fate: Fate) {
+        if let Some((upstream, _)) = &self.upstream {
+            upstream.meet(now, fate);
+        }
+    }
+
     /// The power is back, and nothing is wrong.
     pub(super) fn turn_on(&self) {
+        if let Some((upstream, _)) = &self.upstream {
+            upstream.reset();
+        }
         for disk in &self.disks {
             disk.media().restore();
         }

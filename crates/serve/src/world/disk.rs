@@ -98,6 +98,21 @@ impl Disk {
         self.media.cut(|| state.random.of_million(part));
     }
 
+    /// The server before it dies: of what was not durable, some sectors survive, and nobody is told.
+    pub(super) fn die(&self) {
+        self.cut();
+        self.media.restore();
+        self.state().has_lost = true;
+    }
+
+    /// How long an operation takes that begins now.
+    pub(super) fn span(&self) -> Nanos {
+        let state = &mut *self.state();
+        let State { trouble, random, service: (least, more), .. } = state;
+        let span = Nanos(least.0 + random.below(more.0 + 1));
+        if random.of_million(trouble.slow_per_million) { Nanos(span.0 * 100) } else { span }
+    }
+
     /// The device for a server.
     pub(super) fn open(&self) -> Box<dyn Backend> {
         Box::new(Spinning { disk: self.clone(), held: Vec::new() })
@@ -111,9 +126,10 @@ struct Spinning {
     held: Vec<(Nanos, Io)>,
 }
 
-impl Spinning {
-    fn carry_out(&self, mut io: Io) -> Option<Done> {
-        let state = &mut *self.disk.state();
+impl Disk {
+    /// Carries out an operation, with what goes wrong at present; `None` if it is never answered.
+    pub(super) fn carry_out(&self, mut io: Io) -> Option<Done> {
+        let state = &mut *self.state();
         let State { trouble, random, faults, operations, has_lost, .. } = state;
         *operations += 1;
         let mut happens = |random: &mut Random, per_million: u32| {
@@ -123,9 +139,9 @@ impl Spinning {
         };
         if happens(random, trouble.rot_per_million) {
             let place = random.draw();
-            self.disk.media.flip(place >> 3, (place & 7) as u32);
+            self.media.flip(place >> 3, (place & 7) as u32);
         }
-        let media = &self.disk.media;
+        let media = &self.media;
         let result = match io.action {
             Action::Read if happens(random, trouble.swallowed_per_million) => return None,
             Action::Read if happens(random, trouble.reads_per_million) => Err(NbdError::InputOutput),
@@ -173,13 +189,7 @@ impl Spinning {
 
 impl Backend for Spinning {
     fn start(&mut self, now: Nanos, io: Io) {
-        let state = &mut *self.disk.state();
-        let State { trouble, random, service: (least, more), .. } = state;
-        let mut span = Nanos(least.0 + random.below(more.0 + 1));
-        if random.of_million(trouble.slow_per_million) {
-            span = Nanos(span.0 * 100);
-        }
-        self.held.push((now.after(span), io));
+        self.held.push((now.after(self.disk.span()), io));
     }
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
@@ -191,7 +201,7 @@ impl Backend for Spinning {
             && self.held[at].0 <= now
         {
             let (_, io) = self.held.remove(at);
-            done.extend(self.carry_out(io));
+            done.extend(self.disk.carry_out(io));
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ mod run;
 mod shares;
 pub mod shrink;
 mod tally;
+pub mod upstream;
 pub mod wire;
 
 pub use campaign::{Length, Sum, campaign};

@@ -8,6 +8,7 @@ use super::canary::Canary;
 use super::client::{Ask, Flood};
 use super::disk::Trouble;
 use super::random::Random;
+use super::upstream::Fate;
 use crate::nbd::Replies;
 
 /// The clients of a world.
@@ -34,11 +35,14 @@ pub enum Backing {
     Cached,
     /// Two disks that hold the same.
     Mirror,
+    /// The export of another server.
+    Upstream,
 }
 
 impl Backing {
     /// Every one.
-    pub const ALL: &'static [Self] = &[Self::Disk, Self::Checked, Self::Late, Self::Placed, Self::Cached, Self::Mirror];
+    pub const ALL: &'static [Self] =
+        &[Self::Disk, Self::Checked, Self::Late, Self::Placed, Self::Cached, Self::Mirror, Self::Upstream];
 
     /// Its name.
     #[must_use]
@@ -50,6 +54,7 @@ impl Backing {
             Self::Placed => "tiers with placement",
             Self::Cached => "tiers with copies",
             Self::Mirror => "mirror",
+            Self::Upstream => "upstream",
         }
     }
 }
@@ -134,6 +139,8 @@ pub enum Act {
     Order(Order),
     /// A disk has this trouble from now on.
     Trouble(usize, Trouble),
+    /// Something becomes of the upstream.
+    Upstream(Fate),
     /// The clock jumps: the machine was suspended.
     Jump(Nanos),
     /// The server ends, and another one starts after a while.
@@ -170,6 +177,8 @@ pub struct Plan {
     pub service: (Nanos, Nanos),
     /// Calls of sockets in a million that move only some bytes.
     pub short_per_million: u32,
+    /// Connections to an upstream, and what of it is kept until a flush covers it.
+    pub upstream: (u32, u64),
     /// What happens, in order.
     pub steps: Vec<Step>,
     /// A promise that is broken on purpose.
@@ -283,7 +292,10 @@ fn any_trouble(random: &mut Random, backing: Backing) -> Trouble {
     match random.below(6) {
         0 => trouble.reads_per_million = random.one_of(&[20_000, 500_000]) as u32,
         // A block of which a write has failed has no checksum, and may rot unseen.
-        1 if backing != Backing::Checked => trouble.writes_per_million = random.one_of(&[20_000, 500_000]) as u32,
+        // What becomes of a write that has failed is not known, and so not repeated when an upstream dies.
+        1 if !matches!(backing, Backing::Checked | Backing::Upstream) => {
+            trouble.writes_per_million = random.one_of(&[20_000, 500_000]) as u32
+        }
         2 => trouble.slow_per_million = 50_000,
         3 => trouble.hangs_until = Nanos(random.within(1, 10) * 1_000_000_000),
         4 => trouble.flushes_per_million = random.one_of(&[50_000, 1_000_000]) as u32,
@@ -296,6 +308,16 @@ fn any_trouble(random: &mut Random, backing: Backing) -> Trouble {
         _ => trouble.slow_per_million = 500_000,
     }
     trouble
+}
+
+fn any_fate(random: &mut Random) -> Fate {
+    let span = Nanos::from_millis(random.one_of(&[0, 1, 100, 5_000, 30_000]));
+    match random.below(6) {
+        0..=2 => Fate::Dies(span),
+        3 => Fate::Restarts(span),
+        4 => Fate::Breaks(random.draw()),
+        _ => Fate::IsAnother(span),
+    }
 }
 
 fn any_order(random: &mut Random) -> Order {
@@ -324,7 +346,9 @@ impl Plan {
         let least = Nanos(random.one_of(&[2_000, 100_000, 1_000_000]));
         let service = (least, Nanos(least.0 * random.within(1, 8)));
         let short_per_million = random.one_of(&[0, 50_000, 600_000]) as u32;
-        let mut plan = Self { seed, spec, backing, service, short_per_million, steps: Vec::new(), canary: None };
+        let upstream = (random.within(1, 5) as u32, random.one_of(&[16 << 10, 64 << 10, 1 << 20]));
+        let mut plan =
+            Self { seed, spec, backing, service, short_per_million, upstream, steps: Vec::new(), canary: None };
         let episodes = random.within(4, 14);
         for _ in 0..episodes {
             plan.episode(random);
@@ -369,8 +393,10 @@ impl Plan {
                     Act::Leave(client, how)
                 }
                 32 | 33 => Act::Connect(client, random.below(4) as usize, any_replies(random)),
-                34..=36 => Act::Order(any_order(random)),
+                34..=35 => Act::Order(any_order(random)),
                 37 if has_trouble => Act::Trouble(random.below(disks) as usize, any_trouble(random, self.backing)),
+                36 if self.backing == Backing::Upstream => Act::Upstream(any_fate(random)),
+                36 => Act::Order(any_order(random)),
                 38 if random.below(8) == 0 => Act::Jump(Nanos::from_millis(random.within(1, 3_600_000))),
                 _ => Act::Ask(client, Ask::Flush, false, 0, 0),
             };

@@ -9,7 +9,8 @@ use super::run::run;
 pub fn shrink(plan: &Plan, promise: Promise, runs: u32) -> (Plan, u32) {
     let breaks = |plan: &Plan| run(plan, false).verdict.broken.is_some_and(|broken| broken.promise == promise);
     let mut best = plan.clone();
-    best.steps.truncate(run(plan, false).steps);
+    // It may break while the time before the next step goes by.
+    best.steps.truncate(run(plan, false).steps + 1);
     let (mut used, mut length) = (1, best.steps.len().div_ceil(2));
     while length > 0 && used < runs {
         let (mut at, mut was_shorter) = (0, false);

@@ -106,6 +106,12 @@ impl Line {
         wire.to_client.clear();
     }
 
+    /// Whether there is something that the client has not read.
+    pub(super) fn has_unheard(&self) -> bool {
+        let wire = self.wire();
+        !wire.to_client.is_empty() || wire.is_closed
+    }
+
     /// The client reads everything that is there.
     pub(super) fn hear(&self, into: &mut Vec<u8>) {
         let mut wire = self.wire();

@@ -98,7 +98,9 @@ fn joined(keys: &str, parts: Vec<Box<dyn Backend>>, shares: &[(Holder, Share)]) 
         description: String::new(),
         size_bytes: place.end - place.start,
         read_only: false,
+        block_bytes_min: 1,
         block_bytes_preferred: 4096,
+        trims: true,
     };
     let exports: Arc<[Export]> = places.iter().map(export).collect();
     bench.engine.configure(exports, shares).unwrap();

@@ -41,6 +41,7 @@ mod snapshots;
 mod spec;
 mod tiers;
 mod tls;
+mod upstream;
 mod volumes;
 mod watch;
 mod world;

@@ -206,7 +206,7 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
     };
     let file = "backend = \"file\"\npath = \"PATH\"\n";
     assert!(check(file).unwrap_err().contains("cannot be opened"));
-    assert_eq!(check(&format!("{file}size = \"4MiB\"")), Ok(()));
+    assert_eq!(check(&format!("{file}size = \"4MiB\"")), Ok(vec![]));
     assert!(!path.exists());
     assert!(check(&format!("{file}size = \"1MiB\"")).unwrap_err().starts_with("export a: ends past its device"));
     std::fs::write(&path, [0; 4096]).unwrap();
@@ -215,7 +215,7 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
     assert!(
         check("backend = \"emulated\"\nmodel = \"nothing\"").unwrap_err().starts_with("device d: nothing: no preset")
     );
-    assert_eq!(check("backend = \"memory\"\nsize = \"2MiB\""), Ok(()));
+    assert_eq!(check("backend = \"memory\"\nsize = \"2MiB\""), Ok(vec![]));
 }
 
 #[test]

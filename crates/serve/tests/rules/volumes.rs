@@ -158,7 +158,9 @@ proptest! {
             offset_bytes,
             size_bytes,
             read_only: false,
+            block_bytes_min: 1,
             block_bytes_preferred: 4096,
+            trims: true,
         };
         bench.engine.configure(Arc::new([export(0, MIB), export(offset, length)]), &[]).unwrap();
         let mut whole = bench.connect(0, true);

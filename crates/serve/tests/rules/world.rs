@@ -35,7 +35,9 @@ fn each_canary_is_found_by_the_checker_of_its_promise() {
     for &canary in Canary::ALL {
         let broken = (1..200).find_map(|seed| {
             let plan = Plan { canary: Some(canary), ..Plan::new(seed) };
-            run(&plan, false).verdict.broken.map(|broken| (plan, broken))
+            // In some worlds another checker is the first to notice: a lost write may be found after a crash.
+            let broken = run(&plan, false).verdict.broken.filter(|broken| broken.promise == canary.breaks());
+            broken.map(|broken| (plan, broken))
         });
         let (plan, broken) = broken.unwrap_or_else(|| panic!("{} is not found", canary.name()));
         assert_eq!(broken.promise, canary.breaks(), "{}: {}", canary.name(), broken.what);

@@ -45,7 +45,7 @@ use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task};
+use super::{Action, Backend, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task, UpstreamStatus};
 use crate::buffer::{Buffer, Buffers};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
@@ -594,6 +594,18 @@ impl Backend for Checked {
 
     fn reopen(&mut self) -> Option<Result<String, String>> {
         self.inner.reopen()
+    }
+
+    fn block_bytes_min(&self) -> u32 {
+        self.inner.block_bytes_min()
+    }
+
+    fn trims(&self) -> bool {
+        self.inner.trims()
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        self.inner.upstream()
     }
 
     fn mirror(&self) -> Option<MirrorStatus> {

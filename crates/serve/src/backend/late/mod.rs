@@ -27,7 +27,9 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
 use super::checked::sidecar::Identity;
-use super::{Action, BLOCK_BYTES, Backend, Checksums, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task};
+use super::{
+    Action, BLOCK_BYTES, Backend, Checksums, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task, UpstreamStatus,
+};
 use crate::buffer::Buffers;
 use crate::committer::Committer;
 use crate::log::EventKind;
@@ -353,6 +355,18 @@ impl Backend for Late {
 
     fn reopen(&mut self) -> Option<Result<String, String>> {
         self.inner.reopen()
+    }
+
+    fn block_bytes_min(&self) -> u32 {
+        self.inner.block_bytes_min()
+    }
+
+    fn trims(&self) -> bool {
+        self.inner.trims()
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        self.inner.upstream()
     }
 
     fn mirror(&self) -> Option<MirrorStatus> {

@@ -397,6 +397,15 @@ impl Backend for Mirror {
         self.legs.iter().filter_map(|leg| leg.backend.as_ref()).flat_map(|backend| backend.descriptors()).collect()
     }
 
+    fn block_bytes_min(&self) -> u32 {
+        self.legs
+            .iter()
+            .filter_map(|leg| leg.backend.as_ref())
+            .map(|backend| backend.block_bytes_min())
+            .max()
+            .unwrap_or(1)
+    }
+
     fn size_bytes(&self) -> u64 {
         self.layout().data_bytes
     }

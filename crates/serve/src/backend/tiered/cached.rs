@@ -189,6 +189,10 @@ impl Backend for Cached {
         self.pair.descriptors()
     }
 
+    fn block_bytes_min(&self) -> u32 {
+        self.pair.slow.block_bytes_min().max(self.pair.fast.block_bytes_min())
+    }
+
     fn size_bytes(&self) -> u64 {
         self.pair.slow.size_bytes()
     }

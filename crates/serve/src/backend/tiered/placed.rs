@@ -458,6 +458,10 @@ impl Backend for Placed {
         descriptors
     }
 
+    fn block_bytes_min(&self) -> u32 {
+        self.pair.slow.block_bytes_min().max(self.pair.fast.block_bytes_min())
+    }
+
     fn size_bytes(&self) -> u64 {
         self.pair.slow.size_bytes()
     }

@@ -42,6 +42,13 @@ impl World {
                 self.note("trouble", disk as u64, until.0);
                 self.devices.disks[disk].set_trouble(Trouble { hangs_until, ..trouble });
             }
+            Act::Upstream(fate) => {
+                // The pauses between tries to connect are at most as long as all before them, or ten seconds.
+                self.excused = self.excused.after(Nanos(fate.span().0 * 2)).after(Nanos::from_seconds(10));
+                self.note("upstream", fate.span().0, 0);
+                self.devices.meet(self.now, fate);
+                self.stirred = true;
+            }
             Act::Jump(span) => {
                 self.note("jump", span.0, 0);
                 self.excused = self.excused.after(span);

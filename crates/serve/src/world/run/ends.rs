@@ -49,7 +49,9 @@ impl World {
             let has_service = up.spec.classes().len() < up.tally.classes();
             up.tally.check(has_service, &mut self.verdict);
         }
-        if self.failed_at.is_some() || self.has_failed() {
+        let upstream = self.up.as_ref().and_then(|up| up.engine.upstream());
+        let has_lost = upstream.is_some_and(|upstream| upstream.has_lost);
+        if self.failed_at.is_some() || self.has_failed() || has_lost {
             // Its operator restarts the server; what the system could not write is gone.
             self.stop(End::Power, Nanos::from_seconds(1));
         }

@@ -99,7 +99,9 @@ impl Bench {
             description: String::new(),
             size_bytes,
             read_only,
+            block_bytes_min: 1,
             block_bytes_preferred: 4096,
+            trims: true,
         };
         let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
         static BENCHES: AtomicU32 = AtomicU32::new(0);

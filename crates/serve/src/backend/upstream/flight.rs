@@ -1,0 +1,280 @@
+//! Operations of the engine, and the requests to the upstream that they become.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use super::kept::Change;
+use super::{Action, Io};
+use crate::nbd::client::{Asked, Coverage, Terms, put_request};
+use crate::nbd::protocol::{COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE};
+use crate::nbd::reply::Extent;
+use crate::nbd::{Command, NbdError, Replies};
+use crate::slots::Slots;
+
+/// The longest request without data: what fits into 32 bits, in whole blocks of any size.
+const RANGE_BYTES_MAX: u64 = 1 << 30;
+/// Zeroes for an upstream that has to be sent them.
+static ZEROES: [u8; 256 << 10] = [0; 256 << 10];
+
+/// The request of a flush.
+pub(super) const FLUSH: Asked = Asked { command: Command::Flush, offset: 0, length: 0 };
+
+/// An operation of the engine.
+pub(super) struct Op {
+    pub(super) io: Io,
+    /// Its requests that are not answered.
+    pub(super) left: u32,
+    pub(super) error: Option<NbdError>,
+    /// The deaths of the upstream when the first of them was answered.
+    pub(super) begun: Option<u64>,
+    /// Whether its change was answered, and a flush is to make it durable.
+    pub(super) is_covering: bool,
+    extents: Vec<Extent>,
+}
+
+impl Op {
+    pub(super) const fn new(io: Io) -> Self {
+        Self { io, left: 0, error: None, begun: None, is_covering: false, extents: Vec::new() }
+    }
+
+    /// Calls `with` for each piece of a range of its buffers.
+    fn each(&mut self, offset: u64, length: u64, mut with: impl FnMut(&mut [u8], usize)) {
+        let (mut at, mut done) = (self.io.offset, 0);
+        for buffer in self.io.buffers.as_mut_slice() {
+            let end = at + buffer.len() as u64;
+            let (from, to) = (offset.max(at), (offset + length).min(end));
+            if from < to {
+                with(&mut buffer.bytes_mut()[(from - at) as usize..(to - at) as usize], done);
+                done += (to - from) as usize;
+            }
+            at = end;
+        }
+    }
+
+    /// Data that was read.
+    pub(super) fn fill(&mut self, offset: u64, bytes: &[u8]) {
+        self.each(offset, bytes.len() as u64, |target, from| target.copy_from_slice(&bytes[from..from + target.len()]));
+    }
+
+    /// Zeroes that were read.
+    pub(super) fn zero(&mut self, offset: u64, length: u64) {
+        self.each(offset, length, |target, _| target.fill(0));
+    }
+
+    /// What a piece of it did.
+    pub(super) fn change(&mut self, offset: u64, length: u64) -> Change {
+        match self.io.action {
+            Action::Write => {
+                let mut bytes = Vec::with_capacity(length as usize);
+                self.each(offset, length, |data, _| bytes.extend_from_slice(data));
+                Change::Data(Arc::from(bytes))
+            }
+            Action::Zero { keep, .. } => Change::Zero(keep),
+            _ => Change::Trim,
+        }
+    }
+
+    /// Takes the extents that were said of its beginning.
+    pub(super) fn take_extents(&mut self, extents: Vec<Extent>) {
+        if self.extents.is_empty() {
+            self.extents = extents;
+        }
+    }
+
+    /// The extents of its range: at least one, and none beyond it.
+    pub(super) fn extents(&mut self) -> Vec<Extent> {
+        let mut left = self.io.length;
+        let mut extents = std::mem::take(&mut self.extents);
+        extents.retain_mut(|extent| {
+            extent.length = extent.length.min(left);
+            left -= extent.length;
+            extent.length > 0
+        });
+        extents
+    }
+}
+
+/// Why there is a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It is of an operation.
+    Io(u32),
+    /// It is to cover what is kept.
+    Flush,
+    /// It repeats what is kept at its offset.
+    Repeat,
+}
+
+/// The data that follows a request.
+#[derive(Clone, Debug)]
+pub(super) enum Payload {
+    None,
+    /// That of its operation.
+    Own,
+    Zeroes,
+    Kept(Arc<[u8]>),
+}
+
+/// A request to the upstream.
+pub(super) struct Flight {
+    pub(super) purpose: Purpose,
+    pub(super) asked: Asked,
+    flags: u16,
+    payload: Payload,
+    /// The connection that has it.
+    pub(super) link: Option<usize>,
+    cookie: u64,
+    head: Vec<u8>,
+    pub(super) coverage: Coverage,
+    pub(super) error: Option<NbdError>,
+    pub(super) extents: Vec<Extent>,
+    /// Changes that were answered when it was given to a connection.
+    pub(super) upto: u64,
+}
+
+impl Flight {
+    pub(super) fn new(purpose: Purpose, asked: Asked, flags: u16, payload: Payload) -> Self {
+        Self {
+            purpose,
+            asked,
+            flags,
+            payload,
+            link: None,
+            cookie: 0,
+            head: Vec::new(),
+            coverage: Coverage::default(),
+            error: None,
+            extents: Vec::new(),
+            upto: 0,
+        }
+    }
+
+    /// A connection takes it.
+    pub(super) fn begin(&mut self, link: usize, slot: u32, serial: u32, replies: Replies, upto: u64) {
+        self.link = Some(link);
+        self.cookie = u64::from(serial) << 32 | u64::from(slot);
+        self.upto = upto;
+        self.head.clear();
+        put_request(&mut self.head, replies, self.flags, self.cookie, &self.asked);
+    }
+
+    /// Its connection has ended.
+    pub(super) fn start_again(&mut self) {
+        (self.link, self.error) = (None, None);
+        self.coverage.clear();
+        self.extents.clear();
+    }
+
+    /// Whether its answer is whole.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.error.is_some() {
+            return Ok(());
+        }
+        match self.asked.command {
+            Command::Read if !self.coverage.is_all(self.asked.offset, self.asked.length) => {
+                Err("it breaks the protocol: less data than was asked for".into())
+            }
+            Command::BlockStatus if self.extents.is_empty() => {
+                Err("it breaks the protocol: block status without an extent".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is sent of it: the length.
+    pub(super) fn bytes(&self) -> usize {
+        let has_data = self.asked.command == Command::Write;
+        self.head.len() + if has_data { self.asked.length as usize } else { 0 }
+    }
+
+    /// What is sent of it, but for the first bytes.
+    pub(super) fn put_slices<'a>(&'a self, ops: &'a Slots<Op>, skipped: usize, slices: &mut Vec<IoSlice<'a>>) {
+        let mut skipped = skipped;
+        let mut put = |bytes: &'a [u8]| {
+            let from = skipped.min(bytes.len());
+            skipped -= from;
+            if from < bytes.len() {
+                slices.push(IoSlice::new(&bytes[from..]));
+            }
+        };
+        put(&self.head);
+        match (&self.payload, self.purpose) {
+            (Payload::None, _) => {}
+            (Payload::Zeroes, _) => put(&ZEROES[..self.asked.length as usize]),
+            (Payload::Kept(bytes), _) => put(bytes),
+            (Payload::Own, Purpose::Io(op)) => {
+                let Some(op) = ops.get(op) else { return };
+                let mut at = op.io.offset;
+                let (offset, end) = (self.asked.offset, self.asked.offset + self.asked.length);
+                for buffer in op.io.buffers.as_slice() {
+                    let next = at + buffer.len() as u64;
+                    let (from, to) = (offset.max(at), end.min(next));
+                    if from < to {
+                        put(&buffer.bytes()[(from - at) as usize..(to - at) as usize]);
+                    }
+                    at = next;
+                }
+            }
+            (Payload::Own, _) => {}
+        }
+    }
+}
+
+/// The slot of a request, as its cookie names it.
+pub(super) const fn slot_of(cookie: u64) -> u32 {
+    cookie as u32
+}
+
+/// What was asked under a cookie on a connection.
+pub(super) fn find(flights: &Slots<Flight>, cookie: u64, link: usize) -> Option<Asked> {
+    let flight = flights.get(slot_of(cookie))?;
+    (flight.cookie == cookie && flight.link == Some(link)).then_some(flight.asked)
+}
+
+/// The command, flags and data for an action.
+pub(super) fn request_of(terms: &Terms, action: Action, durable: bool) -> (Command, u16, Payload) {
+    let fua = if durable && terms.has_fua() { COMMAND_FUA } else { 0 };
+    match action {
+        Action::Write => (Command::Write, fua, Payload::Own),
+        Action::Zero { keep, fast } if terms.zeroes() => {
+            let flags = if keep { COMMAND_NO_HOLE } else { 0 } | if fast { COMMAND_FAST_ZERO } else { 0 };
+            (Command::WriteZeroes, fua | flags, Payload::None)
+        }
+        Action::Zero { .. } => (Command::Write, fua, Payload::Zeroes),
+        Action::Trim => (Command::Trim, fua, Payload::None),
+        Action::Flush => (Command::Flush, 0, Payload::None),
+        Action::Cache => (Command::Cache, 0, Payload::None),
+        Action::Extents => (Command::BlockStatus, 0, Payload::None),
+        Action::Read | Action::Serve(_) => (Command::Read, 0, Payload::None),
+    }
+}
+
+/// The request that repeats a change.
+pub(super) fn repeat_of(terms: &Terms, change: Change) -> (Command, u16, Payload) {
+    match change {
+        Change::Data(bytes) => (Command::Write, 0, Payload::Kept(bytes)),
+        Change::Zero(keep) => request_of(terms, Action::Zero { keep, fast: false }, false),
+        Change::Trim => request_of(terms, Action::Trim, false),
+    }
+}
+
+/// The pieces of a range that are requests of their own: at least one.
+pub(super) fn pieces(terms: &Terms, action: Action, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+    let blocks = terms.blocks;
+    let of_data = u64::from(blocks.max / blocks.min * blocks.min);
+    let most = match action {
+        Action::Read | Action::Write | Action::Serve(_) => of_data,
+        Action::Zero { .. } if !terms.zeroes() => of_data.min(ZEROES.len() as u64),
+        _ => RANGE_BYTES_MAX,
+    };
+    // Of extents, those at the beginning are enough.
+    let end = if action == Action::Extents { offset + length.min(most) } else { offset + length };
+    let mut next = Some(offset);
+    std::iter::from_fn(move || {
+        let at = next?;
+        let taken = (end - at).min(most);
+        next = Some(at + taken).filter(|next| *next < end);
+        Some(if action == Action::Flush { (0, 0) } else { (at, taken) })
+    })
+    .take(if action == Action::Flush { 1 } else { usize::MAX })
+}

@@ -1,0 +1,161 @@
+//! What an upstream has answered and may still lose: it is kept until a flush covers it, and repeated if the upstream dies
+//! before. Of what was written twice only the last is kept, so that the order in which it is repeated is of no matter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a part takes beside its data.
+const PART_BYTES: u64 = 128;
+
+/// What was done to a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// These bytes were written.
+    Data(Arc<[u8]>),
+    /// It was zeroed, and whether its space stays allocated.
+    Zero(bool),
+    /// It was declared to be of no use.
+    Trim,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    end: u64,
+    /// When it was answered, as a number of answers.
+    sequence: u64,
+    change: Change,
+}
+
+impl Part {
+    /// The piece of it from `start`, where it begins at `own`.
+    fn piece(&self, own: u64, start: u64, end: u64) -> Self {
+        let change = match &self.change {
+            Change::Data(bytes) => Change::Data(bytes[(start - own) as usize..(end - own) as usize].into()),
+            other => other.clone(),
+        };
+        Self { end, change, ..*self }
+    }
+
+    fn bytes(&self) -> u64 {
+        PART_BYTES + if let Change::Data(bytes) = &self.change { bytes.len() as u64 } else { 0 }
+    }
+}
+
+/// The changes that are not durable, none of which overlap.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    parts: BTreeMap<u64, Part>,
+    bytes: u64,
+}
+
+impl Kept {
+    /// The memory that they take.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    fn insert(&mut self, start: u64, part: Part) {
+        self.bytes += part.bytes();
+        self.parts.insert(start, part);
+    }
+
+    /// Forgets what was done to a range before.
+    pub(super) fn cut(&mut self, offset: u64, length: u64) {
+        let end = offset + length;
+        let from = self.parts.range(..offset).next_back().filter(|(_, part)| part.end > offset);
+        let from = from.map_or(offset, |(start, _)| *start);
+        let hit: Vec<u64> = self.parts.range(from..end).map(|(start, _)| *start).collect();
+        for start in hit {
+            let Some(part) = self.parts.remove(&start) else { continue };
+            self.bytes -= part.bytes();
+            if start < offset {
+                self.insert(start, part.piece(start, start, offset));
+            }
+            if part.end > end {
+                self.insert(end, part.piece(start, end, part.end));
+            }
+        }
+    }
+
+    /// Keeps a change that was answered.
+    pub(super) fn put(&mut self, sequence: u64, offset: u64, length: u64, change: Change) {
+        if length > 0 {
+            self.cut(offset, length);
+            self.insert(offset, Part { end: offset + length, sequence, change });
+        }
+    }
+
+    /// Forgets what was answered up to here: it is durable.
+    pub(super) fn covered(&mut self, upto: u64) {
+        self.parts.retain(|_, part| part.sequence > upto);
+        self.bytes = self.parts.values().map(Part::bytes).sum();
+    }
+
+    /// A part was repeated, and answered anew.
+    pub(super) fn renew(&mut self, start: u64, sequence: u64) {
+        if let Some(part) = self.parts.get_mut(&start) {
+            part.sequence = sequence;
+        }
+    }
+
+    /// All of it: offset, length, and what was done.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, u64, Change)> {
+        self.parts.iter().map(|(start, part)| (*start, part.end - start, part.change.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left of a range of 64 bytes when everything kept is done to it.
+    fn replayed(kept: &Kept) -> Vec<u8> {
+        let mut bytes = vec![9; 64];
+        for (offset, length, change) in kept.all() {
+            let range = offset as usize..(offset + length) as usize;
+            match change {
+                Change::Data(data) => bytes[range].copy_from_slice(&data),
+                Change::Zero(_) | Change::Trim => bytes[range].fill(0),
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_is_repeated_is_what_was_written_last_and_what_is_durable_is_not_repeated() {
+        let (mut kept, mut bytes) = (Kept::default(), vec![9; 64]);
+        let mut random = 7_u64;
+        for sequence in 1..200 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let offset = (random >> 33) % 60;
+            let length = 1 + (random >> 43) % (64 - offset);
+            let range = offset as usize..(offset + length) as usize;
+            match (random >> 60) % 3 {
+                0 => {
+                    kept.put(sequence, offset, length, Change::Zero(false));
+                    bytes[range].fill(0);
+                }
+                1 if sequence % 7 == 0 => {
+                    // Written durably: a repetition of what was there before would destroy it.
+                    kept.cut(offset, length);
+                    bytes[range].fill(9);
+                }
+                _ => {
+                    let data = vec![sequence as u8; length as usize];
+                    bytes[range].copy_from_slice(&data);
+                    kept.put(sequence, offset, length, Change::Data(data.into()));
+                }
+            }
+            assert_eq!(replayed(&kept), bytes, "after change {sequence}");
+            assert_eq!(kept.bytes(), kept.parts.values().map(Part::bytes).sum::<u64>());
+        }
+        kept.covered(198);
+        assert!(kept.all().count() <= 1, "one change is not durable");
+        kept.covered(199);
+        assert!(kept.is_empty() && kept.bytes() == 0);
+    }
+}

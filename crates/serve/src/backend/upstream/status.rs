@@ -1,0 +1,51 @@
+//! What an upstream says of itself to people and programs.
+
+use ioweir_config::format_bytes;
+use ioweir_core::Nanos;
+
+use super::open::UpstreamPlan;
+use crate::nbd::Replies;
+use crate::nbd::client::Terms;
+
+/// An upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamStatus {
+    /// Its address and export.
+    pub name: String,
+    /// Connections that have agreed on the export.
+    pub connections: u32,
+    /// How often it has come back.
+    pub reconnects: u64,
+    /// How long it has had no connection, if it has none.
+    pub down: Option<Nanos>,
+    /// What is kept of changes that are not durable.
+    pub kept_bytes: u64,
+    /// Whether something that it had answered may be lost.
+    pub has_lost: bool,
+    /// Why the last connection has ended, or could not be made, until another one is made.
+    pub problem: Option<String>,
+}
+
+/// What it is and has, and what is done instead of what it lacks.
+pub(super) fn describe(plan: &UpstreamPlan, terms: &Terms, connections: usize) -> String {
+    let size = format_bytes(terms.size_bytes);
+    let replies = match terms.replies {
+        Replies::Simple => "simple replies",
+        Replies::Structured => "structured replies",
+        Replies::Extended => "extended headers",
+    };
+    let has = [
+        (!terms.has_fua() && terms.flushes(), "; no FUA: a durable write is a write and a flush"),
+        (!terms.flushes(), "; no flush: it is taken to write through, as the spec says"),
+        (!terms.trims(), "; no trim: it is not offered"),
+        (!terms.zeroes(), "; no writing of zeroes: they are sent"),
+        (terms.allocation.is_none(), "; no block status: everything is taken to be data"),
+        (connections == 1 && !terms.is_shared(), "; not several connections"),
+        (terms.is_read_only(), "; read-only"),
+    ];
+    let lacks: String = has.into_iter().filter(|(is, _)| *is).map(|(_, words)| words).collect();
+    let encrypted = if plan.tls.is_some() { ", TLS" } else { "" };
+    let least = terms.blocks.min;
+    let blocks = if least > 1 { format!(", blocks of {least} bytes") } else { String::new() };
+    format!("upstream {}, {size}, {replies}{encrypted}{blocks}, up to {connections} connections{lacks}", plan.name)
+}

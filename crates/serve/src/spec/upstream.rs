@@ -1,0 +1,141 @@
+//! Upstreams: exports of other NBD servers that are devices here.
+
+use std::path::PathBuf;
+
+use ioweir_config::{Complaint, Duration, Size, keys};
+use serde::Serialize;
+
+use super::Listen;
+use super::backends::Backend;
+use super::check::within;
+use super::device::BackendKeys;
+use crate::nbd::protocol::STRING_BYTES_MAX;
+use crate::tls;
+
+/// The most connections.
+const CONNECTIONS_MAX: u32 = 16;
+/// The least that is kept, if anything is: a flush for less would come too often.
+const UNFLUSHED_MIN: Size = Size(8 << 20);
+
+/// The export of another server, and how it is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Upstream {
+    /// Where its server listens.
+    pub address: Listen,
+    /// Its name there.
+    pub export: String,
+    /// Connections at once, if the upstream allows several.
+    pub connections: u32,
+    /// How long it may take to agree, and a peer to acknowledge what was sent.
+    pub timeout: Duration,
+    /// How long requests wait for it to come back.
+    pub reconnect_limit: Duration,
+    /// Whether what it has answered outlives it.
+    pub write_through: bool,
+    /// What is kept of writes that it has answered and not flushed.
+    pub unflushed_max: Size,
+    /// Certificates, if the connection is encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<UpstreamTls>,
+}
+
+keys! {
+    /// How an upstream is known, in PEM files.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct UpstreamTls {
+        /// the authority that has signed the upstream's certificate
+        authority: PathBuf = required,
+        /// the name that its certificate has to bear; if absent, the IP address, and "localhost" for a unix socket
+        name: Option<String> = absent,
+        /// a certificate to show to an upstream that asks for one, followed by those between it and one that the upstream trusts
+        certificate: Option<PathBuf> = absent,
+        /// its private key
+        key: Option<PathBuf> = absent,
+    }
+}
+
+/// Makes the upstream of the device, tier, leg or part at `at`; nothing is connected yet.
+pub(super) fn resolve(keys: BackendKeys, at: &str) -> Result<Backend, Complaint> {
+    let key = |name: &str| format!("{at}.{name}");
+    let Some(address) = keys.address else {
+        return Err(Complaint::of_value(at, "backend nbd needs the key `address`"));
+    };
+    let export = keys.export.unwrap_or_default();
+    if export.len() > STRING_BYTES_MAX {
+        let problem = format!("export: longer than {STRING_BYTES_MAX} bytes");
+        return Err(Complaint::of_value(key("export"), problem));
+    }
+    let connections = keys.connections.unwrap_or(4);
+    within(&key("connections"), connections, 1, CONNECTIONS_MAX)?;
+    let timeout = keys.timeout.unwrap_or(Duration::from_seconds(10));
+    within(&key("timeout"), timeout, Duration::from_seconds(1), Duration::from_seconds(3600))?;
+    let reconnect_limit = keys.reconnect_limit.unwrap_or(Duration::from_seconds(60));
+    within(&key("reconnect_limit"), reconnect_limit, Duration::from_seconds(0), Duration::from_seconds(86_400))?;
+    let write_through = keys.write_through.unwrap_or(false);
+    let unflushed_max = match keys.unflushed_max {
+        Some(_) if write_through => {
+            let problem = "unflushed_max: with write_through = true nothing has to be kept";
+            return Err(Complaint::of_value(key("unflushed_max"), problem).expected("one of the two"));
+        }
+        _ if write_through => Size(0),
+        Some(Size(0)) => Size(0),
+        Some(size) => {
+            within(&key("unflushed_max"), size, UNFLUSHED_MIN, Size(64 << 30))?;
+            size
+        }
+        None => Size(64 << 20),
+    };
+    if let Some(tls) = &keys.tls {
+        check_tls(tls, &address, &key("tls"))?;
+    }
+    let tls = keys.tls;
+    let upstream =
+        Upstream { address, export, connections, timeout, reconnect_limit, write_through, unflushed_max, tls };
+    Ok(Backend::Nbd(Box::new(upstream)))
+}
+
+/// Reads the files, so that errors in them are reported at their key.
+fn check_tls(tls: &UpstreamTls, address: &Listen, at: &str) -> Result<(), Complaint> {
+    let lone = match (&tls.certificate, &tls.key) {
+        (Some(_), None) => Some(("certificate", "key")),
+        (None, Some(_)) => Some(("key", "certificate")),
+        _ => None,
+    };
+    if let Some((given, missing)) = lone {
+        let problem = format!("{given}: without `{missing}` it is of no use");
+        return Err(Complaint::of_value(format!("{at}.{given}"), problem).expected(format!("`{missing}` beside it")));
+    }
+    let checked = tls::Client::load(tls, address).map_err(|error| {
+        // A name that is not given is an address, and these are names.
+        let complaint = Complaint::of_value(format!("{at}.{}", error.role.key()), error.to_string());
+        complaint.expected(error.expected)
+    });
+    checked.map(drop)
+}
+
+impl Backend {
+    /// Every upstream that it is made of.
+    #[must_use]
+    pub fn upstreams(&self) -> Vec<&Upstream> {
+        match self {
+            Self::Nbd(upstream) => vec![upstream],
+            Self::Tiered { slow, fast, .. } => {
+                [slow, fast].into_iter().flat_map(|tier| tier.backend.upstreams()).collect()
+            }
+            Self::Mirror { leg, .. } => leg.iter().flat_map(|leg| leg.backend.upstreams()).collect(),
+            Self::Joined { part } => part.iter().flat_map(|part| part.backend.upstreams()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Upstream {
+    /// Files and sockets that it needs.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let socket = if let Listen::Unix(path) = &self.address { Some(path.clone()) } else { None };
+        let files =
+            self.tls.iter().flat_map(|tls| [Some(tls.authority.clone()), tls.certificate.clone(), tls.key.clone()]);
+        socket.into_iter().chain(files.flatten()).collect()
+    }
+}

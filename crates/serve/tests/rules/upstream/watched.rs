@@ -1,0 +1,61 @@
+//! What operators see of an upstream.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use ioweir_serve::control::{Command, ask};
+use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::spec::Spec;
+use serde_json::Value;
+
+use super::sham::Sham;
+
+fn state(folder: &Path) -> Value {
+    ask(&folder.join("control"), &Command::State {}).unwrap()["devices"][0]["upstream"].clone()
+}
+
+fn metrics(folder: &Path) -> String {
+    let mut socket = UnixStream::connect(folder.join("watch")).unwrap();
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn operators_see_connections_and_how_long_an_upstream_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let sham = Sham::new(at);
+    let text = format!(
+        "[server]\nlisten = [\"unix:{0}/s\"]\ncontrol = \"unix:{0}/control\"\nwatch = \"unix:{0}/watch\"\n\
+         [[device]]\nname = \"d\"\n{1}connections = 2\n[[export]]\nname = \"export\"\ndevice = \"d\"\n",
+        at.display(),
+        sham.keys("")
+    );
+    let spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    while state(at)["connections"] != 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!((&state(at)["down_seconds"], &state(at)["problem"]), (&Value::Null, &Value::Null));
+    sham.die(true);
+    while state(at)["down_seconds"].as_f64().is_none_or(|down| down <= 0.0) {
+        std::thread::yield_now();
+    }
+    assert!(metrics(at).contains("ioweir_upstream_connections{device=\"d\"} 0"), "{}", metrics(at));
+    while state(at)["problem"].as_str().is_none_or(|problem| !problem.contains("cannot connect")) {
+        std::thread::yield_now();
+    }
+    sham.revive();
+    while state(at)["connections"] != 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(state(at)["reconnects"], 1);
+    while !metrics(at).contains("ioweir_upstream_reconnects_total{device=\"d\"} 1") {
+        std::thread::yield_now();
+    }
+    server.stopper().stop();
+    server.wait().unwrap();
+}
