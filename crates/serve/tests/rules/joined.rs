@@ -99,6 +99,7 @@ fn joined(keys: &str, parts: Vec<Box<dyn Backend>>, shares: &[(Holder, Share)]) 
         size_bytes: place.end - place.start,
         read_only: false,
         block_bytes_preferred: 4096,
+        bitmaps: Arc::new([]),
     };
     let exports: Arc<[Export]> = places.iter().map(export).collect();
     bench.engine.configure(exports, shares).unwrap();

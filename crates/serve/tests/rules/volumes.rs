@@ -159,6 +159,7 @@ proptest! {
             size_bytes,
             read_only: false,
             block_bytes_preferred: 4096,
+            bitmaps: Arc::new([]),
         };
         bench.engine.configure(Arc::new([export(0, MIB), export(offset, length)]), &[]).unwrap();
         let mut whole = bench.connect(0, true);
