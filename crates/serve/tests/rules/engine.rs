@@ -24,7 +24,7 @@ fn ask(bench: &mut Bench, peer: &mut Peer, bytes: &[u8]) -> Vec<Answer> {
 }
 
 fn ok(cookie: u64) -> Answer {
-    Answer { cookie, error: 0, data: vec![], extents: vec![] }
+    Answer { cookie, error: 0, data: vec![], extents: vec![], contexts: vec![] }
 }
 
 fn write(cookie: u64, flags: u16, offset: u64, data: &[u8]) -> Vec<u8> {
