@@ -182,14 +182,14 @@ fn a_client_that_only_talks_is_let_go() {
 #[test]
 fn requests_come_out_as_they_were_sent() {
     let heard = hear(&whole_talk(), [usize::MAX]);
-    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, contexts: Contexts::of(&[1]) }));
+    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, contexts: Contexts::of(&[1, 2]) }));
     assert_eq!(heard.payload, b"hello");
     let first = Request { command: Command::Write, flags: FUA, cookie: 1, offset: 512, length: 5, payload: 5 };
     assert_eq!(heard.requests[0], first);
     let commands: Vec<_> = heard.requests.iter().map(|request| request.command.number()).collect();
     assert_eq!(commands, [1, 0, 7, 6, 4, 5, 3, 2]);
     for request in &heard.requests[..7] {
-        assert_eq!(request.check(&exports()[0], true), Ok(()));
+        assert_eq!(request.check(&exports()[0], Contexts::of(&[1])), Ok(()));
     }
 }
 
@@ -198,7 +198,7 @@ fn what_makes_no_sense_is_answered_with_the_error_of_the_protocol() {
     let [writable, read_only] = [&exports()[0], &exports()[1]].map(Clone::clone);
     let check = |command, flags, offset, length, export| {
         let payload = if command == Command::Write { length as u32 } else { 0 };
-        Request { command, flags, cookie: 0, offset, length, payload }.check(export, false)
+        Request { command, flags, cookie: 0, offset, length, payload }.check(export, Contexts::NONE)
     };
     let size = 1 << 20;
     assert_eq!(check(Command::Read, 0, size - 1, 1, &writable), Ok(()));
@@ -247,7 +247,7 @@ fn replies_are_those_of_the_protocol() {
     assert_eq!(failed(Command::Read), "668e33ef00018001010203040506070800000006 0000001c 0000".replace(' ', ""));
     assert_eq!(failed(Command::Trim), "674466980000001c0102030405060708");
     assert_eq!(
-        written(&|out| structured.put_extents(out, &extents)),
+        written(&|out| structured.put_extents(out, true, 1, &extents)),
         "668e33ef0001000501020304050607080000000c 00000001 00010000 00000003".replace(' ', "")
     );
 }
@@ -279,7 +279,7 @@ fn extended_replies_are_those_of_the_protocol() {
     );
     let extents = [reply::Extent { length: 1 << 40, state: 3 }, reply::Extent { length: 512, state: 0 }];
     assert_eq!(
-        written(Command::BlockStatus, &|reply, out| reply.put_extents(out, &extents)),
+        written(Command::BlockStatus, &|reply, out| reply.put_extents(out, true, 1, &extents)),
         [
             "00010006 0000000000000028 0000000100000002",
             "00000100000000000000000000000003",
@@ -317,7 +317,8 @@ fn extended_requests_come_out_as_they_were_sent() {
     assert_eq!(heard.requests.iter().map(|request| request.payload).collect::<Vec<_>>(), [5, 0, 0, 12, 0, 0, 0]);
     // The flag of a write is said by its payload; anywhere else it does not belong.
     assert_eq!(heard.requests[0].flags, 0);
-    let checked: Vec<_> = heard.requests[..6].iter().map(|request| request.check(&exports()[0], true)).collect();
+    let checked: Vec<_> =
+        heard.requests[..6].iter().map(|request| request.check(&exports()[0], Contexts::of(&[1]))).collect();
     assert_eq!(checked, [Ok(()), Ok(()), Ok(()), Err(NbdError::Invalid), Ok(()), Ok(())]);
 }
 
@@ -330,7 +331,7 @@ fn what_is_no_extended_request_is_none() {
     // A write has data, whether it is announced, as it must be, or not, as QEMU does it.
     let bare = talk([extended(WRITE, 0, 1, 0, 5), b"hello".to_vec(), extended(FLUSH, 0, 2, 0, 0)].concat());
     assert_eq!((bare.requests.len(), &bare.payload[..]), (2, &b"hello"[..]));
-    assert_eq!(bare.requests[0].check(&exports()[0], true), Ok(()));
+    assert_eq!(bare.requests[0].check(&exports()[0], Contexts::of(&[1])), Ok(()));
     // Lengths of 64 bits are for what has no data.
     assert_eq!(talk(extended(TRIM, 0, 1, 0, u64::MAX)).requests[0].length, u64::MAX);
     let most = u64::from(protocol::REQUEST_BYTES_MAX);
