@@ -92,6 +92,8 @@ kinds! {
     ClientIdle = "client_idle", INFO;
     /// The server drains: it takes no clients, and ends once those it has are answered.
     Draining = "draining", INFO;
+    /// The listening sockets were handed over to another process: the server drains.
+    HandedOver = "handed_over", INFO;
     /// A client was ended by a command.
     ClientKicked = "client_kicked", INFO;
     /// No client is accepted for a moment: descriptors or memory are short.

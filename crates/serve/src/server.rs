@@ -42,6 +42,8 @@ fn failed(what: &str, error: &io::Error) -> ServeError {
 pub enum Entrance {
     /// Sockets; if the list is empty, those of the spec.
     Listeners(Vec<Listener>),
+    /// Sockets that another server has handed over; those of the spec that are not among them are made, and others are closed.
+    TakenOver(Vec<Listener>),
     /// One client on these descriptors; the server ends with it.
     Single(OwnedFd, OwnedFd),
 }
@@ -99,6 +101,7 @@ struct Opened {
     handle: Handle,
     shape: Shape,
     description: String,
+    bitmaps: Arc<[nbd::Bitmap]>,
 }
 
 impl Server {
@@ -130,7 +133,7 @@ impl Server {
             spec.device.iter().zip(&opened).map(|(device, opened)| open_volumes(device, opened.shape.size_bytes));
         let volumes: Vec<Option<Volumes>> = volumes.collect::<Result<_, _>>()?;
         let places: Vec<Places> =
-            opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its)).collect();
+            opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its, &opened.bitmaps)).collect();
         let exports = Exports::of(spec, &places).map_err(ServeError)?;
         warn_of_absent(spec, &exports, &log, clock.now());
         for starting in &starting {
@@ -239,9 +242,9 @@ fn open_volumes(device: &Device, size_bytes: u64) -> Result<Option<Volumes>, Ser
     volumes.map_err(|error| ServeError(format!("device {}: {error}", device.name)))
 }
 
-fn places_of(shape: &Shape, volumes: &Option<Volumes>) -> Places {
+fn places_of(shape: &Shape, volumes: &Option<Volumes>, bitmaps: &Arc<[nbd::Bitmap]>) -> Places {
     let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
-    Places { shape: shape.clone(), volumes }
+    Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
 }
 
 /// Logs a warning for each export whose volume is not there.
@@ -281,7 +284,8 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     let checked: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
     let checked = checked?;
     // A table of volumes is not looked into: what it does not have may be added while the server runs.
-    let places: Vec<_> = checked.iter().map(|(shape, _)| places_of(shape, &None)).collect();
+    let none: Arc<[nbd::Bitmap]> = Arc::new([]);
+    let places: Vec<_> = checked.iter().map(|(shape, _)| places_of(shape, &None, &none)).collect();
     Exports::of(spec, &places).map_err(ServeError)?;
     let said = spec.device.iter().zip(checked);
     Ok(said.filter_map(|(device, (_, said))| Some(format!("device {}: {}", device.name, said?))).collect())
@@ -294,16 +298,27 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
     let listeners = match entrance {
         Entrance::Single(input, output) => return Ok((Vec::new(), Some((input, output)))),
         Entrance::Listeners(listeners) if !listeners.is_empty() => listeners,
-        Entrance::Listeners(_) => {
-            let listen = spec.server.listen.iter();
-            let bound: Result<Vec<_>, _> = listen.map(|its| Listener::bind_for_clients(its, &spec.server)).collect();
-            bound.map_err(ServeError)?
-        }
+        Entrance::Listeners(_) => bind_all(spec, Vec::new())?,
+        Entrance::TakenOver(taken) => bind_all(spec, taken)?,
     };
     if listeners.is_empty() {
         return Err(ServeError("the spec has no address to listen at: set `listen` under [server]".into()));
     }
     Ok((listeners, None))
+}
+
+/// The sockets of a spec, and those from a service manager; what was taken over is not made anew.
+fn bind_all(spec: &Spec, taken: Vec<Listener>) -> Result<Vec<Listener>, ServeError> {
+    let (mut taken, mut listeners): (Vec<_>, Vec<_>) = taken.into_iter().partition(Listener::has_address);
+    for listen in &spec.server.listen {
+        let place = taken.iter().position(|listener| listener.is_at(listen));
+        let listener = match place {
+            Some(place) => taken.swap_remove(place),
+            None => Listener::bind_for_clients(listen, &spec.server).map_err(ServeError)?,
+        };
+        listeners.push(listener);
+    }
+    Ok(listeners)
 }
 
 /// Starts the thread of the watch, if the spec or the service manager asks for one.
@@ -429,9 +444,11 @@ fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Resu
     let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
     let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
     let (shape, description) = (Shape::of(&*backend), backend.describe());
+    let bitmaps = backend.bitmaps().map_or_else(|| Ok(Vec::new()), |bitmaps| bitmaps.list());
+    let bitmaps = bitmaps.map_err(|error| ServeError(format!("device {name}: {error}")))?.into();
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
     // As in the caller.
-    let _ = sender.send(Ok(Opened { handle: engine.handle(), shape, description }));
+    let _ = sender.send(Ok(Opened { handle: engine.handle(), shape, description, bitmaps }));
     Ok(engine)
 }
 

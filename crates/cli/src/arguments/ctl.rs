@@ -71,6 +71,9 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         /// Delete it; its space is given back by the service of kind snapshot-delete
         #[arg(long, requires = "name")]
         delete: bool,
+        /// Freeze a bitmap of the device at the moment of the snapshot, as one of the snapshot's name
+        #[arg(long, value_name = "BITMAP", requires = "name", conflicts_with = "delete")]
+        freeze: Option<String>,
     },
     /// List the snapshots of a device
     Snapshots {
@@ -80,6 +83,11 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         /// Write JSON to a file; `-` writes to standard output instead of the table
         #[arg(long, value_name = "FILE|-")]
         json: Option<String>,
+    },
+    /// Add, freeze, clear, merge, remove and list bitmaps: what was changed of a device
+    Bitmap {
+        #[command(subcommand)]
+        verb: BitmapArguments,
     },
     /// Add an export, or remove one
     Export {
@@ -125,6 +133,70 @@ pub(crate) enum ExportVerb {
         /// Let its clients have the rest of their answers, and end them
         #[arg(long)]
         drain: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BitmapArguments {
+    /// Show the bitmaps of a device, and how much each has marked
+    List {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// Add a bitmap: from now on it marks what is changed
+    Add {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the bitmap
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Freeze what a bitmap has marked under another name; it goes on with nothing marked
+    Freeze {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the bitmap
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Name of the frozen bitmap
+        #[arg(value_name = "FROZEN")]
+        into: String,
+    },
+    /// Clear a bitmap: it goes on with nothing marked
+    Clear {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the bitmap
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Merge a bitmap into another, whose marks it adds to: after a backup that has failed
+    Merge {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the bitmap
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Name of the bitmap that gets its marks
+        #[arg(value_name = "INTO")]
+        into: String,
+    },
+    /// Remove a bitmap
+    Remove {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the bitmap
+        #[arg(value_name = "NAME")]
+        name: String,
     },
 }
 

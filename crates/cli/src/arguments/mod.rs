@@ -44,7 +44,7 @@ pub(crate) use check::CheckArguments;
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
-pub(crate) use ctl::{CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
+pub(crate) use ctl::{BitmapArguments, CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;
@@ -169,6 +169,11 @@ pub(crate) struct ServeArguments {
     /// Serve one client on standard input and output, then exit
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdin: bool,
+
+    /// Take the place of the server that runs with this spec's control socket: get its listening sockets, so that clients that come
+    /// wait, let it drain and end, and serve its devices then
+    #[arg(long, conflicts_with_all = ["listen", "stdin", "check"])]
+    pub(crate) take_over: bool,
 
     /// Check everything that can be checked without serving, then exit: devices that cannot be opened, exports that do not fit
     #[arg(long, conflicts_with_all = ["listen", "stdin", "capture"])]

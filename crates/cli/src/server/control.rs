@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use ioweir_config::{ByteRate, read_spec, shown};
-use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
+use ioweir_serve::control::{AskError, BitmapVerb, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{clients, services, snapshots, top, volumes};
-use crate::arguments::{CtlArguments, CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
+use super::{bitmaps, clients, services, snapshots, top, volumes};
+use crate::arguments::{BitmapArguments, CtlArguments, CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
 use crate::failure::Failure;
 use crate::output;
 
@@ -45,9 +45,9 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             let (device, name) = (device.clone(), name.clone());
             tell(&ask(&socket, &Command::DeleteSnapshot { device, name })?)
         }
-        CtlVerb::Snapshot { device, name, .. } => {
-            let (device, name) = (device.clone(), name.clone());
-            tell(&ask(&socket, &Command::Snapshot { device, name })?)
+        CtlVerb::Snapshot { device, name, freeze, .. } => {
+            let (device, name, freeze) = (device.clone(), name.clone(), freeze.clone());
+            tell(&ask(&socket, &Command::Snapshot { device, name, freeze })?)
         }
         CtlVerb::Snapshots { device, json } => {
             let snapshots = ask(&socket, &Command::Snapshots(device.clone()))?;
@@ -56,6 +56,14 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
                 None => snapshots::print(snapshots),
             }
         }
+        CtlVerb::Bitmap { verb: BitmapArguments::List { device, json } } => {
+            let bitmaps = ask(&socket, &Command::Bitmaps(device.clone()))?;
+            match json {
+                Some(target) => output::put(target, format!("{bitmaps:#}\n").as_bytes()),
+                None => bitmaps::print(bitmaps),
+            }
+        }
+        CtlVerb::Bitmap { verb } => tell(&ask(&socket, &bitmap_command(verb))?),
         CtlVerb::Export { verb } => {
             let command = match verb {
                 ExportVerb::Add { name, keys } => Command::AddExport { name: name.clone(), keys: keys.clone() },
@@ -80,6 +88,20 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
         }
         CtlVerb::Service { verb } => tell(&ask(&socket, &Command::Service(service_command(verb)?))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
+    }
+}
+
+/// The command of a verb that changes a bitmap.
+fn bitmap_command(verb: &BitmapArguments) -> Command {
+    let of =
+        |device: &String, name: &String, verb| Command::Bitmap { device: device.clone(), name: name.clone(), verb };
+    match verb {
+        BitmapArguments::List { device, .. } => Command::Bitmaps(device.clone()),
+        BitmapArguments::Add { device, name } => of(device, name, BitmapVerb::Add),
+        BitmapArguments::Freeze { device, name, into } => of(device, name, BitmapVerb::Freeze(into.clone())),
+        BitmapArguments::Clear { device, name } => of(device, name, BitmapVerb::Clear),
+        BitmapArguments::Merge { device, name, into } => of(device, name, BitmapVerb::Merge(into.clone())),
+        BitmapArguments::Remove { device, name } => of(device, name, BitmapVerb::Remove),
     }
 }
 

@@ -7,13 +7,14 @@ use ioweir_config::{ShareKeys, format_count, read_spec, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::confine;
 use ioweir_serve::control::Controller;
-use ioweir_serve::front::Listener;
+use ioweir_serve::front::{Listener, Takeover};
 use ioweir_serve::server::{self, Entrance, ServeError, Server};
 use ioweir_serve::spec::{Listen, Spec};
 use ioweir_trace::{Names, Target};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
+use super::control::socket_of;
 use super::log;
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
@@ -35,6 +36,8 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
         };
         let input = descriptor(io::stdin().as_fd().try_clone_to_owned())?;
         Entrance::Single(input, descriptor(io::stdout().as_fd().try_clone_to_owned())?)
+    } else if arguments.take_over {
+        Entrance::TakenOver(take_over(arguments, &spec)?)
     } else if listen.is_empty() {
         Entrance::Listeners(Listener::handed_over().map_err(Failure::Input)?)
     } else {
@@ -64,6 +67,18 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Gets the listening sockets of the running server, and waits until it has ended. What can be found out before is: once it
+/// drains there is no way back.
+fn take_over(arguments: &ServeArguments, spec: &Spec) -> Result<Vec<Listener>, Failure> {
+    server::check(spec)?;
+    let takeover = Takeover::ask(&socket_of(&arguments.spec)?)?;
+    if !arguments.quiet {
+        takeover.listeners.iter().for_each(|listener| say(&format!("taken over: {}", listener.name())));
+        say("waiting for the other server to end");
+    }
+    takeover.wait().map_err(|error| Failure::Running(format!("the other server: {error}")))
 }
 
 /// Reads the spec again whenever a SIGHUP comes; the log says what came of it.

@@ -3,6 +3,8 @@
 //! The engine starts operations, submits them as a batch, and collects the completed ones. Overlapping operations are never
 //! in flight at the same time, unless both read, so backends need no ordering and no locks of their own.
 
+pub mod bitmaps;
+mod bits;
 mod book;
 pub mod checked;
 mod emulated;
@@ -38,10 +40,12 @@ use crate::nbd::reply::Extent;
 use crate::real::Target;
 use crate::snapshots::{self, Snapshots};
 use crate::spec;
+use bitmaps::Content;
 use checked::sidecar::{Begun, Sidecar};
 use checked::{WorkerPool, Workers, items_of};
 use late::journal::Journal;
 
+pub use bitmaps::{Bitmaps, Marked};
 pub(crate) use checked::table::BLOCK_BYTES;
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
@@ -87,7 +91,7 @@ pub enum Action {
     Serve(Task),
 }
 
-/// What a service of the server has a backend do on a range.
+/// What a service of the server, or a backup, has a backend do on a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Reads one of the copies that the device keeps, by its number, below [`Backend::copies`].
@@ -102,6 +106,8 @@ pub enum Task {
     Resync,
     /// Gives back as many bytes of deleted snapshots as the range has.
     Unsnapshot,
+    /// Reports what of the range has changed, as these layers of its bitmaps say: the first, and the one after the last.
+    Changes(u64, u64),
 }
 
 impl Action {
@@ -113,7 +119,7 @@ impl Action {
             Self::Write => Some(Operation::Write),
             Self::Flush => Some(Operation::Flush),
             Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
-            Self::Cache | Self::Extents => None,
+            Self::Cache | Self::Extents | Self::Serve(Task::Changes(..)) => None,
             Self::Serve(Task::Copy(_)) => Some(Operation::Read),
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
@@ -311,6 +317,22 @@ pub trait Backend {
         None
     }
 
+    /// Its bitmaps, if it has any.
+    fn bitmaps(&self) -> Option<Arc<Bitmaps>> {
+        None
+    }
+
+    /// Begins a layer of its bitmaps, while nothing is in flight; returns its number.
+    ///
+    /// # Errors
+    /// If it has no bitmaps, or something is in flight.
+    fn begin_layer(&mut self) -> Result<u64, String> {
+        Err("it has no bitmaps".into())
+    }
+
+    /// The bitmaps have changed: these layers are needed, and further changes are marked if one of them does not end.
+    fn keep_layers(&mut self, _layers: &[Range<u64>]) {}
+
     /// The snapshots of its file, if it takes any.
     fn snapshots(&self) -> Option<Arc<Snapshots>> {
         None
@@ -372,10 +394,19 @@ pub fn open(
     registered: &mut [Buffer],
     shared: Option<&Arc<WorkerPool>>,
 ) -> Result<Box<dyn Backend>, String> {
-    let backend = open_checked(device, registered, shared)?;
-    let Some(late) = &device.late else { return Ok(backend) };
-    let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
-    Ok(Box::new(Late::open(backend, journal, device.backend.main_path())?))
+    let mut backend = open_checked(device, registered, shared)?;
+    if let Some(late) = &device.late {
+        let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
+        backend = Box::new(Late::open(backend, journal, device.backend.main_path())?);
+    }
+    let Some(keys) = &device.bitmaps else { return Ok(backend) };
+    let bitmaps = Bitmaps::open(&keys.file, keys.region.0)?;
+    let content = match device.backend.file() {
+        Some(path) => Content::of(path),
+        None if outlives_its_backend(&device.backend) => Content::Durable,
+        None => Content::New,
+    };
+    Ok(Box::new(Marked::open(backend, bitmaps, content)?))
 }
 
 /// Opens the backend with its checksums, if it keeps any.

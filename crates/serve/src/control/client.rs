@@ -31,30 +31,39 @@ pub enum AskError {
 /// [`AskError`].
 pub fn ask(socket: &Path, command: &Command) -> Result<Value, AskError> {
     let place = socket.display();
-    let failed = |error: io::Error| {
-        let problem = match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "no server listens there".to_string(),
-            io::ErrorKind::PermissionDenied => "only the user that the server runs as may".to_string(),
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "the server does not answer".to_string(),
-            _ => error.to_string(),
-        };
-        AskError::Unreachable(format!("unix:{place}: {problem}"))
-    };
-    let mut stream = UnixStream::connect(socket).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE))).map_err(failed)?;
-    let mut line = serde_json::to_vec(command).map_err(|error| failed(error.into()))?;
-    line.push(b'\n');
-    stream.write_all(&line).map_err(failed)?;
+    let stream = send(socket, command)?;
     let mut answer = Vec::new();
-    BufReader::new(stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut answer).map_err(failed)?;
+    let heard = BufReader::new(stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut answer);
+    heard.map_err(|error| unreachable(socket, &error))?;
     understand(&answer).unwrap_or_else(|| {
         let problem = "what answers there is no server of this program, or it has broken off";
         Err(AskError::Unreachable(format!("unix:{place}: {problem}")))
     })
 }
 
+fn unreachable(socket: &Path, error: &io::Error) -> AskError {
+    let problem = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "no server listens there".to_string(),
+        io::ErrorKind::PermissionDenied => "only the user that the server runs as may".to_string(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "the server does not answer".to_string(),
+        _ => error.to_string(),
+    };
+    AskError::Unreachable(format!("unix:{}: {problem}", socket.display()))
+}
+
+/// Sends a command, and returns the stream on which the answer comes.
+pub(crate) fn send(socket: &Path, command: &Command) -> Result<UnixStream, AskError> {
+    let failed = |error: io::Error| unreachable(socket, &error);
+    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE))).map_err(failed)?;
+    let mut line = serde_json::to_vec(command).map_err(|error| failed(error.into()))?;
+    line.push(b'\n');
+    stream.write_all(&line).map_err(failed)?;
+    Ok(stream)
+}
+
 /// The `ok` or `error` value of an answer; `None` if the line is not an answer.
-fn understand(line: &[u8]) -> Option<Result<Value, AskError>> {
+pub(crate) fn understand(line: &[u8]) -> Option<Result<Value, AskError>> {
     let mut answer: Value = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
     if let Some(refusal) = answer.get("error").and_then(Value::as_str) {
         return Some(Err(AskError::Refused(refusal.into())));

@@ -4,6 +4,7 @@ use ioweir_config::{Duration, Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::bitmaps::BitmapVerb;
 use crate::engine::ServiceOrder;
 
 /// The longest line that is read.
@@ -25,6 +26,8 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within: Option<Duration>,
     },
+    /// Give the listening sockets to the process that asks, over this connection, and drain.
+    HandOver {},
     /// Make these assignments, all of them or none.
     Set(Vec<String>),
     /// Read the spec's file again.
@@ -42,6 +45,20 @@ pub enum Command {
         /// The name of the snapshot; made of the time if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+        /// The bitmap that is frozen at its moment, under its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        freeze: Option<String>,
+    },
+    /// List the bitmaps of the device of this name.
+    Bitmaps(String),
+    /// Change a bitmap of a device.
+    Bitmap {
+        /// The device.
+        device: String,
+        /// The name of the bitmap.
+        name: String,
+        /// What becomes of it.
+        verb: BitmapVerb,
     },
     /// List the snapshots of the device of this name.
     Snapshots(String),
@@ -179,8 +196,9 @@ impl Command {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
         }
         serde_json::from_slice(line).map_err(|error| {
-            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
-                            {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, \
+            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"hand_over\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
+                            {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, {\"bitmaps\":\"DEVICE\"}, \
+                            {\"bitmap\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"verb\":\"add\"}}, \
                             {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}}, {\"add_export\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
                             {\"remove_export\":{\"name\":\"NAME\"}}, {\"volumes\":\"DEVICE\"}, \
                             {\"add_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"size\":\"1GiB\"}}, {\"resize_volume\":...}, \

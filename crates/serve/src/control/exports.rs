@@ -41,7 +41,7 @@ pub(super) struct Target {
 }
 
 impl Controller {
-    fn places(&self) -> MutexGuard<'_, Vec<Places>> {
+    pub(super) fn places(&self) -> MutexGuard<'_, Vec<Places>> {
         // It is changed in one step.
         self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
     }

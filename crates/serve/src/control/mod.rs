@@ -5,6 +5,7 @@
 //! addresses cannot change: such a change is refused.
 
 mod assignment;
+mod bitmaps;
 mod client;
 mod clients;
 mod command;
@@ -31,7 +32,9 @@ use crate::spec::{ClassKind, Holder, Server, Spec};
 use crate::tls;
 
 pub use assignment::assign;
+pub use bitmaps::{BitmapState, BitmapVerb};
 pub use client::{AskError, ask};
+pub(crate) use client::{send, understand};
 pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;

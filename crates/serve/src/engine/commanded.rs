@@ -34,6 +34,15 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.dispatcher.backend().snapshots());
                 }
+                Command::Bitmaps(answer) => {
+                    // As above.
+                    let _ = answer.send(self.dispatcher.backend().bitmaps());
+                }
+                Command::BeginLayer(answer) => {
+                    // As above.
+                    let _ = answer.send(self.begin_layer());
+                }
+                Command::KeepLayers(layers) => self.dispatcher.backend_mut().keep_layers(&layers),
                 Command::Pause(span, ready) => self.pause(span, ready),
                 Command::Resume(answer) => {
                     // As above.

@@ -11,7 +11,7 @@ use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, SECTOR_BYTES, Stre
 
 use super::admission::{Members, SubRequest};
 use super::sessions::Query;
-use crate::backend::{Action, Backend, Done, Io, Memory, Outcome, Task};
+use crate::backend::{Action, Backend, Done, Io, Memory, Outcome};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers, Pool};
 use crate::nbd::NbdError;
 use crate::slots::Slots;
@@ -298,7 +298,7 @@ impl Dispatcher {
 
     /// Whether a device that has failed refuses this action.
     fn is_refused(&self, action: Action) -> bool {
-        let reads = matches!(action, Action::Read | Action::Cache | Action::Extents | Action::Serve(Task::Copy(_)));
+        let reads = action.operation().is_none_or(|its| its == Operation::Read);
         self.failure.is_some_and(|failure| failure.is_closed || !reads)
     }
 

@@ -15,7 +15,7 @@ use super::dispatch::{Completed, Dispatcher};
 use super::sessions::{Client, Event, Query, Sessions};
 use crate::backend::{Action, Backend, Done, FastTier, Io, Outcome};
 use crate::buffer::{Buffer, Pool};
-use crate::nbd::{Agreed, Export, NbdError, Replies};
+use crate::nbd::{Agreed, Contexts, Export, NbdError, Replies};
 use crate::spec::{Device, Spec};
 use crate::stream::Poller;
 
@@ -65,6 +65,7 @@ impl Session {
             block_bytes_min: 1,
             block_bytes_preferred: 4096,
             trims: true,
+            bitmaps: Arc::new([]),
         };
         let poller = Poller::new().expect("descriptors");
         let device = device(keys);
@@ -73,7 +74,7 @@ impl Session {
         let (ours, theirs) = UnixStream::pair().expect("descriptors");
         theirs.set_nonblocking(true).expect("a socket");
         ours.set_nonblocking(true).expect("a socket");
-        let agreed = Agreed { export: 0, replies: Replies::Simple, allocation: false };
+        let agreed = Agreed { export: 0, replies: Replies::Simple, contexts: Contexts::NONE };
         sessions.connect(Client {
             input: OwnedFd::from(theirs).into(),
             output: None,

@@ -17,7 +17,7 @@ const FIRST_HANDED_OVER: i32 = 3;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 /// The most descriptors that are taken over.
-const HANDED_OVER_MAX: i32 = 64;
+pub(super) const HANDED_OVER_MAX: i32 = 64;
 
 /// The mode of sockets that are given to a group, unless the spec has another.
 const MODE_FOR_GROUP: SocketMode = SocketMode(0o660);
@@ -33,6 +33,26 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// A socket of this name that another process has handed over.
+    pub(super) fn taken(socket: OwnedFd, name: &str) -> Self {
+        Self { socket, name: name.into(), path: name.strip_prefix("unix:").map(PathBuf::from) }
+    }
+
+    /// Leaves the socket file to the process that has the socket from now on.
+    pub(super) fn leave_file(&mut self) {
+        self.path = None;
+    }
+
+    /// Whether it is what a spec names; one from a service manager is no other's.
+    pub(crate) fn is_at(&self, listen: &Listen) -> bool {
+        self.name == listen.to_string()
+    }
+
+    /// Whether its address is known, and not only its descriptor.
+    pub(crate) fn has_address(&self) -> bool {
+        self.name.starts_with("unix:") || self.name.starts_with("tcp:")
+    }
+
     /// Another descriptor of the socket, which does not block.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         rustix::io::ioctl_fionbio(&self.socket, true)?;

@@ -4,14 +4,16 @@
 //! the spec, and memory for one answer: the next option is read when the last answer was sent.
 
 mod caller;
+mod hand;
 mod listen;
 mod places;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -23,11 +25,14 @@ use crate::control::Tunables;
 use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log, Peer};
+use crate::manager;
 use crate::nbd::{self, Negotiation};
 use crate::slots::Slots;
 use crate::spec::{Identity, class_of};
 
 use caller::{Caller, Ending, Pace, identify, keep_alive, tls_failure};
+pub use hand::Takeover;
+pub(crate) use hand::send_sockets;
 pub use listen::Listener;
 pub(crate) use listen::group_of;
 pub(crate) use places::Permits;
@@ -64,6 +69,8 @@ pub(crate) struct Front {
     /// Whether it serves a single client, and ends with it.
     is_single: bool,
     stopper: Stopper,
+    /// The process that has the listening sockets from now on.
+    successor: Option<u32>,
 }
 
 /// The parts of a front.
@@ -84,6 +91,17 @@ pub struct Stopper {
     /// The time in which it is to end, in nanoseconds, or one of the values below.
     within: Arc<AtomicU64>,
     wake: Arc<OwnedFd>,
+    /// Who asks for the listening sockets.
+    asked: Arc<Mutex<Vec<Sender<Offer>>>>,
+}
+
+/// Listening sockets for another process, by name. While it is there, nobody is accepted.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) names: Vec<String>,
+    pub(crate) sockets: Vec<OwnedFd>,
+    /// A message says that they were sent to the process of this number, and its end without one that they were not.
+    pub(crate) sent: Sender<u32>,
 }
 
 /// The server is not to end.
@@ -102,6 +120,15 @@ impl Stopper {
     /// The same within another time, or without a limit; [`Stopper::stop`] and a shorter limit still have an effect.
     pub fn drain(&self, limit: Option<Nanos>) {
         self.shorten(limit.map_or(ONCE_ANSWERED, |limit| limit.0.clamp(AS_IN_SPEC + 1, ONCE_ANSWERED)));
+    }
+
+    /// Asks for the listening sockets, to hand them over.
+    pub(crate) fn ask_for_sockets(&self) -> Receiver<Offer> {
+        let (sender, offer) = channel();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        // As below.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        offer
     }
 
     fn shorten(&self, within: u64) {
@@ -137,7 +164,12 @@ impl Front {
             devices: plan.devices,
             listens_at: Nanos::NEVER,
             epoll,
-            stopper: Stopper { within: Arc::new(AtomicU64::new(SERVES)), wake: Arc::clone(&wake) },
+            stopper: Stopper {
+                within: Arc::new(AtomicU64::new(SERVES)),
+                wake: Arc::clone(&wake),
+                asked: Arc::default(),
+            },
+            successor: None,
             wake,
             _signals: plan.signals,
             places,
@@ -170,6 +202,13 @@ impl Front {
         while self.within() == SERVES && !(self.is_single && self.places.all.taken() == 0) {
             self.turn(&mut events)?;
         }
+        match self.successor {
+            Some(process) => {
+                self.listeners.iter_mut().for_each(Listener::leave_file);
+                manager::say_replaced_by(process);
+            }
+            None => manager::say_stopping(),
+        }
         self.listeners.clear();
         self.callers = Slots::default();
         // While the engines drain, a stop may come, or a shorter limit.
@@ -188,6 +227,26 @@ impl Front {
         }
     }
 
+    /// Offers the listening sockets to whoever asks, and accepts nobody until it is known what has become of that. Whether they
+    /// were sent is known at once: nobody waits for the other process.
+    fn offer_sockets(&mut self) {
+        let asked = std::mem::take(&mut *self.stopper.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        for asker in asked {
+            let sockets: io::Result<Vec<OwnedFd>> = self.listeners.iter().map(Listener::duplicate).collect();
+            let Some(sockets) = sockets.ok().filter(|_| self.successor.is_none() && self.within() == SERVES) else {
+                continue;
+            };
+            let names = self.listeners.iter().map(|listener| listener.name().to_string()).collect();
+            let (sent, hear) = channel();
+            // One that has left takes none.
+            let _ = asker.send(Offer { names, sockets, sent });
+            if let Ok(process) = hear.recv() {
+                self.successor = Some(process);
+                self.stopper.stop();
+            }
+        }
+    }
+
     fn within(&self) -> u64 {
         self.stopper.within.load(Ordering::Relaxed)
     }
@@ -202,6 +261,7 @@ impl Front {
                 TOKEN_WAKE => {
                     // If nothing can be read, there is nothing to do.
                     let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                    self.offer_sockets();
                 }
                 token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
                 token => self.talk((token & (TOKEN_OUTPUT - 1)) as u32),
@@ -231,7 +291,8 @@ impl Front {
 
     fn accept(&mut self, number: usize) {
         loop {
-            let Some(listener) = self.listeners.get(number) else { return };
+            // What is handed over is the other process's, and so is whoever waits there.
+            let Some(listener) = self.listeners.get(number).filter(|_| self.successor.is_none()) else { return };
             match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     // A unix socket has no such option.

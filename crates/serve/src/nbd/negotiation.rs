@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::export::Export;
+use super::export::{Contexts, Export};
 use super::fields::Fields;
 use super::option::{ContextQuery, InfoQuery, put_context, put_listed, put_reply};
 use super::protocol::{
@@ -33,8 +33,8 @@ pub struct Agreed {
     pub export: usize,
     /// The form of replies, and of requests.
     pub replies: Replies,
-    /// Whether the client may ask for block status (`base:allocation`).
-    pub allocation: bool,
+    /// The metadata contexts of which the client may ask for the block status.
+    pub contexts: Contexts,
 }
 
 /// Whether a connection can be, or must be, encrypted.
@@ -97,8 +97,8 @@ pub struct Negotiation {
     zeroes: bool,
     tls: Tls,
     replies: Replies,
-    /// The export for which block status was selected.
-    allocation: Option<usize>,
+    /// The export for which metadata contexts were selected, and these.
+    selected: Option<(usize, Contexts)>,
 }
 
 impl Negotiation {
@@ -115,14 +115,14 @@ impl Negotiation {
             zeroes: true,
             tls,
             replies: Replies::Simple,
-            allocation: None,
+            selected: None,
         }
     }
 
     /// From now on, these exports (by index) do not exist for the client, whose identity is now known.
     pub fn hide(&mut self, exports: Vec<usize>) {
         self.hidden = exports;
-        self.allocation = None;
+        self.selected = None;
     }
 
     /// The bytes to send first.
@@ -295,7 +295,7 @@ impl Negotiation {
                 self.tls = Tls::Agreed;
                 // A man in the middle may have sent it.
                 self.replies = Replies::Simple;
-                self.allocation = None;
+                self.selected = None;
                 return Progress::StartTls;
             }
         }
@@ -314,7 +314,8 @@ impl Negotiation {
     }
 
     fn agree(&self, export: usize) -> Agreed {
-        Agreed { export, replies: self.replies, allocation: self.allocation == Some(export) }
+        let contexts = self.selected.filter(|(selected, _)| *selected == export).map(|(_, contexts)| contexts);
+        Agreed { export, replies: self.replies, contexts: contexts.unwrap_or_default() }
     }
 
     /// Handles `EXPORT_NAME`, which can only be refused by closing. It must not follow extended headers.
@@ -347,7 +348,7 @@ impl Negotiation {
     fn answer_contexts(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) {
         let selects = option == OPTION_SET_META_CONTEXT;
         if selects {
-            self.allocation = None;
+            self.selected = None;
         }
         let Some(query) = ContextQuery::parse(data).filter(|_| self.replies.has_chunks()) else {
             put_reply(out, option, REPLY_ERROR_INVALID, b"needs structured replies and well-formed data");
@@ -357,11 +358,16 @@ impl Negotiation {
             put_reply(out, option, REPLY_ERROR_UNKNOWN, b"no export of this name");
             return;
         };
-        if selects && query.exact {
-            self.allocation = Some(place);
+        let mut contexts = Contexts::NONE;
+        for (number, name) in self.exports[place].contexts() {
+            if selects && query.selects(&name) && contexts.add(number) {
+                put_context(out, option, number, &name);
+            } else if !selects && query.lists(&name) {
+                put_context(out, option, 0, &name);
+            }
         }
-        if if selects { query.exact } else { query.lists() } {
-            put_context(out, option, selects);
+        if selects {
+            self.selected = Some((place, contexts));
         }
         put_reply(out, option, REPLY_ACK, &[]);
     }

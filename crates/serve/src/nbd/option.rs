@@ -3,8 +3,8 @@
 use super::export::Export;
 use super::fields::Fields;
 use super::protocol::{
-    CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_EXPORT, INFO_NAME,
-    MAGIC_OPTION_REPLY, REPLY_INFO, REPLY_META_CONTEXT, REPLY_SERVER, REQUEST_BYTES_MAX, STRING_BYTES_MAX,
+    INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_EXPORT, INFO_NAME, MAGIC_OPTION_REPLY, REPLY_INFO, REPLY_META_CONTEXT,
+    REPLY_SERVER, REQUEST_BYTES_MAX, STRING_BYTES_MAX,
 };
 
 /// The data of `INFO` and `GO`: an export, and the information that the client asks for.
@@ -56,12 +56,8 @@ impl<'a> InfoQuery<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ContextQuery<'a> {
     pub(super) name: &'a [u8],
-    /// The number of queries.
-    queries: u32,
-    /// Whether one of them is exactly `base:allocation`.
-    pub(super) exact: bool,
-    /// Whether one of them is its namespace, which lists it but does not select it.
-    namespace: bool,
+    /// The queries, each with its length before it.
+    queries: &'a [u8],
 }
 
 impl<'a> ContextQuery<'a> {
@@ -69,30 +65,38 @@ impl<'a> ContextQuery<'a> {
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name = fields.counted()?;
-        let queries = fields.u32()?;
-        let mut query = Self { name, queries, exact: false, namespace: false };
-        for _ in 0..queries {
-            let text = fields.counted()?;
-            if text.len() > STRING_BYTES_MAX {
+        let count = fields.u32()?;
+        let query = Self { name, queries: fields.0 };
+        for _ in 0..count {
+            if fields.counted()?.len() > STRING_BYTES_MAX {
                 return None;
             }
-            query.exact |= text == CONTEXT_ALLOCATION.as_bytes();
-            query.namespace |= text == b"base:";
         }
         (fields.0.is_empty() && name.len() <= STRING_BYTES_MAX).then_some(query)
     }
 
-    /// Whether a list contains `base:allocation`.
-    pub(super) const fn lists(&self) -> bool {
-        self.queries == 0 || self.exact || self.namespace
+    fn any(&self, is_meant: impl Fn(&[u8]) -> bool) -> bool {
+        let mut fields = Fields(self.queries);
+        std::iter::from_fn(|| fields.counted()).any(is_meant)
+    }
+
+    /// Whether a context is selected: by its name alone.
+    pub(super) fn selects(&self, context: &str) -> bool {
+        self.any(|query| query == context.as_bytes())
+    }
+
+    /// Whether a list contains a context: all are listed without a query, and those of a namespace by what their names begin
+    /// with.
+    pub(super) fn lists(&self, context: &str) -> bool {
+        let is_meant = |query: &[u8]| query.ends_with(b":") && context.as_bytes().starts_with(query);
+        self.queries.is_empty() || self.selects(context) || self.any(is_meant)
     }
 }
 
-/// Writes `base:allocation`; number zero means that it is only listed.
-pub(super) fn put_context(out: &mut Vec<u8>, option: u32, selected: bool) {
-    let number = if selected { CONTEXT_ALLOCATION_ID } else { 0 };
+/// Writes a metadata context; number zero means that it is only listed.
+pub(super) fn put_context(out: &mut Vec<u8>, option: u32, number: u32, name: &str) {
     let mut data = number.to_be_bytes().to_vec();
-    data.extend(CONTEXT_ALLOCATION.as_bytes());
+    data.extend(name.as_bytes());
     put_reply(out, option, REPLY_META_CONTEXT, &data);
 }
 

@@ -5,7 +5,7 @@
 use super::error::NbdError;
 use super::protocol::{
     CHUNK_BLOCK_STATUS, CHUNK_BLOCK_STATUS_EXTENDED, CHUNK_DONE, CHUNK_ERROR, CHUNK_NONE, CHUNK_OFFSET_DATA,
-    CHUNK_OFFSET_HOLE, CONTEXT_ALLOCATION_ID, MAGIC_EXTENDED_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY,
+    CHUNK_OFFSET_HOLE, MAGIC_EXTENDED_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY,
 };
 use super::request::Command;
 
@@ -34,7 +34,7 @@ impl Replies {
 pub struct Extent {
     /// Its length in bytes.
     pub length: u64,
-    /// `STATE_HOLE`, `STATE_ZERO`.
+    /// `STATE_HOLE`, `STATE_ZERO`; or `STATE_DIRTY`, in the extents of a bitmap.
     pub state: u32,
 }
 
@@ -113,12 +113,12 @@ impl Reply {
         out.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// Writes the extents of `base:allocation`; there is at least one. Not for simple replies.
-    pub fn put_extents(&self, out: &mut Vec<u8>, extents: &[Extent]) {
+    /// Writes the extents of a metadata context; there is at least one. Not for simple replies.
+    pub fn put_extents(&self, out: &mut Vec<u8>, last: bool, context: u32, extents: &[Extent]) {
         let count = u32::try_from(extents.len()).unwrap_or(0);
         if self.replies == Replies::Extended {
-            self.put_chunk(out, CHUNK_BLOCK_STATUS_EXTENDED, true, 8 + 16 * count);
-            out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
+            self.put_chunk(out, CHUNK_BLOCK_STATUS_EXTENDED, last, 8 + 16 * count);
+            out.extend_from_slice(&context.to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
             for extent in extents {
                 out.extend_from_slice(&extent.length.to_be_bytes());
@@ -126,8 +126,8 @@ impl Reply {
             }
             return;
         }
-        self.put_chunk(out, CHUNK_BLOCK_STATUS, true, 4 + 8 * count);
-        out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
+        self.put_chunk(out, CHUNK_BLOCK_STATUS, last, 4 + 8 * count);
+        out.extend_from_slice(&context.to_be_bytes());
         for extent in extents {
             // A client that asks in 32 bits never asks for more.
             out.extend_from_slice(&u32::try_from(extent.length).unwrap_or(u32::MAX).to_be_bytes());

@@ -1,7 +1,7 @@
 //! Finds the requests in a stream of bytes, and checks them.
 
 use super::error::NbdError;
-use super::export::Export;
+use super::export::{Contexts, Export};
 use super::fields::Fields;
 use super::protocol::{
     COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_PAYLOAD_LENGTH, COMMAND_REQUEST_ONE,
@@ -141,7 +141,7 @@ impl Request {
     ///
     /// # Errors
     /// The error to answer it with.
-    pub fn check(&self, export: &Export, allocation: bool) -> Result<(), NbdError> {
+    pub fn check(&self, export: &Export, contexts: Contexts) -> Result<(), NbdError> {
         if self.flags & !self.command.flags() != 0 || matches!(self.command, Command::Unknown(_)) {
             return Err(NbdError::Invalid);
         }
@@ -151,7 +151,7 @@ impl Request {
         if self.command == Command::Flush {
             return if self.offset == 0 && self.length == 0 { Ok(()) } else { Err(NbdError::Invalid) };
         }
-        if self.command == Command::BlockStatus && (!allocation || self.length == 0) {
+        if self.command == Command::BlockStatus && (contexts == Contexts::NONE || self.length == 0) {
             return Err(NbdError::Invalid);
         }
         let end = self.offset.checked_add(self.length);

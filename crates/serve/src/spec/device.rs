@@ -6,6 +6,7 @@ use ioweir_config::{Complaint, Duration, KeySet as _, SchedulerChoice, Size, key
 use ioweir_core::policy::POLICIES;
 
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
+use super::bitmaps::{self, Bitmaps};
 use super::check::within;
 use super::joined::{self, PartKeys};
 use super::mirror::MirrorKeys;
@@ -93,6 +94,8 @@ keys! {
         /// the file with the table of its volumes: named slices, which `ioweir ctl SERVER volume` adds, resizes and removes while the
         /// server runs. Its exports then show a `volume` each
         volumes: Option<PathBuf> = absent,
+        /// marks of what is changed, for incremental backups: [device.bitmaps]
+        bitmaps: Option<Bitmaps> = absent,
         /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
         slow: Option<TierKeys> = absent,
         /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
@@ -195,6 +198,9 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     if let Some(snapshots) = &keys.snapshots {
         snapshots::check(snapshots, &backend, at)?;
     }
+    if let Some(bitmaps) = &keys.bitmaps {
+        bitmaps::check(bitmaps, at)?;
+    }
     if keys.volumes.is_some() && row.name == "joined" {
         let problem = "volumes: a joined device has parts, and exports show these";
         return Err(Complaint::of_value(key("volumes"), problem));
@@ -217,6 +223,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         cores: keys.cores,
         snapshots: keys.snapshots,
         volumes: keys.volumes,
+        bitmaps: keys.bitmaps,
         backend,
     })
 }
@@ -309,6 +316,7 @@ fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Com
         ("fast.path".into(), of_tier(&keys.fast)),
         ("map".into(), keys.map.clone()),
         ("volumes".into(), keys.volumes.clone()),
+        ("bitmaps.file".into(), keys.bitmaps.as_ref().map(|bitmaps| bitmaps.file.clone())),
     ];
     let legs = keys.leg.iter().enumerate().map(|(number, leg)| (format!("leg[{number}].path"), leg.of.path.clone()));
     let parts =
@@ -316,7 +324,8 @@ fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Com
     for (key, path) in paths.into_iter().chain(legs).chain(parts).filter_map(|(key, path)| Some((key, path?))) {
         if taken.contains(&path) {
             let problem = format!("file {} is used already", path.display());
-            let expected = "a file of its own for each device, tier, leg, part, map and table of volumes";
+            let expected =
+                "a file of its own for each device, tier, leg, part, map, table of volumes and file of bitmaps";
             return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
         }
         taken.push(path);

@@ -5,6 +5,7 @@
 
 mod access;
 mod backends;
+mod bitmaps;
 mod check;
 mod classes;
 mod device;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
+pub use bitmaps::Bitmaps;
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
 use ioweir_config::{
@@ -221,6 +223,9 @@ pub struct Device {
     /// The file with the table of its volumes, which exports show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<PathBuf>,
+    /// The file with its bitmaps, for incremental backups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bitmaps: Option<Bitmaps>,
 }
 
 keys! {
@@ -319,6 +324,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[device.faults]", Faults::keys()),
         ("[device.tls]", UpstreamTls::keys()),
         ("[device.snapshots]", Snapshots::keys()),
+        ("[device.bitmaps]", Bitmaps::keys()),
         ("[[export]]", Export::keys()),
         ("[[tenant]]", Tenant::keys()),
         ("[[group]]", Group::keys()),
@@ -346,7 +352,10 @@ impl Device {
 
     /// Every file that it uses.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        self.backend.paths().into_iter().chain(self.volumes.clone()).collect()
+        {
+            let bitmaps = self.bitmaps.as_ref().map(|bitmaps| bitmaps.file.clone());
+            self.backend.paths().into_iter().chain(self.volumes.clone()).chain(bitmaps).collect()
+        }
     }
 
     /// Whether its checksums are computed by the workers of `[cores]`.

@@ -1,6 +1,6 @@
 //! Services of a server: background work on a device, each a tenant of it with a share of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, keys, shown};
 use serde::{Deserialize, Serialize};
@@ -288,6 +288,11 @@ impl Spec {
 }
 
 impl Backend {
+    /// Its file, if it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        if let Self::File { path, .. } = self { Some(path) } else { None }
+    }
+
     /// The file beside which files that belong to the device lie; `None` if it has none that outlives the server.
     #[must_use]
     pub fn main_path(&self) -> Option<PathBuf> {

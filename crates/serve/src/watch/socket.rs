@@ -1,6 +1,7 @@
 //! The socket of `ioweir ctl`: one line of JSON in each direction, over a unix socket that only the server's user can use.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use ioweir_config::Duration;
@@ -12,11 +13,13 @@ use tokio::sync::Semaphore;
 use super::Shared;
 use crate::control::{Command, Controller, LINE_BYTES_MAX};
 use crate::executor::Clock as _;
-use crate::front::Listener;
+use crate::front::{self, Listener, Offer};
 use crate::log::{Event, EventKind};
 
 /// The most connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
+/// How long the thread that accepts clients may take to offer its sockets.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 /// A connection that is silent for this long is closed.
 const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -63,6 +66,9 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
         }
         let is_whole = line.len() <= LINE_BYTES_MAX;
         let command = Command::parse(&line);
+        if command == Ok(Command::HandOver {}) {
+            return hand_over(input.get_ref().as_ref(), shared).await;
+        }
         let drain = if let Ok(Command::Drain { within }) = &command { Some(*within) } else { None };
         let mut answer = serde_json::to_vec(&answer(command, shared).await)?;
         answer.push(b'\n');
@@ -85,6 +91,8 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             let clients = shared.controller.clients(shared.permits.taken());
             serde_json::to_value(clients).map_err(|error| error.to_string())
         }
+        // It has been done.
+        Ok(Command::HandOver {}) => Err(String::new()),
         Ok(Command::Drain { within }) => Ok(json!({ "changes": [announce_drain(within, shared)] })),
         Ok(Command::Kick(number)) => shared.controller.kick(number).map(|what| json!({ "changes": [what] })),
         Ok(Command::Set(assignments)) => {
@@ -94,9 +102,15 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }
         Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
-        Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
+        Ok(command @ (Command::Bitmaps(_) | Command::Bitmap { .. })) => {
             let controller = shared.controller.clone();
             // These wait for a disk.
+            let done = tokio::task::spawn_blocking(move || tend_bitmaps(&controller, command)).await;
+            done.unwrap_or_else(|error| Err(error.to_string()))
+        }
+        Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
+            let controller = shared.controller.clone();
+            // As above.
             let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
@@ -130,8 +144,8 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
 fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, String> {
     let changes = |device: &str, what: String| json!({ "changes": [format!("device {device}: {what}")] });
     match command {
-        Command::Snapshot { device, name } => {
-            controller.take_snapshot(&device, name.as_deref()).map(|what| changes(&device, what))
+        Command::Snapshot { device, name, freeze } => {
+            controller.take_snapshot(&device, name.as_deref(), freeze.as_deref()).map(|what| changes(&device, what))
         }
         Command::DeleteSnapshot { device, name } => {
             controller.delete_snapshot(&device, &name).map(|what| changes(&device, what))
@@ -140,6 +154,39 @@ fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, St
             serde_json::to_value(controller.list_snapshots(&device)?).map_err(|error| error.to_string())
         }
         _ => Err("this is no command about snapshots".into()),
+    }
+}
+
+/// Sends the listening sockets to the process at the other end, and keeps the connection until the server has ended.
+async fn hand_over(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
+    let process = stream.peer_cred()?.pid().map_or(0, i32::unsigned_abs);
+    let offer = shared.stopper.ask_for_sockets();
+    let offer = tokio::task::spawn_blocking(move || offer.recv_timeout(PATIENCE)).await.map_err(io::Error::other)?;
+    let Ok(Offer { names, sockets, sent }) = offer else {
+        return stream.try_write(b"{\"error\":\"the server ends already\"}\n").map(drop);
+    };
+    let mut line = serde_json::to_vec(&json!({ "ok": { "listeners": names } }))?;
+    line.push(b'\n');
+    front::send_sockets(stream.as_fd(), &line, &sockets)?;
+    drop(sockets);
+    let what = format!("{} are handed over to process {process}: the server drains", names.join(", "));
+    shared.log.report(shared.clock.now(), &Event::new(EventKind::HandedOver, &what));
+    // The front waits for it.
+    let _ = sent.send(process);
+    // The end of this connection says that the devices are free.
+    std::future::pending().await
+}
+
+fn tend_bitmaps(controller: &Controller, command: Command) -> Result<Value, String> {
+    match command {
+        Command::Bitmaps(device) => {
+            serde_json::to_value(controller.list_bitmaps(&device)?).map_err(|error| error.to_string())
+        }
+        Command::Bitmap { device, name, verb } => {
+            let changed = controller.change_bitmap(&device, &name, &verb);
+            changed.map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
+        }
+        _ => Err("this is no command about bitmaps".into()),
     }
 }
 

@@ -237,7 +237,7 @@ impl World {
         let device = spec.device[0].clone();
         let pool = Pool::new(device.request_bytes_max.0 as usize);
         let backend = self.devices.open(&device)?;
-        let places = [Places { shape: Shape::of(&*backend), volumes: BTreeMap::new() }];
+        let places = [Places { shape: Shape::of(&*backend), volumes: BTreeMap::new(), bitmaps: Arc::new([]) }];
         let exports = Exports::of(&spec, &places)?.list;
         let mut priorities = spec.priorities();
         let mut classes: Vec<String> = spec.classes().into_iter().map(|class| class.name).collect();

@@ -24,7 +24,7 @@ fn ask(bench: &mut Bench, peer: &mut Peer, bytes: &[u8]) -> Vec<Answer> {
 }
 
 fn ok(cookie: u64) -> Answer {
-    Answer { cookie, error: 0, data: vec![], extents: vec![] }
+    Answer { cookie, error: 0, data: vec![], extents: vec![], contexts: vec![] }
 }
 
 fn write(cookie: u64, flags: u16, offset: u64, data: &[u8]) -> Vec<u8> {
@@ -528,6 +528,7 @@ fn an_export_is_a_slice_of_its_device_and_nothing_else_of_it() {
         block_bytes_min: 1,
         block_bytes_preferred: 4096,
         trims: true,
+        bitmaps: Arc::new([]),
     };
     let exports = [export(0, 64 << 20), export(1 << 20, 1 << 20), export(2 << 20, 1 << 20)];
     bench.engine.configure(Arc::new(exports), &[]).unwrap();

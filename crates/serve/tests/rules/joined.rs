@@ -101,6 +101,7 @@ fn joined(keys: &str, parts: Vec<Box<dyn Backend>>, shares: &[(Holder, Share)]) 
         block_bytes_min: 1,
         block_bytes_preferred: 4096,
         trims: true,
+        bitmaps: Arc::new([]),
     };
     let exports: Arc<[Export]> = places.iter().map(export).collect();
     bench.engine.configure(exports, shares).unwrap();

@@ -66,7 +66,7 @@ const DEVICES: [(&str, &str); 8] = [
 const DISCARD: u16 = u16::MAX;
 
 /// How often each is killed: `IOWEIR_KILL_ROUNDS`, or few enough for every day.
-fn rounds() -> u64 {
+pub(crate) fn rounds() -> u64 {
     const ROUNDS: u64 = 20;
     std::env::var("IOWEIR_KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap())
 }

@@ -9,6 +9,7 @@
 
 mod backend;
 mod bench;
+mod bitmaps;
 mod captures;
 mod certificates;
 mod checksums;
@@ -39,6 +40,7 @@ mod server;
 mod services;
 mod snapshots;
 mod spec;
+mod takeover;
 mod tiers;
 mod tls;
 mod upstream;

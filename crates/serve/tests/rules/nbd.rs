@@ -8,7 +8,9 @@ use std::path::Path;
 
 use crate::client::*;
 use drive_nbd::{Heard, drive, exports, hear, hear_under};
-use ioweir_serve::nbd::{Agreed, Command, Export, NbdError, Negotiation, Replies, Request, Tls, protocol, reply};
+use ioweir_serve::nbd::{
+    Agreed, Command, Contexts, Export, NbdError, Negotiation, Replies, Request, Tls, protocol, reply,
+};
 use proptest::prelude::*;
 
 /// Replies to options: option, kind, data.
@@ -57,7 +59,7 @@ fn go_tells_size_flags_and_what_was_asked_for() {
             (7, ACK, vec![]),
         ]
     );
-    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, allocation: false }));
+    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, contexts: Contexts::NONE }));
 }
 
 #[test]
@@ -110,7 +112,8 @@ fn block_status_is_selected_for_one_export_and_only_with_structured_replies() {
     let select = |name: &str, queries: &[&str]| contexts(OPTION_SET_META_CONTEXT, name, queries);
     let structured = option(OPTION_STRUCTURED_REPLY, &[]);
     let go = info(OPTION_GO, "a", &[]);
-    let allocation = |options: &[Vec<u8>]| hear_options(options).agreed.map(|agreed| agreed.allocation);
+    let allocation =
+        |options: &[Vec<u8>]| hear_options(options).agreed.map(|agreed| agreed.contexts == Contexts::of(&[1]));
     let base = ["base:allocation"];
     assert_eq!(allocation(&[structured.clone(), select("a", &base), go.clone()]), Some(true));
     assert_eq!(allocation(&[structured.clone(), select("b", &base), go.clone()]), Some(false));
@@ -120,6 +123,31 @@ fn block_status_is_selected_for_one_export_and_only_with_structured_replies() {
     assert_eq!(option_replies(&hear_options(&[select("a", &base)]).answers)[0].1, INVALID);
     let listed = hear_options(&[structured, contexts(OPTION_LIST_META_CONTEXT, "a", &["base:"])]);
     assert_eq!(option_replies(&listed.answers)[1], (9, 4, b"\0\0\0\0base:allocation".to_vec()));
+}
+
+#[test]
+fn bitmaps_are_listed_by_what_their_names_begin_with_and_selected_by_name() {
+    let structured = option(OPTION_STRUCTURED_REPLY, &[]);
+    let asked = |number: u32, export: &str, queries: &[&str]| {
+        let heard =
+            hear_options(&[structured.clone(), contexts(number, export, queries), info(OPTION_GO, export, &[])]);
+        let replies = option_replies(&heard.answers).into_iter().filter(|(_, kind, _)| *kind == 4);
+        let named = replies.map(|(_, _, data)| (data[3], String::from_utf8_lossy(&data[4..]).into_owned()));
+        (named.collect::<Vec<_>>(), heard.agreed.map(|agreed| agreed.contexts))
+    };
+    let listed = |queries: &[&str]| asked(OPTION_LIST_META_CONTEXT, "a", queries).0;
+    let (base, x, y) = ("base:allocation", "qemu:dirty-bitmap:x", "qemu:dirty-bitmap:y");
+    let of = |names: &[&str]| names.iter().map(|name| (0, (*name).to_string())).collect::<Vec<_>>();
+    assert_eq!(listed(&[]), of(&[base, x, y]));
+    assert_eq!(listed(&["qemu:"]), of(&[x, y]));
+    assert_eq!(listed(&["qemu:dirty-bitmap:"]), of(&[x, y]));
+    assert_eq!(listed(&["qemu:dirty-bitmap:y", "base:"]), of(&[base, y]));
+    assert_eq!(listed(&["qemu:dirty"]), of(&[]));
+    assert_eq!(asked(OPTION_LIST_META_CONTEXT, "b", &[]).0, of(&[base]));
+    let selected = asked(OPTION_SET_META_CONTEXT, "a", &[y, base]);
+    assert_eq!(selected, (vec![(1, base.into()), (8, y.into())], Some(Contexts::of(&[1, 8]))));
+    assert_eq!(asked(OPTION_SET_META_CONTEXT, "a", &["qemu:dirty-bitmap:"]), (vec![], Some(Contexts::NONE)));
+    assert_eq!(asked(OPTION_SET_META_CONTEXT, "b", &[x]), (vec![], Some(Contexts::NONE)));
 }
 
 #[test]
@@ -154,14 +182,14 @@ fn a_client_that_only_talks_is_let_go() {
 #[test]
 fn requests_come_out_as_they_were_sent() {
     let heard = hear(&whole_talk(), [usize::MAX]);
-    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, allocation: true }));
+    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, contexts: Contexts::of(&[1, 2]) }));
     assert_eq!(heard.payload, b"hello");
     let first = Request { command: Command::Write, flags: FUA, cookie: 1, offset: 512, length: 5, payload: 5 };
     assert_eq!(heard.requests[0], first);
     let commands: Vec<_> = heard.requests.iter().map(|request| request.command.number()).collect();
     assert_eq!(commands, [1, 0, 7, 6, 4, 5, 3, 2]);
     for request in &heard.requests[..7] {
-        assert_eq!(request.check(&exports()[0], true), Ok(()));
+        assert_eq!(request.check(&exports()[0], Contexts::of(&[1])), Ok(()));
     }
 }
 
@@ -170,7 +198,7 @@ fn what_makes_no_sense_is_answered_with_the_error_of_the_protocol() {
     let [writable, read_only] = [&exports()[0], &exports()[1]].map(Clone::clone);
     let check = |command, flags, offset, length, export| {
         let payload = if command == Command::Write { length as u32 } else { 0 };
-        Request { command, flags, cookie: 0, offset, length, payload }.check(export, false)
+        Request { command, flags, cookie: 0, offset, length, payload }.check(export, Contexts::NONE)
     };
     let size = 1 << 20;
     assert_eq!(check(Command::Read, 0, size - 1, 1, &writable), Ok(()));
@@ -219,7 +247,7 @@ fn replies_are_those_of_the_protocol() {
     assert_eq!(failed(Command::Read), "668e33ef00018001010203040506070800000006 0000001c 0000".replace(' ', ""));
     assert_eq!(failed(Command::Trim), "674466980000001c0102030405060708");
     assert_eq!(
-        written(&|out| structured.put_extents(out, &extents)),
+        written(&|out| structured.put_extents(out, true, 1, &extents)),
         "668e33ef0001000501020304050607080000000c 00000001 00010000 00000003".replace(' ', "")
     );
 }
@@ -251,7 +279,7 @@ fn extended_replies_are_those_of_the_protocol() {
     );
     let extents = [reply::Extent { length: 1 << 40, state: 3 }, reply::Extent { length: 512, state: 0 }];
     assert_eq!(
-        written(Command::BlockStatus, &|reply, out| reply.put_extents(out, &extents)),
+        written(Command::BlockStatus, &|reply, out| reply.put_extents(out, true, 1, &extents)),
         [
             "00010006 0000000000000028 0000000100000002",
             "00000100000000000000000000000003",
@@ -266,7 +294,7 @@ fn extended_headers_are_agreed_upon_and_there_is_no_way_back() {
     let (structured, wide) = (option(OPTION_STRUCTURED_REPLY, &[]), option(OPTION_EXTENDED_HEADERS, &[]));
     let base = contexts(OPTION_SET_META_CONTEXT, "a", &["base:allocation"]);
     let go = info(OPTION_GO, "a", &[]);
-    let agreed = Some(Agreed { export: 0, replies: Replies::Extended, allocation: true });
+    let agreed = Some(Agreed { export: 0, replies: Replies::Extended, contexts: Contexts::of(&[1]) });
     // With structured replies before, or without them.
     assert_eq!(hear_options(&[wide.clone(), base.clone(), go.clone()]).agreed, agreed);
     let heard = hear_options(&[structured.clone(), base.clone(), wide.clone(), structured, go]);
@@ -285,11 +313,12 @@ fn extended_headers_are_agreed_upon_and_there_is_no_way_back() {
 #[test]
 fn extended_requests_come_out_as_they_were_sent() {
     let heard = hear(&extended_talk_of("a"), [usize::MAX]);
-    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Extended, allocation: true }));
+    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Extended, contexts: Contexts::of(&[1]) }));
     assert_eq!(heard.requests.iter().map(|request| request.payload).collect::<Vec<_>>(), [5, 0, 0, 12, 0, 0, 0]);
     // The flag of a write is said by its payload; anywhere else it does not belong.
     assert_eq!(heard.requests[0].flags, 0);
-    let checked: Vec<_> = heard.requests[..6].iter().map(|request| request.check(&exports()[0], true)).collect();
+    let checked: Vec<_> =
+        heard.requests[..6].iter().map(|request| request.check(&exports()[0], Contexts::of(&[1]))).collect();
     assert_eq!(checked, [Ok(()), Ok(()), Ok(()), Err(NbdError::Invalid), Ok(()), Ok(())]);
 }
 
@@ -302,7 +331,7 @@ fn what_is_no_extended_request_is_none() {
     // A write has data, whether it is announced, as it must be, or not, as QEMU does it.
     let bare = talk([extended(WRITE, 0, 1, 0, 5), b"hello".to_vec(), extended(FLUSH, 0, 2, 0, 0)].concat());
     assert_eq!((bare.requests.len(), &bare.payload[..]), (2, &b"hello"[..]));
-    assert_eq!(bare.requests[0].check(&exports()[0], true), Ok(()));
+    assert_eq!(bare.requests[0].check(&exports()[0], Contexts::of(&[1])), Ok(()));
     // Lengths of 64 bits are for what has no data.
     assert_eq!(talk(extended(TRIM, 0, 1, 0, u64::MAX)).requests[0].length, u64::MAX);
     let most = u64::from(protocol::REQUEST_BYTES_MAX);
@@ -349,7 +378,7 @@ fn nothing_that_was_agreed_upon_before_tls_counts_after_it() {
         let go = info(OPTION_GO, "a", &[]);
         let talk = [CLIENT_FLAGS.to_vec(), before.concat(), option(OPTION_STARTTLS, &[]), base.clone(), go].concat();
         let heard = hear_under(Tls::Offered, &talk, [usize::MAX]);
-        assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Simple, allocation: false }));
+        assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Simple, contexts: Contexts::NONE }));
     }
 }
 

@@ -232,7 +232,7 @@ fn a_device_that_cannot_be_opened_is_said_so() {
 }
 
 /// Whether a tool is there; where it is not, says that this part is skipped.
-fn has(tool: &str) -> bool {
+pub(crate) fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         let _ = writeln!(std::io::stderr(), "skipped: {tool} is not installed");
@@ -240,7 +240,7 @@ fn has(tool: &str) -> bool {
     found
 }
 
-fn run(tool: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(tool: &str, arguments: &[&str]) -> String {
     let output = Command::new(tool).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{tool} {arguments:?}: {text}");
@@ -293,6 +293,18 @@ const TIERED: &str = "[[device]]\nname = \"d\"\nbackend = \"tiered\"\nUSE\n[devi
 const PLACEMENT: &str = "scheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"";
 const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
 const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
+
+#[test]
+fn the_client_of_the_kernel_lists_what_it_can_connect_to() {
+    // It is for root alone.
+    let client = ["/usr/sbin/nbd-client", "nbd-client"].into_iter().find(|tool| has(tool));
+    let Some(client) = client else { return };
+    let served = crate::operators::Served::new("", "listed by nbd-client");
+    let (host, port) = served.server.addresses()[1].strip_prefix("tcp:").unwrap().rsplit_once(':').unwrap();
+    let listed = run(client, &["-l", host, port]);
+    assert!(listed.contains("export"), "{listed}");
+    served.stop();
+}
 
 #[test]
 fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {

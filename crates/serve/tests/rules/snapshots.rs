@@ -91,15 +91,15 @@ fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_on
     let (server, mut client) = serve(&xfs, "");
     let controller = server.controller();
     write(&mut client, 0, 1);
-    let said = controller.take_snapshot("d", Some("one")).unwrap();
+    let said = controller.take_snapshot("d", Some("one"), None).unwrap();
     assert!(said.starts_with("snapshot one shares ") && said.contains("clients waited for"), "{said}");
     write(&mut client, 0, 2);
-    controller.take_snapshot("d", Some("two")).unwrap();
+    controller.take_snapshot("d", Some("two"), None).unwrap();
     let folder = xfs.path("disk.snapshots");
     assert!(holds(&folder.join("one"), 1) && holds(&folder.join("two"), 2));
     let names = || controller.list_snapshots("d").unwrap().into_iter().map(|its| its.name).collect::<Vec<_>>();
     assert_eq!(names(), ["one", "two"]);
-    let refused = |name: &str| controller.take_snapshot("d", Some(name)).unwrap_err();
+    let refused = |name: &str| controller.take_snapshot("d", Some(name), None).unwrap_err();
     assert!(refused("one").contains("there is such a snapshot"), "{}", refused("one"));
     assert!(refused("../disk").contains("is no name of a snapshot"));
     assert!(controller.delete_snapshot("d", "three").unwrap_err().contains("there is no snapshot `three`"));

@@ -5,8 +5,8 @@
 //! `ioweir mirror`, padded with zeroes; version, number of the leg, number of legs, and zero, 32 bits each; identity,
 //! generation, members, bytes of data and of a region, 64 bits each; and the CRC-32C of everything before.
 
+use super::super::bits::PAGE_REGIONS;
 use super::super::parts::BLOCK_BYTES;
-use super::marks::PAGE_REGIONS;
 
 const MAGIC: &[u8; 16] = b"ioweir mirror\0\0\0";
 const VERSION: u32 = 1;

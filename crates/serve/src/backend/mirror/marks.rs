@@ -10,53 +10,9 @@ use std::ops::Range;
 
 use ioweir_core::Nanos;
 
+use super::super::bits::{Bits, PAGE_REGIONS};
 use super::super::parts::BLOCK_BYTES;
 use super::head::Layout;
-
-/// The regions of which a page says whether they are marked.
-pub(super) const PAGE_REGIONS: u64 = BLOCK_BYTES * 8;
-
-/// A bit for each region.
-#[derive(Clone, Debug)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(pages: u64) -> Self {
-        Self(vec![0; (pages * PAGE_REGIONS / 64) as usize])
-    }
-
-    fn get(&self, region: u64) -> bool {
-        self.0.get((region / 64) as usize).is_some_and(|word| word >> (region % 64) & 1 == 1)
-    }
-
-    /// Returns whether that is a change.
-    fn set(&mut self, region: u64, value: bool) -> bool {
-        let Some(word) = self.0.get_mut((region / 64) as usize) else { return false };
-        let before = *word;
-        *word = if value { before | 1 << (region % 64) } else { before & !(1 << (region % 64)) };
-        *word != before
-    }
-
-    /// The first region from here on.
-    fn next(&self, from: u64) -> Option<u64> {
-        let (first, mut mask) = ((from / 64) as usize, u64::MAX << (from % 64));
-        for (at, word) in self.0.iter().enumerate().skip(first) {
-            let left = word & std::mem::replace(&mut mask, u64::MAX);
-            if left != 0 {
-                return Some(at as u64 * 64 + u64::from(left.trailing_zeros()));
-            }
-        }
-        None
-    }
-
-    fn page(&self, page: u64) -> &[u64] {
-        self.0.chunks((PAGE_REGIONS / 64) as usize).nth(page as usize).unwrap_or_default()
-    }
-
-    fn page_mut(&mut self, page: u64) -> &mut [u64] {
-        self.0.chunks_mut((PAGE_REGIONS / 64) as usize).nth(page as usize).unwrap_or_default()
-    }
-}
 
 /// The map of regions.
 #[derive(Debug)]
@@ -273,7 +229,7 @@ impl Marks {
 
     /// A leg came back, whose pages say something else.
     pub(super) fn forget_pages(&mut self) {
-        self.durable.0.fill(0);
+        self.durable.clear();
         self.writing.values_mut().for_each(|image| image.fill(0));
         let is_marked = |page: &u64| self.wanted.page(*page).iter().any(|&word| word != 0);
         self.changed = (0..self.layout.pages()).filter(|page| self.changed.contains(page) || is_marked(page)).collect();

@@ -3,10 +3,10 @@
 use super::super::accounts::Answered;
 use super::super::admission::SubRequest;
 use super::connection::Mode;
-use super::{ClientRequest, Event, Sessions};
-use crate::backend::{Action, Outcome};
+use super::{ClientRequest, Event, Query, Sessions};
+use crate::backend::{Action, Outcome, Task};
 use crate::buffer::Buffer;
-use crate::nbd::protocol::COMMAND_REQUEST_ONE;
+use crate::nbd::protocol::{COMMAND_REQUEST_ONE, CONTEXT_ALLOCATION_ID, STATE_DIRTY};
 use crate::nbd::reply::Extent;
 use crate::nbd::{Command, NbdError};
 
@@ -171,23 +171,58 @@ impl Sessions {
             // A hint that is not followed does no harm.
             return self.end_sub_request(number);
         }
-        let Some(ClientRequest { connection: slot, reply, flags, length, .. }) = self.requests.remove(number) else {
-            return;
+        let Some(context) = request.context else { return };
+        let (slot, length) = (request.connection, request.length);
+        let extents = match result {
+            Ok(Outcome::Extents(extents)) if !extents.is_empty() => Ok(extents),
+            Ok(_) => Ok(vec![Extent { length, state: 0 }]),
+            Err(error) => Err(error),
         };
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        connection.in_flight -= 1;
-        // A reply that is never read would keep the connection open.
-        if connection.mode != Mode::Gone {
-            connection.outbox.put(|out| match result {
-                Ok(Outcome::Extents(extents)) if !extents.is_empty() => {
-                    let count = if flags & COMMAND_REQUEST_ONE == 0 { extents.len() } else { 1 };
-                    reply.put_extents(out, &extents[..count]);
-                }
-                Ok(_) => reply.put_extents(out, &[Extent { length, state: 0 }]),
-                Err(error) => reply.put_end(out, Some(error)),
-            });
-        }
+        self.answer_status(number, context, extents);
         self.mark_dirty(slot);
         self.mark_resumable(slot);
+    }
+
+    /// Asks the device for the block status of a request in a metadata context.
+    pub(super) fn ask_status(&mut self, number: u32, context: Option<u32>) {
+        let Some(request) = self.requests.get_mut(number) else { return };
+        request.context = context;
+        let (offset, length) = (request.base + request.reply.offset, request.length);
+        let Some((context, connection)) = context.zip(self.connections.get(request.connection)) else { return };
+        let action = match self.exports[connection.agreed.export].layers_of(context) {
+            _ if context == CONTEXT_ALLOCATION_ID => Action::Extents,
+            Some(layers) => Action::Serve(Task::Changes(layers.start, layers.end)),
+            // A bitmap that is gone does not know what has changed.
+            None => return self.answer_status(number, context, Ok(vec![Extent { length, state: STATE_DIRTY }])),
+        };
+        self.events.push_back(Event::Query(Query { request: number, action, offset, length }));
+    }
+
+    /// Answers a request for block status as far as a metadata context is concerned, and goes on with the next.
+    fn answer_status(&mut self, number: u32, context: u32, extents: Result<Vec<Extent>, NbdError>) {
+        let Some(request) = self.requests.get(number) else { return };
+        let (slot, reply, flags) = (request.connection, request.reply, request.flags);
+        let connection = self.connections.get_mut(slot);
+        // A reply that is never read would keep the connection open.
+        let listener = connection.filter(|connection| connection.mode != Mode::Gone);
+        let next = listener.and_then(|connection| match extents {
+            Ok(extents) => {
+                let next = connection.agreed.contexts.after(Some(context));
+                let count = if flags & COMMAND_REQUEST_ONE == 0 { extents.len() } else { 1 };
+                connection.outbox.put(|out| reply.put_extents(out, next.is_none(), context, &extents[..count]));
+                next
+            }
+            Err(error) => {
+                connection.outbox.put(|out| reply.put_end(out, Some(error)));
+                None
+            }
+        });
+        if next.is_some() {
+            return self.ask_status(number, next);
+        }
+        self.requests.remove(number);
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.in_flight -= 1;
+        }
     }
 }

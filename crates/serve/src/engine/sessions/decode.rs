@@ -67,7 +67,7 @@ impl Sessions {
         }
         let agreed = connection.agreed;
         let export = &self.exports[agreed.export];
-        let mut checked = request.check(export, agreed.allocation);
+        let mut checked = request.check(export, agreed.contexts);
         if request.has(COMMAND_DF) && command == Command::Read && !agreed.replies.has_chunks() {
             checked = checked.and(Err(NbdError::Invalid));
         }
@@ -104,11 +104,12 @@ impl Sessions {
             Command::Trim | Command::WriteZeroes if length > 0 => {
                 self.arrive(number, |request, now| request.next_of_range(number, now));
             }
-            Command::BlockStatus | Command::Cache if length > 0 => {
-                let (action, length) = match command {
-                    Command::Cache => (Action::Cache, length.min(CACHE_BYTES_MAX)),
-                    _ => (Action::Extents, length),
-                };
+            Command::BlockStatus => {
+                self.ask_status(number, agreed.contexts.after(None));
+                return true;
+            }
+            Command::Cache if length > 0 => {
+                let (action, length) = (Action::Cache, length.min(CACHE_BYTES_MAX));
                 self.events.push_back(Event::Query(Query { request: number, action, offset, length }));
                 return true;
             }

@@ -32,6 +32,8 @@ pub(super) struct ClientRequest {
     pub(super) pending: u32,
     pub(super) is_split: bool,
     pub(super) error: Option<NbdError>,
+    /// The metadata context that it asks the device about, if it is for block status.
+    pub(super) context: Option<u32>,
     /// Data of a reply that is sent as a whole, by offset.
     pub(super) gathered: Vec<(u64, Buffer)>,
 }
@@ -64,6 +66,7 @@ impl ClientRequest {
             pending: 1,
             is_split: false,
             error: None,
+            context: None,
             gathered: Vec::new(),
         }
     }

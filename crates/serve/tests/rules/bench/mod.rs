@@ -20,7 +20,8 @@ use ioweir_serve::engine::{
     Turn,
 };
 use ioweir_serve::log::{DeviceLog, EventKind, Log, Peer as PeerName};
-use ioweir_serve::nbd::{Agreed, Export, Replies};
+use ioweir_serve::nbd::protocol::CONTEXT_ALLOCATION_ID;
+use ioweir_serve::nbd::{Agreed, Contexts, Export, Replies};
 use ioweir_serve::spec::{Device, Holder, Service, Spec};
 
 /// The device of a spec that is given by the keys that matter.
@@ -102,6 +103,7 @@ impl Bench {
             block_bytes_min: 1,
             block_bytes_preferred: 4096,
             trims: true,
+            bitmaps: Arc::new([]),
         };
         let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
         static BENCHES: AtomicU32 = AtomicU32::new(0);
@@ -177,10 +179,20 @@ impl Bench {
     }
 
     pub(crate) fn connect_for(&mut self, export: usize, replies: Replies) -> Peer {
+        let contexts = if replies.has_chunks() { Contexts::of(&[CONTEXT_ALLOCATION_ID]) } else { Contexts::NONE };
+        self.connect_as(Agreed { export, replies, contexts })
+    }
+
+    /// A client with structured replies that has selected these contexts.
+    pub(crate) fn connect_with(&mut self, export: usize, contexts: Contexts) -> Peer {
+        self.connect_as(Agreed { export, replies: Replies::Structured, contexts })
+    }
+
+    fn connect_as(&mut self, agreed: Agreed) -> Peer {
+        let Agreed { export, replies, .. } = agreed;
         let (ours, theirs) = UnixStream::pair().expect("descriptors");
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
-        let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
         let class = StreamId(export as u32);
         self.engine.connect(Client {
             input: OwnedFd::from(theirs).into(),
@@ -240,7 +252,10 @@ pub(crate) struct Answer {
     pub(crate) error: u32,
     /// Pieces of data by offset; for simple replies from offset zero on.
     pub(crate) data: Vec<(u64, Vec<u8>)>,
+    /// Those of the last context.
     pub(crate) extents: Vec<(u64, u32)>,
+    /// The contexts that extents have come of.
+    pub(crate) contexts: Vec<u32>,
 }
 
 impl Answer {
@@ -287,7 +302,7 @@ impl Peer {
 
     /// Says how long the data of a read will be; a simple reply does not.
     pub(crate) fn expect(&mut self, cookie: u64, length: usize) {
-        let answer = Answer { cookie, error: 0, data: Vec::new(), extents: Vec::new() };
+        let answer = Answer { cookie, error: 0, data: Vec::new(), extents: Vec::new(), contexts: Vec::new() };
         self.reads.push_back(Expected { cookie, length, answer });
     }
 
@@ -340,7 +355,7 @@ impl Peer {
                 place.map(|place| self.reads.remove(place));
                 let data = if length > 0 { vec![(0, self.heard[16..16 + length].to_vec())] } else { vec![] };
                 self.heard.drain(..16 + length);
-                Some(Some(Answer { cookie, error, data, extents: vec![] }))
+                Some(Some(Answer { cookie, error, data, extents: vec![], contexts: vec![] }))
             }
             0x668e_33ef => self.next_chunk(20),
             0x6e8a_278c => self.next_chunk(32),
@@ -377,6 +392,7 @@ impl Peer {
             1 => answer.data.push((long(0), body[8..].to_vec())),
             2 => answer.data.push((long(0), vec![0; short(8) as usize])),
             5 => {
+                answer.contexts.push(short(0));
                 let extent = |at: usize| (u64::from(short(4 + 8 * at)), short(8 + 8 * at));
                 answer.extents = (0..(body.len() - 4) / 8).map(extent).collect();
             }

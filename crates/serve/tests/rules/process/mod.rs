@@ -41,6 +41,8 @@ impl Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["process::serve_as_a_process", "--exact", "--ignored", "--nocapture"])
             .env(SPEC, &spec)
+            // Where a test listens for what it says to the service manager.
+            .env("NOTIFY_SOCKET", folder.join("notify"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -70,11 +72,16 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Waits until it ends of its own accord; it has to end well.
+    pub(crate) fn wait(&mut self) {
+        assert!(self.child.wait().unwrap().success(), "the server ends well");
+    }
+
     /// As by `kill`; it has to end well.
     pub(crate) fn stop(mut self) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)
             .unwrap();
-        assert!(self.child.wait().unwrap().success(), "the server ends well");
+        self.wait();
     }
 }
 
