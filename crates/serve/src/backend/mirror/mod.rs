@@ -22,9 +22,9 @@
 //! # Errors
 //!
 //! What all legs fail alike is the client's error, and no leg is out for it: the first one counts where they may differ now.
-//! A flush succeeds if one leg has flushed and all that have not are out. A leg that has not answered for [`HUNG_AFTER`], while
-//! another one does, is out, too; it can be opened again when what is with it has ended. If the heads or the map cannot be written on any
-//! leg, nothing is written or flushed any more until the device is opened again.
+//! A flush succeeds if one leg has flushed and all that have not are out. A leg that has not answered for [`HUNG_AFTER`],
+//! while another one does, is out, too; it can be opened again when what is with it has ended. If the heads or the map
+//! cannot be written on any leg, nothing is written or flushed any more until the device is opened again.
 //!
 //! The engine lets no two operations on a block overlap, unless both read, and a copy counts as a write. So a block is the
 //! same on all legs whenever nothing is done to it.
