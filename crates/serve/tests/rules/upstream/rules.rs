@@ -8,7 +8,7 @@ use ioweir_serve::nbd::protocol::{
 };
 use ioweir_serve::spec::Spec;
 
-use super::sham::{ALL, SIZE, Sham};
+use super::sham::{ALL, Manner, SIZE, Sham};
 use crate::bench::{Bench, Peer, device};
 use crate::client::*;
 
@@ -230,7 +230,8 @@ fn another_upstream_in_its_place_is_refused_until_it_is_the_one_of_before() {
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1"));
     assert_eq!(asking.write(0, 0, 1), 0);
-    let others: [(&str, fn(&mut super::sham::Manner)); 4] = [
+    type Change = fn(&mut Manner);
+    let others: [(&str, Change); 4] = [
         ("size", |manner| manner.size = SIZE / 2),
         ("read-only", |manner| manner.flags |= EXPORT_READ_ONLY),
         ("blocks", |manner| manner.block_min = 512),
