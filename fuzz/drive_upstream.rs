@@ -16,6 +16,9 @@ pub(crate) const ASKED: [Asked; 5] = [
     Asked { command: Command::Read, offset: 0, length: 1 },
 ];
 
+/// Of one answer: data by place, whether all of it came, extents, error, and how often it was done.
+pub(crate) type Answered = (Vec<(u64, u8)>, Coverage, Vec<(u64, u32)>, Option<NbdError>, u32);
+
 /// What came out of a stream of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
@@ -23,8 +26,8 @@ pub(crate) struct Heard {
     pub(crate) terms: Option<Terms>,
     /// Why it was left.
     pub(crate) problem: Option<String>,
-    /// By cookie: data by place, whether all of it came, extents, error, and how often it was done.
-    pub(crate) answers: [(Vec<(u64, u8)>, Coverage, Vec<(u64, u32)>, Option<NbdError>, u32); 5],
+    /// By cookie.
+    pub(crate) answers: [Answered; 5],
 }
 
 /// Feeds `bytes` in pieces of this length.

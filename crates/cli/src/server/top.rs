@@ -363,10 +363,7 @@ mod tests {
         };
         state.devices[0].mirror = None;
         for (its, words) in [
-            (
-                upstream(0, Some(3.0), false),
-                "device disk: the upstream has been gone for 3.00 s: it has closed the connection",
-            ),
+            (upstream(0, Some(3.0), false), "device disk: the upstream has been gone for 3"),
             (upstream(1, None, false), "device disk: 1 connections to the upstream, and no more: it has closed"),
             (
                 upstream(1, None, true),

@@ -108,7 +108,6 @@ impl Upstream {
                     let connection = state.connections.remove((which % count) as usize);
                     state.end(connection);
                 }
-                return;
             }
             Fate::Dies(span) => {
                 state.down_until = now.after(span);

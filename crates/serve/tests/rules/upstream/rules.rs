@@ -1,7 +1,6 @@
 //! With a small upstream, which does as it is told.
 
-use ioweir_core::tenant::Share;
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::Nanos;
 use ioweir_serve::log::EventKind;
 use ioweir_serve::nbd::protocol::{
     EXPORT_CAN_MULTI_CONN, EXPORT_READ_ONLY, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA, EXPORT_SEND_TRIM,
@@ -9,7 +8,7 @@ use ioweir_serve::nbd::protocol::{
 };
 use ioweir_serve::spec::Spec;
 
-use super::sham::{ALL, SIZE, Sham};
+use super::sham::{ALL, Manner, SIZE, Sham};
 use crate::bench::{Bench, Peer, device};
 use crate::client::*;
 
@@ -231,7 +230,8 @@ fn another_upstream_in_its_place_is_refused_until_it_is_the_one_of_before() {
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1"));
     assert_eq!(asking.write(0, 0, 1), 0);
-    let others: [(&str, fn(&mut super::sham::Manner)); 4] = [
+    type Change = fn(&mut Manner);
+    let others: [(&str, Change); 4] = [
         ("size", |manner| manner.size = SIZE / 2),
         ("read-only", |manner| manner.flags |= EXPORT_READ_ONLY),
         ("blocks", |manner| manner.block_min = 512),
@@ -368,47 +368,6 @@ fn blocks_of_an_upstream_are_those_of_its_exports() {
     sham.set(|manner| manner.block_min = 64 << 10);
     let refused = check("4KiB").unwrap_err().to_string();
     assert!(refused.contains("65536 bytes at least"), "{refused}");
-}
-
-#[test]
-fn shares_of_the_devices_time_hold_while_the_upstream_becomes_slow_and_fast_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let sham = Sham::new(folder.path());
-    let keys = "connections = 1\nscheduler = \"sfq:cost=device-time\"\ndepth = 2\nmerge = false";
-    let mut bench = Bench::new(&sham.keys(keys));
-    bench.entitle(StreamId(0), Share::weighted(300));
-    bench.entitle(StreamId(1), Share::weighted(100));
-    let mut peers = [bench.connect(0, false), bench.connect(1, false)];
-    let (mut cookie, mut done, mut spent) = (0, [0_u32; 2], [0_u32; 2]);
-    let mut ask = |peer: &mut Peer| {
-        cookie += 1;
-        peer.expect(cookie, 4096);
-        peer.send(&request(READ, 0, cookie, cookie % 64 * 8192, 4096));
-    };
-    for peer in &mut peers {
-        (0..8).for_each(|_| ask(peer));
-    }
-    for turn in 0..200_000 {
-        // What a request takes changes a hundredfold as the server sees it.
-        let is_slow = done[0] / 500 % 2 == 1;
-        bench.now = bench.now.after(Nanos(if is_slow { 1_000_000 } else { 10_000 }));
-        bench.turn();
-        for (number, peer) in peers.iter_mut().enumerate() {
-            for answer in peer.answers() {
-                assert_eq!(answer.error, 0);
-                done[number] += 1;
-                spent[number] += if is_slow { 100 } else { 1 };
-                ask(peer);
-            }
-        }
-        if done[0] + done[1] >= 6000 {
-            break;
-        }
-        assert!(turn < 199_999, "{done:?} were answered");
-        bench.engine.wait(Nanos::from_millis(1)).unwrap();
-    }
-    let part = f64::from(spent[0]) / f64::from(spent[0] + spent[1]);
-    assert!((0.70..0.80).contains(&part), "three quarters are {part}: {done:?} requests, {spent:?} of time");
 }
 
 #[test]
