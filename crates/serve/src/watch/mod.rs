@@ -238,8 +238,7 @@ impl Watch {
         let control = plan.control.as_ref().map(socket::Socket::new).transpose()?;
         drop(entered);
         let work = move || {
-            // These are dropped at the end, which removes their socket files.
-            let _listeners = (plan.watch, plan.control);
+            let listeners = (plan.watch, plan.control);
             let (reports, mut received) = unbounded_channel();
             let shared = Arc::new(Shared {
                 record: Mutex::new(Record::new(&plan.controller.running().0)),
@@ -271,6 +270,8 @@ impl Watch {
                 // Dropping the sender ends it, too.
                 let _ = ended.await;
             });
+            // This removes their socket files. A server that takes over makes its own once the connections below have ended.
+            drop(listeners);
             // Answers in progress are dropped with their connections.
             runtime.shutdown_timeout(Duration::from_secs(1));
         };
