@@ -40,7 +40,7 @@ fn measured(experiment: &Experiment) -> u64 {
     run_observed(experiment, &mut Unobserved).expect("an experiment that runs").0.requests_simulated
 }
 
-fn main() {
+pub(crate) fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
     let policy = arguments.next().unwrap_or("mclock".into());
     let clients = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(10_000);

@@ -41,7 +41,7 @@ fn prepared(what: &str, choice: &ForecasterChoice, values: &[Option<f64>], start
     forecaster
 }
 
-fn main() {
+pub(crate) fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let runs = std::env::var("IOWEIR_BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(9_usize);
     let series = Vdi { bins: DAYS * DAY, ..Vdi::default() }.generate().series;

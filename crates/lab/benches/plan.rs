@@ -52,7 +52,7 @@ fn measured(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
     plan(system, ledger, outlook, setting)
 }
 
-fn main() {
+pub(crate) fn main() {
     let runs: usize = std::env::var("IOWEIR_BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(5).max(1);
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut planned = 0;

@@ -26,7 +26,7 @@ fn measured(server: &Server, scheduling: &Scheduling, load: &ServerLoad) -> u64 
     server.run(scheduling, load).expect("no law is broken").simulated
 }
 
-fn main() {
+pub(crate) fn main() {
     let requests = number("IOWEIR_BENCH_REQUESTS", 2_000_000);
     let runs = number("IOWEIR_BENCH_RUNS", 5).max(1);
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();

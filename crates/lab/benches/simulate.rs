@@ -85,7 +85,7 @@ fn measured(simulation: Simulation<'_, Policy>, records: &[Record], load: Load) 
     outcome.all.requests
 }
 
-fn main() {
+pub(crate) fn main() {
     let requests = number("IOWEIR_BENCH_REQUESTS", 2_000_000) as u64;
     let runs = number("IOWEIR_BENCH_RUNS", 5).max(1);
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();

@@ -1,6 +1,6 @@
 //! How fast is each trace format read?
 //!
-//! `cargo bench -p ioweir-lab --bench read -- [MEBIBYTES] [RUNS] [FORMAT]` makes uncompressed input of that size in memory
+//! `cargo bench -p ioweir-trace --bench read -- [MEBIBYTES] [RUNS] [FORMAT]` makes uncompressed input of that size in memory
 //! from a seed, reads it that often on one core, and prints the median. Nothing is asserted: wall time depends on the
 //! machine.
 

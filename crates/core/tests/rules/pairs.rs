@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use crate::tenants::world::{MILLI, Random, SECOND, World, build, control, limits, near, weights};
 
 /// A window larger than any queue here.
-const UNBOUNDED: u64 = 1 << 20;
+const UNBOUNDED: u64 = 1 << 10;
 
 pub(crate) fn pair(upper: &str, lower: &str, window: u64, limits: QueueLimits) -> Policy {
     pair_of(upper, &[], lower, window, limits)

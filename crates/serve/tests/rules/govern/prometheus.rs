@@ -191,14 +191,14 @@ fn the_past_is_asked_for_in_parts_that_prometheus_answers() {
 /// A server that shows a certificate of `authority`.
 fn encrypted(authority: &Authority) -> (String, JoinHandle<()>) {
     use rustls::pki_types::pem::PemObject as _;
-    let identity = authority.sign("localhost", &["localhost"]);
+    let identity = authority.sign("127.0.0.1", &["127.0.0.1"]);
     let certificate = rustls::pki_types::CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let url = format!("https://{}", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let connection = rustls::ServerConnection::new(config).unwrap();
