@@ -30,9 +30,24 @@ pub struct Listener {
     name: String,
     /// The socket file, which is removed with the listener.
     path: Option<PathBuf>,
+    /// The number of the export that the virtual machines which connect get; other clients say over NBD which they want.
+    pub(super) export: Option<usize>,
 }
 
 impl Listener {
+    /// The same for the virtual machines of an export.
+    pub(crate) const fn of_export(self, number: usize) -> Self {
+        // A value with a destructor is not taken apart.
+        let mut its = self;
+        its.export = Some(number);
+        its
+    }
+
+    /// Whether the clients that connect are virtual machines.
+    pub(crate) const fn is_for_machines(&self) -> bool {
+        self.export.is_some()
+    }
+
     /// Another descriptor of the socket, which does not block.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         rustix::io::ioctl_fionbio(&self.socket, true)?;
@@ -58,7 +73,7 @@ impl Listener {
         let Listen::Unix(path) = listen else { return Self::bind(listen) };
         let failed = |error: io::Error| format!("{listen}: cannot listen: {error}");
         let socket = bind_unix(path, |path| bind_closed(path, || Ok(()))).map_err(failed)?;
-        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
     }
 
     /// As [`Listener::bind`], but a unix socket gets the mode and group that the spec gives to those of clients, before
@@ -83,7 +98,7 @@ impl Listener {
         };
         let socket = bind_unix(path, |path| bind_closed(path, settle));
         let socket = socket.map_err(|error| format!("{listen}: cannot listen: {error}"))?;
-        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
     }
 
     /// Creates a socket. A unix socket on which no server listens is replaced; one on which a server listens is not.
@@ -96,13 +111,13 @@ impl Listener {
             Listen::Unix(path) => {
                 let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from))
                     .map_err(|error| failed(&error))?;
-                Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+                Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
             }
             Listen::Tcp(address) => {
                 let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
                 // Port 0 means any free port; the name has the one that was chosen.
                 let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
-                Ok(Self { socket: socket.into(), name, path: None })
+                Ok(Self { socket: socket.into(), name, path: None, export: None })
             }
         }
     }
@@ -136,7 +151,7 @@ impl Listener {
                 let socket = unsafe { OwnedFd::from_raw_fd(number) };
                 let usable = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
                 usable.map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
-                Ok(Self { socket, name: format!("descriptor {number}, handed over"), path: None })
+                Ok(Self { socket, name: format!("descriptor {number}, handed over"), path: None, export: None })
             })
             .collect()
     }

@@ -41,6 +41,8 @@ mod snapshots;
 mod spec;
 mod tiers;
 mod tls;
+#[cfg(feature = "vhost")]
+mod vhost;
 mod volumes;
 mod watch;
 mod world;
