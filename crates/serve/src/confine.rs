@@ -46,7 +46,7 @@ pub fn status() -> &'static [Confinement] {
 pub(crate) fn confine(spec: &Spec) -> Result<&'static [Confinement], String> {
     let mut all = Vec::new();
     if let Some(user) = user_of(&spec.server)? {
-        give_sockets(&spec.server, &user)?;
+        give_sockets(spec, &user)?;
         become_user(&user)?;
         let words = format!("runs as {} (uid {}, gid {})", shown(&user.name), user.uid, user.gid);
         all.push(Confinement { what: "user".into(), is_on: true, words });
@@ -105,8 +105,8 @@ fn find_user(name: &str, users: &str, groups: &str) -> Option<User> {
 }
 
 /// Makes the user the owner of the sockets of clients, as if it had made them.
-fn give_sockets(server: &Server, user: &User) -> Result<(), String> {
-    for place in &server.listen {
+fn give_sockets(spec: &Spec, user: &User) -> Result<(), String> {
+    for place in spec.sockets_of_clients() {
         let Listen::Unix(path) = place else { continue };
         match lchown(path, Some(user.uid), None) {
             // It is systemd's, or that of the command line.
@@ -148,7 +148,7 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
     let files = server.tls.iter().flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.clients.as_ref()]);
     files.flatten().for_each(|file| add(&folder_of(file), false));
     add(&folder_of(Path::new(&spec.file)), false);
-    for place in server.listen.iter().chain(&server.control).chain(&server.watch) {
+    for place in spec.sockets_of_clients().chain(&server.control).chain(&server.watch) {
         if let Listen::Unix(path) = place {
             add(&folder_of(path), true);
         }

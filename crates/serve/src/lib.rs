@@ -4,7 +4,7 @@
 //! order of requests; the scheduler does.
 //!
 //! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed
-//! on an export. The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`]
+//! on an export; the monitor of a virtual machine comes to the socket of one ([`vhost`]). The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`]
 //! when it is dispatched. [`capture`] writes the requests that the scheduler accepts to a trace, [`watch`] shows what is
 //! served and what waits, [`control`] changes a running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
@@ -39,5 +39,10 @@ pub mod snapshots;
 pub mod spec;
 pub mod stream;
 pub mod tls;
+#[cfg(feature = "vhost")]
+pub mod vhost;
+#[cfg(not(feature = "vhost"))]
+#[path = "vhost/absent.rs"]
+pub mod vhost;
 pub mod watch;
 pub mod world;

@@ -93,6 +93,7 @@ pub struct Server {
     watched_at: Option<String>,
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     addresses: Vec<String>,
+    machine_addresses: Vec<String>,
     devices: Vec<String>,
 }
 
@@ -116,7 +117,11 @@ impl Server {
             return Err(ServeError("a capture is of one device, and the spec has several".into()));
         }
         let (listeners, single) = enter(spec, entrance)?;
-        let addresses = listeners.iter().map(|listener| listener.name().to_string()).collect();
+        let names = |machines: bool| {
+            let its = listeners.iter().filter(|listener| listener.is_for_machines() == machines);
+            its.map(|listener| listener.name().to_string()).collect()
+        };
+        let (addresses, machine_addresses) = (names(false), names(true));
         let log = Log::default();
         // Before there are threads, and before anything but the sockets is open.
         give_up(spec, &log, clock.now())?;
@@ -175,6 +180,7 @@ impl Server {
             front: front.map_err(|error| failed("no thread can be started", &error))?,
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
             addresses,
+            machine_addresses,
             devices: opened.into_iter().map(|opened| opened.description).collect(),
         })
     }
@@ -183,6 +189,12 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
+    }
+
+    /// Where virtual machines connect, in the order of their exports: `unix:PATH`.
+    #[must_use]
+    pub fn machine_addresses(&self) -> &[String] {
+        &self.machine_addresses
     }
 
     /// A description of each device, in the order of the spec.
@@ -295,12 +307,18 @@ type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
 
 /// The sockets to listen at, or the descriptors of the only client.
 fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
-    let listeners = match entrance {
+    let mut listeners = match entrance {
         Entrance::Single(input, output) => return Ok((Vec::new(), Some((input, output)))),
         Entrance::Listeners(listeners) if !listeners.is_empty() => listeners,
         Entrance::Listeners(_) => bind_all(spec, Vec::new())?,
         Entrance::TakenOver(taken) => bind_all(spec, taken)?,
     };
+    for (number, export) in spec.present_exports() {
+        let Some(place) = &export.vhost else { continue };
+        let bound = Listener::bind_for_clients(place, &spec.server);
+        let bound = bound.map_err(|error| ServeError(format!("export {}: {error}", shown(&export.name))))?;
+        listeners.push(bound.of_export(number));
+    }
     if listeners.is_empty() {
         return Err(ServeError("the spec has no address to listen at: set `listen` under [server]".into()));
     }

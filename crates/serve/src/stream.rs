@@ -100,6 +100,11 @@ impl Poller {
         epoll::add(&self.epoll, descriptor, EventData::new_u64(token), events)
     }
 
+    /// Waits no longer for a descriptor.
+    pub(crate) fn delete_descriptor(&self, descriptor: impl AsFd) -> Result<(), Errno> {
+        epoll::delete(&self.epoll, descriptor)
+    }
+
     /// Waits for these events of a stream, too.
     pub(crate) fn add(&mut self, stream: &Stream, token: u64, events: EventFlags) -> Result<(), Errno> {
         match stream {

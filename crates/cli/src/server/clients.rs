@@ -39,6 +39,7 @@ fn table(clients: &Clients) -> Table {
         Column::count("client"),
         Column::text("export"),
         Column::text("class"),
+        Column::text("over"),
         Column::text("who"),
         Column::text("state"),
         Column::seconds("for"),
@@ -49,11 +50,12 @@ fn table(clients: &Clients) -> Table {
     ];
     let mut table = Table::new("", columns);
     for client in &clients.clients {
-        let ClientState { number, export, class, state, since_seconds, requests, bytes, .. } = client;
+        let ClientState { number, export, class, transport, state, since_seconds, requests, bytes, .. } = client;
         table.row(vec![
             (*number).into(),
             export.into(),
             class.into(),
+            transport.into(),
             client.who().into(),
             state.into(),
             (clients.now_seconds - since_seconds).max(0.0).into(),
@@ -76,7 +78,7 @@ mod tests {
     fn clients_read_as_drawn_and_what_is_missing_is_said() {
         let client = |number: u64, who: Value, state: &str| {
             let mut client = json!({
-                "number": number, "export": "gold", "class": "gold", "certificate": [], "process": null, "address": null,
+                "number": number, "export": "gold", "class": "gold", "transport": "nbd", "certificate": [], "process": null, "address": null,
                 "since_seconds": 5.0, "state": state, "requests": 1200, "bytes": 4_915_200, "outstanding_requests": 16,
                 "waiting_requests": 15,
             });
@@ -92,7 +94,7 @@ mod tests {
                 json!({ "certificate": ["te\u{1b}nant"], "address": "192.0.2.1:40000", "class": "tenant" }),
                 "ending"
             ),
-            client(4, json!({}), "gone"),
+            client(4, json!({ "transport": "vhost-user" }), "gone"),
         ]);
         let drawn = |clients: Value, negotiating: u32, silent: &[&str]| {
             let answer = json!({

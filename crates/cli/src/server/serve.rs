@@ -113,6 +113,8 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
 /// Prints what is served, on standard error.
 fn tell(spec: &Spec, server: &Server) {
     let mut lines: Vec<String> = server.addresses().iter().map(|address| format!("listening at {address}")).collect();
+    let machines = server.machine_addresses().iter();
+    lines.extend(machines.map(|address| format!("listening at {address} for virtual machines")));
     if let Some(place) = server.watched_at() {
         let place =
             place.strip_prefix("tcp:").map_or_else(|| place.to_string(), |address| format!("http://{address}/"));

@@ -38,6 +38,8 @@ pub struct ClientState {
     pub export: String,
     /// The class: a tenant, or the export itself.
     pub class: String,
+    /// How its requests come: `nbd`, or `vhost-user`.
+    pub transport: String,
     /// The names in its certificate.
     pub certificate: Vec<String>,
     /// The process of this machine that it is, if it came over a unix socket.
@@ -72,7 +74,7 @@ pub struct ProcessState {
 
 impl ClientState {
     fn new(spec: &Spec, account: ClientAccount) -> Self {
-        let ClientAccount { number, export, class, peer, identity, since, mode, .. } = account;
+        let ClientAccount { number, export, class, transport, peer, identity, since, mode, .. } = account;
         let process = match (peer, identity.process) {
             (Peer::Process(pid, _), Some((uid, gid))) => Some(ProcessState { pid, uid, gid }),
             _ => None,
@@ -82,6 +84,7 @@ impl ClientState {
             number,
             export: spec.export.get(export).map_or_else(String::new, |export| export.name.clone()),
             class: class.unwrap_or_default(),
+            transport: transport.name().into(),
             certificate: identity.certificate,
             process,
             address: if let Peer::Address(address) = peer { Some(address.to_string()) } else { None },

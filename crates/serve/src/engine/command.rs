@@ -15,6 +15,7 @@ use crate::backend::Bitmaps;
 use crate::nbd::Export;
 use crate::snapshots::Snapshots;
 use crate::spec::{self, Holder, Server};
+use crate::vhost::Order;
 
 /// A message to an engine.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub enum Command {
     Resume(Sender<Option<Nanos>>),
     /// Make a range that no export shows read as zeroes, durably; the answer comes at the end.
     Wipe(Range<u64>, Sender<Result<(), String>>),
+    /// Serve the rings of the client of this number as its monitor wants.
+    Rings(u64, Box<Order>),
     /// Let the clients of the export of this number have the rest of their answers, and end them.
     DrainExport(usize),
     /// There is something new to do for a service.

@@ -50,6 +50,7 @@ impl Engine {
                 }
                 Command::Wipe(range, answer) => self.wipe(range, answer),
                 Command::DrainExport(export) => self.sessions.drain_export(export),
+                Command::Rings(client, order) => self.sessions.carry_out(client, *order),
                 // The turn that follows does.
                 Command::Look => {}
                 Command::Clients(answer) => {

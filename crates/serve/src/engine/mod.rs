@@ -58,7 +58,7 @@ use dispatch::{Completed, Dispatcher};
 use pause::Pause;
 pub use services::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
 use services::{Services, is_own, querier};
-pub use sessions::{Client, ClientAccount, Mode, Permit};
+pub use sessions::{Client, ClientAccount, Mode, Permit, Transport};
 use sessions::{Event, Sessions};
 use wipe::Wipe;
 

@@ -79,6 +79,7 @@ impl Session {
             input: OwnedFd::from(theirs).into(),
             output: None,
             session: None,
+            rings: None,
             agreed,
             class: StreamId(0),
             number: 1,

@@ -30,12 +30,14 @@ pub struct Listener {
     name: String,
     /// The socket file, which is removed with the listener.
     path: Option<PathBuf>,
+    /// The number of the export that the virtual machines which connect get; other clients say over NBD which they want.
+    pub(super) export: Option<usize>,
 }
 
 impl Listener {
     /// A socket of this name that another process has handed over.
     pub(super) fn taken(socket: OwnedFd, name: &str) -> Self {
-        Self { socket, name: name.into(), path: name.strip_prefix("unix:").map(PathBuf::from) }
+        Self { socket, name: name.into(), path: name.strip_prefix("unix:").map(PathBuf::from), export: None }
     }
 
     /// Leaves the socket file to the process that has the socket from now on.
@@ -51,6 +53,19 @@ impl Listener {
     /// Whether its address is known, and not only its descriptor.
     pub(crate) fn has_address(&self) -> bool {
         self.name.starts_with("unix:") || self.name.starts_with("tcp:")
+    }
+
+    /// The same for the virtual machines of an export.
+    pub(crate) const fn of_export(self, number: usize) -> Self {
+        // A value with a destructor is not taken apart.
+        let mut its = self;
+        its.export = Some(number);
+        its
+    }
+
+    /// Whether the clients that connect are virtual machines.
+    pub(crate) const fn is_for_machines(&self) -> bool {
+        self.export.is_some()
     }
 
     /// Another descriptor of the socket, which does not block.
@@ -78,7 +93,7 @@ impl Listener {
         let Listen::Unix(path) = listen else { return Self::bind(listen) };
         let failed = |error: io::Error| format!("{listen}: cannot listen: {error}");
         let socket = bind_unix(path, |path| bind_closed(path, || Ok(()))).map_err(failed)?;
-        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
     }
 
     /// As [`Listener::bind`], but a unix socket gets the mode and group that the spec gives to those of clients, before
@@ -103,7 +118,7 @@ impl Listener {
         };
         let socket = bind_unix(path, |path| bind_closed(path, settle));
         let socket = socket.map_err(|error| format!("{listen}: cannot listen: {error}"))?;
-        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
     }
 
     /// Creates a socket. A unix socket on which no server listens is replaced; one on which a server listens is not.
@@ -116,13 +131,13 @@ impl Listener {
             Listen::Unix(path) => {
                 let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from))
                     .map_err(|error| failed(&error))?;
-                Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+                Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
             }
             Listen::Tcp(address) => {
                 let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
                 // Port 0 means any free port; the name has the one that was chosen.
                 let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
-                Ok(Self { socket: socket.into(), name, path: None })
+                Ok(Self { socket: socket.into(), name, path: None, export: None })
             }
         }
     }
@@ -156,7 +171,7 @@ impl Listener {
                 let socket = unsafe { OwnedFd::from_raw_fd(number) };
                 let usable = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
                 usable.map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
-                Ok(Self { socket, name: format!("descriptor {number}, handed over"), path: None })
+                Ok(Self { socket, name: format!("descriptor {number}, handed over"), path: None, export: None })
             })
             .collect()
     }

@@ -24,11 +24,13 @@ use rustix::net::{SocketFlags, accept_with};
 use crate::control::Tunables;
 use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
+use crate::exports::Catalog;
 use crate::log::{Event, EventKind, Log, Peer};
 use crate::manager;
 use crate::nbd::{self, Negotiation};
 use crate::slots::Slots;
 use crate::spec::{Identity, class_of};
+use crate::vhost;
 
 use caller::{Caller, Ending, Pace, identify, keep_alive, tls_failure};
 pub use hand::Takeover;
@@ -298,7 +300,10 @@ impl Front {
                     // A unix socket has no such option.
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                     let _ = keep_alive(&socket);
-                    self.welcome(socket, None);
+                    match listener.export {
+                        None => self.welcome(socket, None),
+                        Some(export) => self.connect_machine(socket, export),
+                    }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause_listening(),
                 // No client is waiting, or it has left.
@@ -393,6 +398,66 @@ impl Front {
         }
     }
 
+    /// Connects the monitor of a virtual machine to its export. It has no more to say of itself than the system knows.
+    fn connect_machine(&mut self, socket: OwnedFd, export: usize) {
+        let (identity, peer) = identify(&socket, false);
+        let Some(permit) = self.admit(&identity, peer) else { return };
+        let catalog = self.tunables.catalog();
+        if catalog.hidden_from(&identity).contains(&export) {
+            return self.report(EventKind::MachineRefused, Some(peer), "it may not open the export");
+        }
+        let Some(engine) = catalog.engines.get(export).cloned() else { return };
+        let Some((class, permit)) = self.join_class(&catalog, export, &identity, (permit, peer)) else { return };
+        let tunables = Arc::clone(&self.tunables);
+        let describe = move || {
+            let exports = &tunables.catalog().exports;
+            exports.list.get(export).filter(|_| !exports.absent.contains(&export)).cloned()
+        };
+        self.last_number += 1;
+        let (number, agreed) =
+            (self.last_number, nbd::Agreed { export, replies: nbd::Replies::Simple, allocation: false });
+        let began = socket.try_clone().and_then(|input| {
+            vhost::begin(socket, (number, engine.clone()), Box::new(describe), |rings| {
+                engine.send(Command::Serve(Box::new(Client {
+                    input: input.into(),
+                    output: None,
+                    session: None,
+                    rings: Some(Box::new(rings)),
+                    agreed,
+                    class,
+                    number,
+                    peer,
+                    identity,
+                    leftover: Vec::new(),
+                    unsent: Vec::new(),
+                    permit: Some(permit),
+                })));
+            })
+        });
+        if let Err(error) = began {
+            self.report(EventKind::MachineRefused, Some(peer), &format!("a virtual machine is not served: {error}"));
+        }
+    }
+
+    /// Counts a client in its class; `None` if that has as many as it may.
+    fn join_class(
+        &mut self,
+        catalog: &Catalog,
+        export: usize,
+        identity: &Identity,
+        (mut permit, peer): (Permit, Peer),
+    ) -> Option<(StreamId, Permit)> {
+        let class = class_of(&catalog.classes, export, &identity.certificate);
+        if self.places.join_class(&mut permit, class, &catalog.classes[class]) {
+            return Some((StreamId(class as u32), permit)); // counted from zero, in a spec of a few megabytes
+        }
+        let what = "there are as many clients of the class as there may be";
+        let class = Some(catalog.classes[class].name.as_str());
+        let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
+        self.log.report(self.clock.now(), &event);
+        None
+    }
+
     /// Continues a negotiation as far as possible without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
@@ -438,25 +503,32 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, peer, identity, mut session, unread, unsent, ending, mut permit, .. } = caller;
+        let Caller { input, output, peer, identity, mut session, unread, unsent, ending, permit, .. } = caller;
         let catalog = self.tunables.catalog();
         // An export keeps its number, whatever has come or gone since the client was told of it.
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = catalog.engines.get(agreed.export)
         {
-            let class = class_of(&catalog.classes, agreed.export, &identity.certificate);
-            if !self.places.join_class(&mut permit, class, &catalog.classes[class]) {
-                let what = "there are as many clients of the class as there may be";
-                let class = Some(catalog.classes[class].name.as_str());
-                let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
-                return self.log.report(self.clock.now(), &event);
-            }
-            let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
+            let Some((class, permit)) = self.join_class(&catalog, agreed.export, &identity, (permit, peer)) else {
+                return;
+            };
             self.last_number += 1;
             let (number, leftover, permit) = (self.last_number, unread, Some(permit));
             let (input, output) = (input.into(), output.map(Into::into));
-            let client =
-                Client { input, output, session, agreed, class, number, peer, identity, leftover, unsent, permit };
+            let client = Client {
+                input,
+                output,
+                session,
+                rings: None,
+                agreed,
+                class,
+                number,
+                peer,
+                identity,
+                leftover,
+                unsent,
+                permit,
+            };
             engine.send(Command::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));

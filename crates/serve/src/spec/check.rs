@@ -41,6 +41,7 @@ impl Spec {
     /// The spec with every share filled in, if all of it can be served together.
     pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
         check_server(&self.server)?;
+        check_sockets(&self)?;
         let mut shares = Shares::new(&self.device);
         self.check_groups(&mut shares)?;
         self.check_exports(&mut shares)?;
@@ -102,6 +103,7 @@ impl Spec {
             }
             within(&format!("{at}.connections_max"), export.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
+            check_vhost(export, others, &at)?;
             check_part(export, device.1, &at)?;
             check_volume(export, device.1, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
@@ -187,6 +189,33 @@ impl Spec {
     }
 }
 
+/// Virtual machines come over a unix socket of their own, as a user of this machine.
+fn check_vhost(export: &Export, others: &[Export], at: &str) -> Result<(), Complaint> {
+    let Some(place) = &export.vhost else { return Ok(()) };
+    let wrong = |problem: String| Complaint::of_value(format!("{at}.vhost"), format!("vhost: {problem}"));
+    if !matches!(place, Listen::Unix(_)) {
+        let problem = format!("{place}: the memory of a guest is shared over a unix socket only");
+        return Err(wrong(problem).expected("a unix socket, such as \"unix:/run/vm.sock\""));
+    }
+    if !cfg!(feature = "vhost") {
+        return Err(wrong("this build is without it".into()).hint("build it with the feature `vhost`"));
+    }
+    let is_same = |other: &&Export| !other.is_removed && other.vhost.as_ref() == Some(place);
+    if let Some(other) = others.iter().find(is_same) {
+        return Err(
+            wrong(format!("{place} is that of export `{}`", shown(&other.name))).expected("a socket of its own")
+        );
+    }
+    let by_process = |allowed: &Allowed| matches!(allowed, Allowed::Anyone | Allowed::User(_) | Allowed::Group(_));
+    if !export.allow.is_empty() && !export.allow.iter().any(by_process) {
+        let expected = "\"uid:NUMBER\", \"gid:NUMBER\" or \"anyone\" in `allow`";
+        return Err(
+            wrong("`allow` names no process of this machine, so that none could connect".into()).expected(expected)
+        );
+    }
+    Ok(())
+}
+
 /// An export of a device with volumes shows one of them.
 fn check_volume(export: &Export, device: &Device, at: &str) -> Result<(), Complaint> {
     match (&device.volumes, &export.volume) {
@@ -236,21 +265,21 @@ fn check_server(server: &Server) -> Result<(), Complaint> {
     if let Some(tls) = &server.tls {
         check_tls(tls)?;
     }
-    check_sockets(server)?;
     check_local("control", server.control.as_ref(), |place| matches!(place, Listen::Unix(_)))?;
     check_local("watch", server.watch.as_ref(), Listen::is_local)
 }
 
 /// Refuses permissions of unix sockets where there are no such sockets.
-fn check_sockets(server: &Server) -> Result<(), Complaint> {
+fn check_sockets(spec: &Spec) -> Result<(), Complaint> {
+    let server = &spec.server;
     let given = [("socket_mode", server.socket_mode.is_some()), ("socket_group", server.socket_group.is_some())];
     let is_unix = |place: &Listen| matches!(place, Listen::Unix(_));
     // Without addresses, the sockets come from the command line.
     if let Some((key, _)) = given.into_iter().find(|(_, is_given)| *is_given)
         && !server.listen.is_empty()
-        && !server.listen.iter().any(is_unix)
+        && !spec.sockets_of_clients().any(is_unix)
     {
-        let problem = format!("{key}: `listen` has no unix socket, so that this would change nothing");
+        let problem = format!("{key}: clients have no unix socket, so that this would change nothing");
         let expected = "a unix socket in `listen`, such as \"unix:/run/ioweir.sock\"";
         return Err(Complaint::of_value(format!("server.{key}"), problem).expected(expected));
     }

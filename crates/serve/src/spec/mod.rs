@@ -264,6 +264,9 @@ keys! {
         size: Option<Size> = absent,
         /// whether writes are refused
         read_only: bool = (false),
+        /// where monitors of virtual machines connect to it as a disk (vhost-user-blk): unix:PATH; as each shares the memory of its
+        /// guest, `allow` may name users and groups, no certificates. Without this key, clients come over NBD alone
+        vhost: Option<Listen> = absent,
         /// who may open and list it, one or more of "certificate:NAME", "uid:NUMBER", "gid:NUMBER" (processes on a unix socket),
         /// "address:RANGE" and "anyone"; once one export says so, all have to
         allow: Vec<Allowed> = (Vec::new()),
@@ -369,6 +372,11 @@ impl Spec {
     /// The exports that were not removed, with their numbers.
     pub fn present_exports(&self) -> impl Iterator<Item = (usize, &Export)> {
         self.export.iter().enumerate().filter(|(_, export)| !export.is_removed)
+    }
+
+    /// Where clients connect: over NBD, and virtual machines to their exports.
+    pub(crate) fn sockets_of_clients(&self) -> impl Iterator<Item = &Listen> {
+        self.server.listen.iter().chain(self.present_exports().filter_map(|(_, export)| export.vhost.as_ref()))
     }
 
     /// The spec as a file has it: without what was removed.

@@ -44,6 +44,8 @@ mod takeover;
 mod tiers;
 mod tls;
 mod upstream;
+#[cfg(feature = "vhost")]
+mod vhost;
 mod volumes;
 mod watch;
 mod world;

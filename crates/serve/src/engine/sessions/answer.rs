@@ -83,6 +83,7 @@ impl Sessions {
 
     /// Continues each range by one sub-request.
     pub(in super::super) fn continue_ranges(&mut self) {
+        self.look_at_sated();
         for number in std::mem::take(&mut self.ranges) {
             let slot = self.requests.get(number).map(|request| request.connection);
             let connection = slot.and_then(|slot| self.connections.get(slot));
@@ -105,6 +106,11 @@ impl Sessions {
         if !request.sends_chunks() {
             if is_hole {
                 buffer.bytes_mut().fill(0);
+            }
+            if connection.rings.is_some() {
+                let (slot, cookie, at) = (request.connection, request.reply.cookie, offset - request.base);
+                let at = at - request.reply.offset;
+                return self.put_in_guest(slot, (cookie, at), buffer);
             }
             return request.gathered.push((offset, buffer));
         }
@@ -142,6 +148,10 @@ impl Sessions {
             self.events.extend(answered.map(Event::Answered));
         }
         let ClientRequest { reply, error, length, mut gathered, .. } = request;
+        if connection.rings.is_some() {
+            self.finish_in_ring(slot, reply.cookie, error);
+            return self.mark_resumable(slot);
+        }
         match (reply.command, error) {
             _ if connection.mode == Mode::Gone => {
                 gathered.into_iter().for_each(|(_, buffer)| self.give_back(slot, buffer))

@@ -16,6 +16,8 @@ pub struct ClientAccount {
     pub export: usize,
     /// Its class.
     pub class: StreamId,
+    /// How its requests come.
+    pub transport: Transport,
     /// The client, as the system knows it.
     pub peer: Peer,
     /// Its names.
@@ -32,6 +34,26 @@ pub struct ClientAccount {
     pub outstanding: u32,
     /// Those of them of which the scheduler has not dispatched all.
     pub waiting: u32,
+}
+
+/// How the requests of a client come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// As bytes of NBD.
+    Nbd,
+    /// In the rings of a virtual machine.
+    Vhost,
+}
+
+impl Transport {
+    /// The name in the list of clients.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nbd => "nbd",
+            Self::Vhost => "vhost-user",
+        }
+    }
 }
 
 impl Mode {
@@ -52,6 +74,7 @@ impl ClientAccount {
             number: connection.number,
             export: connection.agreed.export,
             class: connection.class,
+            transport: if connection.rings.is_some() { Transport::Vhost } else { Transport::Nbd },
             peer: connection.peer,
             identity: connection.identity.clone(),
             since: connection.since,

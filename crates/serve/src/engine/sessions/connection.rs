@@ -17,6 +17,7 @@ use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
 use crate::spec::Identity;
 use crate::stream::Stream;
 use crate::tls::{self, Session};
+use crate::vhost::Rings;
 
 /// The number of bytes read from a socket in one call.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -35,6 +36,9 @@ pub struct Client {
     pub output: Option<Stream>,
     /// The TLS session, if there is one.
     pub session: Option<Box<Session>>,
+    /// The rings of a virtual machine, where its requests come from and its answers go; the rest is then of the connection to
+    /// its monitor, from which nothing is read.
+    pub rings: Option<Box<Rings>>,
     /// The outcome of the negotiation.
     pub agreed: Agreed,
     /// The class that it belongs to.
@@ -138,6 +142,7 @@ pub(super) struct Connection {
     pub(super) input: Stream,
     pub(super) output: Option<Stream>,
     session: Option<Box<Session>>,
+    pub(super) rings: Option<Box<Rings>>,
     pub(super) agreed: Agreed,
     /// The stream by which the scheduler knows it.
     pub(super) class: StreamId,
@@ -176,7 +181,8 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(client: Client, now: Nanos) -> Self {
-        let mut chunk = vec![0; CHUNK_BYTES.max(client.leftover.len())];
+        let chunk_bytes = if client.rings.is_some() { 0 } else { CHUNK_BYTES };
+        let mut chunk = vec![0; chunk_bytes.max(client.leftover.len())];
         chunk[..client.leftover.len()].copy_from_slice(&client.leftover);
         let mut outbox = Outbox::default();
         if !client.unsent.is_empty() {
@@ -186,6 +192,7 @@ impl Connection {
             input: client.input,
             output: client.output,
             session: client.session,
+            rings: client.rings,
             agreed: client.agreed,
             class: client.class,
             number: client.number,
@@ -251,8 +258,8 @@ impl Connection {
     }
 
     /// Whether there is something to decode without reading from the socket.
-    pub(super) const fn has_undecoded(&self) -> bool {
-        self.has_unread() || self.waiting.is_some()
+    pub(super) fn has_undecoded(&self) -> bool {
+        self.has_unread() || self.waiting.is_some() || self.rings.as_ref().is_some_and(|rings| rings.has_more())
     }
 
     /// Whether it has as many requests in flight, or replies unread, as it may.
@@ -262,7 +269,7 @@ impl Connection {
 
     /// Whether nothing is read from its socket for now.
     pub(super) fn is_paused(&self) -> bool {
-        self.mode != Mode::Open || self.is_full() || self.has_undecoded()
+        self.mode != Mode::Open || self.rings.is_some() || self.is_full() || self.has_undecoded()
     }
 
     /// Whether the client has left something unfinished: a request that it began, or replies that it does not read.
@@ -303,15 +310,21 @@ impl Connection {
     }
 
     /// The next request that was read, if it may have one more in flight.
-    pub(super) fn next_request(&mut self) -> Result<Option<Request>, BadRequest> {
+    ///
+    /// # Errors
+    /// What is wrong with what the client sent, in words.
+    pub(super) fn next_request(&mut self, turn: u64) -> Result<Option<Request>, String> {
         if self.is_full() {
             return Ok(None);
         }
         if let Some(request) = self.waiting.take() {
             return Ok(Some(request));
         }
+        if let Some(rings) = &mut self.rings {
+            return rings.next(turn).map_err(|bad| bad.to_string());
+        }
         let mut input = &self.chunk[self.unread.0..self.unread.1];
-        let event = self.decoder.next(&mut input)?;
+        let event = self.decoder.next(&mut input).map_err(|BadRequest| "what it sent is no request")?;
         self.unread.0 = self.unread.1 - input.len();
         Ok(match event {
             Some(Event::Request(request)) => Some(request),

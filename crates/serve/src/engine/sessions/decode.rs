@@ -36,25 +36,29 @@ impl Sessions {
                 }
                 continue;
             }
-            match connection.next_request() {
+            match connection.next_request(self.turn) {
                 Ok(Some(request)) => {
                     if !self.accept(slot, &request) {
                         break;
                     }
                 }
                 Ok(None) => break,
-                Err(_) => {
-                    self.remark(slot, EventKind::ProtocolError, "what it sent is no request");
-                    return self.hang_up(slot);
-                }
+                Err(what) => return self.break_off(slot, &what),
             }
         }
         if self.connections.get(slot).is_some_and(Connection::has_ended) {
             // The socket itself has not ended, so epoll would not report it.
             return self.drain(slot);
         }
+        self.end_taking(slot);
         self.note_stall(slot);
         self.update_interest(slot);
+    }
+
+    /// Disconnects a client that breaks the rules of its protocol.
+    pub(super) fn break_off(&mut self, slot: u32, what: &str) {
+        self.remark(slot, EventKind::ProtocolError, what);
+        self.hang_up(slot);
     }
 
     /// Accepts a decoded request, or answers it at once; returns false if it must wait for a buffer.
@@ -78,7 +82,8 @@ impl Sessions {
         let (bytes_max, base) = (self.request_bytes_max, export.offset_bytes);
         // It lies within the export, which lies within the device.
         let offset = base + offset;
-        if command == Command::Read {
+        let has_rings = connection.rings.is_some();
+        if command == Command::Read || (command == Command::Write && has_rings) {
             let pool = &self.room.pool;
             let charge = pieces(offset, length, bytes_max).map(|(_, length)| pool.charge(length as usize)).sum();
             if !self.room.take(connection.class, &mut connection.held_bytes, charge) {
@@ -95,6 +100,7 @@ impl Sessions {
                     self.arrive(number, |request, now| request.sub_request(number, now, piece, None));
                 }
             }
+            Command::Write if has_rings => self.pull(slot, number, pieces(offset, length, bytes_max)),
             Command::Write if length > 0 => {
                 connection.incoming =
                     Some(Incoming { request: Some(number), offset, left: request.payload, filling: None });
@@ -130,12 +136,15 @@ impl Sessions {
     fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let Request { command, cookie, offset, payload, .. } = *request;
+        self.events.push_back(Event::Refused(connection.class, error));
+        if connection.rings.is_some() {
+            return self.finish_in_ring(slot, cookie, Some(error));
+        }
         let reply = Reply { replies: connection.agreed.replies, command, cookie, offset };
         connection.outbox.put(|out| reply.put_end(out, Some(error)));
         if payload > 0 {
             connection.incoming = Some(Incoming { request: None, offset, left: payload, filling: None });
         }
-        self.events.push_back(Event::Refused(connection.class, error));
         self.mark_dirty(slot);
     }
 

@@ -10,6 +10,7 @@ mod connection;
 mod decode;
 mod outbox;
 mod request;
+mod rings;
 mod room;
 
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ use crate::nbd::{Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
 use crate::stream::Poller;
-pub use clients::ClientAccount;
+pub use clients::{ClientAccount, Transport};
 pub use connection::{Client, Mode, Permit};
 use connection::{Connection, Received};
 use request::ClientRequest;
@@ -36,6 +37,8 @@ use room::Room;
 
 /// Set in an epoll token if a connection's replies go to another descriptor than its requests come from.
 pub(super) const TOKEN_OUTPUT: u64 = 1 << 32;
+/// Set in an epoll token if a guest may have offered requests in a ring.
+const TOKEN_KICK: u64 = 1 << 33;
 
 /// Events for the rest of the engine.
 #[derive(Debug)]
@@ -83,6 +86,10 @@ pub(super) struct Sessions {
     starved: Vec<u32>,
     /// Requests whose range continues in the next turn.
     ranges: Vec<u32>,
+    /// Connections with rings that have taken as many requests in this turn as they may.
+    sated: Vec<u32>,
+    /// The number of this turn.
+    turn: u64,
     /// The earliest time when a client may be found stalled.
     stall_check: Nanos,
 }
@@ -108,6 +115,8 @@ impl Sessions {
             resumable: Vec::new(),
             starved: Vec::new(),
             ranges: Vec::new(),
+            sated: Vec::new(),
+            turn: 0,
             stall_check: Nanos::NEVER,
         }
     }
@@ -130,6 +139,7 @@ impl Sessions {
     /// Sets the time of everything that follows.
     pub(super) const fn begin_turn(&mut self, now: Nanos) {
         self.now = now;
+        self.turn += 1;
     }
 
     /// The events since the last call, in order.
@@ -166,18 +176,19 @@ impl Sessions {
 
     /// When to call again without a ready socket.
     pub(super) fn due(&self) -> Nanos {
-        if self.ranges.is_empty() { self.stall_check } else { self.now }
+        if self.ranges.is_empty() && self.sated.is_empty() { self.stall_check } else { self.now }
     }
 
     /// Adds a client. It is closed if epoll refuses its descriptors.
     pub(super) fn connect(&mut self, client: Client) {
         let mut connection = Connection::new(client, self.now);
-        connection.interest = EventFlags::IN;
+        connection.interest = if connection.rings.is_some() { EventFlags::empty() } else { EventFlags::IN };
+        let interest = connection.interest;
         let has_replies = !connection.outbox.is_empty();
         let slot = self.connections.insert(connection);
         let Some(connection) = self.connections.get(slot) else { return };
         let token = u64::from(slot);
-        let mut watched = self.poller.add(&connection.input, token, EventFlags::IN);
+        let mut watched = self.poller.add(&connection.input, token, interest);
         if let Some(output) = &connection.output {
             watched = watched.and(self.poller.add(output, token | TOKEN_OUTPUT, EventFlags::empty()));
         }
@@ -194,6 +205,9 @@ impl Sessions {
     /// Serves a socket that epoll found ready.
     pub(super) fn serve_socket(&mut self, token: u64, flags: EventFlags) {
         let slot = (token & (TOKEN_OUTPUT - 1)) as u32;
+        if token & TOKEN_KICK != 0 {
+            return self.look(slot);
+        }
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let is_writable = flags.contains(EventFlags::OUT);
         connection.is_blocked &= !is_writable;
@@ -279,6 +293,10 @@ impl Sessions {
             connection.is_dirty = false;
             if connection.mode == Mode::Gone {
                 self.close_if_done(slot);
+                continue;
+            }
+            if connection.rings.is_some() {
+                self.signal(slot);
                 continue;
             }
             let (room, mut released) = (&mut self.room, 0);
@@ -410,6 +428,8 @@ impl Sessions {
         if let Some(output) = &connection.output {
             let _ = self.poller.delete(output);
         }
+        self.drop_rings(slot);
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         let (room, mut released) = (&mut self.room, 0);
         std::mem::take(&mut connection.outbox).clear(|buffer| released += room.give_back(buffer));
         self.release(slot, released);
@@ -450,6 +470,7 @@ impl Sessions {
             if connection.mode == Mode::Draining {
                 connection.close();
             }
+            self.drop_rings(slot);
             self.connections.remove(slot);
         }
     }

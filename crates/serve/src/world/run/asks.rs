@@ -89,6 +89,7 @@ impl World {
             input: line.end().into(),
             output: None,
             session: None,
+            rings: None,
             agreed,
             class: StreamId(agreed.export as u32),
             number: self.connections,

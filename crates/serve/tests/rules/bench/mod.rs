@@ -198,6 +198,7 @@ impl Bench {
             input: OwnedFd::from(theirs).into(),
             output: None,
             session: None,
+            rings: None,
             agreed,
             class,
             number: 1,
