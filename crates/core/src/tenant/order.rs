@@ -1,6 +1,6 @@
 //! An order of clients: the part of a tenant policy that decides whose request is next.
 
-use super::{Fair, Rule, Share, ShareError};
+use super::{Elsewhere, Fair, Rule, Share, ShareError};
 use crate::Nanos;
 
 /// The sizes of the tables that an order allocates.
@@ -118,6 +118,11 @@ pub(crate) trait Order {
 
     /// Whether a node, which is next, is too far ahead of one whose requests are all in the elevator ([`Fair::is_ahead`]).
     fn is_ahead(&self, _now: Nanos, _node: u32) -> bool {
+        false
+    }
+
+    /// Counts what a client was served on other servers, if the order has tags for that.
+    fn served_elsewhere(&mut self, _now: Nanos, _node: u32, _elsewhere: &Elsewhere) -> bool {
         false
     }
 
