@@ -549,6 +549,10 @@ impl TenantControl for Pair {
         self.order.served_elsewhere(now, client, elsewhere)
     }
 
+    fn counts_elsewhere(&self) -> bool {
+        self.order.counts_elsewhere()
+    }
+
     fn share(&self, client: StreamId) -> Share {
         self.order.share(client)
     }

@@ -15,8 +15,8 @@
 //! less than 1). A server uses the smaller of its parts of its round and of the round before. So while any two servers are
 //! at most one round apart, what all of them use adds up to no more than W: those in round k use at most their parts of
 //! round k - 1, and so do those that are still in k - 1. A server that is later than that adds at most its own last part, for
-//! at most its lease; one that joins adds at most its first part, for one round; one that sees nobody uses the configured
-//! part of the whole. So m servers of which none sees another use at most m W.
+//! at most its lease; one that joins adds at most its first part, for one round; one that sees nobody, or has been in no round
+//! yet, uses the configured part of the whole. So m servers of which none sees another use at most m W.
 //!
 //! **Convergence.** If demands stay what they are, the parts are right two rounds after the last report: one to see it, one
 //! for the smaller of two. A server that is held at its part does not know how much he wants of it, and says four times what
@@ -50,6 +50,19 @@ pub const fn demand(served_per_second: u64, is_held: bool) -> u64 {
         (true, served) => served.saturating_mul(4),
         (false, served) => served.saturating_add(served / 16),
     }
+}
+
+/// The part of a weight that a member has, in proportion to what it asks for; at least 1. For policies whose tags do not hear of
+/// what is served elsewhere: an approximation, right where a tenant competes alike wherever he asks.
+#[must_use]
+pub fn weigh(whole: u32, demands: &[u64], own: usize) -> u32 {
+    let asked = |demand: &u64| u128::from((*demand).min(WHOLE_MAX));
+    let all: u128 = demands.iter().map(asked).sum();
+    let part = match demands.get(own) {
+        Some(demand) if all > 0 => u128::from(whole) * asked(demand) / all,
+        _ => u128::from(whole) / demands.len().max(1) as u128,
+    };
+    (part as u32).max(1) // no more than the whole
 }
 
 /// Divides a whole among members by what each asks for; `least` is what nobody has less than. Parts add up to the whole, or

@@ -66,27 +66,40 @@ pub struct Standing {
     late: Nanos,
     lease: Nanos,
     heard: Option<Nanos>,
+    renewed: Option<Nanos>,
 }
 
 impl Standing {
-    /// A server that has heard nothing yet. Others count on it for a lease after each report; it is late after `late`.
+    /// A server that has heard nothing yet. Others count on it for a lease after each renewal; it is late after `late`.
     #[must_use]
     pub const fn new(late: Nanos, lease: Nanos) -> Self {
-        Self { late, lease, heard: None }
+        Self { late, lease, heard: None, renewed: None }
     }
 
-    /// A report that was sent at this time has been answered: others count on it for a lease from no earlier than that.
+    /// What was sent at this time has been answered.
     pub fn heard(&mut self, sent: Nanos) {
         self.heard = self.heard.max(Some(sent));
+    }
+
+    /// The renewal of the lease that was sent at this time has been answered: others count on it for a lease from no earlier
+    /// than that.
+    pub fn renewed(&mut self, sent: Nanos) {
+        self.renewed = self.renewed.max(Some(sent));
+    }
+
+    /// The lease is gone, before its time.
+    pub fn lost(&mut self) {
+        self.renewed = None;
     }
 
     /// What it sees.
     #[must_use]
     pub fn sight(&self, now: Nanos) -> Sight {
-        match self.heard.map(|heard| now.0.saturating_sub(heard.0)) {
-            Some(silence) if silence <= self.late.0 => Sight::Seeing,
-            Some(silence) if silence < self.lease.0 => Sight::Keeping,
-            _ => Sight::Alone,
+        let since = |then: Option<Nanos>| then.map_or(Nanos::NEVER, |then| Nanos(now.0.saturating_sub(then.0)));
+        match (since(self.renewed) < self.lease, since(self.heard) <= self.late) {
+            (false, _) => Sight::Alone,
+            (true, true) => Sight::Seeing,
+            (true, false) => Sight::Keeping,
         }
     }
 }

@@ -47,6 +47,7 @@ impl Mclock {
 
 impl Order for Mclock {
     const RESERVES: bool = true;
+    const COUNTS_ELSEWHERE: bool = true;
 
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         self.0.set_share(now, node, share);
@@ -109,10 +110,9 @@ impl Order for Mclock {
         self.0.correct(node, by, receipt);
     }
 
-    fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) -> bool {
+    fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) {
         let unit = self.0.fair.span(node, 1);
         self.0.served_elsewhere(now, node, unit, elsewhere);
-        true
     }
 
     fn behind(&self) -> Nanos {

@@ -37,6 +37,9 @@ pub trait TenantControl {
     /// Returns whether the policy has such tags, and the client is one of its own, in no group; if not, nothing has changed.
     fn served_elsewhere(&mut self, now: Nanos, client: StreamId, elsewhere: Elsewhere) -> bool;
 
+    /// Whether the policy has such tags.
+    fn counts_elsewhere(&self) -> bool;
+
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 

@@ -125,12 +125,9 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
 
     fn served_elsewhere(&mut self, now: Nanos, stream: StreamId, elsewhere: Elsewhere) -> bool {
         self.step_to(now);
-        let Some(client) = self.find(stream).filter(|&client| self.clients[client as usize].group == NONE) else {
-            return false;
-        };
-        if !self.order.served_elsewhere(now, client, &elsewhere) {
-            return false;
-        }
+        let own = self.find(stream).filter(|&client| self.clients[client as usize].group == NONE);
+        let Some(client) = own.filter(|_| P::COUNTS_ELSEWHERE) else { return false };
+        self.order.served_elsewhere(now, client, &elsewhere);
         if elsewhere.by_limit > 0 && self.clients[client as usize].is_limited {
             let length = self.clients[client as usize].fifo.length;
             if length > 0 {
@@ -142,6 +139,10 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
             }
         }
         true
+    }
+
+    fn counts_elsewhere(&self) -> bool {
+        P::COUNTS_ELSEWHERE
     }
 
     fn share(&self, stream: StreamId) -> Share {

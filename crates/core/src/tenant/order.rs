@@ -43,6 +43,8 @@ pub(crate) trait Order {
     const RANKS: bool = true;
     /// Whether reservations have an effect.
     const RESERVES: bool = false;
+    /// Whether it has tags for what a client is served on other servers.
+    const COUNTS_ELSEWHERE: bool = false;
 
     /// The share of clients that have not been configured.
     fn default_share(&self) -> Share {
@@ -122,9 +124,7 @@ pub(crate) trait Order {
     }
 
     /// Counts what a client was served on other servers, if the order has tags for that.
-    fn served_elsewhere(&mut self, _now: Nanos, _node: u32, _elsewhere: &Elsewhere) -> bool {
-        false
-    }
+    fn served_elsewhere(&mut self, _now: Nanos, _node: u32, _elsewhere: &Elsewhere) {}
 
     /// The time by which reservations have fallen behind.
     fn behind(&self) -> Nanos {

@@ -2,7 +2,7 @@
 //! all of them as one fluid server would.
 
 use ioweir_core::fleet::report::{self, Entry};
-use ioweir_core::fleet::{FLOOR_DIVISOR, Part, Sight, Standing, apportion, demand};
+use ioweir_core::fleet::{FLOOR_DIVISOR, Part, Sight, Standing, apportion, demand, weigh};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Elsewhere, Share};
 use ioweir_core::{Nanos, Scheduler as _, Step, StreamId};
@@ -170,14 +170,33 @@ fn a_tenant_that_moves_has_his_part_after_the_rounds_that_are_stated() {
 }
 
 #[test]
+fn a_weight_is_divided_by_demand() {
+    let parts = |demands: &[u64]| (0..demands.len()).map(|own| weigh(100, demands, own)).collect::<Vec<_>>();
+    assert_eq!(parts(&[300, 100, 0]), [75, 25, 1]);
+    assert_eq!(parts(&[0, 0]), [50, 50], "nobody asks for anything");
+    assert_eq!(parts(&[u64::MAX, u64::MAX]), [50, 50]);
+    assert_eq!(parts(&[7]), [100], "who is alone has all");
+}
+
+#[test]
 fn silence_is_late_then_alone_by_the_own_clock() {
     let second = |seconds: u64| Nanos(seconds * SECOND);
     let mut standing = Standing::new(second(1), second(5));
     assert_eq!(standing.sight(second(0)), Sight::Alone, "it has heard nothing yet");
-    standing.heard(second(10));
-    standing.heard(second(9));
+    standing.heard(second(8));
+    assert_eq!(standing.sight(second(8)), Sight::Alone, "it has no lease");
+    for sent in [10, 9] {
+        standing.heard(second(sent));
+        standing.renewed(second(sent));
+    }
     let at = [10, 11, 12, 14, 15, 100].map(|seconds| standing.sight(second(seconds)).name());
     assert_eq!(at, ["seeing", "seeing", "keeping", "keeping", "alone", "alone"]);
+    standing.heard(second(16));
+    assert_eq!(standing.sight(second(16)), Sight::Alone, "what it hears is no lease");
+    standing.renewed(second(16));
+    assert_eq!(standing.sight(second(16)), Sight::Seeing);
+    standing.lost();
+    assert_eq!(standing.sight(second(16)), Sight::Alone);
 }
 
 /// A fleet of servers that each serve one request in a millisecond. Client 0 asks all of them and client i server i - 1, each

@@ -281,6 +281,7 @@ impl Reward {
 
 impl Order for Reward {
     const RESERVES: bool = true;
+    const COUNTS_ELSEWHERE: bool = true;
 
     fn admit(&self, node: Option<u32>, share: &Share) -> Result<(), ShareError> {
         let of = node.map(|node| &self.nodes[node as usize]);
@@ -448,7 +449,7 @@ impl Order for Reward {
         self.order.fair.rebase();
     }
 
-    fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) -> bool {
+    fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) {
         // What it would have been charged here.
         let nanos = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
         let unit = self.order.fair.span_of_nanos(node, nanos.max(1));
@@ -457,7 +458,6 @@ impl Order for Reward {
         if let (Charging::Response(adjusted), false, 1..) = (&mut self.charging, is_active, in_flight) {
             adjusted.served_only.rank_late(node, self.order.fair.start(node));
         }
-        true
     }
 
     fn behind(&self) -> Nanos {
