@@ -73,7 +73,7 @@
 //! the scheduler of [`tenant`] (shares, rate limits, groups, tags). A `pair` is an order of tenants above an elevator.
 //! `part` has what several elevators are made of (sorted queues with a FIFO, think times, seeks), and `structure` the slab,
 //! list, tree, heap and index of fixed capacity that everything is built from. [`cores`] decides which queue a server's
-//! worker serves and for how long, [`external`] takes policies from outside, and [`background`] when debt of background services is paid.
+//! worker serves and for how long, [`external`] takes policies from outside, [`fleet`] apportions a share over many servers, and [`background`] when debt of background services is paid.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -85,6 +85,7 @@ pub mod cores;
 pub mod driver;
 mod elevator;
 pub mod external;
+pub mod fleet;
 mod pair;
 mod part;
 pub mod policy;

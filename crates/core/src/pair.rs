@@ -29,7 +29,7 @@ use alloc::vec;
 use core::fmt;
 
 use crate::structure::{Links, List, NONE};
-use crate::tenant::{Explanation, GroupId, Rule, Share, ShareError, TenantControl};
+use crate::tenant::{Elsewhere, Explanation, GroupId, Rule, Share, ShareError, TenantControl};
 use crate::window::Window;
 use crate::{
     CancelError, Direction, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler,
@@ -543,6 +543,14 @@ impl TenantControl for Pair {
 
     fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError> {
         self.order.set_capacity(now, capacity_per_second)
+    }
+
+    fn served_elsewhere(&mut self, now: Nanos, client: StreamId, elsewhere: Elsewhere) -> bool {
+        self.order.served_elsewhere(now, client, elsewhere)
+    }
+
+    fn counts_elsewhere(&self) -> bool {
+        self.order.counts_elsewhere()
     }
 
     fn share(&self, client: StreamId) -> Share {

@@ -165,6 +165,14 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
         upstreams.into_iter().flat_map(|upstream| upstream.paths()).for_each(|path| add(&folder_of(&path), false));
         models_of(device).into_iter().for_each(|model| add(&folder_of(&model), false));
     }
+    if let Some(fleet) = &spec.fleet {
+        // Authorities, a certificate and a password are read before; names of hosts are looked up at any time.
+        for path in ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"] {
+            add(Path::new(path), false);
+        }
+        let files = [&fleet.authorities, &fleet.certificate, &fleet.key, &fleet.password_file];
+        files.into_iter().flatten().for_each(|file| add(&folder_of(file), false));
+    }
     for state in spec.service.values().filter_map(|service| service.state.as_ref()) {
         add(&folder_of(state), true);
     }

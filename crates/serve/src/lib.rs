@@ -9,10 +9,16 @@
 //! served and what waits, [`control`] changes a running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
 //! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
 //!
+//! `fleet` apportions what tenants may have over several servers.
+//!
 //! [`world`] runs the engine in a simulated world, and checks what it promises.
 //!
 //! [`real`] opens devices of this machine to measure them, [`record`] records the requests that they get, and [`replay`] puts
 //! the requests of a trace on one. [`govern`] runs the background work of this machine, as a governor decides.
+
+// The drive of a fuzzing target is part of a test here, too.
+#[cfg(all(test, feature = "fleet"))]
+extern crate self as ioweir_serve;
 
 pub mod backend;
 pub mod buffer;
@@ -24,6 +30,8 @@ mod durable;
 pub mod engine;
 pub mod executor;
 mod exports;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod front;
 pub mod govern;
 pub mod log;

@@ -116,6 +116,12 @@ kinds! {
     ServiceFinished = "service_finished", INFO;
     /// A service has missed its deadline.
     ServiceLate = "service_late", WARN;
+    /// The other servers of the fleet are heard of.
+    FleetSeen = "fleet_seen", INFO;
+    /// Nothing is heard of the other servers of the fleet.
+    FleetLost = "fleet_lost", WARN;
+    /// What another server, or a person, has written for the fleet cannot be used.
+    FleetRefused = "fleet_refused", WARN;
     /// A key of the running spec was changed.
     SpecChanged = "spec_changed", INFO;
     /// A change of the running spec was refused.

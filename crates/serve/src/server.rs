@@ -90,6 +90,8 @@ pub struct Server {
     controller: Controller,
     watch: Option<Watch>,
     snapshots: Option<SnapshotTimer>,
+    #[cfg(feature = "fleet")]
+    fleet: Option<crate::fleet::Fleet>,
     watched_at: Option<String>,
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     addresses: Vec<String>,
@@ -151,6 +153,8 @@ impl Server {
         let tunables = Arc::new(Tunables::new(&spec.server, tls, Catalog::new(spec, exports, &handles)));
         let devices = Devices { engines: handles.clone(), places, volumes };
         let controller = Controller::new(spec.clone(), devices, Arc::clone(&tunables), log.clone(), clock);
+        #[cfg(feature = "fleet")]
+        let fleet = crate::fleet::Fleet::start(&controller, handles.clone(), log.clone(), clock).map_err(ServeError)?;
         let front = Front::new(Plan {
             listeners,
             devices: handles,
@@ -176,6 +180,8 @@ impl Server {
             controller,
             watch,
             snapshots,
+            #[cfg(feature = "fleet")]
+            fleet,
             watched_at,
             front: front.map_err(|error| failed("no thread can be started", &error))?,
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
@@ -234,6 +240,8 @@ impl Server {
         self.stopper.stop();
         let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
         drop(self.snapshots);
+        #[cfg(feature = "fleet")]
+        drop(self.fleet);
         drop(self.watch);
         front
     }

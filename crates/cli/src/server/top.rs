@@ -11,7 +11,7 @@ use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_bytes, format_nanos, show
 use ioweir_core::Nanos;
 use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
-use ioweir_serve::watch::{ClassState, DeviceState, SCHEMA_VERSION, SecondState, State};
+use ioweir_serve::watch::{ClassState, DeviceState, FleetState, SCHEMA_VERSION, SecondState, State};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -145,6 +145,12 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
         if let Some(condition) = condition(device) {
             let _ = writeln!(out, "device {}: {}", shown(name), shown(&condition));
         }
+    }
+    if let Some(fleet) = &state.fleet {
+        let problem = fleet.problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"));
+        let FleetState { name, server, sight, servers, .. } = fleet;
+        let line = format!("fleet {name}: {server} is {sight}, {servers} server(s) in its round{problem}");
+        let _ = writeln!(out, "{}", shown(&line));
     }
     out.push('\n');
     let chosen = chosen(state, classes_max);
@@ -329,6 +335,21 @@ mod tests {
         let quiet = state(vec![class("gold", None, None, vec![])]);
         let drawn = [draw(&two, usize::MAX, false), draw(&many, 3, false), draw(&quiet, usize::MAX, false)];
         insta::assert_snapshot!(drawn.join("----\n"));
+    }
+
+    #[test]
+    fn what_is_seen_of_a_fleet_is_said() {
+        let mut state = state(vec![]);
+        state.fleet = Some(FleetState {
+            name: "rack-7".into(),
+            server: "alpha".into(),
+            sight: "keeping".into(),
+            servers: 3,
+            failures: 2,
+            problem: Some("no answer".into()),
+        });
+        let line = draw(&state, usize::MAX, false).lines().nth(2).unwrap_or_default().to_string();
+        assert_eq!(line, "fleet rack-7: alpha is keeping, 3 server(s) in its round: no answer");
     }
 
     #[test]

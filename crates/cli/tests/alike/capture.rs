@@ -386,7 +386,7 @@ proptest! {
             match call {
                 Call::Submit(request, tag) => prop_assert_eq!(scheduler.submit(now, request), Ok(tag)),
                 Call::Poll(step) => prop_assert_eq!(scheduler.poll(now), step),
-                Call::Configure(..) => unreachable!("nobody changes anything here"),
+                Call::Configure(..) | Call::Elsewhere(..) => unreachable!("nobody changes anything here"),
                 Call::Complete(tag) => scheduler.complete(now, tag),
                 Call::Cancel(tag, answer) => prop_assert_eq!(scheduler.cancel(now, tag).map(drop), answer),
             }

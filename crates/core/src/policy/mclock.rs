@@ -7,7 +7,9 @@
 
 use super::{Row, Settings};
 use crate::Nanos;
-use crate::tenant::{CLIENTS, COST, Fair, GROUPS, Head, LEAD, Order, Reserved, Rule, RuleState, Share, Size};
+use crate::tenant::{
+    CLIENTS, COST, Elsewhere, Fair, GROUPS, Head, LEAD, Order, Reserved, Rule, RuleState, Share, Size,
+};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "mclock",
@@ -26,8 +28,9 @@ Example: the device serves 1,000/s, A reserves 500 at weight 1, B and C have wei
 Differs from the source: the share tag lives in virtual time and starts at the clock when a client becomes active, so that a \
 client that paused starves no other (in dmClock it starves its peer for as long as it paused). The limit is a bucket that is \
 charged at dispatch, not on arrival, so that refusals at the limit do not use it up. When all clients are at their limits, \
-the answer is the exact time at which the first of them may go. The distributed tags (delta and rho) are left out, since one \
-scheduler serves the device.",
+the answer is the exact time at which the first of them may go. The distributed tags (delta and rho) are inputs: what a client got on \
+other servers moves its tags as if it had been served here, for a fleet of servers; to at most 256 requests, and what the \
+call counts, ahead of the others.",
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: (),
@@ -44,6 +47,7 @@ impl Mclock {
 
 impl Order for Mclock {
     const RESERVES: bool = true;
+    const COUNTS_ELSEWHERE: bool = true;
 
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         self.0.set_share(now, node, share);
@@ -104,6 +108,11 @@ impl Order for Mclock {
 
     fn correct(&mut self, node: u32, by: i32, receipt: Option<u64>) {
         self.0.correct(node, by, receipt);
+    }
+
+    fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) {
+        let unit = self.0.fair.span(node, 1);
+        self.0.served_elsewhere(now, node, unit, elsewhere);
     }
 
     fn behind(&self) -> Nanos {

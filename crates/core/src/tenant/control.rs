@@ -33,6 +33,13 @@ pub trait TenantControl {
     /// [`ShareError::Infeasible`] if more has been reserved already.
     fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError>;
 
+    /// Counts what a client was served on other servers since the last call: his tags move as if it had been served here.
+    /// Returns whether the policy has such tags, and the client is one of its own, in no group; if not, nothing has changed.
+    fn served_elsewhere(&mut self, now: Nanos, client: StreamId, elsewhere: Elsewhere) -> bool;
+
+    /// Whether the policy has such tags.
+    fn counts_elsewhere(&self) -> bool;
+
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
@@ -46,6 +53,18 @@ pub trait TenantControl {
     /// Explains why a queued request waits; `None` if the tag names no queued request. It is meant for people: it counts the
     /// requests before this one in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
+}
+
+/// What a client was served on other servers, in units of cost: dmClock's delta and rho, tag by tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// What moves the tag of his weight: delta, all that he was served.
+    pub by_weight: u64,
+    /// What moves the tag of his reservation: rho, what was served because of it. Zero where his reservation here is a part of
+    /// the whole.
+    pub by_reservation: u64,
+    /// What moves the tag of his limit: delta again. Zero where his limit here is a part of the whole.
+    pub by_limit: u64,
 }
 
 /// The rule by which a request waits.

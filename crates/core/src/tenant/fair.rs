@@ -253,6 +253,14 @@ impl Fair {
         }
     }
 
+    /// Moves a node's start for service that it got elsewhere: not further ahead of the clock than `lead`, or than it is.
+    pub(crate) fn push(&mut self, node: u32, span: u64, lead: u64) {
+        let start = self.nodes[node as usize].start;
+        let latest = later(start, self.clock.wrapping_add(lead.min(STEP_MAX)));
+        let moved = earlier(start.wrapping_add(span.min(STEP_MAX)), latest).wrapping_sub(start);
+        self.refund(node, moved.wrapping_neg());
+    }
+
     /// Moves a node's start by a cost, back if it is negative.
     pub(crate) fn correct(&mut self, node: u32, by: i32) {
         let span = self.span(node, by.unsigned_abs());

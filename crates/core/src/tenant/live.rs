@@ -1,7 +1,7 @@
 //! Live control of the tenant scheduler: shares are added, changed and removed while requests are queued.
 
-use super::control::{Explanation, Rule, TenantControl};
-use super::limit::Limit;
+use super::control::{Elsewhere, Explanation, Rule, TenantControl};
+use super::limit::{Limit, Load};
 use super::order::Order;
 use super::requests::State;
 use super::scheduler::{OTHERS, TenantScheduler};
@@ -121,6 +121,28 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         }
         self.capacity_per_second = capacity_per_second;
         Ok(())
+    }
+
+    fn served_elsewhere(&mut self, now: Nanos, stream: StreamId, elsewhere: Elsewhere) -> bool {
+        self.step_to(now);
+        let own = self.find(stream).filter(|&client| self.clients[client as usize].group == NONE);
+        let Some(client) = own.filter(|_| P::COUNTS_ELSEWHERE) else { return false };
+        self.order.served_elsewhere(now, client, &elsewhere);
+        if elsewhere.by_limit > 0 && self.clients[client as usize].is_limited {
+            let length = self.clients[client as usize].fifo.length;
+            if length > 0 {
+                self.deactivate(now, client, length);
+            }
+            self.node_limits[client as usize].take(now, Load { cost: elsewhere.by_limit, bytes: 0 });
+            if length > 0 {
+                self.activate_or_throttle(now, client);
+            }
+        }
+        true
+    }
+
+    fn counts_elsewhere(&self) -> bool {
+        P::COUNTS_ELSEWHERE
     }
 
     fn share(&self, stream: StreamId) -> Share {

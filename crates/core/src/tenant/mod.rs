@@ -24,7 +24,7 @@ mod service;
 mod share;
 mod times;
 
-pub use control::{Explanation, Rule, TenantControl};
+pub use control::{Elsewhere, Explanation, Rule, TenantControl};
 pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};
 
 /// The most clients.

@@ -1,6 +1,6 @@
 //! An order of clients: the part of a tenant policy that decides whose request is next.
 
-use super::{Fair, Rule, Share, ShareError};
+use super::{Elsewhere, Fair, Rule, Share, ShareError};
 use crate::Nanos;
 
 /// The sizes of the tables that an order allocates.
@@ -43,6 +43,8 @@ pub(crate) trait Order {
     const RANKS: bool = true;
     /// Whether reservations have an effect.
     const RESERVES: bool = false;
+    /// Whether it has tags for what a client is served on other servers.
+    const COUNTS_ELSEWHERE: bool = false;
 
     /// The share of clients that have not been configured.
     fn default_share(&self) -> Share {
@@ -120,6 +122,9 @@ pub(crate) trait Order {
     fn is_ahead(&self, _now: Nanos, _node: u32) -> bool {
         false
     }
+
+    /// Counts what a client was served on other servers, if the order has tags for that.
+    fn served_elsewhere(&mut self, _now: Nanos, _node: u32, _elsewhere: &Elsewhere) {}
 
     /// The time by which reservations have fallen behind.
     fn behind(&self) -> Nanos {

@@ -14,7 +14,7 @@ use alloc::vec;
 use super::fair::Fair;
 use super::order::RuleState;
 use super::pace::Pace;
-use super::{Rule, Share};
+use super::{Elsewhere, Rule, Share};
 use crate::Nanos;
 use crate::structure::Tournament;
 
@@ -230,6 +230,21 @@ impl Reserved {
             pace.give(u64::from(cost));
             if self.due.key(node) != NEVER {
                 self.due.set(node, pace.eligible().0.min(NEVER - 1));
+            }
+        }
+    }
+
+    /// Counts what a client was served elsewhere; `unit` is the virtual time of one unit of cost. Its start gets no further
+    /// ahead than [`LEAD`] units and this call's, and its reservation is paid for a second at most.
+    pub(crate) fn served_elsewhere(&mut self, now: Nanos, node: u32, unit: u64, elsewhere: &Elsewhere) {
+        let Elsewhere { by_weight, by_reservation, .. } = *elsewhere;
+        self.fair.push(node, unit.saturating_mul(by_weight), unit.saturating_mul(LEAD.saturating_add(by_weight)));
+        let clock = self.clock(now);
+        let pace = &mut self.paces[node as usize];
+        if pace.is_limited() && by_reservation > 0 {
+            pace.take(Nanos(clock.0.saturating_sub(CATCH_UP.0)), by_reservation.min(pace.per_second()));
+            if self.due.key(node) != NEVER {
+                self.due.change(node, pace.eligible().0.min(NEVER - 1));
             }
         }
     }

@@ -15,6 +15,7 @@ mod cores_model;
 mod cores_orders;
 mod driver;
 mod driving;
+mod fleet;
 mod golden;
 mod golden_linux;
 mod hybrid;

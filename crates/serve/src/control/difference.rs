@@ -45,7 +45,7 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     let (old, new) = (table(&old.as_file())?, table(&new.as_file())?);
     let none = Value::Array(Vec::new());
     let mut found = Vec::new();
-    for name in ["server", "cores", "device", "group", "export", "tenant"] {
+    for name in ["server", "cores", "device", "group", "export", "tenant", "fleet"] {
         let of = |table: &Table| table.get(name).cloned().unwrap_or_else(|| none.clone());
         match (of(&old), of(&new)) {
             (Value::Table(old), Value::Table(new)) => compare(name, name, &old, &new, &mut found)?,

@@ -375,6 +375,7 @@ pub(super) fn aligned(running: &Spec, file: Spec) -> Result<Spec, String> {
         return Err("the order of the tables `export` does not change while the server runs".into());
     }
     export.append(&mut left);
-    let aligned = Spec { export, exports_at_start: running.exports_at_start, ..file };
+    let parts = running.parts.clone();
+    let aligned = Spec { export, parts, exports_at_start: running.exports_at_start, ..file };
     aligned.checked().map_err(|complaint| complaint.problem().to_string())
 }

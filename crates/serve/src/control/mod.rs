@@ -11,6 +11,7 @@ mod clients;
 mod command;
 mod difference;
 mod exports;
+mod fleet;
 mod snapshots;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -40,6 +41,7 @@ pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, Servic
 pub use difference::differences;
 pub use exports::VolumeState;
 use exports::aligned;
+pub use fleet::{FleetClass, FleetStatus};
 pub use snapshots::SnapshotState;
 pub(crate) use snapshots::SnapshotTimer;
 
@@ -153,6 +155,8 @@ struct Running {
     changes: VecDeque<Changed>,
     /// Keys that were assigned since the file was read, with their paths.
     assigned: BTreeSet<String>,
+    /// What is seen of the fleet.
+    fleet: Option<FleetStatus>,
 }
 
 impl Controller {
@@ -160,7 +164,12 @@ impl Controller {
         let Devices { engines, places, volumes } = devices;
         let places = Mutex::new(places);
         let volumes = volumes.into_iter().map(|volumes| volumes.map(Mutex::new)).collect();
-        let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new(), assigned: BTreeSet::new() });
+        let running = Mutex::new(Running {
+            spec: Arc::new(spec),
+            changes: VecDeque::new(),
+            assigned: BTreeSet::new(),
+            fleet: None,
+        });
         Self(Arc::new(Inner { running, engines, places, volumes, tunables, log, clock }))
     }
 

@@ -261,31 +261,68 @@ pub(super) struct Answered {
     pub(super) bytes: Option<u64>,
 }
 
+/// What a class was served since its engine began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Sub-requests that the device has completed.
+    pub requests: u64,
+    /// Bytes of requests that were answered without an error.
+    pub bytes: u64,
+    /// The time that its sub-requests waited for a limit; each of several that wait at the same time counts.
+    pub throttled_nanos: u64,
+    /// The time that they waited for anything.
+    pub waited_nanos: u64,
+}
+
+impl Served {
+    fn of(counts: &ClassCounts) -> Self {
+        let sum = |of: fn(&OperationCounters) -> u64| counts.operations.iter().map(of).sum();
+        Self {
+            requests: sum(|of| of.service.count()),
+            bytes: sum(|of| of.bytes),
+            throttled_nanos: counts.wait_nanos[Reason::Throttled as usize],
+            waited_nanos: counts.wait_nanos.iter().sum(),
+        }
+    }
+
+    /// Adds what was served elsewhere, or at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.throttled_nanos += other.throttled_nanos;
+        self.waited_nanos += other.waited_nanos;
+    }
+}
+
 /// The counters of all classes of a device.
 #[derive(Default)]
-pub(super) struct Accounts(Box<Counters>);
+pub(super) struct Accounts {
+    counters: Box<Counters>,
+    /// What was served before these counters began, by class.
+    before: Vec<Served>,
+}
 
 impl Accounts {
     /// Makes room for a class in advance, so that no request has to.
     pub(super) fn connected(&mut self, class: StreamId) {
-        self.0.of(class.0);
+        self.counters.of(class.0);
     }
 
     pub(super) fn dispatched(&mut self, now: Nanos, sub_request: &mut SubRequest) {
         sub_request.dispatched = Some(now);
         let queue = now.since(sub_request.arrived);
-        self.0.of(sub_request.class).of(sub_request.operation()).queue.record(queue);
+        self.counters.of(sub_request.class).of(sub_request.operation()).queue.record(queue);
     }
 
     pub(super) fn completed(&mut self, now: Nanos, sub_request: &SubRequest, cores: Nanos) {
         let service = now.since(sub_request.dispatched.unwrap_or(now));
-        let counters = self.0.of(sub_request.class).of(sub_request.operation());
+        let counters = self.counters.of(sub_request.class).of(sub_request.operation());
         counters.service.record(service);
         counters.cores_nanos += cores.0.min(service.0);
     }
 
     pub(super) fn answered(&mut self, now: Nanos, answered: &Answered) {
-        let counters = self.0.of(answered.class);
+        let counters = self.counters.of(answered.class);
         let latency = now.since(answered.arrived.unwrap_or(now));
         counters.latency.saturating_record(latency.0);
         let operation = counters.of(answered.operation);
@@ -298,17 +335,33 @@ impl Accounts {
     }
 
     pub(super) fn refused(&mut self, class: StreamId, error: NbdError) {
-        self.0.of(class.0).counts.refused[error.index()] += 1;
+        self.counters.of(class.0).counts.refused[error.index()] += 1;
     }
 
     /// The counters since the last exchange, with the waiting from the driver's accounts, in exchange for zeroed ones.
     pub(super) fn exchange(&mut self, zeroed: Box<Counters>, driver: &mut Driver<Policy>) -> Box<Counters> {
-        let mut counters = std::mem::replace(&mut self.0, zeroed);
-        for (class, counters) in counters.iter_mut() {
+        self.count_waiting(driver);
+        self.before = self.served();
+        std::mem::replace(&mut self.counters, zeroed)
+    }
+
+    /// Adds the waiting from the driver's accounts.
+    pub(super) fn count_waiting(&mut self, driver: &mut Driver<Policy>) {
+        for (class, counters) in self.counters.iter_mut() {
             let waits = driver.take_wait_nanos(StreamId(class));
             counters.counts.wait_nanos.iter_mut().zip(waits).for_each(|(wait, more)| *wait += more);
         }
-        counters
+    }
+
+    /// What each class was served, by number; classes at the end that never had a client are omitted.
+    pub(super) fn served(&self) -> Vec<Served> {
+        let mut all = self.before.clone();
+        let classes = self.counters.0.iter().enumerate().filter_map(|(at, of)| Some((at, of.as_ref()?)));
+        for (class, counters) in classes {
+            all.resize(all.len().max(class + 1), Served::default());
+            all[class].add(&Served::of(&counters.counts));
+        }
+        all
     }
 }
 

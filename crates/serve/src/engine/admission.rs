@@ -3,7 +3,7 @@
 
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
-use ioweir_core::tenant::{Explanation, Share, ShareError};
+use ioweir_core::tenant::{Elsewhere, Explanation, Share, ShareError};
 use ioweir_core::{
     CancelError, Dispatch, Flags, Nanos, Operation, Priority, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
     Scheduler as _, Step, StreamId, Tag, Tier,
@@ -28,6 +28,8 @@ pub enum Call {
     Poll(Step),
     /// A share that applies from now on.
     Configure(Holder, Share),
+    /// What a client was served on other servers.
+    Elsewhere(StreamId, Elsewhere),
     /// A dispatch that has finished.
     Complete(Tag),
     /// A request that was withdrawn, or why it was not.
@@ -400,6 +402,14 @@ impl Admission {
         shares.iter().try_for_each(|&(holder, share)| {
             holder.configure(control, now, share).map_err(|error: ShareError| Refusal { holder, error })
         })
+    }
+
+    /// Counts what a client was served on other servers.
+    pub(super) fn served_elsewhere(&mut self, now: Nanos, class: StreamId, elsewhere: Elsewhere) {
+        let counts = self.driver.scheduler_mut().tenants_mut();
+        if counts.is_some_and(|control| control.served_elsewhere(now, class, elsewhere)) {
+            self.called(now, &Call::Elsewhere(class, elsewhere));
+        }
     }
 
     /// What each class has queued and in flight, and how long and why its oldest sub-request has waited.

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use ioweir_core::tenant::{Share, ShareError};
+use ioweir_core::tenant::{Elsewhere, Share, ShareError};
 use ioweir_core::{Nanos, Priority, StreamId};
 
-use super::accounts::Report;
+use super::accounts::{Report, Served};
 use super::{Client, ClientAccount, Counters, ServiceOrder};
 use crate::backend::Bitmaps;
 use crate::nbd::Export;
@@ -53,6 +53,10 @@ pub enum Command {
     Kick(u64, Sender<Option<ClientAccount>>),
     /// Tell the service of this class what to do; the answer is whether the engine has it.
     Service(StreamId, ServiceOrder, Sender<bool>),
+    /// What each class was served since the engine began, by number.
+    Served(Sender<Vec<Served>>),
+    /// What clients were served on other servers.
+    Elsewhere(Vec<(StreamId, Elsewhere)>),
     /// Report counters and state.
     Report(Question),
     /// Answer the requests in flight, within this time or else the spec's `shutdown_timeout`, and stop. A later one can only

@@ -1,5 +1,6 @@
 //! What an engine does at the command of another thread: it answers questions, changes shares, ends a client, and stops.
 
+use ioweir_core::tenant::Elsewhere;
 use ioweir_core::{Nanos, StreamId};
 
 use super::{Call, Change, Command, Engine, Layout, Question, Report, Stopping, watch_all};
@@ -67,6 +68,14 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.services.order(self.now, class, order));
                 }
+                Command::Served(answer) => {
+                    let driver = self.admission.driver();
+                    driver.settle_all(self.now);
+                    self.accounts.count_waiting(driver);
+                    // As above.
+                    let _ = answer.send(self.accounts.served());
+                }
+                Command::Elsewhere(told) => self.told_of_others(&told),
                 Command::Stop(within) => self.stop(within),
             }
         }
@@ -108,6 +117,14 @@ impl Engine {
             }
         } else if let Some(before) = before {
             *self.admission.driver().scheduler_mut() = before;
+        }
+    }
+
+    /// Counts what clients were served on other servers.
+    fn told_of_others(&mut self, told: &[(StreamId, Elsewhere)]) {
+        self.admission.driver().settle_all(self.now);
+        for &(class, elsewhere) in told {
+            self.admission.served_elsewhere(self.now, class, elsewhere);
         }
     }
 

@@ -48,6 +48,7 @@ impl Spec {
         self.check_tenants(&mut shares)?;
         self.check_services()?;
         self.share_services(&mut shares)?;
+        super::fleet::check(&self)?;
         Ok(self)
     }
 

@@ -173,9 +173,20 @@ impl Spec {
         (share.weight.is_some() && !class.is_removed).then_some(share)
     }
 
-    /// The shares to configure in a device's scheduler, groups before their members.
+    /// The shares to configure in a device's scheduler, groups before their members: of what classes have in all, their parts
+    /// on this server.
     #[must_use]
     pub fn entitlements(&self, device: usize) -> Vec<(Holder, Share)> {
+        let part = |(holder, share): (Holder, Share)| match holder {
+            Holder::Class(class) => (holder, self.parts.get(&class.0).map_or(share, |part| part.of(share))),
+            Holder::Group(_) => (holder, share),
+        };
+        self.configured(device).into_iter().map(part).collect()
+    }
+
+    /// The shares of a device's groups and classes as the spec says.
+    #[must_use]
+    pub(crate) fn configured(&self, device: usize) -> Vec<(Holder, Share)> {
         let Some(on) = self.device.get(device) else { return Vec::new() };
         let its: Vec<_> = self.group.iter().filter(|group| group.device == on.name).collect();
         let number = |name: &String| (0..).map(GroupId).zip(&its).find(|(_, group)| group.name == *name);

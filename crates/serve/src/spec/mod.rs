@@ -9,6 +9,7 @@ mod bitmaps;
 mod check;
 mod classes;
 mod device;
+mod fleet;
 mod joined;
 mod listen;
 mod mirror;
@@ -28,6 +29,7 @@ pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use bitmaps::Bitmaps;
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
+pub use fleet::{ClassPart, Fleet};
 use ioweir_config::{
     ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
@@ -63,6 +65,12 @@ pub struct Spec {
     /// Background work of the server itself, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service: BTreeMap<String, Service>,
+    /// The fleet that it is one of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Fleet>,
+    /// The parts of their shares that classes have on this server now, by number, if the fleet says so.
+    #[serde(skip)]
+    pub parts: BTreeMap<u32, ClassPart>,
     /// The number of exports that there were when the server began; those that came later have later classes.
     #[serde(skip)]
     pub exports_at_start: usize,
@@ -332,6 +340,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[[tenant]]", Tenant::keys()),
         ("[[group]]", Group::keys()),
         ("[service.NAME]", Service::keys()),
+        ("[fleet]", Fleet::keys()),
     ]
 }
 

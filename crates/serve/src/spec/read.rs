@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ioweir_config::{Complaint, KeySet as _, SpecError, keys};
 
 use super::device::{self, DeviceKeys};
-use super::{Export, Group, Server, Service, Spec, Tenant, Workers};
+use super::{Export, Fleet, Group, Server, Service, Spec, Tenant, Workers};
 
 keys! {
     /// The keys of a file.
@@ -24,6 +24,8 @@ keys! {
         tenant: Vec<Tenant> = absent,
         /// background work of the server
         service: BTreeMap<String, Service> = (BTreeMap::new()),
+        /// the fleet that it is one of
+        fleet: Option<Fleet> = absent,
     }
 }
 
@@ -41,12 +43,14 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 fn resolve(file: File) -> Result<Spec, Complaint> {
-    let File { server, cores, device, group, export, tenant, service } = file;
+    let File { server, cores, device, group, export, tenant, service, fleet } = file;
     let server = match server {
         Some(server) => server,
         None => Server::finish(<_>::default()).map_err(|error| Complaint::of_toml(&error, HINTS))?,
     };
     let device = device::resolve_all(device, &group, cores.as_ref())?;
     let exports_at_start = export.len();
-    Spec { file: String::new(), server, cores, device, group, export, tenant, service, exports_at_start }.checked()
+    let parts = BTreeMap::new();
+    let file = String::new();
+    Spec { file, server, cores, device, group, export, tenant, service, fleet, parts, exports_at_start }.checked()
 }

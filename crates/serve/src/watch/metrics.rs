@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use ioweir_core::cores::{Counts, Queue};
+use ioweir_core::fleet::Sight;
 use ioweir_core::{Nanos, Operation, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
@@ -20,6 +21,7 @@ use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
 use crate::backend::{Checksums, LegState, LegStatus, UpstreamStatus};
+use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
@@ -59,6 +61,10 @@ enum Source {
     Service(fn(&ServiceReport) -> Value),
     /// Each class. The number is also in the state, under the column's key.
     ClassNumber(Shown, fn(&ClassRecord) -> u64),
+    /// As [`Self::ClassNumber`], of each class that is a member of a tenant of a fleet.
+    FleetNumber(Shown, fn(&FleetClass) -> u64),
+    /// The fleet, if the server is one of any.
+    Fleet(fn(&FleetStatus) -> Vec<Sample>),
     /// Each class, with additional labels.
     Class(fn(&ClassRecord) -> Vec<Sample>),
     /// Each operation of each class.
@@ -70,7 +76,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 44] = [
+const METRICS: [Metric; 51] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -272,6 +278,46 @@ const METRICS: [Metric; 44] = [
         "What a service has written anew from a copy that was right",
         Source::Service(|of| Value::Whole(of.repaired_bytes)),
     ),
+    gauge(
+        "ioweir_fleet_sight",
+        "Whether the server sees the others of its fleet, keeps its parts while it hears nothing, or is alone: 1 for one",
+        Source::Fleet(|fleet| {
+            let sample = |(sight, name): (Sight, &str)| {
+                (vec![("sight", name.to_string())], Value::Whole((sight == fleet.sight).into()))
+            };
+            Sight::ALL.into_iter().map(sample).collect()
+        }),
+    ),
+    gauge(
+        "ioweir_fleet_servers",
+        "Servers of the fleet that share what tenants have, this one included",
+        Source::Fleet(|fleet| vec![(vec![], Value::Whole(fleet.servers.into()))]),
+    ),
+    counter(
+        "ioweir_fleet_failures",
+        "Exchanges with etcd that have failed",
+        Source::Fleet(|fleet| vec![(vec![], Value::Whole(fleet.failures))]),
+    ),
+    gauge(
+        "ioweir_fleet_limit_here",
+        "The part of its tenant's limit that the class has on this server, in units of cost a second; 0 without a limit",
+        Source::FleetNumber(Shown("fleet_limit_here", Some(("part", "/s"))), |of| of.here.limit_per_second),
+    ),
+    gauge(
+        "ioweir_fleet_limit_bytes_here",
+        "The part of its tenant's limit that the class has on this server, in bytes a second; 0 without a limit",
+        Source::FleetNumber(Shown("fleet_limit_bytes_here", None), |of| of.here.limit_bytes_per_second),
+    ),
+    gauge(
+        "ioweir_fleet_reservation_here",
+        "The part of its tenant's reservation that the class has on this server, in units of cost a second",
+        Source::FleetNumber(Shown("fleet_reservation_here", None), |of| of.here.reservation_per_second),
+    ),
+    counter(
+        "ioweir_fleet_served",
+        "Units of cost that the tenant was served on all servers of the fleet, as they say",
+        Source::FleetNumber(Shown("fleet_served_in_all", Some(("served in all", ""))), |of| of.served_in_all),
+    ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
 ];
 
@@ -381,6 +427,10 @@ impl Scene<'_> {
                 reports.filter_map(|report| Some((vec![("service", name(report)?)], of(report)))).collect()
             }
             Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
+            Source::FleetNumber(_, of) => {
+                self.classes(|_, class| class.fleet.iter().map(|fleet| (vec![], Value::Whole(of(fleet)))).collect())
+            }
+            Source::Fleet(of) => self.record.fleet.as_ref().map(of).unwrap_or_default(),
             Source::Class(of) => self.classes(|_, class| of(class)),
             Source::Operation(of) => self.operations(of),
             Source::Durations(of) => self.operations(|counters| {
@@ -506,6 +556,7 @@ pub(crate) fn encoded(families: impl Iterator<Item = Family>) -> String {
 pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Number)> {
     METRICS.iter().filter_map(|row| match &row.source {
         Source::ClassNumber(Shown(key, _), of) => Some(((*key).to_string(), of(class).into())),
+        Source::FleetNumber(Shown(key, _), of) => Some(((*key).to_string(), of(class.fleet.as_ref()?).into())),
         _ => None,
     })
 }
@@ -525,10 +576,13 @@ pub(super) fn share_columns(spec: &Spec) -> Vec<Column> {
         .collect()
 }
 
-/// The numbers of a class that have a column.
-pub(super) fn columns() -> Vec<Column> {
+/// The numbers of a class that have a column: those of a fleet where the server is one of any.
+pub(super) fn columns(spec: &Spec) -> Vec<Column> {
     let shown = METRICS.iter().filter_map(|row| match row.source {
         Source::ClassNumber(Shown(key, Some((title, unit))), _) => Some((key, title, unit, row.help)),
+        Source::FleetNumber(Shown(key, Some((title, unit))), _) if spec.fleet.is_some() => {
+            Some((key, title, unit, row.help))
+        }
         _ => None,
     });
     shown
@@ -551,7 +605,9 @@ mod tests {
             assert!(row.name.starts_with("ioweir_") && row.help.len() > 5 && !row.help.ends_with('.'), "{}", row.name);
             assert!(METRICS[..at].iter().all(|other| other.name != row.name), "{}", row.name);
         }
-        assert_eq!(columns().len(), 2);
+        let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
+        let spec = Spec::parse("a.toml", text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(columns(&spec).len(), 2);
     }
 
     #[test]

@@ -35,8 +35,8 @@ use record::Record;
 pub use record::{HISTORY_SECONDS, Second};
 pub use service::{FoundState, ServiceState};
 pub use state::{
-    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, GroupState, LegState, MirrorState,
-    QueueState, SCHEMA_VERSION, SecondState, State, TotalState, UpstreamState,
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FleetState, GroupState, LegState,
+    MirrorState, QueueState, SCHEMA_VERSION, SecondState, State, TotalState, UpstreamState,
 };
 
 /// The commit that the program was built from, if it is set.
@@ -201,6 +201,7 @@ impl Shared {
     async fn state(&self) -> State {
         self.refresh().await;
         let (spec, changes) = self.controller.running();
+        lock(&self.record).see_fleet(self.controller.fleet());
         let now = self.clock.now();
         State::new(&spec, &changes, &self.devices, &lock(&self.record), (self.permits.taken(), now))
     }
@@ -208,6 +209,7 @@ impl Shared {
     async fn metrics(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
+        lock(&self.record).see_fleet(self.controller.fleet());
         metrics::text(&spec, &lock(&self.record), self.permits.taken(), &self.log)
     }
 }

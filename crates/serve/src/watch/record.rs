@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::backend::{Checksums, MirrorStatus, UpstreamStatus};
+use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{
     ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
 };
@@ -37,6 +38,8 @@ pub(super) struct ClassRecord {
     /// The counts since the server began.
     pub(super) counts: ClassCounts,
     pub(super) seconds: VecDeque<Second>,
+    /// What it is in the fleet, if the server is one of any.
+    pub(super) fleet: Option<FleetClass>,
     /// The second that has not ended.
     now: Option<Box<ClassCounters>>,
 }
@@ -61,6 +64,8 @@ pub(super) struct Record {
     pub(super) upstreams: Vec<Option<UpstreamStatus>>,
     /// What services have done, by device.
     pub(super) services: Vec<Vec<ServiceReport>>,
+    /// What is seen of the fleet, if the server is one of any.
+    pub(super) fleet: Option<FleetStatus>,
 }
 
 impl Record {
@@ -76,12 +81,21 @@ impl Record {
             mirrors: vec![None; devices],
             upstreams: vec![None; devices],
             services: vec![Vec::new(); devices],
+            fleet: None,
         }
     }
 
     /// Makes room for classes that have come since.
     pub(super) fn fit(&mut self, spec: &Spec) {
         self.classes.extend(spec.classes().into_iter().skip(self.classes.len()).map(ClassRecord::new));
+    }
+
+    /// Takes up what is seen of the fleet.
+    pub(super) fn see_fleet(&mut self, fleet: Option<FleetStatus>) {
+        for (class, number) in self.classes.iter_mut().zip(0..) {
+            class.fleet = fleet.as_ref().and_then(|fleet| fleet.classes.get(&number)).copied();
+        }
+        self.fleet = fleet;
     }
 
     /// Adds an engine's counters, and returns them, zeroed, for the next question.
@@ -143,6 +157,7 @@ impl ClassRecord {
             state: ClassState::default(),
             counts: ClassCounts::default(),
             seconds: VecDeque::new(),
+            fleet: None,
             now: None,
         }
     }

@@ -14,7 +14,7 @@ use super::record::{ClassRecord, Record, Second};
 use super::service::ServiceState;
 use crate::backend::{self, Checksums, LegStatus, MirrorStatus, UpstreamStatus};
 use crate::confine::{self, Confinement};
-use crate::control::Changed;
+use crate::control::{Changed, FleetStatus};
 use crate::engine::{FAILED, LAYERS, WaitCause};
 use crate::spec::{Class, Spec};
 use ioweir_config::{IoPriority, ShareKeys, ShareNumbers};
@@ -59,6 +59,40 @@ pub struct State {
     /// What the server has given up, or could not.
     #[serde(default)]
     pub confinement: Vec<Confinement>,
+    /// What it sees of its fleet, if it is one of any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetState>,
+}
+
+/// What a server sees of its fleet.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FleetState {
+    /// The fleet's name.
+    pub name: String,
+    /// The server's name in it.
+    pub server: String,
+    /// `seeing`, `keeping` its parts while it hears nothing, or `alone`.
+    pub sight: String,
+    /// The servers of the newest round, itself included.
+    pub servers: u32,
+    /// How often an exchange with etcd has failed.
+    pub failures: u64,
+    /// What is wrong.
+    pub problem: Option<String>,
+}
+
+impl FleetState {
+    fn new(spec: &Spec, of: &FleetStatus) -> Option<Self> {
+        let keys = spec.fleet.as_ref()?;
+        Some(Self {
+            name: keys.name.clone(),
+            server: keys.server.clone(),
+            sight: of.sight.name().into(),
+            servers: of.servers,
+            failures: of.failures,
+            problem: of.problem.clone(),
+        })
+    }
 }
 
 /// The state of a device.
@@ -410,7 +444,7 @@ impl State {
             connections_max: spec.server.connections_max,
             devices: device_states.collect(),
             groups: spec.group.iter().map(group_state).collect(),
-            columns: metrics::columns(),
+            columns: metrics::columns(spec),
             share_columns: metrics::share_columns(spec),
             classes: class_states.map(|(number, (_, its))| ClassState::new(spec, &classes, number, its)).collect(),
             services: record.services.iter().flatten().filter_map(|of| ServiceState::new(spec, &classes, of)).collect(),
@@ -419,6 +453,7 @@ impl State {
                 .map(|change| ChangeState { at_seconds: change.at.as_seconds(), what: change.what.clone() })
                 .collect(),
             confinement: confine::status().to_vec(),
+            fleet: record.fleet.as_ref().and_then(|fleet| FleetState::new(spec, fleet)),
         }
     }
 }

@@ -130,6 +130,9 @@ impl Model {
             Call::Configure(holder, share) => {
                 holder.configure(scheduler.tenants_mut().unwrap(), now, share).unwrap();
             }
+            Call::Elsewhere(client, elsewhere) => {
+                assert!(scheduler.tenants_mut().unwrap().served_elsewhere(now, client, elsewhere));
+            }
         }
     }
 }

@@ -20,8 +20,8 @@ use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::settings::SECOND;
 use crate::tenant::{
-    CLIENTS, Fair, GROUPS, Head, KNOWN_COST, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Service, Share,
-    ShareError, Size, earlier,
+    CLIENTS, Elsewhere, Fair, GROUPS, Head, KNOWN_COST, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Service,
+    Share, ShareError, Size, earlier,
 };
 use floor::Floor;
 use means::Means;
@@ -57,7 +57,8 @@ device's time at the worst mean cost seen of each client; a new client counts as
 is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
 requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
 and a client that has had less than that part of all dispatches goes before others, and before those that are due by \
-their reservations. Differs from the source: a response counts at most 2.1 s.",
+their reservations. What a client got on other servers counts as under `mclock`, \
+at its mean cost here. Differs from the source: a response counts at most 2.1 s.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -280,6 +281,7 @@ impl Reward {
 
 impl Order for Reward {
     const RESERVES: bool = true;
+    const COUNTS_ELSEWHERE: bool = true;
 
     fn admit(&self, node: Option<u32>, share: &Share) -> Result<(), ShareError> {
         let of = node.map(|node| &self.nodes[node as usize]);
@@ -445,6 +447,17 @@ impl Order for Reward {
         self.order.fair.advance(smallest);
         adjusted.served_only.rebase();
         self.order.fair.rebase();
+    }
+
+    fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) {
+        // What it would have been charged here.
+        let nanos = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
+        let unit = self.order.fair.span_of_nanos(node, nanos.max(1));
+        self.order.served_elsewhere(now, node, unit, elsewhere);
+        let Node { in_flight, is_active, .. } = self.nodes[node as usize];
+        if let (Charging::Response(adjusted), false, 1..) = (&mut self.charging, is_active, in_flight) {
+            adjusted.served_only.rank_late(node, self.order.fair.start(node));
+        }
     }
 
     fn behind(&self) -> Nanos {

@@ -1,0 +1,103 @@
+//! What tenants ask for, of which servers: skewed, and in bursts.
+
+use std::ops::Range;
+
+use super::ROUND_TICKS;
+
+/// A small generator of random numbers (splitmix64).
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// A tenant on a server.
+pub(super) struct Member {
+    pub(super) server: u32,
+    /// Units a second that he asks this server for now.
+    pub(super) offered: u64,
+}
+
+pub(super) struct Tenant {
+    pub(super) limit: u64,
+    pub(super) members: Range<usize>,
+    /// The round in which his load changes next.
+    changes: u64,
+    /// Whether he has moved all that he asks for to one other server.
+    pub(super) moved: bool,
+}
+
+pub(super) struct Load {
+    pub(super) members: Vec<Member>,
+    pub(super) tenants: Vec<Tenant>,
+    random: Random,
+}
+
+impl Load {
+    /// Half of the tenants ask two servers, others up to 16, and one in a thousand up to all.
+    pub(super) fn new(servers: u32, tenants: usize, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let (mut all, mut members) = (Vec::with_capacity(tenants), Vec::new());
+        for _ in 0..tenants {
+            let most = match random.below(1_000) {
+                0 => u64::from(servers),
+                1..=99 => 16,
+                100..=499 => 4,
+                _ => 2,
+            };
+            let count = (1 + random.below(most)).clamp(2, u64::from(servers)) as u32;
+            let (first, begin) = (random.below(u64::from(servers)) as u32, members.len());
+            // Spread over the servers, each once.
+            let apart = servers / count;
+            members.extend((0..count).map(|number| Member { server: (first + number * apart) % servers, offered: 0 }));
+            // From 500 to 128,000 units a second, most of them small.
+            let limit = 500 << random.below(9).min(random.below(9));
+            all.push(Tenant { limit, members: begin..members.len(), changes: 0, moved: false });
+        }
+        Self { members, tenants: all, random }
+    }
+
+    /// Changes the load of those whose burst, or pause, is over; in round `moves` a tenth of them move. Those stay where they
+    /// are from then on.
+    pub(super) fn begin_round(&mut self, round: u64, moves: u64) {
+        let Self { members, tenants, random } = self;
+        for tenant in tenants {
+            if round == moves && random.below(10) == 0 {
+                tenant.moved = true;
+                let its = &mut members[tenant.members.clone()];
+                let from = its.iter().enumerate().max_by_key(|(_, member)| member.offered).map_or(0, |(at, _)| at);
+                let to = (from + 1) % its.len();
+                for (at, member) in its.iter_mut().enumerate() {
+                    member.offered = if at == to { tenant.limit * 3 / 2 } else { 0 };
+                }
+            }
+            if tenant.moved || round < tenant.changes {
+                continue;
+            }
+            // Bursts of 10 to 50 rounds.
+            tenant.changes = round + 10 + random.below(41);
+            let is_skewed = random.below(2) == 0;
+            for (at, member) in members[tenant.members.clone()].iter_mut().enumerate() {
+                let even = tenant.limit / tenant.members.len() as u64;
+                member.offered = match random.below(4) {
+                    // It pauses.
+                    0 | 1 => 0,
+                    // It asks for more than there is.
+                    2 if is_skewed && at == 0 => tenant.limit * 2,
+                    2 => even / 2 + random.below(even.max(1)),
+                    _ => random.below(tenant.limit * 2),
+                };
+            }
+        }
+    }
+}
+
+/// The time of a tick, in rounds.
+pub(super) fn rounds(ticks: u64) -> f64 {
+    ticks as f64 / ROUND_TICKS as f64
+}

@@ -1,0 +1,105 @@
+//! What a server may use from round to round, and whether it can see the others.
+
+use crate::Nanos;
+
+/// A member's part of a whole in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    round: u64,
+    /// What the round gives it.
+    given: u64,
+    /// What it uses: no more than the round before gave it.
+    used: u64,
+}
+
+impl Part {
+    /// The part of a member in its first round.
+    #[must_use]
+    pub const fn first(round: u64, given: u64) -> Self {
+        Self { round, given, used: given }
+    }
+
+    /// What it uses now.
+    #[must_use]
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// The part in a later round; an earlier one, or the same, changes nothing.
+    #[must_use]
+    pub const fn next(self, round: u64, given: u64) -> Self {
+        if round <= self.round {
+            return self;
+        }
+        let used = if given < self.given { given } else { self.given };
+        Self { round, given, used }
+    }
+}
+
+/// Whether a server sees the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// It heard of them a moment ago.
+    Seeing,
+    /// It does not hear of them, and keeps its parts until its lease ends.
+    Keeping,
+    /// It has heard nothing for a lease, or never: it goes by what it was configured for.
+    Alone,
+}
+
+impl Sight {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Seeing, "seeing"), (Self::Keeping, "keeping"), (Self::Alone, "alone")];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// When a server last heard of the others. Times are its own clock's: what the clocks of others say is of no account.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// How long silence counts as a late answer.
+    late: Nanos,
+    lease: Nanos,
+    heard: Option<Nanos>,
+    renewed: Option<Nanos>,
+}
+
+impl Standing {
+    /// A server that has heard nothing yet. Others count on it for a lease after each renewal; it is late after `late`.
+    #[must_use]
+    pub const fn new(late: Nanos, lease: Nanos) -> Self {
+        Self { late, lease, heard: None, renewed: None }
+    }
+
+    /// What was sent at this time has been answered.
+    pub fn heard(&mut self, sent: Nanos) {
+        self.heard = self.heard.max(Some(sent));
+    }
+
+    /// The renewal of the lease that was sent at this time has been answered: others count on it for a lease from no earlier
+    /// than that.
+    pub fn renewed(&mut self, sent: Nanos) {
+        self.renewed = self.renewed.max(Some(sent));
+    }
+
+    /// The lease is gone, before its time.
+    pub fn lost(&mut self) {
+        self.renewed = None;
+    }
+
+    /// What it sees.
+    #[must_use]
+    pub fn sight(&self, now: Nanos) -> Sight {
+        let since = |then: Option<Nanos>| then.map_or(Nanos::NEVER, |then| Nanos(now.0.saturating_sub(then.0)));
+        match (since(self.renewed) < self.lease, since(self.heard) <= self.late) {
+            (false, _) => Sight::Alone,
+            (true, true) => Sight::Seeing,
+            (true, false) => Sight::Keeping,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a fleet says of this server: the parts of shares that its classes have, and what there is to see of the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ioweir_core::fleet::Sight;
+use ioweir_core::tenant::Share;
+
+use super::Controller;
+use crate::spec::{ClassPart, Spec};
+
+/// What a server sees of its fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetStatus {
+    /// Whether it sees the others.
+    pub sight: Sight,
+    /// The servers of the newest round, itself included.
+    pub servers: u32,
+    /// How often an exchange with etcd has failed.
+    pub failures: u64,
+    /// What was wrong last, while it is.
+    pub problem: Option<String>,
+    /// What the tenant of each class was served in all, in units of cost, by class.
+    pub served: BTreeMap<u32, u64>,
+    /// The members of tenants, by class.
+    pub classes: BTreeMap<u32, FleetClass>,
+}
+
+impl Default for FleetStatus {
+    fn default() -> Self {
+        let (served, classes) = (BTreeMap::new(), BTreeMap::new());
+        Self { sight: Sight::Alone, servers: 1, failures: 0, problem: None, served, classes }
+    }
+}
+
+/// A class that is a member of a tenant of the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FleetClass {
+    /// Its share on this server.
+    pub here: Share,
+    /// The tenant's share in all.
+    pub all: Share,
+    /// What it was served here since the server began, in units of cost.
+    pub served_here: u64,
+    /// What the tenant was served in all.
+    pub served_in_all: u64,
+}
+
+impl Controller {
+    /// Gives classes these parts of what the spec says that they have in all, on every device or on none.
+    ///
+    /// # Errors
+    /// What is wrong, in words; parts are then what they were.
+    pub fn apportion(&self, parts: BTreeMap<u32, ClassPart>, status: FleetStatus) -> Result<(), String> {
+        let mut running = self.lock();
+        let told = if running.spec.parts == parts {
+            Ok(())
+        } else {
+            let spec = Spec { parts, ..(*running.spec).clone() };
+            let told = self.tell_engines(&running.spec, &spec, None);
+            if told.is_ok() {
+                running.spec = Arc::new(spec);
+            }
+            told
+        };
+        running.fleet = Some(status);
+        told
+    }
+
+    /// What this server sees of its fleet, if it is one of any.
+    #[must_use]
+    pub fn fleet(&self) -> Option<FleetStatus> {
+        self.lock().fleet.clone()
+    }
+}

@@ -1,0 +1,428 @@
+//! What a server of a fleet does in each period, given the time: it says what its tenants ask for, sees whether there is a new
+//! round, and takes up its parts. It has no clock and no thread; where the servers meet is a [`Store`].
+//!
+//! Who began a round begins the next after two periods; another steps in after three. A round is the state of all reports at
+//! one revision, which every server reads alike. When nobody answers, parts stay what they are until the lease is over, and
+//! then are those of the spec, `alone` percent of them.
+
+use std::collections::BTreeMap;
+
+use ioweir_core::Nanos;
+use ioweir_core::fleet::report::{self, Entry};
+use ioweir_core::fleet::{MEMBERS_MAX, Part, Sight, Standing, apportion, demand, weigh};
+use ioweir_core::tenant::{Elsewhere, Share};
+
+use super::wire::Answer;
+use crate::control::{FleetClass, FleetStatus};
+use crate::engine::Served;
+use crate::log::EventKind;
+use crate::spec::{ClassPart, Fleet as Keys};
+
+/// A tenant counts as held if he was for this part of the time, as a divisor.
+const HELD_DIVISOR: u64 = 8;
+
+/// Where servers meet. Errors are in words; an answer that does not come is one.
+pub trait Store {
+    /// A lease of so many seconds.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn grant(&mut self, seconds: u64) -> Result<i64, String>;
+    /// Renews a lease; false if it is over.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    fn renew(&mut self, lease: i64) -> Result<bool, String>;
+    /// Writes a report, and reads what has changed: all in one step.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    fn exchange(&mut self, ask: &Ask<'_>) -> Result<Answer, String>;
+    /// All reports as they were at a revision.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String>;
+    /// Ends a lease before its time.
+    fn revoke(&mut self, lease: i64);
+}
+
+/// What a server says, and asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// Its lease.
+    pub lease: i64,
+    /// Its report.
+    pub report: &'a str,
+    /// Whether its report is the first under this lease.
+    pub is_new: bool,
+    /// The revision of the newest round that it knows, if it is to begin another now: only if that is still the newest.
+    pub begins: Option<i64>,
+    /// The revision up to which it knows what is said of tenants.
+    pub tenants_after: i64,
+}
+
+/// What a server has said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Its name.
+    pub server: String,
+    /// Its report.
+    pub report: Vec<u8>,
+}
+
+/// A class of this server that is a member of a tenant of the fleet.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Its number.
+    pub class: u32,
+    /// The tenant.
+    pub tenant: String,
+    /// What the spec says that he has in all.
+    pub share: Share,
+    /// Whether cost is counted in sectors, not in requests.
+    pub counts_sectors: bool,
+    /// Whether its scheduler has tags for what is served elsewhere.
+    pub hears_of_others: bool,
+}
+
+/// What came of a period.
+#[derive(Clone, Debug, Default)]
+pub struct Turn {
+    /// The parts of classes from now on; a class without one has what the spec says.
+    pub parts: BTreeMap<u32, ClassPart>,
+    /// What tenants were served elsewhere since the last round, by class.
+    pub elsewhere: Vec<(u32, Elsewhere)>,
+    /// What is said of tenants, if anything is.
+    pub tenants: Option<Vec<u8>>,
+    /// What people should know.
+    pub remarks: Vec<(EventKind, String)>,
+    /// What there is to see.
+    pub status: FleetStatus,
+}
+
+/// The parts of a class in the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    limit: Option<Part>,
+    bytes: Option<Part>,
+    reserved: Option<Part>,
+    weight: Option<u32>,
+}
+
+impl Parts {
+    fn used(&self) -> ClassPart {
+        let used = |part: Option<Part>| part.map(|part| part.used());
+        let (limit, limit_bytes, reservation) = (used(self.limit), used(self.bytes), used(self.reserved));
+        ClassPart { limit, limit_bytes, reservation, weight: self.weight }
+    }
+}
+
+/// What a class was served, and when that was asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    at: Nanos,
+    served: Served,
+    entry: [u64; 5],
+}
+
+/// The report of one server, read.
+type Read<'a> = (&'a str, Vec<Entry<'a>>);
+
+/// A server's side of a fleet.
+#[derive(Debug)]
+pub struct Coordinator<S> {
+    keys: Keys,
+    store: S,
+    standing: Standing,
+    lease: Option<i64>,
+    /// When the lease was last renewed.
+    renewed: Nanos,
+    /// Whether a report is there under the lease.
+    has_report: bool,
+    /// The newest round, when it was first seen, and whether this server has begun it.
+    round: (i64, Nanos, bool),
+    /// The round whose parts are used.
+    adopted: i64,
+    parts: BTreeMap<u32, Parts>,
+    last: BTreeMap<u32, Last>,
+    /// What each other server had served of each tenant in all, in the last round.
+    heard: BTreeMap<(String, String), u64>,
+    tenants: (i64, Option<Vec<u8>>),
+    status: FleetStatus,
+}
+
+impl<S: Store> Coordinator<S> {
+    /// A server that has said nothing yet.
+    pub fn new(keys: Keys, store: S) -> Self {
+        let (period, lease) = (keys.period.nanos(), keys.lease.nanos());
+        Self {
+            standing: Standing::new(Nanos(period.0 * 3), lease),
+            keys,
+            store,
+            lease: None,
+            renewed: Nanos::ZERO,
+            has_report: false,
+            round: (0, Nanos::ZERO, false),
+            adopted: 0,
+            parts: BTreeMap::new(),
+            last: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            tenants: (0, None),
+            status: FleetStatus::default(),
+        }
+    }
+
+    /// Where it meets the others.
+    pub const fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Takes back what it has said, so that others need not wait for the end of its lease.
+    pub fn leave(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            self.store.revoke(lease);
+        }
+    }
+
+    /// Does what is due at this time, with what each class was served since the server began.
+    pub fn turn(&mut self, now: Nanos, owns: &[Own], served: &[Served]) -> Turn {
+        let mut turn = Turn::default();
+        self.parts.retain(|class, _| owns.iter().any(|own| own.class == *class));
+        for own in owns {
+            self.measure(now, own, served.get(own.class as usize).copied().unwrap_or_default());
+        }
+        let result = self.meet(now, owns, &mut turn);
+        self.see(now, result, &mut turn);
+        if self.status.sight == Sight::Alone {
+            self.parts.clear();
+            self.adopted = 0;
+        }
+        let part = |own: &Own| (own.class, self.part_of(own));
+        // All of a share is no part.
+        turn.parts = owns.iter().map(part).filter(|(_, part)| *part != ClassPart::default()).collect();
+        turn.tenants.clone_from(&self.tenants.1);
+        self.show(owns);
+        turn.status = self.status.clone();
+        turn
+    }
+
+    /// What a class uses: its part, or, if it has been in no round since the server was alone, what the spec says.
+    fn part_of(&self, own: &Own) -> ClassPart {
+        match self.parts.get(&own.class) {
+            Some(parts) => parts.used(),
+            None if self.keys.alone == 100 => ClassPart::default(),
+            None => ClassPart::percent(&own.share, self.keys.alone),
+        }
+    }
+
+    /// What a class asks for, from what it was served since it was last asked.
+    fn measure(&mut self, now: Nanos, own: &Own, served: Served) {
+        let last = self.last.entry(own.class).or_insert(Last { at: now, served, entry: [0; 5] });
+        let span = now.since(last.at).0;
+        let before = last.served;
+        let units = |of: &Served| if own.counts_sectors { of.bytes / 512 } else { of.requests };
+        let totals = [units(&served), served.bytes];
+        if span > 0 {
+            let rate = |now: u64, before: u64| {
+                let more = u128::from(now.saturating_sub(before)) * 1_000_000_000;
+                u64::try_from(more / u128::from(span)).unwrap_or(u64::MAX)
+            };
+            let is_held = |now: u64, before: u64| now.saturating_sub(before) > span / HELD_DIVISOR;
+            let held = is_held(served.throttled_nanos, before.throttled_nanos);
+            let waited = is_held(served.waited_nanos, before.waited_nanos);
+            let (rate, bytes) = (rate(totals[0], units(&before)), rate(served.bytes, before.bytes));
+            last.entry = [demand(rate, held), demand(bytes, held), demand(rate, waited), 0, 0];
+            (last.at, last.served) = (now, served);
+        }
+        [last.entry[3], last.entry[4]] = totals;
+    }
+
+    fn report(&self, owns: &[Own]) -> String {
+        let mut text = String::new();
+        let entries = owns.iter().filter_map(|own| {
+            let [demand, demand_bytes, demand_reserved, served, served_bytes] = self.last.get(&own.class)?.entry;
+            Some(Entry { tenant: &own.tenant, demand, demand_bytes, demand_reserved, served, served_bytes })
+        });
+        report::write(entries, &mut text);
+        text
+    }
+
+    /// Says what there is to say, and takes up a round that is new.
+    fn meet(&mut self, now: Nanos, owns: &[Own], turn: &mut Turn) -> Result<(), String> {
+        let lease = self.hold_lease(now)?;
+        let report = self.report(owns);
+        let period = self.keys.period.nanos().0;
+        let (round, seen, is_mine) = self.round;
+        let due = if is_mine { 2 * period } else { 3 * period };
+        // A quarter of a period of leeway: turns are not to the nanosecond.
+        let is_due = now.since(seen).0 + period / 4 >= due;
+        let ask = Ask {
+            lease,
+            report: &report,
+            is_new: !self.has_report,
+            begins: is_due.then_some(round),
+            tenants_after: self.tenants.0,
+        };
+        let answer = self.store.exchange(&ask)?;
+        if !answer.is_done && answer.lease != Some(lease) && !(answer.lease == Some(0) && !self.has_report) {
+            return self.give_way(answer.lease == Some(0));
+        }
+        self.has_report |= answer.is_done || answer.lease == Some(lease);
+        self.standing.heard(now);
+        if let Some((revision, value)) = answer.tenants {
+            self.tenants = (revision, Some(value));
+        }
+        if answer.round != round {
+            self.round = (answer.round, now, answer.is_done && is_due);
+        }
+        if answer.round > self.adopted {
+            let reports = self.store.reports(answer.round)?;
+            self.adopt(answer.round, &reports, owns, turn);
+        }
+        Ok(())
+    }
+
+    /// The lease, renewed if it is time.
+    fn hold_lease(&mut self, now: Nanos) -> Result<i64, String> {
+        let span = self.keys.lease.nanos();
+        if let Some(lease) = self.lease {
+            if now.since(self.renewed).0 < span.0 / 4 {
+                return Ok(lease);
+            }
+            if self.store.renew(lease)? {
+                self.renewed = now;
+                self.standing.renewed(now);
+                return Ok(lease);
+            }
+            self.lose_lease();
+        }
+        let lease = self.store.grant(span.0 / 1_000_000_000)?;
+        (self.lease, self.renewed) = (Some(lease), now);
+        self.standing.renewed(now);
+        Ok(lease)
+    }
+
+    fn lose_lease(&mut self) {
+        (self.lease, self.has_report) = (None, false);
+        self.standing.lost();
+    }
+
+    /// The report is not there under this lease: it has ended, or another server has this one's name.
+    fn give_way(&mut self, is_gone: bool) -> Result<(), String> {
+        self.lose_lease();
+        Err(if is_gone {
+            "its lease has ended before its time".into()
+        } else {
+            format!("there is another server `{}`: this one takes no part until that has ended", self.keys.server)
+        })
+    }
+
+    /// Takes up a round: all reports as they were when it began.
+    fn adopt(&mut self, round: i64, reports: &[Heard], owns: &[Own], turn: &mut Turn) {
+        let mut all: Vec<Read<'_>> = Vec::with_capacity(reports.len());
+        for heard in reports {
+            match report::read(&heard.report) {
+                Ok(entries) => all.push((&heard.server, entries.collect())),
+                Err(error) => {
+                    let what = format!("the report of server {}: {error}", ioweir_config::shown(&heard.server));
+                    turn.remarks.push((EventKind::FleetRefused, what));
+                }
+            }
+        }
+        let number = round.unsigned_abs();
+        let mut heard = BTreeMap::new();
+        for own in owns {
+            let of_own: Vec<(&str, &Entry<'_>)> = all
+                .iter()
+                .flat_map(|(server, entries)| entries.iter().map(move |entry| (*server, entry)))
+                .filter(|(_, entry)| entry.tenant == own.tenant)
+                .take(MEMBERS_MAX)
+                .collect();
+            let at = of_own.iter().position(|(server, _)| *server == self.keys.server);
+            let Some(at) = at else { continue };
+            let demands = |of: fn(&Entry<'_>) -> u64| of_own.iter().map(|(_, entry)| of(entry)).collect::<Vec<u64>>();
+            let mut parts = vec![0; of_own.len()];
+            let mut part = |before: Option<Part>, whole: u64, least: u64, demands: Vec<u64>| {
+                (whole > 0).then(|| {
+                    apportion(whole, least, &demands, &mut parts);
+                    before.map_or_else(|| Part::first(number, parts[at]), |before| before.next(number, parts[at]))
+                })
+            };
+            let before = self.parts.get(&own.class).copied().unwrap_or_default();
+            let asked = demands(|entry| entry.demand_reserved);
+            let next = Parts {
+                limit: part(before.limit, own.share.limit_per_second, 1, demands(|entry| entry.demand)),
+                bytes: part(before.bytes, own.share.limit_bytes_per_second, 1, demands(|entry| entry.demand_bytes)),
+                weight: (!own.hears_of_others).then(|| weigh(own.share.weight, &asked, at)),
+                reserved: part(before.reserved, own.share.reservation_per_second, 0, asked),
+            };
+            self.parts.insert(own.class, next);
+            let others = of_own.iter().filter(|(server, _)| *server != self.keys.server);
+            let mut more = 0_u64;
+            for (server, entry) in others {
+                let key = (server.to_string(), own.tenant.clone());
+                // Of one that was not heard of before, or has begun anew, it is not known what it served since.
+                let before = self.heard.get(&key).map_or(entry.served, |before| (*before).min(entry.served));
+                more = more.saturating_add(entry.served - before);
+                heard.insert(key, entry.served);
+            }
+            if more > 0 && own.hears_of_others {
+                turn.elsewhere.push((own.class, Elsewhere { by_weight: more, ..Elsewhere::default() }));
+            }
+        }
+        self.heard = heard;
+        self.adopted = round;
+        self.status.servers = all.len() as u32; // ten thousand at most
+        self.status.served = self.served_in_all(&all, owns);
+    }
+
+    /// What each class's tenant was served in all, by class.
+    fn served_in_all(&self, all: &[Read<'_>], owns: &[Own]) -> BTreeMap<u32, u64> {
+        let of = |own: &Own| {
+            let entries = all.iter().flat_map(|(_, entries)| entries).filter(|entry| entry.tenant == own.tenant);
+            entries.fold(0_u64, |sum, entry| sum.saturating_add(entry.served))
+        };
+        owns.iter().map(|own| (own.class, of(own))).collect()
+    }
+
+    /// What it sees now, and what people should know of it.
+    fn see(&mut self, now: Nanos, result: Result<(), String>, turn: &mut Turn) {
+        let (before, sight) = (self.status.sight, self.standing.sight(now));
+        self.status.sight = sight;
+        if result.is_err() {
+            self.status.failures += 1;
+        }
+        let problem = result.err();
+        let is_news = problem.is_some() && self.status.problem != problem && sight == Sight::Alone;
+        if before != sight || is_news {
+            let (kind, what) = match sight {
+                Sight::Seeing => (EventKind::FleetSeen, "the others of the fleet are heard of"),
+                Sight::Keeping => (EventKind::FleetLost, "nothing is heard of the fleet, and parts stay what they are"),
+                Sight::Alone => {
+                    (EventKind::FleetLost, "nothing is heard of the fleet, and shares are those of the spec")
+                }
+            };
+            let because = problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"));
+            turn.remarks.push((kind, format!("{what}{because}")));
+        }
+        match sight {
+            Sight::Seeing => self.status.problem = None,
+            Sight::Keeping | Sight::Alone => self.status.problem = problem.or(self.status.problem.take()),
+        }
+        if sight == Sight::Alone {
+            self.status.servers = 1;
+        }
+    }
+
+    /// What there is to see of each class.
+    fn show(&mut self, owns: &[Own]) {
+        let of = |own: &Own| {
+            let here = self.part_of(own).of(own.share);
+            let served = self.last.get(&own.class).map_or(0, |last| last.entry[3]);
+            let all = self.status.served.get(&own.class).copied().unwrap_or(0).max(served);
+            (own.class, FleetClass { here, all: own.share, served_here: served, served_in_all: all })
+        };
+        self.status.classes = owns.iter().map(of).collect();
+    }
+}

@@ -1,0 +1,243 @@
+//! etcd, over its JSON gateway (`/v3/...`): the same calls as its gRPC, with an HTTP client that is here already. Its own client
+//! needs a compiler of protocol buffers to be built, and an asynchronous HTTP/2 stack of a hundred crates for four calls.
+//!
+//! Keys: `/ioweir/FLEET/report/SERVER` under the server's lease, `/ioweir/FLEET/round`, whose revision is the round, and
+//! `/ioweir/FLEET/tenants`, which people write.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ioweir_config::{plain, shown};
+use serde_json::{Value, json};
+use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use super::coordinator::{Ask, Heard, Store};
+use super::wire::{Answer, read_exchange, read_lease, read_reports};
+use crate::spec::Fleet as Keys;
+
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+/// What is shown of an answer that is an error.
+const PROBLEM_BYTES_MAX: usize = 300;
+
+/// A client of etcd.
+#[derive(Debug)]
+pub struct Etcd {
+    agent: ureq::Agent,
+    /// Where it is asked, and which of these is asked first.
+    endpoints: Vec<String>,
+    at: usize,
+    /// The user with the password, and the token that stands for them.
+    user: Option<(String, String)>,
+    token: Option<String>,
+    report: String,
+    reports: String,
+    round: String,
+    tenants: String,
+    server: String,
+}
+
+fn encoded(key: &str) -> String {
+    STANDARD.encode(key)
+}
+
+impl Etcd {
+    /// A client of checked keys. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// If a file that the keys name cannot be used.
+    pub fn new(keys: &Keys) -> Result<Self, String> {
+        // Others count on this server for a lease, and it has to know in time that they do not.
+        let timeout = Duration::from_nanos(keys.lease.nanos().0 / 4);
+        let mut config = ureq::Agent::config_builder()
+            .timeout_global(Some(timeout))
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .proxy(None)
+            .user_agent("ioweir");
+        if let Some(authorities) = &keys.authorities {
+            config = config.tls_config(tls(authorities, keys.certificate.as_deref().zip(keys.key.as_deref()))?);
+        }
+        let user = match (&keys.user, &keys.password_file) {
+            (Some(user), Some(file)) => Some((user.clone(), super::password(file)?)),
+            _ => None,
+        };
+        let prefix = format!("/ioweir/{}", keys.name);
+        Ok(Self {
+            agent: config.build().into(),
+            endpoints: keys.etcd.iter().map(|url| url.trim_end_matches('/').to_string()).collect(),
+            at: 0,
+            user,
+            token: None,
+            report: format!("{prefix}/report/{}", keys.server),
+            reports: format!("{prefix}/report/"),
+            round: format!("{prefix}/round"),
+            tenants: format!("{prefix}/tenants"),
+            server: keys.server.clone(),
+        })
+    }
+
+    /// Asks the endpoints in turn until one answers.
+    pub(super) fn call(&mut self, path: &str, body: &Value) -> Result<Vec<u8>, String> {
+        if self.user.is_some() && self.token.is_none() {
+            self.authenticate()?;
+        }
+        match self.post(path, body)? {
+            (200, answer) => Ok(answer),
+            // A token ends after a while, or with etcd's restart.
+            (401, _) if self.token.take().is_some() => {
+                self.authenticate()?;
+                let (status, answer) = self.post(path, body)?;
+                if status == 200 { Ok(answer) } else { Err(self.refusal(status, &answer)) }
+            }
+            (status, answer) => Err(self.refusal(status, &answer)),
+        }
+    }
+
+    fn authenticate(&mut self) -> Result<(), String> {
+        let Some((name, password)) = &self.user else { return Ok(()) };
+        let body = json!({"name": name, "password": password});
+        let (status, answer) = self.post("auth/authenticate", &body)?;
+        let token = serde_json::from_slice::<Value>(&answer).ok();
+        let token = token.as_ref().and_then(|answer| answer.get("token")).and_then(Value::as_str);
+        match token.filter(|token| status == 200 && !token.chars().any(char::is_control)) {
+            Some(token) => {
+                self.token = Some(token.to_string());
+                Ok(())
+            }
+            None => Err(self.refusal(status, &answer)),
+        }
+    }
+
+    fn post(&mut self, path: &str, body: &Value) -> Result<(u16, Vec<u8>), String> {
+        let mut problem = String::new();
+        for _ in 0..self.endpoints.len() {
+            let endpoint = &self.endpoints[self.at];
+            let mut request =
+                self.agent.post(format!("{endpoint}/v3/{path}")).header("Content-Type", "application/json");
+            if let Some(token) = &self.token {
+                request = request.header("Authorization", token);
+            }
+            let answered = request.send(body.to_string().as_bytes()).and_then(|mut answer| {
+                let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()?;
+                Ok((answer.status().as_u16(), body))
+            });
+            match answered {
+                // One that has lost the others of its cluster answers, and knows nothing.
+                Ok((503, _)) if self.endpoints.len() > 1 => problem = format!("{}: it answers 503", shown(endpoint)),
+                Ok(answer) => return Ok(answer),
+                Err(error) => problem = format!("{}: {error}", shown(endpoint)),
+            }
+            self.at = (self.at + 1) % self.endpoints.len();
+        }
+        Err(problem)
+    }
+
+    fn refusal(&self, status: u16, answer: &[u8]) -> String {
+        let endpoint = shown(&self.endpoints[self.at]);
+        let why = serde_json::from_slice::<Value>(answer).ok();
+        let why = why.as_ref().and_then(|why| why.get("error").or_else(|| why.get("message"))).and_then(Value::as_str);
+        match why {
+            Some(why) => format!("{endpoint}: {}", shown(why.get(..PROBLEM_BYTES_MAX).unwrap_or(why))),
+            None => format!("{endpoint}: it answers {status}"),
+        }
+    }
+}
+
+impl Store for Etcd {
+    fn grant(&mut self, seconds: u64) -> Result<i64, String> {
+        let answer = self.call("lease/grant", &json!({"TTL": seconds.to_string()}))?;
+        match read_lease(&answer)? {
+            (id, 1..) if id > 0 => Ok(id),
+            _ => Err("etcd grants no lease".into()),
+        }
+    }
+
+    fn renew(&mut self, lease: i64) -> Result<bool, String> {
+        let answer = self.call("lease/keepalive", &json!({"ID": lease.to_string()}))?;
+        Ok(read_lease(&answer)?.1 > 0)
+    }
+
+    fn exchange(&mut self, ask: &Ask<'_>) -> Result<Answer, String> {
+        let own = encoded(&self.report);
+        let round = encoded(&self.round);
+        let is_mine = match ask.is_new {
+            true => json!({"key": own, "target": "VERSION", "result": "EQUAL", "version": "0"}),
+            false => json!({"key": own, "target": "LEASE", "result": "EQUAL", "lease": ask.lease.to_string()}),
+        };
+        let mut compare = vec![is_mine];
+        let put = json!({"request_put": {"key": own, "value": encoded(ask.report), "lease": ask.lease.to_string()}});
+        let read_round = json!({"request_range": {"key": round}});
+        let after = (ask.tenants_after + 1).to_string();
+        let tenants = json!({"request_range": {"key": encoded(&self.tenants), "min_mod_revision": after}});
+        let of_round = match ask.begins {
+            Some(revision) => {
+                compare.push(
+                    json!({"key": round, "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string()}),
+                );
+                json!({"request_put": {"key": round, "value": encoded(&self.server)}})
+            }
+            None => read_round.clone(),
+        };
+        let body = json!({
+            "compare": compare,
+            "success": [put, of_round, tenants.clone()],
+            "failure": [{"request_range": {"key": own}}, read_round, tenants],
+        });
+        read_exchange(&self.call("kv/txn", &body)?, ask.begins.is_some())
+    }
+
+    fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String> {
+        // A slash is followed by a zero.
+        let end = format!("{}0", self.reports.trim_end_matches('/'));
+        let body = json!({"key": encoded(&self.reports), "range_end": encoded(&end), "revision": revision.to_string()});
+        read_reports(&self.call("kv/range", &body)?, &self.reports)
+    }
+
+    fn revoke(&mut self, lease: i64) {
+        // If it is not heard, the lease ends by itself.
+        let _ = self.call("lease/revoke", &json!({"ID": lease.to_string()}));
+    }
+}
+
+/// TLS as the keys say: who is trusted, and what is shown.
+fn tls(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<TlsConfig, String> {
+    let certificates: Vec<_> = pem(authorities, "authorities")?.into_iter().filter_map(certificate).collect();
+    if certificates.is_empty() {
+        return Err(format!(
+            "fleet.authorities: {}: has no certificate in it",
+            shown(&authorities.display().to_string())
+        ));
+    }
+    let mut config = TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(certificates)))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    if let Some((chain, key)) = own {
+        let chain: Vec<_> = pem(chain, "certificate")?.into_iter().filter_map(certificate).collect();
+        let keys = pem(key, "key")?;
+        let key = keys.into_iter().find_map(|item| if let PemItem::PrivateKey(key) = item { Some(key) } else { None });
+        match key {
+            Some(key) if !chain.is_empty() => {
+                config = config.client_cert(Some(ClientCert::new_with_certs(&chain, key)))
+            }
+            _ => return Err("fleet.certificate: no certificate in it, or no private key in fleet.key".into()),
+        }
+    }
+    Ok(config.build())
+}
+
+fn certificate(item: PemItem<'static>) -> Option<Certificate<'static>> {
+    if let PemItem::Certificate(certificate) = item { Some(certificate) } else { None }
+}
+
+fn pem(file: &Path, key: &str) -> Result<Vec<PemItem<'static>>, String> {
+    let place = shown(&file.display().to_string());
+    let text = fs::read(file).map_err(|error| format!("fleet.{key}: {place}: {}", plain(&error)))?;
+    let items: Result<Vec<_>, _> = parse_pem(&text).collect();
+    items.map_err(|error| format!("fleet.{key}: {place}: {error}"))
+}

@@ -1,0 +1,171 @@
+//! What etcd answers, over its JSON gateway: whoever can write there may have written anything, so all of it is checked here.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ioweir_config::shown;
+use serde::Deserialize;
+use toml::Value;
+
+use super::coordinator::Heard;
+use crate::spec::{ClassKind, Spec};
+
+/// The most servers whose reports are read.
+const SERVERS_MAX: usize = 10_000;
+/// The most bytes of what is said of tenants.
+const TENANTS_BYTES_MAX: usize = 1 << 20;
+
+/// The answer to an exchange.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether the report was written; if not, the key is another's, or another has begun a round.
+    pub is_done: bool,
+    /// The lease of the report that is there, if the answer says so; 0 for none.
+    pub lease: Option<i64>,
+    /// The revision at which the newest round began; 0 if there was none yet.
+    pub round: i64,
+    /// The revision of the answer.
+    pub revision: i64,
+    /// What is said of tenants, if it has changed, with its revision.
+    pub tenants: Option<(i64, Vec<u8>)>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Header {
+    revision: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct KeyValue {
+    key: String,
+    value: String,
+    mod_revision: String,
+    lease: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RangeAnswer {
+    kvs: Vec<KeyValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct OneAnswer {
+    response_range: Option<RangeAnswer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ExchangeAnswer {
+    header: Header,
+    succeeded: bool,
+    responses: Vec<OneAnswer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct GrantAnswer {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "TTL")]
+    ttl: String,
+    /// That of a renewal comes in one more layer.
+    result: Option<Box<GrantAnswer>>,
+}
+
+/// A whole number as JSON of protocol buffers has it: text, and none for zero.
+fn number(text: &str) -> Result<i64, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| format!("`{}` is not a whole number", shown(text)))
+}
+
+fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| format!("not an answer of etcd: {error}"))
+}
+
+/// Reads the answer to an exchange. What is asked for at the end of it is always the round, then what is said of tenants.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn read_exchange(body: &[u8], begins: bool) -> Result<Answer, String> {
+    let answer: ExchangeAnswer = parse(body)?;
+    let revision = number(&answer.header.revision)?;
+    let mut ranges = answer.responses.iter().filter_map(|one| one.response_range.as_ref());
+    let first = |range: Option<&RangeAnswer>| -> Result<Option<(i64, i64, Vec<u8>)>, String> {
+        let Some(found) = range.and_then(|range| range.kvs.first()) else { return Ok(None) };
+        Ok(Some((number(&found.mod_revision)?, number(&found.lease)?, bytes(&found.value)?)))
+    };
+    let lease = if answer.succeeded { None } else { Some(first(ranges.next())?.map_or(0, |(_, lease, _)| lease)) };
+    let round = match answer.succeeded && begins {
+        true => revision,
+        false => first(ranges.next())?.map_or(0, |(round, ..)| round),
+    };
+    let tenants = first(ranges.next())?.map(|(revision, _, value)| (revision, value));
+    let tenants = tenants.filter(|(_, value)| value.len() <= TENANTS_BYTES_MAX);
+    Ok(Answer { is_done: answer.succeeded, lease, round, revision, tenants })
+}
+
+/// Reads the reports of servers, whose keys begin with `prefix`.
+///
+/// # Errors
+/// What is wrong with the answer, in words. A report that is none is left for whoever reads it.
+pub fn read_reports(body: &[u8], prefix: &str) -> Result<Vec<Heard>, String> {
+    let answer: RangeAnswer = parse(body)?;
+    if answer.kvs.len() > SERVERS_MAX {
+        return Err(format!("reports of more than {SERVERS_MAX} servers"));
+    }
+    let mut heard = Vec::with_capacity(answer.kvs.len());
+    for found in &answer.kvs {
+        let key = String::from_utf8(bytes(&found.key)?).map_err(|_| "a key that is not text".to_string())?;
+        let server = key.strip_prefix(prefix).ok_or_else(|| format!("{}: not a report's key", shown(&key)))?;
+        heard.push(Heard { server: server.to_string(), report: bytes(&found.value)? });
+    }
+    Ok(heard)
+}
+
+/// Reads the answer to a grant or a renewal of a lease: its number, and the seconds that it lasts, 0 if it is over.
+pub(super) fn read_lease(body: &[u8]) -> Result<(i64, i64), String> {
+    let answer: GrantAnswer = parse(body)?;
+    let answer =
+        answer.result.map_or_else(|| Ok((answer.id, answer.ttl)), |inner| Ok::<_, String>((inner.id, inner.ttl)))?;
+    Ok((number(&answer.0)?, number(&answer.1)?))
+}
+
+/// The assignments that make tenants what this text says, for those that this server has: a table for each, with the keys of
+/// shares.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn assignments(value: &[u8], spec: &Spec) -> Result<Vec<String>, String> {
+    let text = std::str::from_utf8(value).map_err(|_| "not text".to_string())?;
+    let tables: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_string())?;
+    let classes = spec.classes();
+    let mut made = Vec::new();
+    for (name, keys) in &tables {
+        let Value::Table(keys) = keys else {
+            return Err(format!("{}: not a table\n  expected: [NAME] with keys of a share", shown(name)));
+        };
+        let is_its = |class: &&crate::spec::Class| class.name == *name && !class.is_removed;
+        let Some(class) = classes.iter().find(is_its).filter(|class| class.kind != ClassKind::Service) else {
+            continue;
+        };
+        for (key, value) in keys {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Integer(number) => number.to_string(),
+                _ => return Err(format!("{}.{}: not a text or a number", shown(name), shown(key))),
+            };
+            made.push(format!("{}.{name}.{key}={value}", class.kind.name()));
+        }
+    }
+    Ok(made)
+}
