@@ -218,7 +218,8 @@ Files to start from are in examples/govern. `ioweir show FILE` prints a file wit
                 ("x10", "the same, ten times as fast; any factor with up to three decimals: x0.5"),
                 (
                     "closed:32",
-                    "each stream keeps 32 requests outstanding from the start; the trace's times only give the order",
+                    "each stream keeps 32 requests outstanding from the start; the trace's times only give the order. \
+                     closed:32+100us sends each next one 100 us after a completion, as a process that has to wake up does",
                 ),
             ]
         },

@@ -7,6 +7,7 @@ use ioweir_config::Complaint;
 use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
+use super::calibration::{DeviceFile, Range};
 use super::{DeviceSpec, Names as _, PRESETS};
 
 /// A device by name, or written out: `model = "hdd"`, or a table `[model.hdd]`.
@@ -28,18 +29,22 @@ impl ModelChoice {
         }
     }
 
-    /// Loads the preset or file of a name, and writes the device out with every default.
+    /// Loads the preset or file of a name, and writes the device out with every default. Answers the range in which the device was
+    /// seen, if it comes from a file with a calibration.
     ///
     /// # Errors
     /// If there is no such device, or its parameters make no sense; the error is about `key` or a key within.
-    pub fn resolve(&mut self, key: &str) -> Result<(), Complaint> {
+    pub fn resolve(&mut self, key: &str) -> Result<Option<Range>, Complaint> {
+        let mut seen = None;
         if let Self::Named(name) = self {
-            let loaded = DeviceSpec::load(name);
-            *self = Self::Inline(Box::new(loaded.map_err(|error| Complaint::new(key, error.problem, error.hint))?));
+            let loaded = DeviceFile::load(name);
+            let loaded = loaded.map_err(|error| Complaint::new(key, error.problem, error.hint))?;
+            seen = loaded.calibration.map(|calibration| calibration.range);
+            *self = Self::Inline(Box::new(loaded.spec));
         }
         let resolved = self.spec(key)?.resolved();
         *self = Self::Inline(Box::new(resolved));
-        Ok(())
+        Ok(seen)
     }
 
     /// The device, if it is written out or a preset; files are not read. `key` says where it was chosen.

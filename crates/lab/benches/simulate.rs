@@ -37,11 +37,21 @@ fn workloads(requests: u64) -> Vec<(&'static str, &'static str, Mix, Load)> {
     let streams = Mix { sequential_per_mille: 950, request_sectors: 64, interval: Nanos::from_millis(2), ..random };
     vec![
         ("random 4k, open, light", "hdd", random, Load::RECORDED),
-        ("random 4k, closed 8 a stream", "hdd", random, Load::Closed { outstanding: 8 }),
+        ("random 4k, closed 8 a stream", "hdd", random, Load::Closed { outstanding: 8, pause: Nanos::ZERO }),
         ("16 streams 32k 95% sequential, open", "hdd", streams, Load::RECORDED),
-        ("16 streams 32k 95% sequential, closed 8", "hdd", streams, Load::Closed { outstanding: 8 }),
-        ("random 4k, closed 8 a stream", "ssd-970pro", random, Load::Closed { outstanding: 8 }),
-        ("16 streams 32k 95% sequential, closed 8", "ssd-970pro", streams, Load::Closed { outstanding: 8 }),
+        (
+            "16 streams 32k 95% sequential, closed 8",
+            "hdd",
+            streams,
+            Load::Closed { outstanding: 8, pause: Nanos::ZERO },
+        ),
+        ("random 4k, closed 8 a stream", "ssd-970pro", random, Load::Closed { outstanding: 8, pause: Nanos::ZERO }),
+        (
+            "16 streams 32k 95% sequential, closed 8",
+            "ssd-970pro",
+            streams,
+            Load::Closed { outstanding: 8, pause: Nanos::ZERO },
+        ),
     ]
 }
 

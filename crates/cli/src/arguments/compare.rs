@@ -58,7 +58,8 @@ pub(crate) struct CompareArguments {
     pub(crate) scheduler: Vec<String>,
 
     /// Loads, separated by commas: recorded (times as traced), x10 (ten times as fast), closed:32 (each
-    /// stream keeps 32 requests outstanding: 57 streams keep 1,824) [default: recorded]
+    /// stream keeps 32 requests outstanding: 57 streams keep 1,824), closed:32+100us (the next one 100 us
+    /// after a completion) [default: recorded]
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::loads), help_heading = "What is compared")]
     pub(crate) load: Vec<String>,
 

@@ -72,18 +72,16 @@ impl AdviseSpec {
     /// # Errors
     /// [`RunError`] if a value or a file is invalid, or a run fails.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
-        let spec = self.told_by_traces()?;
-        Ok(document(&spec.report(progress)?, origin)?)
+        let files = self.find()?;
+        let spec = self.told_by(&files)?;
+        Ok(document(&spec.report(&files, progress)?, origin)?)
     }
 
     /// The same with what a trace says of the device that it was recorded on: its scheduler and its name, where nobody named
     /// others.
-    fn told_by_traces(&self) -> Result<Self, RunError> {
+    fn told_by(&self, files: &[TraceFiles]) -> Result<Self, RunError> {
         let mut spec = self.clone();
-        if self.traces.is_empty() {
-            return Ok(spec);
-        }
-        for file in self.find()? {
+        for file in files {
             if let Some(about) = file.description()? {
                 spec.hear(&about);
             }
@@ -135,7 +133,7 @@ impl AdviseSpec {
         Ok(Candidate::of(choice))
     }
 
-    pub(super) fn report(&self, progress: &dyn Progress) -> Result<Report<'_>, RunError> {
+    pub(super) fn report(&self, files: &[TraceFiles], progress: &dyn Progress) -> Result<Report<'_>, RunError> {
         self.check()?;
         let DeviceFile { spec: device, calibration } = DeviceFile::load(&self.device)?;
         let base = Setup { limits: self.queue(&device)?, device };
@@ -144,12 +142,11 @@ impl AdviseSpec {
         let rounds_of = |candidates: usize| self.rounds as usize * candidates * LOADS;
         let budget = self.budget as usize;
         progress.started(budget + rounds_of(plain.len().min(PLAIN_MAX) + TUNED_MAX));
-        let files = self.find()?;
         let sectors = base.device.build(self.seed)?.sectors();
         let is_generated = self.traces.is_empty();
-        let pieces = Pieces::read(&files, (self.seed, sectors, self.fold || is_generated), progress)?;
+        let pieces = Pieces::read(files, (self.seed, sectors, self.fold || is_generated), progress)?;
         let closed = u32::try_from(OUTSTANDING.div_ceil(pieces.streams.max(1))).unwrap_or(1);
-        let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed) }];
+        let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed), pause: Nanos::ZERO }];
         let bench = Bench { base, device_name: self.device.clone(), loads, lenient: self.lenient, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
         let search = Search {

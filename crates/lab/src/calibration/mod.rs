@@ -5,8 +5,6 @@ mod probed;
 mod settings;
 mod spec;
 
-use std::path::Path;
-
 use ioweir_config::{SpecError, to_table};
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
@@ -18,7 +16,7 @@ use ioweir_device::{Calibration, DeviceFile, DeviceSpec};
 use rayon::prelude::*;
 
 use crate::document::Provenance;
-use crate::run::{Origin, Progress, RunError, TraceMeta, sha256};
+use crate::run::{Origin, Progress, RunError, meta_of};
 use crate::validation::{MeasuredTrace, range_of};
 use ioweir_config::{Duration, Size};
 
@@ -96,10 +94,11 @@ impl CalibrationSpec {
         let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
         let start = self.start(kind, end)?;
         let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
+        let meta = meta_of(name.clone(), &files, &options)?;
         let given = Given {
             source: Source::Trace,
             name: &name,
-            sha256: self.hash(&name)?,
+            sha256: meta.sha256(),
             load: Load::of(&trace.requests),
             fitted: (Part::FirstHalf, known),
             judged: (Part::SecondHalf, unseen),
@@ -107,9 +106,7 @@ impl CalibrationSpec {
             rows: kind.rows().to_vec(),
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
-        let format = ioweir_trace::recognise(&files, &options)?.name.to_owned();
-        let inputs = vec![TraceMeta { name: name.clone(), format, files: vec![(name.clone(), given.sha256.clone())] }];
-        let provenance = Provenance::new(origin, inputs, vec![("The device".into(), file.to_toml())]);
+        let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
         Ok(Calibrated { without_latency: trace.without_latency, ..fit.calibrated(file, provenance) })
     }
 
@@ -210,12 +207,6 @@ impl CalibrationSpec {
         }
         let intervals = fit.intervals(&best, &costs);
         Ok((best, intervals))
-    }
-
-    fn hash(&self, name: &str) -> Result<String, RunError> {
-        let first = self.trace.first().map(|file| sha256(Path::new(file))).transpose();
-        let hash = first.map_err(|error| SpecError::of_file(name, format!("cannot be read: {error}"), ""))?;
-        Ok(hash.unwrap_or_default())
     }
 }
 

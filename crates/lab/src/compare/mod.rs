@@ -71,7 +71,8 @@ pub struct Comparison {
     pub fast_device: String,
     /// Schedulers in the form `name[:parameter=value...]`.
     pub schedulers: Vec<SchedulerChoice>,
-    /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`.
+    /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`, with a pause after each completion if one is wanted:
+    /// `closed:4+100us`.
     pub loads: Vec<Load>,
     /// The number of requests that the queue holds in each direction (Linux's `nr_requests`).
     pub queue_requests: u32,

@@ -25,6 +25,20 @@ pub struct TraceMeta {
     pub files: Vec<(String, String)>,
 }
 
+impl TraceMeta {
+    /// One SHA-256 of all its files: that of the only one, or of those of several in their order.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        match &self.files[..] {
+            [(_, only)] => only.clone(),
+            several => {
+                let hashes = several.iter().map(|(_, hash)| hash.as_str());
+                hexadecimal(&Sha256::digest(hashes.collect::<String>()))
+            }
+        }
+    }
+}
+
 /// Everything that is needed to make a document again, and to trust it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provenance {

@@ -25,6 +25,7 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
     let mut document = Document::new("ioweir simulate", title, &data(report)?)?;
     document.headline = headline(report);
     document.records = records(report);
+    report.meta.outside_of_calibration.iter().for_each(|outside| document.text(outside.as_str()));
     let runs_of_first_seeds =
         report.summaries.iter().filter_map(|summary| Some((name(report, summary), summary.cells.first()?)));
     let by_stream = is_by_stream(report).then(|| streams(runs_of_first_seeds));

@@ -71,7 +71,7 @@ impl Experiment {
     /// Checks the devices and the cores, and writes the devices out.
     pub(super) fn check_machine(&mut self) -> Result<(), Complaint> {
         match &mut self.device {
-            DeviceChoice::One(model) => model.resolve("device")?,
+            DeviceChoice::One(model) => self.seen = model.resolve("device")?.or(self.seen.take()),
             DeviceChoice::Several(groups) => {
                 for number in 0..groups.len() {
                     let (before, rest) = groups.split_at_mut(number);
@@ -130,7 +130,7 @@ impl DeviceGroupSpec {
             let problem = "is empty, or that of another device";
             return Err(Complaint::expecting(key("name"), problem, "a name of its own"));
         }
-        self.model.resolve(&key("model"))?;
+        self.seen = self.model.resolve(&key("model"))?.or(self.seen.take());
         if self.count == 0 || u64::from(self.count) > DEVICES_MAX {
             let problem = format!("is {}", self.count);
             return Err(Complaint::expecting(key("count"), problem, format!("1 to {DEVICES_MAX}")));

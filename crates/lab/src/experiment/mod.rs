@@ -1,6 +1,7 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
 mod background;
+mod calibrated;
 mod document;
 mod expect;
 mod explain;

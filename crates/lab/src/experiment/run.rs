@@ -36,12 +36,23 @@ pub struct ExperimentMeta {
     pub spec_toml: String,
     /// Traces that were read.
     pub traces: Vec<TraceMeta>,
+    /// What of the classes lies outside of the range in which a calibrated device was seen, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outside_of_calibration: Vec<String>,
 }
 
 impl ExperimentMeta {
     pub(crate) fn new(origin: &Origin, spec_toml: String, traces: Vec<TraceMeta>) -> Self {
         let Origin { version, commit, command } = origin.clone();
-        Self { version, commit, command, spec_sha256: hexadecimal(&Sha256::digest(&spec_toml)), spec_toml, traces }
+        Self {
+            version,
+            commit,
+            command,
+            spec_sha256: hexadecimal(&Sha256::digest(&spec_toml)),
+            spec_toml,
+            traces,
+            outside_of_calibration: Vec::new(),
+        }
     }
 
     /// How to get the document of the experiment again.
@@ -148,9 +159,9 @@ const MEMBERS_MAX: u32 = 1 << 20;
 /// [`RunError`] for the first run, in the order of the report, that cannot be done.
 pub fn run(experiment: &Experiment, origin: &Origin, progress: &dyn Progress) -> Result<ExperimentReport, RunError> {
     let jobs = jobs(experiment)?;
-    let traces = traces(experiment)?;
+    let meta = meta(experiment, origin)?;
     let outcomes = run_all(&jobs, progress)?;
-    Ok(report(experiment, origin, traces, outcomes))
+    Ok(report(experiment, meta, outcomes))
 }
 
 /// Runs an experiment, one run after another, and writes their requests into a file.
@@ -167,20 +178,20 @@ pub fn record(
     for job in &mut jobs {
         job.window.by_stream = true;
     }
-    let traces = traces(experiment)?;
+    let meta = meta(experiment, origin)?;
     let outcomes = record_all(&jobs, progress, requests)?;
-    Ok(report(experiment, origin, traces, outcomes))
+    Ok(report(experiment, meta, outcomes))
 }
 
-fn report(
-    experiment: &Experiment,
-    origin: &Origin,
-    traces: Vec<TraceMeta>,
-    outcomes: Vec<Outcome>,
-) -> ExperimentReport {
+fn meta(experiment: &Experiment, origin: &Origin) -> Result<ExperimentMeta, RunError> {
+    let outside_of_calibration = experiment.outside_of_calibration()?;
+    let meta = ExperimentMeta::new(origin, experiment.to_toml(), traces(experiment)?);
+    Ok(ExperimentMeta { outside_of_calibration, ..meta })
+}
+
+fn report(experiment: &Experiment, meta: ExperimentMeta, outcomes: Vec<Outcome>) -> ExperimentReport {
     let summaries = Summary::of(outcomes);
     let verdicts = judge(&experiment.expectations, &summaries);
-    let meta = ExperimentMeta::new(origin, experiment.to_toml(), traces);
     ExperimentReport { experiment: experiment.clone(), meta, summaries, verdicts }
 }
 

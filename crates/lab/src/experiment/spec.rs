@@ -8,6 +8,7 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
+use ioweir_device::calibration::Range;
 use ioweir_device::{Extent, ModelChoice};
 
 keys! {
@@ -40,6 +41,9 @@ keys! {
         /// the name of a preset or of a device file, or a device as in such a file: [device.tiered]; or several, a [[device]]
         /// each
         device: DeviceChoice = required,
+        /// the range of requests in which the device was seen: taken from a device file with a calibration, and what lies outside of
+        /// it is said
+        seen: Option<Range> = absent,
         /// the cores that execute requests before and after their device; without this table that takes no time
         cores: Option<CoresSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
@@ -73,6 +77,8 @@ keys! {
         depth: Option<u32> = absent,
         /// the scheduler of each, whatever the experiment compares: "mq-deadline"
         scheduler: Option<SchedulerChoice> = absent,
+        /// the range of requests in which it was seen, as for the whole experiment
+        seen: Option<Range> = absent,
     }
 }
 

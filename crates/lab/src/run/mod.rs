@@ -15,6 +15,7 @@ mod traces;
 pub use job::{Job, Traffic};
 pub use requests::Requests;
 pub(crate) use traces::KeptTrace;
+pub(crate) use traces::meta_of;
 pub use traces::{MIX_PREFIX, TraceFiles, sha256};
 
 pub(crate) use crate::document::hexadecimal;

@@ -250,10 +250,15 @@ impl TraceFiles {
         let Requests::Files(group) = &self.origin else {
             return Ok(TraceMeta { name: self.name(), format: "generated".into(), files: Vec::new() });
         };
-        let format = trace::recognise(&group.files, &self.options)?;
-        let files: Result<Vec<_>, TraceError> = group.files.iter().map(|path| hashed(path)).collect();
-        Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
+        meta_of(group.name.clone(), &group.files, &self.options)
     }
+}
+
+/// What is known of the trace that files form.
+pub(crate) fn meta_of(name: String, files: &[PathBuf], options: &ReadOptions) -> Result<TraceMeta, TraceError> {
+    let format = trace::recognise(files, options)?.name.into();
+    let files: Result<Vec<_>, TraceError> = files.iter().map(|path| hashed(path)).collect();
+    Ok(TraceMeta { name, format, files: files? })
 }
 
 /// The files of a folder, in the order of their names.

@@ -114,8 +114,8 @@ pub struct Feed<'a> {
     origin: Nanos,
     streams: Vec<Stream>,
     backlog: usize,
-    /// Streams that may submit again, in the order in which their completions came.
-    ready: VecDeque<u32>,
+    /// Streams of which a request has completed, in the order of completions, and when each may submit the next.
+    ready: VecDeque<(Nanos, u32)>,
 }
 
 impl<'a> Feed<'a> {
@@ -164,13 +164,13 @@ impl<'a> Feed<'a> {
     }
 
     fn next_closed(&mut self, now: Nanos, held: usize, limit: u32) -> Result<Option<(Nanos, Record)>, TraceError> {
-        if let Some(number) = self.ready.pop_front() {
+        while let Some((_, number)) = self.ready.pop_front_if(|(at, _)| *at <= now) {
             let stream = &mut self.streams[number as usize];
             if let Some(record) = stream.backlog.pop_front() {
-                stream.outstanding += 1;
                 self.backlog -= 1;
                 return Ok(Some((now, record)));
             }
+            stream.outstanding -= 1;
         }
         while held + self.backlog < LOOK_AHEAD_CLOSED_RECORDS {
             let Some(record) = self.input.peek()? else { break };
@@ -194,38 +194,37 @@ impl<'a> Feed<'a> {
 
 impl<S> Arrivals<S> for Feed<'_> {
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure> {
-        if !self.ready.is_empty() {
-            return Ok(Some(now));
+        let ready = self.ready.front().map(|(at, _)| (*at).max(now));
+        if ready == Some(now) {
+            return Ok(ready);
         }
         let limit = match self.load {
             Load::Open { .. } => LOOK_AHEAD_RECORDS,
             Load::Closed { .. } => LOOK_AHEAD_CLOSED_RECORDS,
         };
         if held + self.backlog >= limit {
-            return Ok(None);
+            return Ok(ready);
         }
         let (load, origin) = (self.load, self.origin);
         let next = self.input.peek()?;
-        Ok(next.map(|record| match load {
-            Load::Open { .. } => origin.after(load.arrival(record.time)).max(now),
-            Load::Closed { .. } => now,
-        }))
+        Ok(next
+            .map(|record| match load {
+                Load::Open { .. } => origin.after(load.arrival(record.time)).max(now),
+                Load::Closed { .. } => now,
+            })
+            .or(ready))
     }
 
     fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
         Ok(match self.load {
             Load::Open { .. } => self.next_open(now, held),
-            Load::Closed { outstanding } => self.next_closed(now, held, outstanding),
+            Load::Closed { outstanding, .. } => self.next_closed(now, held, outstanding),
         }?)
     }
 
-    fn completed(&mut self, stream: u32, _now: Nanos) {
-        if let Load::Closed { .. } = self.load {
-            let entry = &mut self.streams[stream as usize];
-            entry.outstanding -= 1;
-            if !entry.backlog.is_empty() {
-                self.ready.push_back(stream);
-            }
+    fn completed(&mut self, stream: u32, now: Nanos) {
+        if let Load::Closed { pause, .. } = self.load {
+            self.ready.push_back((now.after(pause), stream));
         }
     }
 }
@@ -274,7 +273,7 @@ mod tests {
     #[test]
     fn in_a_closed_loop_a_stream_begins_at_once_wherever_its_records_are() {
         let source = Late { names: Names::default(), sent: 0 };
-        let mut feed = Feed::new(Box::new(source), Load::Closed { outstanding: 2 }, Streams::KEPT);
+        let mut feed = Feed::new(Box::new(source), Load::Closed { outstanding: 2, pause: Nanos::ZERO }, Streams::KEPT);
         let arrivals: &mut dyn Arrivals<()> = &mut feed;
         let mut streams = Vec::new();
         while let Some((time, record)) = arrivals.next(Nanos::ZERO, 0).expect("it can be read") {
@@ -282,5 +281,22 @@ mod tests {
             streams.push(record.stream.0);
         }
         assert_eq!(streams, [0, 0, 1]);
+    }
+
+    #[test]
+    fn a_stream_that_pauses_sends_its_next_request_so_long_after_a_completion() {
+        let (now, pause) = (Nanos(50), Nanos(7));
+        let source = Late { names: Names::default(), sent: 0 };
+        let mut feed = Feed::new(Box::new(source), Load::Closed { outstanding: 1, pause }, Streams::KEPT);
+        let arrivals: &mut dyn Arrivals<()> = &mut feed;
+        while arrivals.next(Nanos::ZERO, 0).expect("it can be read").is_some() {}
+        assert_eq!(arrivals.next_time(now, 0).expect("it can be read"), None, "nothing before a completion");
+        arrivals.completed(0, now);
+        assert!(arrivals.next(now, 0).expect("it can be read").is_none());
+        let due = now.after(pause);
+        assert_eq!(arrivals.next_time(now, 0).expect("it can be read"), Some(due));
+        let (time, record) = arrivals.next(due, 0).expect("it can be read").expect("the next request");
+        assert_eq!((time, record.stream.0, record.time), (due, 0, Nanos(1)));
+        assert!(arrivals.next(due, 0).expect("it can be read").is_none(), "it keeps one outstanding");
     }
 }

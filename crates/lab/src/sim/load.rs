@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ioweir_config::Duration;
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub enum Load {
     Closed {
         /// Requests outstanding a stream.
         outstanding: u32,
+        /// From a completion to the next request of the stream. Without a pause a scheduler has that request before it chooses
+        /// what the device does next; with one, as where a process has to wake up first, it chooses without it.
+        pause: Nanos,
     },
 }
 
@@ -48,7 +52,8 @@ impl fmt::Display for Load {
                 let decimals = if part == 0 { String::new() } else { format!(".{part:03}") };
                 write!(out, "x{whole}{}", decimals.trim_end_matches('0'))
             }
-            Self::Closed { outstanding } => write!(out, "closed:{outstanding}"),
+            Self::Closed { outstanding, pause: Nanos::ZERO } => write!(out, "closed:{outstanding}"),
+            Self::Closed { outstanding, pause } => write!(out, "closed:{outstanding}+{}", Duration::new(pause)),
         }
     }
 }
@@ -57,7 +62,7 @@ impl fmt::Display for Load {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown load '{0}'\n  expected: recorded, x<factor> with at most three decimals (x10, x0.5), \
-     or closed:<requests outstanding a stream> (closed:32)"
+     or closed:<requests outstanding a stream> (closed:32), and a pause before each next one (closed:32+100us)"
 )]
 pub struct LoadError(String);
 
@@ -84,11 +89,20 @@ impl FromStr for Load {
         } else if let Some(factor) = text.strip_prefix('x').or_else(|| text.strip_suffix('x')) {
             thousandths(factor).map(|speed_thousandths| Self::Open { speed_thousandths })
         } else {
-            let outstanding = text.strip_prefix("closed:").and_then(|number| number.parse().ok());
-            outstanding.filter(|&number| number > 0).map(|outstanding| Self::Closed { outstanding })
+            text.strip_prefix("closed:").and_then(closed)
         };
         load.ok_or_else(|| LoadError(text.into()))
     }
+}
+
+/// Requests outstanding, and the pause after a completion.
+fn closed(text: &str) -> Option<Load> {
+    let (number, pause) = match text.split_once('+') {
+        Some((number, pause)) => (number, pause.parse::<Duration>().ok()?.nanos()),
+        None => (text, Nanos::ZERO),
+    };
+    let outstanding = number.parse().ok().filter(|&number| number > 0)?;
+    Some(Load::Closed { outstanding, pause })
 }
 
 /// A positive decimal of at most three places, times a thousand.
@@ -109,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_load_reads_back_what_it_prints() {
-        for text in ["recorded", "x10", "x0.5", "x1.25", "x0.001", "closed:1", "closed:32"] {
+        for text in ["recorded", "x10", "x0.5", "x1.25", "x0.001", "closed:1", "closed:32", "closed:4+200us"] {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
         assert_eq!("x1".parse::<Load>().unwrap(), Load::RECORDED);
@@ -119,7 +133,21 @@ mod tests {
 
     #[test]
     fn what_is_no_load_is_refused() {
-        for text in ["", "x", "x0", "x-1", "x1.2345", "x1e3", "closed", "closed:", "closed:0", "closed:-1", "fast"] {
+        for text in [
+            "",
+            "x",
+            "x0",
+            "x-1",
+            "x1.2345",
+            "x1e3",
+            "closed",
+            "closed:",
+            "closed:0",
+            "closed:-1",
+            "closed:1+",
+            "closed:+1ms",
+            "fast",
+        ] {
             assert!(text.parse::<Load>().is_err(), "{text}");
         }
     }

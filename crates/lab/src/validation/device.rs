@@ -12,7 +12,7 @@ use super::{DEMERIT_GATE_RATIO, MeasuredTrace};
 use crate::document::{
     Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table, records_of,
 };
-use crate::run::{Origin, RunError, TraceMeta, sha256};
+use crate::run::{Origin, RunError, meta_of};
 use ioweir_config::{Duration, SpecError, format_count};
 
 /// The points of a drawn distribution.
@@ -92,17 +92,10 @@ impl DeviceValidation {
             )
         })?;
         let range = range_of(&trace.requests);
-        let hashes = files.iter().map(|file| {
-            let name = file.display().to_string();
-            let unreadable = |error: std::io::Error| SpecError::of_file(&name, error.to_string(), "");
-            Ok((name.clone(), sha256(file).map_err(unreadable)?))
-        });
-        let hashes: Vec<(String, String)> = hashes.collect::<Result<_, RunError>>()?;
-        let remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hashes));
-        let format = ioweir_trace::recognise(files, options)?.name.to_owned();
-        let toml = spec.to_toml();
-        let inputs = vec![TraceMeta { name: name.clone(), format, files: hashes }];
-        let provenance = Provenance::new(origin, inputs, vec![("The device".into(), toml)]);
+        let meta = meta_of(name.clone(), files, options)?;
+        let hash = meta.sha256();
+        let remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
+        let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), spec.to_toml())]);
         Ok(Self {
             device: device.into(),
             trace: name,
@@ -208,9 +201,9 @@ impl DeviceValidation {
 }
 
 /// What a calibration says about a trace: whether it was made of this one, and what lies outside of its range.
-fn remarks(calibration: &Calibration, range: &Range, hashes: &[(String, String)]) -> Vec<String> {
+fn remarks(calibration: &Calibration, range: &Range, hash: &str) -> Vec<String> {
     let mut remarks = Vec::new();
-    if hashes.iter().any(|(_, hash)| *hash == calibration.sha256) {
+    if hash == calibration.sha256 {
         let (fitted, judged) = (calibration.fitted.name(), calibration.judged.name());
         let error = calibration.overall().map_or_else(String::new, |all| format!(": {} from the device", all.demerit));
         remarks.push(format!(

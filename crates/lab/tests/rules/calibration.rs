@@ -7,6 +7,7 @@ use ioweir_device::validate::{Load, Measured, replay};
 use ioweir_device::{DeviceFile, DeviceSpec};
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind};
 use ioweir_lab::compare::{Comparison, document, run};
+use ioweir_lab::experiment::{self, Experiment};
 use ioweir_lab::run::{Origin, RunError, Silent};
 use ioweir_lab::validation::DeviceValidation;
 use ioweir_trace::ReadOptions;
@@ -123,4 +124,29 @@ fn a_comparison_says_where_its_trace_lies_outside_of_the_calibration() {
         "{sentences:?}"
     );
     assert!(text.contains("is not calibrated for"), "{text}");
+}
+
+#[test]
+fn an_experiment_says_which_of_its_classes_lie_outside_of_the_calibration() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, calibrate(&trace(folder.path(), "tiny", 300), 1).unwrap().file.to_toml()).unwrap();
+    let outside = |depth: u32, class: &str| {
+        let text = format!(
+            "device = {own:?}\nduration = \"2s\"\nschedulers = [\"fifo\"]\ndepth = {depth}\n[[class]]\nname = \"c\"\n\
+             backlog = 1\n{class}"
+        );
+        let experiment = Experiment::parse("e.toml", &text).unwrap();
+        // What was seen stays known when the device has been written out.
+        let experiment = Experiment::parse("again.toml", &experiment.to_toml()).unwrap();
+        let report = experiment::run(&experiment, &origin(), &Silent).unwrap();
+        let text = experiment::document(&report).unwrap().to_terminal(false);
+        assert_eq!(report.meta.outside_of_calibration.is_empty(), !text.contains("is not calibrated"), "{text}");
+        report.meta.outside_of_calibration
+    };
+    assert_eq!(outside(1, ""), Vec::<String>::new());
+    let deep = outside(8, "");
+    assert!(deep.len() == 1 && deep[0].contains("8 requests at once"), "{deep:?}");
+    let written = outside(1, "read_ratio = 0.5\nsize = \"64KiB\"\n");
+    assert!(written.len() == 2 && written[1].contains("writes, of which none were seen"), "{written:?}");
 }

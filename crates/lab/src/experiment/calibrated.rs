@@ -1,0 +1,57 @@
+//! What of an experiment lies outside of the range in which its calibrated device was seen.
+
+use ioweir_device::calibration::{Range, Span};
+use ioweir_trace::ReadOptions;
+
+use super::spec::{ClassSpec, DeviceChoice, Experiment};
+use crate::run::{RunError, TraceFiles};
+use ioweir_config::Ratio;
+
+impl Experiment {
+    /// One sentence for each class and thing that lies outside of what was seen of its device.
+    pub(super) fn outside_of_calibration(&self) -> Result<Vec<String>, RunError> {
+        let groups = self.device_groups();
+        let seen = |group: usize| match &self.device {
+            DeviceChoice::One(_) => self.seen.as_ref(),
+            DeviceChoice::Several(groups) => groups.get(group).and_then(|group| group.seen.as_ref()),
+        };
+        let mut outside = Vec::new();
+        for (number, group) in groups.iter().enumerate() {
+            let given = Range { depth_max: Some(group.depth), ..Range::default() };
+            let parts = seen(number).into_iter().flat_map(|seen| seen.outside(&given));
+            outside.extend(parts.map(|part| format!("The device{} is not calibrated for {part}.", of(group.name))));
+        }
+        for class in &self.classes {
+            let number = self.group_of(class);
+            let (Some(seen), Some(group)) = (seen(number), groups.get(number)) else { continue };
+            let parts = seen.outside(&class.range()?).into_iter();
+            let name = of(group.name);
+            outside.extend(parts.map(|part| {
+                format!("The device{name} is not calibrated for the class `{}`, which has {part}.", class.name)
+            }));
+        }
+        Ok(outside)
+    }
+}
+
+fn of(device: &str) -> String {
+    if device.is_empty() { String::new() } else { format!(" `{device}`") }
+}
+
+impl ClassSpec {
+    /// What its requests are like; how many it has at once is not known.
+    fn range(&self) -> Result<Range, RunError> {
+        if let Some(name) = &self.trace {
+            let traces = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;
+            return Ok(traces.first().map(TraceFiles::range).transpose()?.unwrap_or_default());
+        }
+        let ratios = || std::iter::once(self.read_ratio).chain(self.phases.iter().filter_map(|phase| phase.read_ratio));
+        let size = Some(Span::from([self.size; 2]));
+        Ok(Range {
+            read_size: size.filter(|_| ratios().any(|ratio| ratio > Ratio::ZERO)),
+            write_size: size.filter(|_| ratios().any(|ratio| ratio < Ratio::ONE)),
+            sequential: Some(Span::from([self.sequential; 2])),
+            ..Range::default()
+        })
+    }
+}
