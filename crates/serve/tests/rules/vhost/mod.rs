@@ -550,8 +550,10 @@ fn no_memory_of_a_guest_makes_the_reading_of_requests_panic() {
     assert!(seeds >= 31, "the corpus has its seeds");
 }
 
+type Rows = Arc<Mutex<Vec<(Record, Option<Row>)>>>;
+
 /// Keeps what is captured.
-struct Kept(Arc<Mutex<Vec<(Record, Option<Row>)>>>);
+struct Kept(Rows);
 
 impl TraceSink for Kept {
     fn write_batch(&mut self, _batch: &[Record], _names: &Names) -> Result<(), TraceError> {
@@ -570,7 +572,7 @@ impl TraceSink for Kept {
 
 #[test]
 fn a_guest_and_a_client_of_nbd_share_a_device_by_their_weights_and_a_capture_has_both() {
-    let rows = Arc::default();
+    let rows = Rows::default();
     let kept = Kept(Arc::clone(&rows));
     let device = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"\ndepth = 1\nmerge = false";
     let names = Names { streams: ["export", "other"].map(String::from).into(), volumes: vec!["d".into()] };
