@@ -415,7 +415,7 @@ impl Front {
         };
         self.last_number += 1;
         let (number, agreed) =
-            (self.last_number, nbd::Agreed { export, replies: nbd::Replies::Simple, allocation: false });
+            (self.last_number, nbd::Agreed { export, replies: nbd::Replies::Simple, contexts: nbd::Contexts::NONE });
         let began = socket.try_clone().and_then(|input| {
             vhost::begin(socket, (number, engine.clone()), Box::new(describe), |rings| {
                 engine.send(Command::Serve(Box::new(Client {

@@ -13,7 +13,7 @@ use super::wire::Line;
 use crate::backend::upstream::Reach;
 use crate::backend::{Action, Io, Outcome};
 use crate::buffer::{Buffer, Buffers};
-use crate::nbd::protocol::{COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE};
+use crate::nbd::protocol::{COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, CONTEXT_ALLOCATION_ID};
 use crate::nbd::reply::Reply;
 use crate::nbd::{Command, Decoder, Event, Export, NbdError, Negotiation, Progress, Replies, Request, Tls};
 use crate::stream::Stream;
@@ -162,6 +162,7 @@ impl State {
             block_bytes_min: 512,
             block_bytes_preferred: 4096,
             trims: true,
+            bitmaps: Arc::new([]),
         }
     }
 
@@ -283,7 +284,9 @@ impl Connection {
                     reply.put_data(&mut out, true, offset, length as u32);
                     done.buffers.as_slice().iter().for_each(|buffer| out.extend_from_slice(buffer.bytes()));
                 }
-                (Ok(Outcome::Extents(extents)), Command::BlockStatus) => reply.put_extents(&mut out, &extents),
+                (Ok(Outcome::Extents(extents)), Command::BlockStatus) => {
+                    reply.put_extents(&mut out, true, CONTEXT_ALLOCATION_ID, &extents);
+                }
                 (Ok(_), Command::BlockStatus) => reply.put_end(&mut out, Some(NbdError::Invalid)),
                 (Ok(_), _) => reply.put_end(&mut out, None),
             }
