@@ -333,7 +333,8 @@ fn a_server_that_is_cut_off_keeps_its_part_for_the_lease_and_then_has_the_specs(
     let mut fleet = settled();
     let before = fleet.nodes[0].limit();
     fleet.nodes[0].coordinator.store().is_cut = true;
-    fleet.run(4, |nodes| {
+    // The lease was renewed up to a quarter of it before.
+    fleet.run(3, |nodes| {
         assert_eq!(nodes[0].limit(), before);
         assert!(all(nodes) <= LIMIT);
     });
@@ -355,7 +356,7 @@ fn without_etcd_each_goes_by_its_configured_part() {
         fleet.nodes.iter_mut().for_each(|node| node.offered = 20_000);
         fleet.run(5, |_| {});
         fleet.nodes.iter_mut().for_each(|node| node.coordinator.store().is_cut = true);
-        fleet.run(4, |nodes| assert!(all(nodes) <= LIMIT, "within the lease"));
+        fleet.run(3, |nodes| assert!(all(nodes) <= LIMIT, "within the lease"));
         fleet.run(10, |nodes| assert!(all(nodes) <= most, "{alone}"));
         assert_eq!(fleet.sights(), [Sight::Alone; 3]);
         assert_eq!(fleet.nodes[1].limit(), LIMIT * u64::from(alone) / 100);
