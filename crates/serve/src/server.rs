@@ -119,11 +119,7 @@ impl Server {
             return Err(ServeError("a capture is of one device, and the spec has several".into()));
         }
         let (listeners, single) = enter(spec, entrance)?;
-        let names = |machines: bool| {
-            let its = listeners.iter().filter(|listener| listener.is_for_machines() == machines);
-            its.map(|listener| listener.name().to_string()).collect()
-        };
-        let (addresses, machine_addresses) = (names(false), names(true));
+        let (addresses, machine_addresses) = (names_of(&listeners, false), names_of(&listeners, true));
         let log = Log::default();
         // Before there are threads, and before anything but the sockets is open.
         give_up(spec, &log, clock.now())?;
@@ -265,6 +261,12 @@ fn open_volumes(device: &Device, size_bytes: u64) -> Result<Option<Volumes>, Ser
 fn places_of(shape: &Shape, volumes: &Option<Volumes>, bitmaps: &Arc<[nbd::Bitmap]>) -> Places {
     let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
     Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
+}
+
+/// Where clients connect: virtual machines, or all others.
+fn names_of(listeners: &[Listener], machines: bool) -> Vec<String> {
+    let its = listeners.iter().filter(|listener| listener.is_for_machines() == machines);
+    its.map(|listener| listener.name().to_string()).collect()
 }
 
 /// Logs a warning for each export whose volume is not there.

@@ -265,10 +265,12 @@ impl<S: Store> Coordinator<S> {
             tenants_after: self.tenants.0,
         };
         let answer = self.store.exchange(&ask)?;
-        if !answer.is_done && answer.lease != Some(lease) && !(answer.lease == Some(0) && !self.has_report) {
+        let is_free = answer.lease == Some(0) && !self.has_report;
+        let is_held = answer.is_done || answer.lease == Some(lease);
+        if !is_held && !is_free {
             return self.give_way(answer.lease == Some(0));
         }
-        self.has_report |= answer.is_done || answer.lease == Some(lease);
+        self.has_report |= is_held;
         self.standing.heard(now);
         if let Some((revision, value)) = answer.tenants {
             self.tenants = (revision, Some(value));

@@ -1,6 +1,7 @@
 //! The same calls to a real etcd, started on loopback with a folder of its own. Where there is none, tests say so and end.
 
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
+#![allow(clippy::disallowed_methods, reason = "another program is waited for, by the clock of the machine")]
 
 use std::net::TcpListener;
 use std::path::Path;
