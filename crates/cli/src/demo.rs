@@ -2,6 +2,7 @@
 
 use std::{env, fs, io};
 
+use ioweir_core::Nanos;
 use ioweir_lab::compare::{Comparison, Report, document};
 use ioweir_lab::sim::Load;
 
@@ -31,7 +32,7 @@ fn compared() -> Result<Report, Failure> {
     env::set_current_dir(folder.path()).map_err(failed)?;
     let comparison = Comparison {
         traces: vec![NAME.into()],
-        loads: vec![Load::Closed { outstanding: 32 }],
+        loads: vec![Load::Closed { outstanding: 32, pause: Nanos::ZERO }],
         ..Comparison::default()
     };
     let plan = comparison.plan()?;

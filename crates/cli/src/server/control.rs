@@ -41,7 +41,7 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
         }
         CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
-        CtlVerb::Snapshot { device, name: Some(name), delete: true } => {
+        CtlVerb::Snapshot { device, name: Some(name), delete: true, .. } => {
             let (device, name) = (device.clone(), name.clone());
             tell(&ask(&socket, &Command::DeleteSnapshot { device, name })?)
         }

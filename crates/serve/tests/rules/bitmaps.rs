@@ -157,7 +157,9 @@ fn bench_with(bitmaps: Bitmaps) -> (Bench, Export) {
         offset_bytes: 8192,
         size_bytes: 512 << 10,
         read_only: false,
+        block_bytes_min: 1,
         block_bytes_preferred: 4096,
+        trims: true,
         bitmaps: all.into(),
     };
     (bench, export)
