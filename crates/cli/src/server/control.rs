@@ -16,20 +16,8 @@ use crate::output;
 pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
     let socket = socket_of(&arguments.server)?;
     match &arguments.verb {
-        CtlVerb::State { json } => {
-            let state = ask(&socket, &Command::State {})?;
-            match json {
-                Some(target) => output::put(target, format!("{state:#}\n").as_bytes()),
-                None => top::print(state),
-            }
-        }
-        CtlVerb::Clients { json } => {
-            let clients = ask(&socket, &Command::Clients {})?;
-            match json {
-                Some(target) => output::put(target, format!("{clients:#}\n").as_bytes()),
-                None => clients::print(clients),
-            }
-        }
+        CtlVerb::State { json } => show(json, ask(&socket, &Command::State {})?, top::print),
+        CtlVerb::Clients { json } => show(json, ask(&socket, &Command::Clients {})?, clients::print),
         CtlVerb::Kick { number } => tell(&ask(&socket, &Command::Kick(*number))?),
         CtlVerb::Drain { within } => {
             let within = within.as_deref().map(str::parse).transpose()?;
@@ -50,18 +38,10 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             tell(&ask(&socket, &Command::Snapshot { device, name, freeze })?)
         }
         CtlVerb::Snapshots { device, json } => {
-            let snapshots = ask(&socket, &Command::Snapshots(device.clone()))?;
-            match json {
-                Some(target) => output::put(target, format!("{snapshots:#}\n").as_bytes()),
-                None => snapshots::print(snapshots),
-            }
+            show(json, ask(&socket, &Command::Snapshots(device.clone()))?, snapshots::print)
         }
         CtlVerb::Bitmap { verb: BitmapArguments::List { device, json } } => {
-            let bitmaps = ask(&socket, &Command::Bitmaps(device.clone()))?;
-            match json {
-                Some(target) => output::put(target, format!("{bitmaps:#}\n").as_bytes()),
-                None => bitmaps::print(bitmaps),
-            }
+            show(json, ask(&socket, &Command::Bitmaps(device.clone()))?, bitmaps::print)
         }
         CtlVerb::Bitmap { verb } => tell(&ask(&socket, &bitmap_command(verb))?),
         CtlVerb::Export { verb } => {
@@ -72,11 +52,7 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             tell(&ask(&socket, &command)?)
         }
         CtlVerb::Volume { verb: VolumeVerb::List { device, json } } => {
-            let volumes = ask(&socket, &Command::Volumes(device.clone()))?;
-            match json {
-                Some(target) => output::put(target, format!("{volumes:#}\n").as_bytes()),
-                None => volumes::print(volumes),
-            }
+            show(json, ask(&socket, &Command::Volumes(device.clone()))?, volumes::print)
         }
         CtlVerb::Volume { verb } => tell(&ask(&socket, &volume_command(verb)?)?),
         CtlVerb::Service { verb: ServiceVerb::List { json } } => {
@@ -88,6 +64,14 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
         }
         CtlVerb::Service { verb } => tell(&ask(&socket, &Command::Service(service_command(verb)?))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
+    }
+}
+
+/// Writes an answer as JSON where that was asked for, and else prints it for people.
+fn show(json: &Option<String>, answer: Value, print: impl FnOnce(Value) -> Result<(), Failure>) -> Result<(), Failure> {
+    match json {
+        Some(target) => output::put(target, format!("{answer:#}\n").as_bytes()),
+        None => print(answer),
     }
 }
 

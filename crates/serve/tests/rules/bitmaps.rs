@@ -104,7 +104,7 @@ proptest! {
     ) {
         let grid = Grid::new(&[BLOCKS * BLOCK, 4 << 20], seed);
         let faults = Faults { seed, errors_per_million: errors, ..Faults::default() };
-        let (mut marked, bitmaps) = open_on(&grid, faults.clone());
+        let (mut marked, bitmaps) = open_on(&grid, faults);
         add(&mut marked, &bitmaps, "a");
         let keys = "backend = \"memory\"\nsize = \"48KiB\"\nscheduler = \"sfq\"\nqueue_requests = 16";
         let mut run = Run::new(Bench::with_services(device(keys), Box::new(marked), []));
