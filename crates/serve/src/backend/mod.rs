@@ -212,6 +212,16 @@ impl Done {
 
 /// A device.
 pub trait Backend {
+    /// The backend beneath, if this is a layer above one: what a layer does not say of itself, the backend beneath says.
+    fn inner(&self) -> Option<&dyn Backend> {
+        None
+    }
+
+    /// The same, to change it.
+    fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+        None
+    }
+
     /// Accepts an operation. It may begin at once, or when it is submitted.
     fn start(&mut self, now: Nanos, io: Io);
 
@@ -259,7 +269,7 @@ pub trait Backend {
 
     /// The fast tier for a scheduler that places data, if the backend has one.
     fn fast_tier(&self) -> Option<FastTier> {
-        None
+        self.inner()?.fast_tier()
     }
 
     /// Its size.
@@ -267,17 +277,17 @@ pub trait Backend {
 
     /// The ranges of its parts, if exports show these; what lies between them cannot be used.
     fn parts(&self) -> Vec<Range<u64>> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, Backend::parts)
     }
 
     /// What offsets and lengths of requests are multiples of.
     fn block_bytes_min(&self) -> u32 {
-        1
+        self.inner().map_or(1, Backend::block_bytes_min)
     }
 
     /// Whether a range that is not needed any more can be given back.
     fn trims(&self) -> bool {
-        true
+        self.inner().is_none_or(Backend::trims)
     }
 
     /// Describes it and how it is used, in words.
@@ -294,32 +304,32 @@ pub trait Backend {
     /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
     /// descriptors may have to be waited for.
     fn reopen(&mut self) -> Option<Result<String, String>> {
-        None
+        self.inner_mut()?.reopen()
     }
 
     /// The state of its upstream, if it has one.
     fn upstream(&self) -> Option<UpstreamStatus> {
-        None
+        self.inner()?.upstream()
     }
 
     /// Its legs, if it is a mirror.
     fn mirror(&self) -> Option<MirrorStatus> {
-        None
+        self.inner()?.mirror()
     }
 
     /// Counts of what was checked so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
-        None
+        self.inner()?.checksums()
     }
 
     /// The next range at or after an offset whose checksums are known.
-    fn known(&self, _from: u64) -> Option<Range<u64>> {
-        None
+    fn known(&self, from: u64) -> Option<Range<u64>> {
+        self.inner()?.known(from)
     }
 
     /// Its bitmaps, if it has any.
     fn bitmaps(&self) -> Option<Arc<Bitmaps>> {
-        None
+        self.inner()?.bitmaps()
     }
 
     /// Begins a layer of its bitmaps, while nothing is in flight; returns its number.
@@ -327,31 +337,35 @@ pub trait Backend {
     /// # Errors
     /// If it has no bitmaps, or something is in flight.
     fn begin_layer(&mut self) -> Result<u64, String> {
-        Err("it has no bitmaps".into())
+        self.inner_mut().map_or_else(|| Err("it has no bitmaps".into()), Backend::begin_layer)
     }
 
     /// The bitmaps have changed: these layers are needed, and further changes are marked if one of them does not end.
-    fn keep_layers(&mut self, _layers: &[Range<u64>]) {}
+    fn keep_layers(&mut self, layers: &[Range<u64>]) {
+        if let Some(inner) = self.inner_mut() {
+            inner.keep_layers(layers);
+        }
+    }
 
     /// The snapshots of its file, if it takes any.
     fn snapshots(&self) -> Option<Arc<Snapshots>> {
-        None
+        self.inner()?.snapshots()
     }
 
     /// The number of copies that it keeps of everything.
     fn copies(&self) -> u8 {
-        1
+        self.inner().map_or(1, Backend::copies)
     }
 
     /// The bytes on which a task is still to be done.
-    fn owed_bytes(&self, _task: Task) -> u64 {
-        0
+    fn owed_bytes(&self, task: Task) -> u64 {
+        self.inner().map_or(0, |inner| inner.owed_bytes(task))
     }
 
     /// The next range for a task, at or after an offset and of at most this length; `None` if there is none from
     /// there on.
-    fn next_owed(&mut self, _task: Task, _from: u64, _length_max: u64) -> Option<Range<u64>> {
-        None
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        self.inner_mut()?.next_owed(task, from, length_max)
     }
 }
 

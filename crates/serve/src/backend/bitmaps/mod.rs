@@ -174,6 +174,14 @@ impl Marked {
 }
 
 impl Backend for Marked {
+    fn inner(&self) -> Option<&dyn Backend> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut *self.inner)
+    }
+
     fn start(&mut self, now: Nanos, io: Io) {
         match io.action {
             Action::Serve(Task::Changes(from, end)) => {
@@ -216,16 +224,8 @@ impl Backend for Marked {
         descriptors
     }
 
-    fn fast_tier(&self) -> Option<FastTier> {
-        self.inner.fast_tier()
-    }
-
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
-    }
-
-    fn parts(&self) -> Vec<Range<u64>> {
-        self.inner.parts()
     }
 
     fn describe(&self) -> String {
@@ -242,18 +242,6 @@ impl Backend for Marked {
     fn remarks(&mut self) -> Vec<Remark> {
         let own = std::mem::take(&mut self.remarks).into_iter().map(|what| (EventKind::DeviceRemark, what));
         self.inner.remarks().into_iter().chain(own).collect()
-    }
-
-    fn reopen(&mut self) -> Option<Result<String, String>> {
-        self.inner.reopen()
-    }
-
-    fn mirror(&self) -> Option<MirrorStatus> {
-        self.inner.mirror()
-    }
-
-    fn checksums(&self) -> Option<Checksums> {
-        self.inner.checksums()
     }
 
     fn bitmaps(&self) -> Option<Arc<Bitmaps>> {
@@ -276,25 +264,5 @@ impl Backend for Marked {
         self.records = table::records(layers.iter());
         let newest = self.newest;
         self.layers.retain(|layer, _| *layer == newest || layers.iter().any(|its| its.contains(layer)));
-    }
-
-    fn snapshots(&self) -> Option<Arc<Snapshots>> {
-        self.inner.snapshots()
-    }
-
-    fn known(&self, from: u64) -> Option<Range<u64>> {
-        self.inner.known(from)
-    }
-
-    fn copies(&self) -> u8 {
-        self.inner.copies()
-    }
-
-    fn owed_bytes(&self, task: Task) -> u64 {
-        self.inner.owed_bytes(task)
-    }
-
-    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
-        self.inner.next_owed(task, from, length_max)
     }
 }

@@ -489,6 +489,14 @@ impl Flight {
 }
 
 impl Backend for Checked {
+    fn inner(&self) -> Option<&dyn Backend> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut *self.inner)
+    }
+
     fn start(&mut self, now: Nanos, io: Io) {
         let Io { id, action, offset, length, durable, dispatch, buffers } = io;
         let number = self.flights.insert(Flight {
@@ -558,16 +566,8 @@ impl Backend for Checked {
         descriptors
     }
 
-    fn fast_tier(&self) -> Option<FastTier> {
-        self.inner.fast_tier()
-    }
-
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
-    }
-
-    fn parts(&self) -> Vec<Range<u64>> {
-        self.inner.parts()
     }
 
     fn describe(&self) -> String {
@@ -592,45 +592,9 @@ impl Backend for Checked {
         own.chain(self.inner.remarks()).collect()
     }
 
-    fn reopen(&mut self) -> Option<Result<String, String>> {
-        self.inner.reopen()
-    }
-
-    fn block_bytes_min(&self) -> u32 {
-        self.inner.block_bytes_min()
-    }
-
-    fn trims(&self) -> bool {
-        self.inner.trims()
-    }
-
-    fn upstream(&self) -> Option<UpstreamStatus> {
-        self.inner.upstream()
-    }
-
-    fn mirror(&self) -> Option<MirrorStatus> {
-        self.inner.mirror()
-    }
-
-    fn snapshots(&self) -> Option<Arc<Snapshots>> {
-        self.inner.snapshots()
-    }
-
     fn known(&self, from: u64) -> Option<Range<u64>> {
         let blocks = self.table.next_known(from.div_ceil(BLOCK_BYTES))?;
         Some(blocks.start * BLOCK_BYTES..self.table.end_of(blocks.end - 1))
-    }
-
-    fn copies(&self) -> u8 {
-        self.inner.copies()
-    }
-
-    fn owed_bytes(&self, task: Task) -> u64 {
-        self.inner.owed_bytes(task)
-    }
-
-    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
-        self.inner.next_owed(task, from, length_max)
     }
 
     fn checksums(&self) -> Option<Checksums> {

@@ -266,6 +266,14 @@ impl Late {
 }
 
 impl Backend for Late {
+    fn inner(&self) -> Option<&dyn Backend> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut *self.inner)
+    }
+
     fn start(&mut self, now: Nanos, io: Io) {
         match io.action {
             Action::Trim => self.start_discard(now, io),
@@ -319,16 +327,8 @@ impl Backend for Late {
         descriptors
     }
 
-    fn fast_tier(&self) -> Option<FastTier> {
-        self.inner.fast_tier()
-    }
-
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
-    }
-
-    fn parts(&self) -> Vec<Range<u64>> {
-        self.inner.parts()
     }
 
     fn describe(&self) -> String {
@@ -351,42 +351,6 @@ impl Backend for Late {
     fn remarks(&mut self) -> Vec<Remark> {
         let own = std::mem::take(&mut self.remarks).into_iter().map(|what| (EventKind::DeviceRemark, what));
         self.inner.remarks().into_iter().chain(own).collect()
-    }
-
-    fn reopen(&mut self) -> Option<Result<String, String>> {
-        self.inner.reopen()
-    }
-
-    fn block_bytes_min(&self) -> u32 {
-        self.inner.block_bytes_min()
-    }
-
-    fn trims(&self) -> bool {
-        self.inner.trims()
-    }
-
-    fn upstream(&self) -> Option<UpstreamStatus> {
-        self.inner.upstream()
-    }
-
-    fn mirror(&self) -> Option<MirrorStatus> {
-        self.inner.mirror()
-    }
-
-    fn checksums(&self) -> Option<Checksums> {
-        self.inner.checksums()
-    }
-
-    fn snapshots(&self) -> Option<Arc<Snapshots>> {
-        self.inner.snapshots()
-    }
-
-    fn known(&self, from: u64) -> Option<Range<u64>> {
-        self.inner.known(from)
-    }
-
-    fn copies(&self) -> u8 {
-        self.inner.copies()
     }
 
     fn owed_bytes(&self, task: Task) -> u64 {
