@@ -211,7 +211,7 @@ mod tests {
         };
         refused(BitmapChange::Add(b()), "there is a bitmap b already");
         refused(BitmapChange::Add(name("a b")), "is no name of a bitmap");
-        refused(BitmapChange::Remove(name("c")), "there is no bitmap");
+        refused(BitmapChange::Remove(name("c")), "unknown bitmap `c`");
         refused(BitmapChange::Merge(a(), a()), "into itself");
         assert_eq!(make(BitmapChange::Freeze(a(), name("c")), 5).map(|all| all.len()), Ok(3));
         refused(BitmapChange::Freeze(name("c"), name("d")), "is frozen, and records nothing");

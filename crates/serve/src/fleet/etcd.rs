@@ -142,6 +142,8 @@ impl Etcd {
         let endpoint = shown(&self.endpoints[self.at]);
         let why = serde_json::from_slice::<Value>(answer).ok();
         let why = why.as_ref().and_then(|why| why.get("error").or_else(|| why.get("message"))).and_then(Value::as_str);
+        // What refuses before etcd looks at the call answers in plain words.
+        let why = why.or_else(|| std::str::from_utf8(answer).ok().map(str::trim).filter(|words| !words.is_empty()));
         match why {
             Some(why) => format!("{endpoint}: {}", shown(why.get(..PROBLEM_BYTES_MAX).unwrap_or(why))),
             None => format!("{endpoint}: it answers {status}"),

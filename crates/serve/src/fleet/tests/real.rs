@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ioweir_core::fleet::Sight;
 use ioweir_core::tenant::Share;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
 use super::super::coordinator::{Ask, Store as _};
@@ -179,7 +179,10 @@ fn identities(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(folder.join("ca.pem"), authority.self_signed(&key)?.pem())?;
     let issuer = Issuer::new(authority, key);
     let own = KeyPair::generate()?;
-    let certificate = CertificateParams::new(vec!["127.0.0.1".to_string()])?.signed_by(&own, &issuer)?;
+    let mut leaf = CertificateParams::new(vec!["127.0.0.1".to_string()])?;
+    // Where etcd has users, its gateway refuses whoever shows a certificate with a common name.
+    leaf.distinguished_name = DistinguishedName::new();
+    let certificate = leaf.signed_by(&own, &issuer)?;
     std::fs::write(folder.join("one.pem"), certificate.pem())?;
     std::fs::write(folder.join("one.key"), own.serialize_pem())?;
     Ok(())
