@@ -120,7 +120,7 @@ impl fmt::Display for ChoiceError {
         match &*self.hint {
             "" => write!(out, "{}\n  expected: {}", self.problem, self.expected),
             hint if self.expected.len() > LIST_BYTES => {
-                write!(out, "{}\n  hint: {hint}\n  expected: {}", self.problem, self.expected)
+                write!(out, "{}: {hint}\n  expected: {}", self.problem, self.expected)
             }
             hint => write!(out, "{}\n  expected: {}\n\nhint: {hint}", self.problem, self.expected),
         }
@@ -392,7 +392,7 @@ mod tests {
     fn what_was_meant_comes_before_a_long_list() {
         let error = "sptff".parse::<SchedulerChoice>().unwrap_err().to_string();
         assert!(
-            error.starts_with("unknown scheduler `sptff`\n  hint: did you mean `sptf`?\n  expected: one of noop, "),
+            error.starts_with("unknown scheduler `sptff`: did you mean `sptf`?\n  expected: one of noop, "),
             "{error}"
         );
     }

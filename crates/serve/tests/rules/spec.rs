@@ -58,7 +58,7 @@ fn wrong_workers_are_said_with_their_place() {
         (
             "[[export]]",
             "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
-            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+            "s.toml:9:22: unknown schedule `quats`: did you mean `qats`?\n  expected: one of baseline, rs-to-hq",
         ),
         ("[[export]]", "[cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: no device would use these workers"),
         (
@@ -116,7 +116,11 @@ fn limits_in_bytes_are_sizes_and_read_back() {
 fn what_is_wrong_is_said_with_its_place() {
     let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
     for (from, to, beginning) in [
-        ("\"sfq\"", "\"deadlin\"", "s.toml:7:13: unknown scheduler `deadlin`\n  expected: one of "),
+        (
+            "\"sfq\"",
+            "\"deadlin\"",
+            "s.toml:7:13: unknown scheduler `deadlin`: did you mean `deadline`?\n  expected: one of ",
+        ),
         ("\"file\"", "\"fil\"", "s.toml:5:11: unknown backend `fil`\n  expected: one of null, memory, file"),
         ("device = \"d\"", "device = \"e\"", "s.toml:10:10: unknown device `e`\n  expected: one of d"),
         ("path =", "pat =", "s.toml:6:1: unknown field `pat`"),

@@ -155,9 +155,9 @@ fn errors_in_a_list_say_where_what_and_what_was_expected() {
     }
     let error = trace::named("columns").unwrap_err().to_string();
     assert!(error.starts_with("--columns: the columns are not named"), "{error}");
-    let error = trace::named("alibaba").unwrap_err().to_string();
+    let error = trace::named("alibabba").unwrap_err().to_string();
     assert!(
-        error.contains("unknown trace format `alibaba`") && error.contains("did you mean `alibaba-csv`?"),
+        error.contains("unknown trace format `alibabba`") && error.contains("did you mean `alibaba-csv`?"),
         "{error}"
     );
 }
