@@ -21,13 +21,12 @@ use std::sync::Arc;
 use ioweir_core::Nanos;
 
 use super::bits::{Bits, PAGE_REGIONS};
-use super::{Action, Backend, Checksums, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task};
+use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
 use crate::committer::Committer;
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::protocol::STATE_DIRTY;
 use crate::nbd::reply::Extent;
-use crate::snapshots::Snapshots;
 pub use table::{BitmapChange, Bitmaps, Content, is_recording, layers_of};
 use table::{Layers, Pages};
 

@@ -45,12 +45,11 @@ use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task, UpstreamStatus};
+use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
 use crate::buffer::{Buffer, Buffers};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
-use crate::snapshots::Snapshots;
 use plan::{Plan, in_part, touched};
 use sidecar::{Begun, Sidecar};
 pub use sums::Append;

@@ -27,15 +27,12 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
 use super::checked::sidecar::Identity;
-use super::{
-    Action, BLOCK_BYTES, Backend, Checksums, Done, FastTier, Io, MirrorStatus, Outcome, Remark, Task, UpstreamStatus,
-};
+use super::{Action, BLOCK_BYTES, Backend, Done, Io, Outcome, Remark, Task};
 use crate::buffer::Buffers;
 use crate::committer::Committer;
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
-use crate::snapshots::Snapshots;
 use journal::Journal;
 use ranges::{Changes, Ranges};
 
