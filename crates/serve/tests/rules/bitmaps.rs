@@ -43,8 +43,8 @@ fn add(marked: &mut Marked, bitmaps: &Bitmaps, name: &str) -> Vec<Bitmap> {
     all
 }
 
-/// Begins a layer while nothing is with the device; `None` if the power has failed.
-fn layer_at_rest(bench: &mut Bench) -> Option<u64> {
+/// Begins a layer while nothing is with the device, with what is seen at that moment; `None` if the power has failed.
+fn layer_at_rest<T>(bench: &mut Bench, look: impl FnOnce() -> T) -> Option<(u64, T)> {
     let (ready, hear) = channel();
     bench.engine.handle().send(engine::Command::Pause(Nanos::from_seconds(100), ready));
     let mut at_rest = None;
@@ -54,11 +54,13 @@ fn layer_at_rest(bench: &mut Bench) -> Option<u64> {
     });
     let (sender, layer) = channel();
     bench.engine.handle().send(engine::Command::BeginLayer(sender));
+    bench.turn();
+    let seen = look();
     let (resumed, _) = channel();
     bench.engine.handle().send(engine::Command::Resume(resumed));
     bench.turn();
     at_rest?.ok()?;
-    layer.recv().unwrap().ok()
+    Some((layer.recv().unwrap().ok()?, seen))
 }
 
 /// The regions in which two contents differ.
@@ -112,9 +114,8 @@ proptest! {
         grid.cut_after(at);
         run.play(&moves);
         // What was marked until then becomes another bitmap, if there is still power; whether it did is seen afterwards.
-        let middle = layer_at_rest(&mut run.bench).map(|layer| {
+        let middle = layer_at_rest(&mut run.bench, || grid.contents(0)).map(|(layer, content)| {
             let all = bitmaps.changed(&BitmapChange::Freeze("a".into(), "b".into()), layer).unwrap();
-            let content = grid.contents(0);
             let _ = bitmaps.keep(&all);
             content
         });
