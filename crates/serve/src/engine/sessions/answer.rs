@@ -189,7 +189,6 @@ impl Sessions {
             Err(error) => Err(error),
         };
         self.answer_status(number, context, extents);
-        self.mark_dirty(slot);
         self.mark_resumable(slot);
     }
 
@@ -227,6 +226,8 @@ impl Sessions {
                 None
             }
         });
+        // It may be answered while its connection is read, and not only by the device.
+        self.mark_dirty(slot);
         if next.is_some() {
             return self.ask_status(number, next);
         }
