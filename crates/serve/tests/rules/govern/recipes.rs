@@ -83,7 +83,7 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
     };
     // While btrfs writes down how far it is, it does not say so; and of one that was resumed in its first second it says "no
     // stats available" for ever, which only its counts tell from one that runs.
-    let has_no_words = |look: usize| look % LOOKS_FOR_WORDS == 0 && scrubbed() >= Some(stored as u64);
+    let has_no_words = |look: usize| look.is_multiple_of(LOOKS_FOR_WORDS) && scrubbed() >= Some(stored as u64);
     let looks = (1..LOOKS_MAX).map(|look| (look, worker.progress().ok().filter(|progress| progress.is_finished)));
     let (_, finished) =
         looks.into_iter().find(|(look, it)| it.is_some() || has_no_words(*look)).expect("it ends at some time");
