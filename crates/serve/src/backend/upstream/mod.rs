@@ -235,6 +235,12 @@ impl Upstream {
             if !terms.is_shared() {
                 self.links.truncate(1);
             }
+            if terms.flushes() {
+                // What a server before this one had written and not flushed may be read now, and is not to vanish with the upstream
+                // afterwards: it is durable before anything else is asked.
+                self.repeating += 1;
+                self.ask(Purpose::Repeat, flight::FLUSH, 0, Payload::None);
+            }
         } else {
             open::compare(&self.terms, &terms)?;
         }
