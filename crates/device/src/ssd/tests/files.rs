@@ -42,7 +42,7 @@ fn a_bad_value_is_refused_with_place_key_and_hint() {
             "check the unit",
         ),
         ("\"fresh\"", "\"new\"", "3:9: unknown variant `new`", "fresh, filled or steady"),
-        ("erase", "eraser", "11:1: unknown field `eraser`", "did you mean `erase`"),
+        ("erase", "eraser", "11:1: unknown field `eraser`: did you mean `erase`?", "`ioweir show` prints a preset"),
         ("\"3ms\"", "3", "11:9: ", "text with a unit"),
     ] {
         let complaint = complaint(old, new);
