@@ -79,6 +79,8 @@ impl Upstream {
             Purpose::Repeat => {
                 self.repeating -= 1;
                 match error {
+                    // The flush at the beginning changes nothing.
+                    None if flight.asked.command == Command::Flush => {}
                     None => {
                         self.answered += 1;
                         self.kept.renew(flight.asked.offset, self.answered);
