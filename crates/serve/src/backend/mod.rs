@@ -301,6 +301,12 @@ pub trait Backend {
         Vec::new()
     }
 
+    /// Whether what it has answered may be lost because something failed that nobody had asked for, as a commit of its own:
+    /// nothing is written or flushed any more until it is opened again.
+    fn has_failed(&self) -> bool {
+        self.inner().is_some_and(Backend::has_failed)
+    }
+
     /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
     /// descriptors may have to be waited for.
     fn reopen(&mut self) -> Option<Result<String, String>> {

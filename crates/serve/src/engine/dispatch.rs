@@ -113,8 +113,8 @@ pub(super) struct Dispatcher {
     completed: VecDeque<Completed>,
     /// Whether an operation was started since the last submission.
     has_started: bool,
-    /// Set by a flush that fails, until the device is opened again: nothing is written or flushed meanwhile. The system
-    /// reports a loss of data only once, and not to any particular client.
+    /// Set by a flush that fails, a client's or one that the backend makes by itself, until the device is opened again: nothing
+    /// is written or flushed meanwhile. The system reports a loss of data only once, and not to any particular client.
     failure: Option<Failure>,
     /// The number of flushes that the backend has.
     flushes: u32,
@@ -347,6 +347,9 @@ impl Dispatcher {
         self.now = now;
         let mut done = std::mem::take(&mut self.done);
         self.backend.collect(now, &mut done)?;
+        if self.backend.has_failed() {
+            self.failure.get_or_insert(Failure { at: now, is_closed: false });
+        }
         done.drain(..).for_each(|done| self.finished(done));
         self.done = done;
         Ok(!self.completed.is_empty())

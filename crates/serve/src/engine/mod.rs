@@ -410,7 +410,11 @@ impl Engine {
     fn complete(&mut self) -> io::Result<bool> {
         let had_failed = self.dispatcher.failure().is_some();
         let Self { sessions, services, admission, dispatcher, accounts, now, log, .. } = self;
-        if !dispatcher.collect(*now)? {
+        let has_completed = dispatcher.collect(*now)?;
+        if !had_failed && dispatcher.failure().is_some() {
+            log.report(*now, EventKind::DeviceFailed, FAILED);
+        }
+        if !has_completed {
             return Ok(false);
         }
         let (mut flushed, mut wiped) = (None, None);
@@ -448,9 +452,6 @@ impl Engine {
         }
         if let Some(is_done) = flushed {
             self.flushed_for_pause(is_done);
-        }
-        if !had_failed && self.dispatcher.failure().is_some() {
-            self.log.report(self.now, EventKind::DeviceFailed, FAILED);
         }
         Ok(true)
     }

@@ -14,11 +14,17 @@ use ioweir_core::Nanos;
 use ioweir_serve::backend::{self, Action, Backend, Done, Io, Ledger, Memory, Placed};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::Command;
+use ioweir_serve::log::EventKind;
 use ioweir_serve::nbd::NbdError;
 use redb::StorageBackend;
 
 const INPUT_OUTPUT: u32 = 5;
 const NO_SPACE: u32 = 28;
+
+/// A device of two tiers whose scheduler places what is written.
+const PLACED: &str = "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\n\
+    [device.slow]\nbackend = \"memory\"\nsize = \"1MiB\"\n\
+    [device.fast]\nbackend = \"memory\"\nsize = \"1MiB\"\n";
 
 /// Flushes end as a test says, in the order in which it says so.
 #[derive(Clone, Default)]
@@ -279,9 +285,7 @@ fn a_map_whose_folder_was_full_recovers_in_place_and_nothing_is_answered_that_it
     };
     let ledger = Ledger::opened_by("map", Box::new(open)).unwrap();
     let placed = Placed::open(Box::new(Memory::new(1 << 20)), Box::new(Memory::new(1 << 20)), ledger, 4).unwrap();
-    let keys = "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\n[device.slow]\nbackend = \"memory\"\nsize = \"1MiB\"\n\
-                [device.fast]\nbackend = \"memory\"\nsize = \"1MiB\"\n";
-    let mut bench = Bench::over(device(keys), Box::new(placed), Pool::new(256 << 10));
+    let mut bench = Bench::over(device(PLACED), Box::new(placed), Pool::new(256 << 10));
     let mut peer = bench.connect(0, false);
     assert_eq!(ask(&mut bench, &mut peer, WRITE, 1), 0);
     folder.set_full(true);
@@ -292,6 +296,29 @@ fn a_map_whose_folder_was_full_recovers_in_place_and_nothing_is_answered_that_it
     for (cookie, command) in [(5, FLUSH), (6, WRITE), (7, FLUSH), (8, READ)] {
         assert_eq!(ask(&mut bench, &mut peer, command, cookie), 0, "{command}");
     }
+}
+
+#[test]
+fn a_device_whose_map_cannot_be_made_durable_has_failed_before_anybody_flushes() {
+    let (flushes, folder) = (Flushes::default(), Folder::default());
+    let ledger = Ledger::opened_by("map", Box::new(move || redb::Builder::new().create_with_backend(folder.clone())));
+    let (fast, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
+    let placed = Placed::open(Box::new(Memory::new(1 << 20)), Box::new(fast), ledger.unwrap(), 4).unwrap();
+    let mut bench = Bench::over(device(PLACED), Box::new(placed), Pool::new(256 << 10));
+    let mut peer = bench.connect(0, false);
+    assert_eq!(ask(&mut bench, &mut peer, WRITE, 1), 0);
+    assert_eq!((flushes.count(), bench.engine.failure()), (0, None));
+    bench.now = bench.now.after(Nanos::from_seconds(2));
+    turns(&mut bench);
+    assert_eq!(flushes.count(), 1, "the server makes the place durable by itself");
+    ended.lock().unwrap().push(flushes.take(0, Some(NbdError::InputOutput)));
+    turns(&mut bench);
+    assert!(bench.engine.failure().is_some());
+    assert_eq!(bench.count(EventKind::DeviceFailed), 1);
+    for (cookie, command) in [(2, WRITE), (3, FLUSH), (4, TRIM)] {
+        assert_eq!(ask(&mut bench, &mut peer, command, cookie), INPUT_OUTPUT, "{command}");
+    }
+    assert_eq!(ask(&mut bench, &mut peer, READ, 5), 0);
 }
 
 #[test]

@@ -441,6 +441,10 @@ impl Backend for Mirror {
         remarks
     }
 
+    fn has_failed(&self) -> bool {
+        self.trouble.is_some()
+    }
+
     fn reopen(&mut self) -> Option<Result<String, String>> {
         let out = self.legs_that(|state| matches!(state, LegState::Out(_)));
         let reopened: Vec<_> = out

@@ -486,6 +486,10 @@ impl Backend for Placed {
         }
     }
 
+    fn has_failed(&self) -> bool {
+        self.loss().is_some()
+    }
+
     fn owed_bytes(&self, task: Task) -> u64 {
         if let Task::Relocate(to) = task { self.owed_blocks(to) * BLOCK_BYTES } else { 0 }
     }
