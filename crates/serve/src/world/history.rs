@@ -86,8 +86,27 @@ struct Sector {
     /// What a crash may leave.
     base: BTreeSet<u32>,
     written: Vec<Written>,
-    /// When the last discard that may be carried out later was asked, and the first write after it was answered.
-    discarded: Option<(u64, Option<u64>)>,
+    discards: Option<Discards>,
+}
+
+/// The discards of a sector that may be carried out later than they are answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Discards {
+    /// How many are unanswered.
+    open: u32,
+    /// When the last one was answered.
+    answered: u64,
+    /// When the first write was answered that was asked after all of them were answered: none is carried out after it.
+    over: Option<u64>,
+    /// Whether such a write is durable.
+    are_undone: bool,
+}
+
+impl Discards {
+    /// Whether what was asked at this time comes after all of them.
+    const fn are_before(&self, from: u64) -> bool {
+        self.open == 0 && self.answered < from
+    }
 }
 
 /// Something asked of sectors, until it is settled.
@@ -132,7 +151,7 @@ impl History {
             open: 0,
             base: zero,
             written: Vec::new(),
-            discarded: None,
+            discards: None,
         };
         Self {
             sectors: vec![sector; sectors as usize],
@@ -155,7 +174,8 @@ impl History {
                 Kind::Read => (0, false),
                 Kind::Write(value) => (value, true),
                 Kind::Discard => {
-                    sector.discarded = Some((from, None));
+                    let Discards { open, answered, .. } = sector.discards.unwrap_or_default();
+                    sector.discards = Some(Discards { open: open + 1, answered, ..Discards::default() });
                     continue;
                 }
             };
@@ -174,8 +194,8 @@ impl History {
         for (at, number) in (first..end).enumerate() {
             let sector = &mut self.sectors[number as usize];
             let seen = values.map(|values| values[at]);
-            let is_discarded =
-                seen == Some(0) && sector.discarded.is_some_and(|(_, over)| over.is_none_or(|over| from < over));
+            let may_be_zero = |discards: Discards| discards.over.is_none_or(|over| from < over);
+            let is_discarded = seen == Some(0) && sector.discards.is_some_and(may_be_zero);
             match seen.filter(|_| !is_discarded) {
                 None => sector.events.retain(|(its, _)| *its != cookie),
                 Some(value) => {
@@ -193,6 +213,11 @@ impl History {
     pub fn wrote(&mut self, cookie: u64, until: u64, (failed, durable): (bool, bool), verdict: &mut Verdict) {
         let Some(Asked { from, first, end, kind }) = self.asked.remove(&cookie) else { return };
         if kind == Kind::Discard {
+            for discards in
+                self.sectors[first as usize..end as usize].iter_mut().filter_map(|its| its.discards.as_mut())
+            {
+                (discards.open, discards.answered) = (discards.open - 1, until);
+            }
             return;
         }
         for number in first..end {
@@ -204,10 +229,10 @@ impl History {
                 if let Some((_, event)) = sector.events.iter_mut().find(|(its, _)| *its == cookie) {
                     event.until = Some(until);
                 }
-                if let Some((discarded, over @ None)) = &mut sector.discarded
-                    && from > *discarded
+                if let Some(discards) = &mut sector.discards
+                    && discards.are_before(from)
                 {
-                    *over = Some(until);
+                    discards.over.get_or_insert(until);
                 }
                 if durable {
                     sector.secure(from);
@@ -262,7 +287,7 @@ impl History {
                 values = sector.base.clone();
                 values.extend(sector.written.iter().map(|written| written.value));
             }
-            if sector.discarded.is_some() {
+            if sector.discards.is_some_and(|discards| !discards.are_undone) {
                 values.insert(0);
             }
             sector.values = values;
@@ -312,6 +337,9 @@ impl Sector {
             // A newer one is durable.
             return;
         }
+        if let Some(discards) = &mut self.discards {
+            discards.are_undone |= discards.are_before(from);
+        }
         self.base.clear();
         self.written.retain(|written| written.until.is_none_or(|until| until >= from));
     }
@@ -352,6 +380,32 @@ mod tests {
         assert!(ends(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]).is_empty());
         assert_eq!(ends(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]), [0, 7]);
         assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 8, true)]), [7, 8]);
+    }
+
+    #[test]
+    fn a_discard_may_zero_what_was_asked_before_it_was_answered_and_nothing_that_was_asked_later() {
+        let read = |history: &mut History, from, value| {
+            let mut verdict = Verdict::default();
+            history.ask(from, from, (0, 1), Kind::Read);
+            history.read(from, from + 1, Some(&[value]), &mut verdict);
+            verdict.broken.map(|broken| broken.promise)
+        };
+        let mut verdict = Verdict::default();
+        let mut history = History::new(1);
+        history.ask(1, 1, (0, 1), Kind::Discard);
+        history.ask(2, 2, (0, 1), Kind::Write(7));
+        history.wrote(2, 3, (false, true), &mut verdict);
+        assert_eq!(read(&mut history, 4, 0), None, "it is carried out after the write, which came before its answer");
+        history.wrote(1, 6, (false, false), &mut verdict);
+        assert_eq!(read(&mut history, 7, 7), None, "or it is carried out later");
+        let mut crashed = history.clone();
+        crashed.crash(8, true, &mut verdict);
+        assert_eq!(crashed.sectors[0].values, BTreeSet::from([0, 7]));
+        history.ask(9, 9, (0, 1), Kind::Write(8));
+        history.wrote(9, 10, (false, true), &mut verdict);
+        assert_eq!(read(&mut history.clone(), 11, 0), Some(Promise::Linearisable));
+        history.crash(12, true, &mut verdict);
+        assert_eq!((verdict.broken, &history.sectors[0].values), (None, &BTreeSet::from([8])));
     }
 
     #[test]
