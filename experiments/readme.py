@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-BEGIN = "<!-- Made by `run`; its `--check` compares. -->"
+BEGIN = "<!-- Made by a script of this folder; its `--check` compares. -->"
 END = "<!-- Until here. -->"
 
 
