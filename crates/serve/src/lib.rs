@@ -34,6 +34,8 @@ mod exports;
 pub mod fleet;
 pub mod front;
 pub mod govern;
+#[cfg(any(feature = "fleet", feature = "prometheus"))]
+mod http;
 pub mod log;
 pub mod manager;
 pub mod nbd;

@@ -4,19 +4,17 @@
 //! Keys: `/ioweir/FLEET/report/SERVER` under the server's lease, `/ioweir/FLEET/round`, whose revision is the round, and
 //! `/ioweir/FLEET/tenants`, which people write.
 
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ioweir_config::{plain, shown};
+use ioweir_config::shown;
 use serde_json::{Value, json};
-use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::coordinator::{Ask, Heard, Store};
 use super::wire::{Answer, read_exchange, read_lease, read_reports};
+use crate::http;
 use crate::spec::Fleet as Keys;
 
 /// The longest answer that is read.
@@ -53,23 +51,17 @@ impl Etcd {
     pub fn new(keys: &Keys) -> Result<Self, String> {
         // Others count on this server for a lease, and it has to know in time that they do not.
         let timeout = Duration::from_nanos(keys.lease.nanos().0 / 4);
-        let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(timeout))
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent("ioweir");
-        if let Some(authorities) = &keys.authorities {
-            config = config.tls_config(tls(authorities, keys.certificate.as_deref().zip(keys.key.as_deref()))?);
-        }
+        let own = keys.certificate.as_deref().zip(keys.key.as_deref());
+        let tls = keys.authorities.as_deref().map(|authorities| http::tls(authorities, own)).transpose();
+        let tls = tls.map_err(|problem| format!("fleet.{problem}"))?;
+        let secret = |file: &Path| http::secret(file).map_err(|problem| format!("fleet.password_file: {problem}"));
         let user = match (&keys.user, &keys.password_file) {
-            (Some(user), Some(file)) => Some((user.clone(), super::password(file)?)),
+            (Some(user), Some(file)) => Some((user.clone(), secret(file)?)),
             _ => None,
         };
         let prefix = format!("/ioweir/{}", keys.name);
         Ok(Self {
-            agent: config.build().into(),
+            agent: http::agent(timeout, tls),
             endpoints: keys.etcd.iter().map(|url| url.trim_end_matches('/').to_string()).collect(),
             at: 0,
             user,
@@ -205,41 +197,4 @@ impl Store for Etcd {
         // If it is not heard, the lease ends by itself.
         let _ = self.call("lease/revoke", &json!({"ID": lease.to_string()}));
     }
-}
-
-/// TLS as the keys say: who is trusted, and what is shown.
-fn tls(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<TlsConfig, String> {
-    let certificates: Vec<_> = pem(authorities, "authorities")?.into_iter().filter_map(certificate).collect();
-    if certificates.is_empty() {
-        return Err(format!(
-            "fleet.authorities: {}: has no certificate in it",
-            shown(&authorities.display().to_string())
-        ));
-    }
-    let mut config = TlsConfig::builder()
-        .root_certs(RootCerts::Specific(Arc::new(certificates)))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    if let Some((chain, key)) = own {
-        let chain: Vec<_> = pem(chain, "certificate")?.into_iter().filter_map(certificate).collect();
-        let keys = pem(key, "key")?;
-        let key = keys.into_iter().find_map(|item| if let PemItem::PrivateKey(key) = item { Some(key) } else { None });
-        match key {
-            Some(key) if !chain.is_empty() => {
-                config = config.client_cert(Some(ClientCert::new_with_certs(&chain, key)))
-            }
-            _ => return Err("fleet.certificate: no certificate in it, or no private key in fleet.key".into()),
-        }
-    }
-    Ok(config.build())
-}
-
-fn certificate(item: PemItem<'static>) -> Option<Certificate<'static>> {
-    if let PemItem::Certificate(certificate) = item { Some(certificate) } else { None }
-}
-
-fn pem(file: &Path, key: &str) -> Result<Vec<PemItem<'static>>, String> {
-    let place = shown(&file.display().to_string());
-    let text = fs::read(file).map_err(|error| format!("fleet.{key}: {place}: {}", plain(&error)))?;
-    let items: Result<Vec<_>, _> = parse_pem(&text).collect();
-    items.map_err(|error| format!("fleet.{key}: {place}: {error}"))
 }

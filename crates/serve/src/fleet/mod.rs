@@ -14,9 +14,7 @@ mod wire;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use std::{fs, io};
 
-use ioweir_config::{plain, shown};
 use ioweir_core::tenant::Elsewhere;
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
@@ -32,8 +30,6 @@ pub use wire::{Answer, assignments, read_exchange, read_reports};
 
 /// How long engines together may take to say what they have served.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// The longest file with a password.
-const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 
 /// The thread of a fleet. It ends when this is dropped, and its report is taken back.
 #[derive(Debug)]
@@ -194,19 +190,4 @@ impl Link {
         let words: Vec<_> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         self.log.report(self.clock.now(), &Event::new(kind, &words.join("; ")));
     }
-}
-
-/// What a file with a password holds, without the end of its line.
-fn password(file: &std::path::Path) -> Result<String, String> {
-    let place = shown(&file.display().to_string());
-    let failed = |error: &io::Error| format!("fleet.password_file: {place}: {}", plain(error));
-    if fs::metadata(file).map_err(|error| failed(&error))?.len() > PASSWORD_BYTES_MAX {
-        return Err(format!("fleet.password_file: {place}: too long for a password"));
-    }
-    let text = fs::read_to_string(file).map_err(|error| failed(&error))?;
-    let text = text.trim_end_matches(['\r', '\n']);
-    if text.is_empty() || text.chars().any(char::is_control) {
-        return Err(format!("fleet.password_file: {place}: holds no password of one line"));
-    }
-    Ok(text.to_owned())
 }

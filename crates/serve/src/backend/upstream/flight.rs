@@ -101,7 +101,8 @@ pub(super) enum Purpose {
     Io(u32),
     /// It is to cover what is kept.
     Flush,
-    /// It repeats what is kept at its offset.
+    /// Nothing else is asked before it has ended: it repeats what is kept at its offset or, as a flush, makes durable what was
+    /// there at the first connection.
     Repeat,
 }
 

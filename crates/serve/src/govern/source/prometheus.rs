@@ -1,19 +1,17 @@
 //! A Prometheus server, asked over its HTTP API: the past by range queries, then each second's value by instant queries.
 
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use ioweir_config::{plain, shown};
+use ioweir_config::shown;
 use ioweir_core::Nanos;
 use serde::Deserialize;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::{Past, Reading, Source, SourceError};
 use crate::govern::clock::Moment;
 use crate::govern::spec::SourceKeys;
+use crate::http;
 
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
@@ -23,8 +21,6 @@ const VALUES_MAX: i64 = 10_000;
 const PAST_VALUES_MAX: i64 = 1 << 20;
 /// How far the time of a value may be from the time that was asked for.
 const APART_SECONDS: f64 = 1.0;
-/// The longest file with a password or a token.
-const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// A Prometheus server.
 #[derive(Debug)]
@@ -43,17 +39,9 @@ impl Prometheus {
     pub fn new(keys: &SourceKeys) -> Result<Self, SourceError> {
         let url = keys.url.clone().unwrap_or_default().trim_end_matches('/').to_owned();
         let timeout = Duration::from_nanos(keys.timeout.nanos().0);
-        let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(timeout))
-            // Authentication goes to nobody but the one that is named.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent("ioweir");
-        if url.starts_with("https://") {
-            config = config.tls_config(tls(&keys.authorities)?);
-        }
+        let tls = url.starts_with("https://").then(|| http::tls(&keys.authorities, None)).transpose();
+        let tls = tls.map_err(SourceError)?;
+        let secret = |file: &Path| http::secret(file).map_err(SourceError);
         let authorization = match (&keys.user, &keys.password_file, &keys.token_file) {
             (Some(user), Some(file), _) => {
                 let pair = format!("{user}:{}", secret(file)?);
@@ -62,7 +50,7 @@ impl Prometheus {
             (_, _, Some(file)) => Some(format!("Bearer {}", secret(file)?)),
             _ => None,
         };
-        Ok(Self { agent: config.build().into(), url, authorization, keys: keys.clone() })
+        Ok(Self { agent: http::agent(timeout, tls), url, authorization, keys: keys.clone() })
     }
 
     /// The text of an answer.
@@ -155,43 +143,6 @@ impl Source for Prometheus {
         busy.iter_mut().for_each(|busy| *busy = busy.filter(|busy| *busy <= 1.0));
         Ok(Some(Past { start_unix_seconds: range.0, bin_seconds, requests, written_bytes, busy }))
     }
-}
-
-/// The authorities that are trusted.
-fn tls(authorities: &Path) -> Result<TlsConfig, SourceError> {
-    let place = shown(&authorities.display().to_string());
-    let failed = |what: String| SourceError(format!("authorities: {place}: {what}"));
-    let text = fs::read(authorities).map_err(|error| failed(plain(&error)))?;
-    let mut certificates = Vec::new();
-    for item in parse_pem(&text) {
-        if let PemItem::Certificate(certificate) = item.map_err(|error| failed(error.to_string()))? {
-            certificates.push(certificate);
-        }
-    }
-    if certificates.is_empty() {
-        return Err(failed("has no certificate in it".into()));
-    }
-    let certificates: Arc<Vec<Certificate<'static>>> = Arc::new(certificates);
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::Specific(certificates))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
-}
-
-/// What a file with a password or a token holds, without the end of its line.
-fn secret(file: &Path) -> Result<String, SourceError> {
-    let place = shown(&file.display().to_string());
-    let failed = |what: String| SourceError(format!("{place}: {what}"));
-    let size = fs::metadata(file).map_err(|error| failed(plain(&error)))?.len();
-    if size > SECRET_BYTES_MAX {
-        return Err(failed("too long for a password or a token".into()));
-    }
-    let text = fs::read_to_string(file).map_err(|error| failed(plain(&error)))?;
-    let text = text.trim_end_matches(['\r', '\n']);
-    if text.is_empty() || text.chars().any(char::is_control) {
-        return Err(failed("holds no password or token of one line".into()));
-    }
-    Ok(text.to_owned())
 }
 
 /// The value of an instant query; `None` if there is none that could be of that time.

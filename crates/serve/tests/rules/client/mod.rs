@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// `NBDMAGIC`, `IHAVEOPT`, and the flags of a client that knows fixed newstyle and wants no zeroes.
 pub(crate) const CLIENT_FLAGS: [u8; 4] = [0, 0, 0, 3];
@@ -162,4 +164,13 @@ pub(crate) fn flush(socket: &mut (impl Read + Write)) {
     let mut answer = [0; 16];
     socket.read_exact(&mut answer).expect("an answer");
     assert_eq!(answer[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+}
+
+/// The metrics of a server whose page is at `watch` in a folder.
+pub(crate) fn metrics(folder: &Path) -> String {
+    let mut socket = UnixStream::connect(folder.join("watch")).expect("a server");
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it listens");
+    let mut text = String::new();
+    socket.read_to_string(&mut text).expect("an answer");
+    text
 }

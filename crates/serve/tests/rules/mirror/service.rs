@@ -113,14 +113,6 @@ fn state(folder: &Path) -> Value {
     ask(&folder.join("control"), &Command::State {}).unwrap()["devices"][0]["mirror"].clone()
 }
 
-fn metrics(folder: &Path) -> String {
-    let mut socket = UnixStream::connect(folder.join("watch")).unwrap();
-    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).unwrap();
-    text
-}
-
 #[test]
 fn operators_see_which_leg_is_out_and_bring_it_back() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,5 @@
 //! What operators see of an upstream.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use ioweir_serve::control::{Command, ask};
@@ -10,17 +8,10 @@ use ioweir_serve::spec::Spec;
 use serde_json::Value;
 
 use super::sham::Sham;
+use crate::client::metrics;
 
 fn state(folder: &Path) -> Value {
     ask(&folder.join("control"), &Command::State {}).unwrap()["devices"][0]["upstream"].clone()
-}
-
-fn metrics(folder: &Path) -> String {
-    let mut socket = UnixStream::connect(folder.join("watch")).unwrap();
-    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).unwrap();
-    text
 }
 
 #[test]
