@@ -325,8 +325,7 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
         let waiting: f64 = solution.course.iter().map(|bin| bin.queued_requests as f64).sum();
         let least = least_waiting(&case);
         println!("{pool}, {seed}: {waiting:.0} wait, {least:.0} must, {:.2} %", 100.0 * (waiting / least - 1.0));
-        // Work that is spread evenly over an interval makes requests wait from its beginning on: 8 % more, where it is needed.
-        assert!(waiting <= 1.1 * least, "{pool}, {seed}: {waiting} beside {least}");
+        assert!(waiting <= 1.05 * least, "{pool}, {seed}: {waiting} beside {least}");
     }
 }
 
