@@ -20,6 +20,8 @@ pub struct Schedule {
     pub pressing: Vec<bool>,
     /// The most cores that do background work in each bin; the others rest, even if the foreground leaves them idle.
     pub limit_cores: Vec<u32>,
+    /// The most background work of each bin beside what is due in it, in thousandths of an operation: a limit of cores rounds up.
+    pub limit_work: Vec<u64>,
     /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
     pub prompt_cores: Vec<u32>,
     /// Whether deadline work is done when it cannot be postponed any further, and not only on the prompt cores.
@@ -43,6 +45,7 @@ impl Schedule {
             reserve_cores: vec![reserve; bins],
             pressing: vec![false; bins],
             limit_cores: vec![system.cores; bins],
+            limit_work: vec![u64::MAX; bins],
             prompt_cores: vec![0; bins],
             is_in_time: true,
             harvests: true,
@@ -445,6 +448,7 @@ impl<'a> Horizon<'a> {
             state.pay_by_deadline(required.max(prompt));
             // Resident cores beyond the limit wait for what is due in a while: they do nothing else.
             let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
+            let limit = limit.min(schedule.limit_work[bin]);
             state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));
             if schedule.pressing[bin] {
                 for at in &densest {

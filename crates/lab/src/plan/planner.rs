@@ -386,7 +386,8 @@ impl Search<'_> {
         let before = (self.schedule.clone(), self.course.clone());
         let mut keep_until = 0;
         for _ in 0..REST_TRIES {
-            self.schedule.limit_cores = rest::limits(self.horizon, &before.0, &before.1, keep_until);
+            let limits = rest::limits(self.horizon, &before.0, &before.1, keep_until);
+            (self.schedule.limit_cores, self.schedule.limit_work) = limits.into_iter().unzip();
             self.play();
             match self.first_breach(self.horizon.bins()) {
                 None => return self.trim(),

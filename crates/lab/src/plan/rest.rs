@@ -41,9 +41,14 @@ struct Offer {
     work: u64,
 }
 
-/// The most cores for background work in each bin, for a schedule with the course that it took; bins before `keep_until` keep
-/// what they had.
-pub(super) fn limits(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinCourse], keep_until: usize) -> Vec<u32> {
+/// The most cores for background work and the most work of each bin, for a schedule with the course that it took; bins before
+/// `keep_until` keep what they had.
+pub(super) fn limits(
+    horizon: &Horizon<'_>,
+    schedule: &Schedule,
+    at_once: &[BinCourse],
+    keep_until: usize,
+) -> Vec<(u32, u64)> {
     let system = horizon.system();
     let core_work = system.core_work.max(1);
     let patience = ((PATIENCE_SECONDS / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
@@ -62,7 +67,7 @@ pub(super) fn limits(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinC
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
         let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
-        if cores >= offered { system.cores } else { cores }
+        if cores >= offered { (system.cores, u64::MAX) } else { (cores, work) }
     };
     rest.taken.into_iter().enumerate().map(limit).collect()
 }

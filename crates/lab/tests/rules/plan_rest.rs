@@ -231,7 +231,8 @@ fn the_planner_is_within_five_percent_of_the_optimum() {
             planned / at_once
         );
         assert!(planned < 0.8 * at_once, "{name}: {planned} beside {at_once}");
-        assert!((-0.5..5.0).contains(&over), "{name}: {over} % over the optimum");
+        // A little below it may be: the planner counts what is due early among what patience asks for, the program does not.
+        assert!((-1.0..5.0).contains(&over), "{name}: {over} % over the optimum");
     }
 }
 
