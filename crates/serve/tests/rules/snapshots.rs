@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
+use std::time::{Duration, SystemTime};
 
 use ioweir_core::Nanos;
 use ioweir_serve::engine::Command;
@@ -117,15 +118,22 @@ fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_on
 }
 
 #[test]
-fn the_server_takes_snapshots_of_its_own_accord() {
+fn the_server_takes_snapshots_of_its_own_accord_and_keeps_so_many_and_those_that_people_took() {
     let Some(xfs) = Xfs::mount() else { return };
+    let folder = xfs.path("disk.snapshots");
+    fs::create_dir(&folder).unwrap();
+    for (name, seconds) in [("by-hand", 1), ("auto-1", 2), ("auto-2", 3)] {
+        let file = File::create(folder.join(name)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
     let (server, client) = serve(&xfs, "every = \"1h\"\nkeep = 2");
-    let taken = loop {
-        if let Some(first) = server.controller().list_snapshots("d").unwrap().pop() {
-            break first;
-        }
+    let names = || -> Vec<String> {
+        server.controller().list_snapshots("d").unwrap().into_iter().map(|its| its.name).collect()
     };
-    assert!(taken.name.starts_with("auto-"), "{taken:?}");
+    while names().contains(&"auto-1".into()) {}
+    let names = names();
+    assert_eq!(names[..2], ["by-hand", "auto-2"]);
+    assert!(names.len() == 3 && names[2].starts_with("auto-"), "{names:?}");
     drop(client);
     server.stopper().stop();
     server.wait().unwrap();
@@ -292,6 +300,16 @@ fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place
         let error = Spec::parse("s.toml", &SPEC.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
+}
+
+#[test]
+fn a_mirror_takes_no_snapshots_and_it_is_said_what_does() {
+    let leg = "[[device.leg]]\nbackend = \"file\"\npath = ";
+    let legs = format!("backend = \"mirror\"\n{leg}\"one\"\n{leg}\"other\"");
+    let error = Spec::parse("s.toml", &SPEC.replace("backend = \"file\"\npath = \"disk\"", &legs)).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("snapshots: backend mirror takes none"), "{error}");
+    assert!(error.contains("hint: have the disks mirrored below the file system"), "{error}");
 }
 
 #[test]
