@@ -183,14 +183,14 @@ impl Case {
         outcome.solution().unwrap().objective() * MILLION
     }
 
-    /// Patience, and room above the alarm.
+    /// Patience, and room above the alarm. As for the planner, what is done of a debt before it is due counts for the others' patience.
     fn ask(&self, problem: &mut Problem, debts: &[Debts], owed: &[Variable], bin: usize, used: f64) {
-        let patient = debts.iter().zip(owed).filter(|(debts, _)| !debts.has_deadline);
-        let owed_sum: LinearExpr = patient.clone().map(|(_, owed)| (*owed, 1.0)).collect();
-        let most = patient.map(|(debts, _)| {
-            debts.payable[bin] - (bin + 1).checked_sub(PATIENCE_HOURS).map_or(0.0, |bin| debts.payable[bin])
-        });
-        problem.add_constraint(owed_sum, ComparisonOp::Le, most.sum());
+        let owed_sum: LinearExpr = owed.iter().map(|owed| (*owed, 1.0)).collect();
+        let asked = |debts: &Debts| {
+            let patient = (bin + 1).checked_sub(PATIENCE_HOURS).map_or(0.0, |bin| debts.payable[bin]);
+            debts.payable[bin] - if debts.has_deadline { debts.due[bin] } else { patient }
+        };
+        problem.add_constraint(owed_sum, ComparisonOp::Le, debts.iter().map(asked).sum());
         let held: LinearExpr = debts.iter().zip(owed).map(|(debts, owed)| (*owed, debts.room_for_work)).collect();
         let freed: f64 = debts.iter().map(|debts| debts.payable[bin] * debts.room_for_work).sum();
         let pool = &self.ledger.pool;
@@ -231,8 +231,7 @@ fn the_planner_is_within_five_percent_of_the_optimum() {
             planned / at_once
         );
         assert!(planned < 0.8 * at_once, "{name}: {planned} beside {at_once}");
-        // A little below it may be: the planner counts what is due early among what patience asks for, the program does not.
-        assert!((-1.0..5.0).contains(&over), "{name}: {over} % over the optimum");
+        assert!((-0.5..5.0).contains(&over), "{name}: {over} % over the optimum");
     }
 }
 
