@@ -12,12 +12,14 @@ use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, SystemTime};
 
 use ioweir_core::Nanos;
+use ioweir_serve::backend::{Faulty, Media};
+use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::Command;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::snapshots::{SLICE_BYTES, Snapshots};
-use ioweir_serve::spec::Spec;
+use ioweir_serve::spec::{Faults, Spec};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, device};
 use crate::client::*;
 
 /// An XFS in a file.
@@ -227,6 +229,26 @@ fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
         bench.turn();
         assert_eq!(paused.try_recv(), Ok(None));
     }
+}
+
+#[test]
+fn what_was_answered_is_durable_before_a_device_is_at_rest() {
+    let media = Media::new(1 << 20);
+    let device = device("backend = \"faulty\"\nsize = \"1MiB\"");
+    let pool = Pool::new(device.request_bytes_max.0 as usize);
+    let mut bench = Bench::over(device, Box::new(Faulty::new(media.clone(), Faults::default())), pool);
+    let mut peer = bench.connect(0, true);
+    peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
+    bench.settle();
+    assert_eq!(peer.answers().len(), 1);
+    let (ready, hear) = channel();
+    bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
+    for _ in 0..3 {
+        bench.turn();
+    }
+    assert_eq!(hear.try_recv(), Ok(Ok(())));
+    media.cut(|| false);
+    assert!(media.contents()[..4096].iter().all(|byte| *byte == 7));
 }
 
 #[test]
