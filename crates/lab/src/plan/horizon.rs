@@ -20,6 +20,8 @@ pub struct Schedule {
     pub pressing: Vec<bool>,
     /// The most cores that do background work in each bin; the others rest, even if the foreground leaves them idle.
     pub limit_cores: Vec<u32>,
+    /// The most background work of each bin beside what is due in it, in thousandths of an operation: a limit of cores rounds up.
+    pub limit_work: Vec<u64>,
     /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
     pub prompt_cores: Vec<u32>,
     /// Whether deadline work is done when it cannot be postponed any further, and not only on the prompt cores.
@@ -43,6 +45,7 @@ impl Schedule {
             reserve_cores: vec![reserve; bins],
             pressing: vec![false; bins],
             limit_cores: vec![system.cores; bins],
+            limit_work: vec![u64::MAX; bins],
             prompt_cores: vec![0; bins],
             is_in_time: true,
             harvests: true,
@@ -103,6 +106,8 @@ struct Owing {
     tied_per_mille: u64,
     priority: u64,
     has_deadline: bool,
+    /// From becoming payable to being due.
+    deadline: Nanos,
     /// New debt in blocks.
     incurred: u64,
     /// The most blocks that are paid in a bin.
@@ -211,6 +216,7 @@ impl<'a> Horizon<'a> {
                 tied_per_mille: u64::from(settings.tied_per_mille),
                 priority: u64::from(settings.priority.max(1)),
                 has_deadline,
+                deadline: settings.deadline,
                 incurred,
                 payable,
                 due,
@@ -237,12 +243,24 @@ impl<'a> Horizon<'a> {
         self.busy.get(bin).copied().unwrap_or(0)
     }
 
-    /// What is payable, and what a schedule must have paid: by deadlines, and for debt without one, when it has been payable
-    /// for `patience_bins`.
-    pub(super) fn envelope(&self, schedule: &Schedule, patience_bins: usize) -> Envelope {
+    /// The services whose debts are due within less than `span` of becoming payable, those with the least time first.
+    pub(super) fn urgent(&self, schedule: &Schedule, span: Nanos) -> Vec<Service> {
+        let is_urgent = |owing: &&Owing| owing.is_heeded(schedule) && owing.deadline < span;
+        let mut urgent: Vec<&Owing> = self.owing.iter().filter(is_urgent).collect();
+        urgent.sort_by_key(|owing| owing.deadline);
+        urgent.into_iter().map(|owing| owing.service).collect()
+    }
+
+    fn owing_of<'b>(&'b self, services: &'b [Service]) -> impl Iterator<Item = &'b Owing> {
+        self.owing.iter().filter(|owing| services.contains(&owing.service))
+    }
+
+    /// What is payable of some services, and what a schedule must have paid: by deadlines, and for debt without one, when it has
+    /// been payable for `patience_bins`.
+    pub(super) fn envelope(&self, schedule: &Schedule, services: &[Service], patience_bins: usize) -> Envelope {
         let bins = self.bins();
         let mut envelope = Envelope { payable: vec![0; bins], needed: vec![0; bins] };
-        for owing in &self.owing {
+        for owing in self.owing_of(services) {
             let (mut blocks, mut possible) = (0_u64, 0_u64);
             for (bin, payable) in owing.payable.iter().enumerate() {
                 blocks = blocks.saturating_add(*payable);
@@ -292,10 +310,10 @@ impl<'a> Horizon<'a> {
         room
     }
 
-    /// The work of a bin that was played.
-    pub(super) fn work(&self, course: &BinCourse) -> u64 {
+    /// The work for some services in a bin that was played.
+    pub(super) fn work(&self, course: &BinCourse, services: &[Service]) -> u64 {
         let work = |owing: &Owing| course.paid_blocks[owing.service as usize].saturating_mul(owing.cost);
-        self.owing.iter().map(work).fold(0, u64::saturating_add)
+        self.owing_of(services).map(work).fold(0, u64::saturating_add)
     }
 
     /// The most work that may wait at the end of each bin so that it holds no more than `spare` blocks of the pool, whichever
@@ -430,6 +448,7 @@ impl<'a> Horizon<'a> {
             state.pay_by_deadline(required.max(prompt));
             // Resident cores beyond the limit wait for what is due in a while: they do nothing else.
             let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
+            let limit = limit.min(schedule.limit_work[bin]);
             state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));
             if schedule.pressing[bin] {
                 for at in &densest {

@@ -3,8 +3,9 @@
 //!
 //! The method is that of section VI B of the paper: play the forecast; where free space would run out, spread enough
 //! background work evenly over an earlier interval, and play again until it fits. The paper leaves the length of the
-//! interval open. Here it is the shortest that suffices: a plan is made anew in each bin, so the later work is forced upon
-//! the foreground, the more certain the need is. The priorities are, in order, the floor of the pool, deadlines, and the
+//! interval open. Here it is the shortest that suffices, and within it the work is as late as it can be: a plan is made anew
+//! in each bin, so the later work is forced upon the foreground, the more certain the need is, and the less waits meanwhile.
+//! The priorities are, in order, the floor of the pool, deadlines, and the
 //! foreground.
 //!
 //! **Why it finds a plan if one exists.** Putting all cores on the debt that frees the most space per unit of work frees the
@@ -56,7 +57,7 @@ impl Solution {
 }
 
 /// The most plays before the search falls back to the schedule that is certain to hold.
-const PLAYS_MAX: u32 = 600;
+const PLAYS_MAX: u32 = 1200;
 
 /// How often resting is tried, each time with more bins in which work is done at once.
 const REST_TRIES: usize = 4;
@@ -248,7 +249,7 @@ impl Search<'_> {
         self.holds(last)
     }
 
-    /// Spreads work evenly over the shortest time up to bin `last`, but not before `since`, in which at most half of the
+    /// Puts work into the shortest time up to bin `last`, but not before `since`, in which at most half of the
     /// cores suffice, or all of them if half are too few.
     fn raise_late(&mut self, since: usize, last: usize) -> bool {
         let before = self.schedule.reserve_cores.clone();
@@ -267,9 +268,26 @@ impl Search<'_> {
                 let middle = high - (high - low) / 2;
                 if self.holds_with(most, (middle, last + 1), &before, last) { low = middle } else { high = middle - 1 }
             }
-            return self.least_level((low, last + 1), &before, last, most);
+            return self.latest_levels((low, last + 1), &before, last, most);
         }
         false
+    }
+
+    /// Work as late as possible in a window in which `most` cores suffice: in its first half only what the second one cannot
+    /// do, and so on in the second half.
+    fn latest_levels(&mut self, (from, to): (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
+        let middle = from + (to - from) / 2;
+        if middle == from {
+            return self.least_level((from, to), before, last, most);
+        }
+        let mut after = before.to_vec();
+        after[middle..to].iter_mut().for_each(|cores| *cores = most.max(*cores));
+        if !self.least_level((from, middle), &after, last, most) {
+            return false;
+        }
+        after[from..middle].copy_from_slice(&self.schedule.reserve_cores[from..middle]);
+        after[middle..to].copy_from_slice(&before[middle..to]);
+        self.latest_levels((middle, to), &after, last, most)
     }
 
     /// The fewest cores, the same in all bins from `from` to `to`, with which floor and deadlines hold up to and including
@@ -368,7 +386,8 @@ impl Search<'_> {
         let before = (self.schedule.clone(), self.course.clone());
         let mut keep_until = 0;
         for _ in 0..REST_TRIES {
-            self.schedule.limit_cores = rest::limits(self.horizon, &before.0, &before.1, keep_until);
+            let limits = rest::limits(self.horizon, &before.0, &before.1, keep_until);
+            (self.schedule.limit_cores, self.schedule.limit_work) = limits.into_iter().unzip();
             self.play();
             match self.first_breach(self.horizon.bins()) {
                 None => return self.trim(),

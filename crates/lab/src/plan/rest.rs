@@ -10,6 +10,9 @@
 //! offers that are payable in time form a laminar matroid, so that taking the cheapest is best, if all debts are alike; a test
 //! compares it with a linear program of the debts as they are.
 //!
+//! Debts that are due within hours of becoming payable are not like the others: what was done before them does not help them. They
+//! are taken first, service by service, those with the least time before the others; the rest takes of what they leave.
+//!
 //! Debt without a deadline is paid within a day of becoming payable, and not only when room is short: the weekend is no reason
 //! to put off what the night can do, and a plan that is made anew in each bin would put it off for ever. Debt that is due after
 //! the horizon is paid at an even pace at least.
@@ -20,12 +23,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::horizon::{BinCourse, Horizon, Schedule};
+use ioweir_core::Nanos;
+use ioweir_core::background::Service;
+
+use super::horizon::{BinCourse, Envelope, Horizon, Schedule};
 
 /// The longest that debt without a deadline waits for a quiet bin.
 const PATIENCE_SECONDS: f64 = 86_400.0;
 /// The most offers of a bin.
-const STEPS: u64 = 8;
+const STEPS: u64 = 16;
 
 /// A part of the cores of a bin, and what taking it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,71 +41,114 @@ struct Offer {
     work: u64,
 }
 
-/// The most cores for background work in each bin, for a schedule with the course that it took; bins before `keep_until` keep
-/// what they had.
-pub(super) fn limits(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinCourse], keep_until: usize) -> Vec<u32> {
+/// The most cores for background work and the most work of each bin, for a schedule with the course that it took; bins before
+/// `keep_until` keep what they had.
+pub(super) fn limits(
+    horizon: &Horizon<'_>,
+    schedule: &Schedule,
+    at_once: &[BinCourse],
+    keep_until: usize,
+) -> Vec<(u32, u64)> {
     let system = horizon.system();
     let core_work = system.core_work.max(1);
-    let needed = needed(horizon, schedule, at_once, keep_until);
-    let payable = horizon.envelope(schedule, 1).payable;
-    let mut room = Room::new(&payable);
-    let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
-    let mut taken = vec![0_u64; horizon.bins()];
-    let mut sum = 0_u64;
-    for (bin, needed) in needed.iter().enumerate() {
-        offers.extend(offers_of(horizon, at_once, bin).map(Reverse));
-        // What nobody feels is done at once.
-        while let Some(Reverse(offer)) = offers.peek().copied().filter(|next| next.0.cost == 0 || sum < *needed) {
-            offers.pop();
-            let wanted = if offer.cost == 0 { offer.work } else { offer.work.min(needed - sum) };
-            let work = wanted.min(room.from(offer.bin));
-            room.take(offer.bin, work);
-            taken[offer.bin] += work;
-            sum += work;
-            if work > 0 && work < offer.work {
-                offers.push(Reverse(Offer { work: offer.work - work, ..offer }));
-            }
-        }
+    let patience = ((PATIENCE_SECONDS / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
+    let mut rest = Rest { horizon, at_once, keep_until, taken: vec![0; horizon.bins()] };
+    let urgent = horizon.urgent(schedule, Nanos::from_seconds(PATIENCE_SECONDS as u64));
+    for service in &urgent {
+        let Envelope { payable, needed } = horizon.envelope(schedule, &[*service], patience);
+        rest.take(&[*service], &payable, &needed);
     }
+    let others: Vec<Service> = system.run().map(|(service, _)| service).filter(|its| !urgent.contains(its)).collect();
+    let Envelope { payable, needed } = horizon.envelope(schedule, &others, patience);
+    let for_room = rest.for_room(patience);
+    let needed: Vec<u64> = needed.iter().zip(for_room).map(|(needed, for_room)| for_room.max(*needed)).collect();
+    rest.take(&others, &payable, &needed);
     let limit = |(bin, work): (usize, u64)| {
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
         let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
-        if cores >= offered { system.cores } else { cores }
+        if cores >= offered { (system.cores, u64::MAX) } else { (cores, work) }
     };
-    taken.into_iter().enumerate().map(limit).collect()
+    rest.taken.into_iter().enumerate().map(limit).collect()
 }
 
-/// Work that must be done by the end of each bin, cumulative; never more than was done at once.
-fn needed(horizon: &Horizon<'_>, schedule: &Schedule, at_once: &[BinCourse], keep_until: usize) -> Vec<u64> {
-    let bin_seconds = horizon.system().bin.as_seconds();
-    let patience = ((PATIENCE_SECONDS / bin_seconds) as usize).min(horizon.bins() / 2).max(1);
-    let mut needed = horizon.envelope(schedule, patience).needed;
-    let pool = &horizon.ledger().pool;
-    // Room above the alarm may be used for waiting.
-    let above_alarm = pool.blocks.saturating_sub(pool.alarm_blocks);
-    let may_wait = horizon.may_wait(patience, |bin| above_alarm.saturating_sub(at_once[bin].used_blocks));
-    let (mut done, mut most) = (0_u64, 0_u64);
-    for (bin, needed) in needed.iter_mut().enumerate() {
-        done = done.saturating_add(horizon.work(&at_once[bin]));
-        let for_room = done.saturating_sub(may_wait[bin]);
-        most = if bin < keep_until { done } else { most.max(for_room.max(*needed).min(done)) };
-        *needed = most;
+/// What is taken of the offers of the bins.
+struct Rest<'a> {
+    horizon: &'a Horizon<'a>,
+    at_once: &'a [BinCourse],
+    keep_until: usize,
+    /// Work in each bin.
+    taken: Vec<u64>,
+}
+
+impl Rest<'_> {
+    /// Takes the cheapest offers for some services, of which `payable` and `needed` are cumulative.
+    fn take(&mut self, services: &[Service], payable: &[u64], needed: &[u64]) {
+        let needed = self.in_time(services, needed);
+        let mut room = Room::new(payable);
+        let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
+        let mut sum = 0_u64;
+        for (bin, needed) in needed.iter().enumerate() {
+            offers.extend(self.offers_of(bin).map(Reverse));
+            // What nobody feels is done at once.
+            while let Some(Reverse(offer)) = offers.peek().copied().filter(|next| next.0.cost == 0 || sum < *needed) {
+                offers.pop();
+                let wanted = if offer.cost == 0 { offer.work } else { offer.work.min(needed - sum) };
+                let work = wanted.min(room.from(offer.bin));
+                room.take(offer.bin, work);
+                self.taken[offer.bin] += work;
+                sum += work;
+                if work > 0 && work < offer.work {
+                    offers.push(Reverse(Offer { work: offer.work - work, ..offer }));
+                }
+            }
+        }
     }
-    needed
-}
 
-/// The cores that the foreground leaves in a bin, in steps.
-fn offers_of(horizon: &Horizon<'_>, at_once: &[BinCourse], bin: usize) -> impl Iterator<Item = Offer> {
-    let core_work = horizon.system().core_work.max(1);
-    let busy = u128::from(horizon.busy(bin));
-    let foreground = u64::from(at_once[bin].foreground_cores);
-    let offered = u64::from(horizon.system().cores).saturating_sub(foreground);
-    let step = offered.div_ceil(STEPS).max(1);
-    (0..offered).step_by(step as usize).map(move |from| {
-        let cores = step.min(offered - from);
-        Offer { cost: busy * u128::from(foreground + from + cores), bin, work: cores.saturating_mul(core_work) }
-    })
+    /// Work that must be done for some services by the end of each bin, cumulative; never more than was done at once.
+    fn in_time(&self, services: &[Service], needed: &[u64]) -> Vec<u64> {
+        let (mut done, mut most) = (0_u64, 0_u64);
+        let by = |(bin, needed): (usize, &u64)| {
+            done = done.saturating_add(self.horizon.work(&self.at_once[bin], services));
+            most = if bin < self.keep_until { done } else { most.max((*needed).min(done)) };
+            most
+        };
+        needed.iter().enumerate().map(by).collect()
+    }
+
+    /// Work that must be done by the end of each bin beside what was taken, cumulative, so that no more waits than there is room for
+    /// above the alarm.
+    fn for_room(&self, patience: usize) -> Vec<u64> {
+        let pool = &self.horizon.ledger().pool;
+        let above_alarm = pool.blocks.saturating_sub(pool.alarm_blocks);
+        let spare = |bin: usize| above_alarm.saturating_sub(self.at_once[bin].used_blocks);
+        let may_wait = self.horizon.may_wait(patience, spare);
+        let all: Vec<Service> = self.horizon.system().run().map(|(service, _)| service).collect();
+        let mut done = 0_u64;
+        let by = |(bin, may_wait): (usize, u64)| {
+            let more = self.horizon.work(&self.at_once[bin], &all).saturating_sub(self.taken[bin]);
+            done = done.saturating_add(more);
+            done.saturating_sub(may_wait)
+        };
+        may_wait.into_iter().enumerate().map(by).collect()
+    }
+
+    /// What is left of the cores that the foreground leaves in a bin, in steps.
+    fn offers_of(&self, bin: usize) -> impl Iterator<Item = Offer> + use<> {
+        let system = self.horizon.system();
+        let core_work = system.core_work.max(1);
+        let busy = u128::from(self.horizon.busy(bin));
+        let foreground = u64::from(self.at_once[bin].foreground_cores);
+        let offered = u64::from(system.cores).saturating_sub(foreground);
+        let taken = self.taken[bin];
+        let step = offered.div_ceil(STEPS).max(1);
+        (0..offered).step_by(step as usize).filter_map(move |from| {
+            let until = (from + step).min(offered);
+            let work = until.saturating_mul(core_work).saturating_sub(taken.max(from.saturating_mul(core_work)));
+            let cost = busy * u128::from(foreground + until);
+            (work > 0).then_some(Offer { cost, bin, work })
+        })
+    }
 }
 
 /// How much more may be done in a bin so that in no bin after it more is done than is payable by then: the least, over a suffix,

@@ -9,8 +9,8 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, Source};
-use ioweir_lab::plan::{BinCourse, Demand, Horizon, Ledger, Policy, Schedule, System, Terms, bound, solve};
-use ioweir_lab::series::Vdi;
+use ioweir_lab::plan::{BinCourse, Demand, Horizon, Ledger, Load, Policy, Schedule, System, Terms, bound, solve};
+use ioweir_lab::series::{Series, Vdi};
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, Variable};
 
 const HOUR: u64 = 3600;
@@ -96,6 +96,8 @@ struct Debts {
     /// Work payable and work due by the end of each bin, cumulative, in hours of a core.
     payable: Vec<f64>,
     due: Vec<f64>,
+    /// The most that is paid in a bin.
+    most: f64,
     has_deadline: bool,
     /// Millions of blocks of the pool held by an hour's work of a core.
     room_for_work: f64,
@@ -115,6 +117,8 @@ impl Case {
             let mut debts = Debts {
                 payable: vec![0.0; bins],
                 due: vec![0.0; bins],
+                most: terms.bin_blocks_max as f64 * f64::from(terms.settings.cost_per_mille)
+                    / self.system.core_work as f64,
                 has_deadline,
                 room_for_work: f64::from(terms.settings.tied_per_mille)
                     / 1000.0
@@ -150,7 +154,7 @@ impl Case {
         for debts in &debts {
             let mut before: Option<Variable> = None;
             for bin in 0..bins {
-                let paid = problem.add_var(0.0, (0.0, f64::INFINITY));
+                let paid = problem.add_var(0.0, (0.0, debts.most));
                 // What is owed at the end of a bin: at most what is not due by then.
                 let most = if debts.has_deadline { debts.payable[bin] - debts.due[bin] } else { f64::INFINITY };
                 let owed = problem.add_var(0.0, (0.0, most));
@@ -179,14 +183,14 @@ impl Case {
         outcome.solution().unwrap().objective() * MILLION
     }
 
-    /// Patience, and room above the alarm.
+    /// Patience, and room above the alarm. As for the planner, what is done of a debt before it is due counts for the others' patience.
     fn ask(&self, problem: &mut Problem, debts: &[Debts], owed: &[Variable], bin: usize, used: f64) {
-        let patient = debts.iter().zip(owed).filter(|(debts, _)| !debts.has_deadline);
-        let owed_sum: LinearExpr = patient.clone().map(|(_, owed)| (*owed, 1.0)).collect();
-        let most = patient.map(|(debts, _)| {
-            debts.payable[bin] - (bin + 1).checked_sub(PATIENCE_HOURS).map_or(0.0, |bin| debts.payable[bin])
-        });
-        problem.add_constraint(owed_sum, ComparisonOp::Le, most.sum());
+        let owed_sum: LinearExpr = owed.iter().map(|owed| (*owed, 1.0)).collect();
+        let asked = |debts: &Debts| {
+            let patient = (bin + 1).checked_sub(PATIENCE_HOURS).map_or(0.0, |bin| debts.payable[bin]);
+            debts.payable[bin] - if debts.has_deadline { debts.due[bin] } else { patient }
+        };
+        problem.add_constraint(owed_sum, ComparisonOp::Le, debts.iter().map(asked).sum());
         let held: LinearExpr = debts.iter().zip(owed).map(|(debts, owed)| (*owed, debts.room_for_work)).collect();
         let freed: f64 = debts.iter().map(|debts| debts.payable[bin] * debts.room_for_work).sum();
         let pool = &self.ledger.pool;
@@ -195,14 +199,31 @@ impl Case {
     }
 }
 
+/// The shipped example in hours, with the load of its last week.
+fn example() -> Case {
+    let text = include_str!("../../../../examples/vdi/policy.toml");
+    let policy = Policy::parse("policy.toml", &text.replace("bin = \"10m\"", "bin = \"1h\"")).unwrap();
+    let made = Vdi { seed: 6, ..Vdi::default() }.generate().series;
+    let hours: Vec<f64> =
+        made.values.chunks_exact(6).map(|hour| hour.iter().flatten().sum::<f64>() / hour.len() as f64).collect();
+    let column = |name: &str, share: f64| {
+        let values = hours.iter().map(|rate| Some(rate * share)).collect();
+        Series { name: name.into(), bin_seconds: HOUR as u32, values, ..made.clone() }
+    };
+    let load = Load::of_series(&[column("read", 0.7), column("write", 0.3)], &policy).unwrap();
+    let week = hours.len() - 7 * 24..hours.len();
+    Case::new(&policy, week.map(|hour| load.demand(hour).unwrap()).collect())
+}
+
 #[test]
 fn the_planner_is_within_five_percent_of_the_optimum() {
-    for (name, pool, services, seed) in [
-        ("roomy, one service", "8TiB", "", 1),
-        ("roomy, all services", "8TiB", SERVICES, 2),
-        ("short of room", "4TiB", SERVICES, 3),
+    let made = |pool: &str, services: &str, seed: u64| Case::new(&policy(pool, services), week(seed));
+    for (name, case) in [
+        ("roomy, one service", made("8TiB", "", 1)),
+        ("roomy, all services", made("8TiB", SERVICES, 2)),
+        ("short of room", made("4TiB", SERVICES, 3)),
+        ("the shipped example", example()),
     ] {
-        let case = Case::new(&policy(pool, services), week(seed));
         let ((planned, at_once), best) = (case.planned(), case.optimum());
         let over = 100.0 * (planned / best - 1.0);
         println!(
@@ -282,16 +303,19 @@ fn least_queued(case: &Case) -> f64 {
 }
 
 /// The least waiting, in requests that wait at the ends of bins, added up: what is not served waits, and takes the cores of later
-/// bins.
-fn least_waiting(case: &Case) -> f64 {
+/// bins. With `waiting_max`, the fewest requests that are delayed with no more waiting than that.
+fn least_waiting(case: &Case, waiting_max: Option<f64>) -> f64 {
     let (debts, used) = case.debts();
+    let requests = case.system.core_requests as f64;
     let mut problem = Problem::new(OptimizationDirection::Minimize);
-    let mut freed = LinearExpr::empty();
+    let (mut freed, mut waiting_sum) = (LinearExpr::empty(), LinearExpr::empty());
     let all = f64::from(case.system.cores);
+    let counts = if waiting_max.is_some() { (0.0, 1.0) } else { (1.0, 0.0) };
     let mut before: Option<Variable> = None;
     for (bin, demand) in case.demand.iter().enumerate() {
-        let wanted = demand.requests as f64 / case.system.core_requests as f64;
-        let waiting = problem.add_var(1.0, (0.0, f64::INFINITY));
+        let wanted = demand.requests as f64 / requests;
+        let waiting = problem.add_var(counts.0, (0.0, f64::INFINITY));
+        let delayed = problem.add_var(counts.1, (0.0, f64::INFINITY));
         let (served, work) = (problem.add_var(0.0, (0.0, all)), problem.add_var(0.0, (0.0, all)));
         let mut balance: LinearExpr = [(waiting, 1.0), (served, 1.0)].into_iter().collect();
         if let Some(before) = before {
@@ -299,15 +323,19 @@ fn least_waiting(case: &Case) -> f64 {
         }
         problem.add_constraint(balance, ComparisonOp::Eq, wanted);
         problem.add_constraint([(served, 1.0), (work, 1.0)], ComparisonOp::Le, all);
+        problem.add_constraint([(delayed, 1.0), (work, -1.0)], ComparisonOp::Ge, wanted - all);
         before = Some(waiting);
+        waiting_sum.add(waiting, 1.0);
         freed.add(work, debts[0].room_for_work);
         problem.add_constraint(freed.clone(), ComparisonOp::Le, debts[0].payable[bin] * debts[0].room_for_work);
         let pool = &case.ledger.pool;
         let needed = (used[bin] - (pool.blocks - pool.floor_blocks) as f64) / MILLION;
         problem.add_constraint(freed.clone(), ComparisonOp::Ge, needed);
     }
-    let outcome = problem.solve().unwrap();
-    outcome.solution().unwrap().objective() * case.system.core_requests as f64
+    if let Some(most) = waiting_max {
+        problem.add_constraint(waiting_sum, ComparisonOp::Le, most / requests);
+    }
+    problem.solve().unwrap().solution().unwrap().objective() * requests
 }
 
 /// A week whose foreground leaves little, so that room can be freed only with cores that it wants.
@@ -323,10 +351,14 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
         let solution = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
         assert!(solution.below_floor.is_empty());
         let waiting: f64 = solution.course.iter().map(|bin| bin.queued_requests as f64).sum();
-        let least = least_waiting(&case);
+        let least = least_waiting(&case, None);
         println!("{pool}, {seed}: {waiting:.0} wait, {least:.0} must, {:.2} %", 100.0 * (waiting / least - 1.0));
-        // Work that is spread evenly over an interval makes requests wait from its beginning on: 8 % more, where it is needed.
-        assert!(waiting <= 1.1 * least, "{pool}, {seed}: {waiting} beside {least}");
+        assert!(waiting <= 1.05 * least, "{pool}, {seed}: {waiting} beside {least}");
+        // Fewer could be delayed if the others waited longer: of schedules with as little waiting, none delays fewer.
+        let delayed: f64 = solution.course.iter().map(|bin| bin.delayed_requests as f64).sum();
+        let fewest = least_waiting(&case, Some(waiting.max(1.000_1 * least)));
+        println!("  {delayed:.0} delayed, {fewest:.0} must, {:.2} %", 100.0 * (delayed / fewest - 1.0));
+        assert!(delayed <= 1.1 * fewest, "{pool}, {seed}: {delayed} delayed beside {fewest}");
     }
 }
 

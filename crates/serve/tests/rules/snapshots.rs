@@ -9,14 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
+use std::time::{Duration, SystemTime};
 
 use ioweir_core::Nanos;
+use ioweir_serve::backend::{Faulty, Media};
+use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::Command;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::snapshots::{SLICE_BYTES, Snapshots};
-use ioweir_serve::spec::Spec;
+use ioweir_serve::spec::{Faults, Spec};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, device};
 use crate::client::*;
 
 /// An XFS in a file.
@@ -117,15 +120,22 @@ fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_on
 }
 
 #[test]
-fn the_server_takes_snapshots_of_its_own_accord() {
+fn the_server_takes_snapshots_of_its_own_accord_and_keeps_so_many_and_those_that_people_took() {
     let Some(xfs) = Xfs::mount() else { return };
+    let folder = xfs.path("disk.snapshots");
+    fs::create_dir(&folder).unwrap();
+    for (name, seconds) in [("by-hand", 1), ("auto-1", 2), ("auto-2", 3)] {
+        let file = File::create(folder.join(name)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
     let (server, client) = serve(&xfs, "every = \"1h\"\nkeep = 2");
-    let taken = loop {
-        if let Some(first) = server.controller().list_snapshots("d").unwrap().pop() {
-            break first;
-        }
+    let names = || -> Vec<String> {
+        server.controller().list_snapshots("d").unwrap().into_iter().map(|its| its.name).collect()
     };
-    assert!(taken.name.starts_with("auto-"), "{taken:?}");
+    while names().contains(&"auto-1".into()) {}
+    let names = names();
+    assert_eq!(names[..2], ["by-hand", "auto-2"]);
+    assert!(names.len() == 3 && names[2].starts_with("auto-"), "{names:?}");
     drop(client);
     server.stopper().stop();
     server.wait().unwrap();
@@ -222,6 +232,26 @@ fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
 }
 
 #[test]
+fn what_was_answered_is_durable_before_a_device_is_at_rest() {
+    let media = Media::new(1 << 20);
+    let device = device("backend = \"faulty\"\nsize = \"1MiB\"");
+    let pool = Pool::new(device.request_bytes_max.0 as usize);
+    let mut bench = Bench::over(device, Box::new(Faulty::new(media.clone(), Faults::default())), pool);
+    let mut peer = bench.connect(0, true);
+    peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
+    bench.settle();
+    assert_eq!(peer.answers().len(), 1);
+    let (ready, hear) = channel();
+    bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
+    for _ in 0..3 {
+        bench.turn();
+    }
+    assert_eq!(hear.try_recv(), Ok(Ok(())));
+    media.cut(|| false);
+    assert!(media.contents()[..4096].iter().all(|byte| *byte == 7));
+}
+
+#[test]
 fn a_device_that_does_not_come_to_rest_in_time_is_not_kept_from_its_clients() {
     let stalls = "[device.faults]\nstalls_per_million = 1000000\nstall = \"100ms\"";
     let mut bench = Bench::new(&format!("backend = \"faulty\"\nsize = \"1MiB\"\n{stalls}"));
@@ -292,6 +322,16 @@ fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place
         let error = Spec::parse("s.toml", &SPEC.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
+}
+
+#[test]
+fn a_mirror_takes_no_snapshots_and_it_is_said_what_does() {
+    let leg = "[[device.leg]]\nbackend = \"file\"\npath = ";
+    let legs = format!("backend = \"mirror\"\n{leg}\"one\"\n{leg}\"other\"");
+    let error = Spec::parse("s.toml", &SPEC.replace("backend = \"file\"\npath = \"disk\"", &legs)).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("snapshots: backend mirror takes none"), "{error}");
+    assert!(error.contains("hint: have the disks mirrored below the file system"), "{error}");
 }
 
 #[test]
