@@ -1,7 +1,9 @@
 //! Fits a device model to measured response times.
 //!
-//! A candidate is a device file with other values of some parameters ([`table`]). Its cost on measured requests is half their
-//! demerit and half the root mean square of the demerits by class, so that errors of different classes do not cancel. A
+//! A candidate is a device file with other values of some parameters ([`table`]). Its cost on the requests of a trace is half
+//! their demerit and half the root mean square of the demerits by class, so that errors of different classes do not cancel. On
+//! probes it is the root mean square, over groups of requests that show one thing, of the demerit as a share of the group's mean
+//! ([`Fit::grouped`]): in nanoseconds, waits in a queue would outweigh all that a sequential read takes. A
 //! seeded search ([`evolve()`]) looks for the cheapest. Nothing here has threads: whoever calls says how candidates are
 //! weighed.
 
@@ -37,6 +39,8 @@ pub struct Fit<'a> {
     start: Table,
     rows: Vec<Row>,
     requests: &'a [Measured],
+    /// The group of each request; empty where the cost is that of a trace.
+    groups: &'a [usize],
     load: Load,
     seed: u64,
 }
@@ -48,7 +52,7 @@ impl<'a> Fit<'a> {
     /// If the device cannot be written as TOML, which is a defect.
     pub fn new(start: &DeviceSpec, rows: &[Row], requests: &'a [Measured], load: Load) -> Result<Self, Complaint> {
         let start = to_table(start).map_err(Complaint::of_all)?;
-        let fit = Self { start, rows: Vec::new(), requests, load, seed: 0 };
+        let fit = Self { start, rows: Vec::new(), requests, groups: &[], load, seed: 0 };
         // A disk whose zones are listed has no zoning, and one without a buffer none of its parameters.
         let applies = |row: &&Row| {
             if row.beside.is_some_and(|key| parameter::get(&fit.start, key).is_none()) {
@@ -59,6 +63,12 @@ impl<'a> Fit<'a> {
         };
         let rows = rows.iter().filter(applies).copied().collect();
         Ok(Self { rows, ..fit })
+    }
+
+    /// The same fit to requests of which each belongs to a group, all of which count alike.
+    #[must_use]
+    pub fn grouped(self, groups: &'a [usize]) -> Self {
+        Self { groups, ..self }
     }
 
     /// The parameters.
@@ -77,10 +87,14 @@ impl<'a> Fit<'a> {
         from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
     }
 
-    /// The cost of these values in nanoseconds; infinite if they do not fit together.
+    /// The cost of these values, in nanoseconds or as a share of the groups' means; infinite if they do not fit together.
     #[must_use]
     pub fn cost(&self, genes: &[f64]) -> f64 {
-        self.device(genes).map_or(f64::INFINITY, |spec| cost(&spec, self.requests, self.load, self.seed))
+        let weigh = |spec: DeviceSpec| match self.groups {
+            [] => cost(&spec, self.requests, self.load, self.seed),
+            groups => grouped_cost(&spec, self.requests, groups, self.load, self.seed),
+        };
+        self.device(genes).map_or(f64::INFINITY, weigh)
     }
 
     /// The interval of each parameter by its *profile*: how far it can move in either direction, all others as they are,
@@ -137,6 +151,27 @@ pub fn cost(spec: &DeviceSpec, requests: &[Measured], load: Load, seed: u64) -> 
         .collect();
     let squares: f64 = demerits.iter().map(|demerit| demerit * demerit).sum();
     f64::midpoint(result.demerit_nanos(), (squares / demerits.len().max(1) as f64).sqrt())
+}
+
+/// The cost of a device on requests of which each belongs to a group: the root mean square of the groups' demerits, each as a
+/// share of what was measured on average.
+fn grouped_cost(spec: &DeviceSpec, requests: &[Measured], groups: &[usize], load: Load, seed: u64) -> f64 {
+    let Ok(mut device) = spec.build(seed) else { return f64::INFINITY };
+    let Ok(result) = Validation::new(&mut *device, requests, load) else { return f64::INFINITY };
+    let mut times: Vec<[Vec<u64>; 2]> = vec![[Vec::new(), Vec::new()]; groups.iter().max().map_or(0, |last| last + 1)];
+    for ((request, modelled), group) in requests.iter().zip(&result.modelled_nanos).zip(groups) {
+        if let Some([measured, model]) = times.get_mut(*group) {
+            measured.push(request.response_nanos);
+            model.push(*modelled);
+        }
+    }
+    let share = |[measured, modelled]: &mut [Vec<u64>; 2]| {
+        measured.sort_unstable();
+        modelled.sort_unstable();
+        sorted_demerit(measured, modelled) / mean(measured).max(1.0)
+    };
+    let squares: f64 = times.iter_mut().map(|times| share(times).powi(2)).sum();
+    (squares / times.len().max(1) as f64).sqrt()
 }
 
 impl Row {

@@ -25,7 +25,9 @@ pub struct Probed {
     pub known: Vec<(String, Amount)>,
     /// The requests that the rest is fitted to, in the order of submission.
     pub requests: Vec<Measured>,
-    /// The requests that judge, likewise.
+    /// The group of each of these requests: all groups count alike.
+    pub groups: Vec<usize>,
+    /// The requests that judge, in the order of submission.
     pub held_out: Vec<Measured>,
 }
 
@@ -56,6 +58,7 @@ impl CalibrationSpec {
             sha256: hash(&all),
             load: Load::Released,
             fitted: (Part::Probes, &probed.requests),
+            groups: &probed.groups,
             judged: (Part::HeldOut, &probed.held_out),
             range: range_of(&all),
             rows: rows(kind, probed, &all),

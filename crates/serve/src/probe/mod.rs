@@ -122,10 +122,28 @@ impl Probed {
     /// The measured requests that a model is fitted to, and those that judge it.
     #[must_use]
     pub fn measured(&self) -> (Vec<Measured>, Vec<Measured>) {
-        let (held_out, others): (Vec<_>, Vec<_>) = self.answers.iter().partition(|answers| answers.name == HELD_OUT);
-        let requests =
-            |answers: Vec<&Answers>| answers.iter().flat_map(|answers| &answers.reads).map(measured).collect();
-        (requests(others), requests(held_out))
+        let requests = |is_held_out| {
+            let answers = self.answers.iter().filter(move |answers| (answers.name == HELD_OUT) == is_held_out);
+            answers.flat_map(|answers| &answers.reads).map(measured).collect()
+        };
+        (requests(false), requests(true))
+    }
+
+    /// The group of each of the requests that a model is fitted to: those of one group show one thing.
+    #[must_use]
+    pub fn groups(&self) -> Vec<usize> {
+        let mut seen: Vec<(&str, u64)> = Vec::new();
+        let others = self.answers.iter().filter(|answers| answers.name != HELD_OUT);
+        let shown = others.flat_map(|Answers { name, reads }| {
+            reads.iter().map(|read| (*name, plan::shows(name, read.token, read.length)))
+        });
+        let mut number = |shows| {
+            seen.iter().position(|one| *one == shows).unwrap_or_else(|| {
+                seen.push(shows);
+                seen.len() - 1
+            })
+        };
+        shown.map(&mut number).collect()
     }
 }
 

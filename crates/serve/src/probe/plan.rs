@@ -37,8 +37,10 @@ const BACKWARDS_READS: u64 = 9;
 /// Reads backwards at the front in the smallest steps, which show the revolution.
 const REVOLUTION_READS: u64 = 120;
 /// Distances of seeks, and the pairs of each.
-const DISTANCES: u32 = 16;
-const PAIRS: usize = 30;
+const DISTANCES: u32 = 20;
+pub(super) const SEEKS: &str = "seeks";
+const LENGTHS: &str = "4 KiB to 1 MiB";
+const PAIRS: usize = 60;
 /// Reads of the held-out mix at each depth.
 const HELD_OUT_READS: usize = 2_000;
 /// The depth of the held-out mix: it is at most this, and less while requests are few.
@@ -65,7 +67,7 @@ impl Plan {
         plan.probes.push(Probe::new(SEQUENTIAL, 1, plan.sequential(KIB_128, SEQUENTIAL_READS, 0)));
         plan.probes.push(Probe::new(SEQUENTIAL_LARGE, 1, plan.sequential(MIB, SEQUENTIAL_LARGE_READS, 8 * MIB)));
         let lengths = plan.random(9 * LENGTH_READS, 2, |random| KIB_4 << random.below(9));
-        plan.probes.push(Probe::new("4 KiB to 1 MiB", 1, lengths));
+        plan.probes.push(Probe::new(LENGTHS, 1, lengths));
         for (name, depth) in DEPTHS {
             plan.probes.push(Probe::new(name, depth, plan.random(DEPTH_READS, 10 + depth as u64, |_| KIB_4)));
         }
@@ -73,7 +75,7 @@ impl Plan {
         plan.probes.push(Probe::new(BACKWARDS_SMALL, 1, backwards(front, KIB_4, REVOLUTION_READS)));
         let places = (0..PLACES).flat_map(|place| backwards(plan.place(place) + 3 * MIB, KIB_128, BACKWARDS_READS));
         plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
-        plan.probes.push(Probe::new("seeks", 1, plan.seeks()));
+        plan.probes.push(Probe::new(SEEKS, 1, plan.seeks()));
         let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
         plan.probes.push(Probe::new(HELD_OUT, HELD_OUT_DEPTH, held_out));
         plan
@@ -91,7 +93,7 @@ impl Plan {
         loop {
             let probe = self.probes.get(self.next)?.clone();
             self.next += 1;
-            let is_of_disks = matches!(probe.name, BACKWARDS_SMALL | BACKWARDS_LARGE | "seeks");
+            let is_of_disks = matches!(probe.name, BACKWARDS_SMALL | BACKWARDS_LARGE | SEEKS);
             if !is_of_disks || rotates(probed) {
                 return Some(probe);
             }
@@ -133,6 +135,17 @@ impl Plan {
             }
         }
         reads
+    }
+}
+
+/// Which of the things that a probe shows a read of it shows, by the number of the read and its length: sequential reads show the
+/// bandwidth of their place, the second read of a pair shows a seek over the pair's distance.
+pub(super) fn shows(probe: &str, number: u64, length: u64) -> u64 {
+    match probe {
+        SEQUENTIAL => number / SEQUENTIAL_READS,
+        SEEKS if number % 2 == 1 => 1 + number / (2 * PAIRS as u64),
+        LENGTHS => length,
+        _ => 0,
     }
 }
 
