@@ -5,7 +5,8 @@ use ioweir_core::Operation;
 use ioweir_device::calibration::{Part, Source};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured};
-use ioweir_device::{DeviceSpec, fit::table::Row};
+use ioweir_device::DeviceSpec;
+use ioweir_device::fit::{Groups, table::Row};
 use sha2::{Digest as _, Sha256};
 
 use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
@@ -25,8 +26,8 @@ pub struct Probed {
     pub known: Vec<(String, Amount)>,
     /// The requests that the rest is fitted to, in the order of submission.
     pub requests: Vec<Measured>,
-    /// The group of each of these requests: all groups count alike.
-    pub groups: Vec<usize>,
+    /// What these requests show.
+    pub groups: Groups,
     /// The requests that judge, in the order of submission.
     pub held_out: Vec<Measured>,
 }
@@ -58,7 +59,7 @@ impl CalibrationSpec {
             sha256: hash(&all),
             load: Load::Released,
             fitted: (Part::Probes, &probed.requests),
-            groups: &probed.groups,
+            groups: Some(&probed.groups),
             judged: (Part::HeldOut, &probed.held_out),
             range: range_of(&all),
             rows: rows(kind, probed, &all),
