@@ -94,7 +94,7 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
         ),
     ));
     let spec = CalibrationSpec { kind: Some(kind), capacity: Some(Size(size_bytes)), ..spec.clone() };
-    (spec, Probed { name: name.into(), facts: words, known, requests, held_out })
+    (spec, Probed { name: name.into(), facts: words, known, requests, groups: found.groups(&facts), held_out })
 }
 
 /// Progress that a signal stops.

@@ -1,7 +1,8 @@
 //! The verb `record`: the requests of a device of this machine as a trace.
 
 use std::io::BufWriter;
-use std::path::Path;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 
 use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, Reason, Tier};
@@ -54,16 +55,14 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
 /// Takes the records into a Parquet file, and converts it if another format is wanted.
 fn write(name: &str, format: &Format, take: impl FnOnce(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
     let failed = |error| Failure::unwritable(name, &error);
-    let temporary = tempfile::Builder::new().prefix(".ioweir-").suffix(".parquet").tempfile_in(
-        Path::new(name).parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")),
-    );
-    let temporary = temporary.map_err(failed)?;
-    take(temporary.path(), name)?;
-    let source = [temporary.path().to_owned()];
+    let folder = Path::new(name).parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // It has no name, so that nothing is left of it whatever ends the program.
+    let temporary = tempfile::tempfile_in(folder).map_err(failed)?;
+    let source = [PathBuf::from(format!("/proc/self/fd/{}", temporary.as_raw_fd()))];
+    take(&source[0], name)?;
     if format.name == "parquet" {
         return output::write_file(name, |file| {
-            std::io::copy(&mut temporary.as_file().try_clone().and_then(rewound).map_err(failed)?, file)
-                .map_err(failed)?;
+            std::io::copy(&mut temporary.try_clone().and_then(rewound).map_err(failed)?, file).map_err(failed)?;
             Ok(())
         });
     }

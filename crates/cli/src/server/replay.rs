@@ -14,7 +14,7 @@ use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, T
 use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
-use super::scratch::Scratch;
+use super::scratch;
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
@@ -33,13 +33,17 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
     let scratch =
         arguments.scratch.as_deref().map(|name| scratch(arguments, &asked, &system, name, &stop)).transpose()?;
-    let path = scratch.as_ref().map_or(Path::new(&asked.device), Scratch::path);
-    let access = Access { write: arguments.write.is_some() || scratch.is_some(), in_use: arguments.in_use };
-    let target = Target::open(&system, path, access)?;
+    let target = match scratch {
+        Some(target) => target,
+        None => {
+            let access = Access { write: arguments.write.is_some(), in_use: arguments.in_use };
+            Target::open(&system, Path::new(&asked.device), access)?
+        }
+    };
     let fit = Fit {
         size_bytes: target.size_bytes(),
         alignment_bytes: target.alignment_bytes(),
-        may_write: access.write,
+        may_write: target.is_writable(),
         ..asked.fit()?
     };
     let left = Fitted::new(asked.source()?, &asked.group.name, fit.clone()).check()?;
@@ -54,7 +58,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     outputs.write(&document(&page, provenance(arguments, &asked, &target)?)?)?;
     match failed {
         0 => Ok(()),
-        failed => Err(Failure::Running(format!("{}: the device failed {failed} requests", path.display()))),
+        failed => Err(Failure::Running(format!("{}: the device failed {failed} requests", target.path().display()))),
     }
 }
 
@@ -148,7 +152,7 @@ fn scratch(
     system: &System,
     name: &str,
     stop: &Stop,
-) -> Result<Scratch, Failure> {
+) -> Result<Target, Failure> {
     let size = match &arguments.size {
         Some(size) => size.parse::<Size>()?.0,
         None => {
@@ -167,7 +171,7 @@ fn scratch(
     };
     let size = size.next_multiple_of(1 << 20);
     output::notice(&format!("ioweir: {}: a scratch file of {} is made and filled", name, format_bytes(size)));
-    Scratch::make(system, Path::new(name), size, stop)
+    scratch::make(system, Path::new(name), size, stop)
 }
 
 fn model(arguments: &ReplayArguments) -> Result<Option<Model>, Failure> {

@@ -1,7 +1,7 @@
-//! A scratch file: made for one replay, filled, and removed.
+//! A scratch file: made for one replay, filled, and gone with the program.
 
 use std::fs::{self, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ioweir_core::Nanos;
 use ioweir_serve::backend::Action;
@@ -13,52 +13,37 @@ use crate::failure::Failure;
 const WRITE_BYTES: u64 = 1 << 20;
 const WRITES: usize = 8;
 
-/// A file that is there until this is dropped.
-pub(super) struct Scratch {
-    path: PathBuf,
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Whoever removed it before wanted the same.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-impl Scratch {
-    /// Makes a file of this size, a multiple of 1 MiB, and writes all of it: reading what was never written measures nothing.
-    pub(super) fn make(system: &System, path: &Path, size: u64, stop: &Stop) -> Result<Self, Failure> {
-        let refused = |error: &std::io::Error| Failure::unwritable(&path.display().to_string(), error);
-        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::AlreadyExists {
-                let problem = format!("scratch file {} exists", path.display());
-                return Failure::input(problem, "a name that is free: the file is made, overwritten and removed", "");
-            }
-            refused(&error)
-        })?;
-        let scratch = Self { path: path.into() };
-        file.set_len(size).map_err(|error| refused(&error))?;
-        let target = Target::open(system, path, Access { write: true, in_use: false })?;
-        let mut ring = Ring::open(&target, WRITES as u32, stop.clone())?;
-        let mut done = Vec::new();
-        let halted = |halt: Halt| Failure::Running(format!("scratch file {}: {halt}", path.display()));
-        let mut at = 0;
-        while at < size || ring.in_flight() > 0 {
-            while at < size && ring.in_flight() < WRITES {
-                ring.start(at / WRITE_BYTES, Action::Write, at, WRITE_BYTES.min(size - at));
-                at += WRITE_BYTES;
-            }
-            ring.wait(Nanos::NEVER, &mut done).map_err(halted)?;
-            if done.drain(..).any(|done| done.result.is_err()) {
-                return Err(Failure::Running(format!("scratch file {}: a write failed: is it full?", path.display())));
-            }
+/// Makes a file of this size, a multiple of 1 MiB, and writes all of it: reading what was never written measures nothing. It has no
+/// name from the moment it is open, so that nothing is left of it whatever ends the program.
+pub(super) fn make(system: &System, path: &Path, size: u64, stop: &Stop) -> Result<Target, Failure> {
+    let refused = |error: &std::io::Error| Failure::unwritable(&path.display().to_string(), error);
+    let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            let problem = format!("scratch file {} exists", path.display());
+            return Failure::input(problem, "a name that is free: the file is made, overwritten and removed", "");
         }
-        file.sync_all().map_err(|error| refused(&error))?;
-        Ok(scratch)
+        refused(&error)
+    })?;
+    let opened = file.set_len(size).map_err(|error| refused(&error)).and_then(|()| {
+        let access = Access { write: true, in_use: false };
+        Ok(Target::open(system, path, access)?)
+    });
+    fs::remove_file(path).map_err(|error| refused(&error))?;
+    let target = opened?;
+    let mut ring = Ring::open(&target, WRITES as u32, stop.clone())?;
+    let mut done = Vec::new();
+    let halted = |halt: Halt| Failure::Running(format!("scratch file {}: {halt}", path.display()));
+    let mut at = 0;
+    while at < size || ring.in_flight() > 0 {
+        while at < size && ring.in_flight() < WRITES {
+            ring.start(at / WRITE_BYTES, Action::Write, at, WRITE_BYTES.min(size - at));
+            at += WRITE_BYTES;
+        }
+        ring.wait(Nanos::NEVER, &mut done).map_err(halted)?;
+        if done.drain(..).any(|done| done.result.is_err()) {
+            return Err(Failure::Running(format!("scratch file {}: a write failed: is it full?", path.display())));
+        }
     }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
+    file.sync_all().map_err(|error| refused(&error))?;
+    Ok(target)
 }

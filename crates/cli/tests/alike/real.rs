@@ -134,6 +134,30 @@ fn a_scratch_file_is_made_and_removed_and_never_an_existing_one() {
 }
 
 #[test]
+fn nothing_is_left_of_a_scratch_file_when_the_replay_is_killed() {
+    let folder = folder(60);
+    let mut killed = command(folder.path(), &["replay", "trace.csv", "--scratch", "new", "--size", "8MiB"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("is made and filled")), "it says what it does first");
+    // The file is there before it is opened; once it is open it has no name.
+    let descriptors = format!("/proc/{}/fd", killed.id());
+    let is_open = || {
+        let entries = fs::read_dir(&descriptors).into_iter().flatten().flatten();
+        entries.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|file| file.ends_with("new (deleted)"))
+    };
+    while !is_open() {
+        assert!(killed.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(!folder.path().join("new").exists());
+}
+
+#[test]
 fn requests_of_a_replay_are_a_trace_in_the_order_of_arrival() {
     let folder = folder(0);
     let arguments = ["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:2", "--requests", "rows.parquet"];
@@ -258,6 +282,11 @@ fn a_recording_holds_the_requests_of_its_device_until_ctrl_c() {
         std::thread::yield_now();
     }
     (0..20).for_each(|_| read_direct(&device.0));
+    let named = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(
+        named.into_iter().all(|name| !name.to_string_lossy().starts_with(".ioweir")),
+        "it would stay if it were killed"
+    );
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let out: String = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).collect();

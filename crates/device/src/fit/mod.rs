@@ -1,7 +1,9 @@
 //! Fits a device model to measured response times.
 //!
-//! A candidate is a device file with other values of some parameters ([`table`]). Its cost on measured requests is half their
-//! demerit and half the root mean square of the demerits by class, so that errors of different classes do not cancel. A
+//! A candidate is a device file with other values of some parameters ([`table`]). Its cost on the requests of a trace is half
+//! their demerit and half the root mean square of the demerits by class, so that errors of different classes do not cancel. On
+//! probes it is the root mean square, over groups of requests that show one thing, of the demerit as a share of the group's mean
+//! ([`Fit::grouped`]): in nanoseconds, waits in a queue would outweigh all that a sequential read takes. A
 //! seeded search ([`evolve()`]) looks for the cheapest. Nothing here has threads: whoever calls says how candidates are
 //! weighed.
 
@@ -17,7 +19,7 @@ use toml::Table;
 use super::DeviceSpec;
 use super::parameter::{self, Amount};
 use super::random::natural_logarithm;
-use super::validate::{Load, Measured, Validation, mean, sorted_demerit};
+use super::validate::{Load, Measured, Validation, mean, replay, sorted_demerit};
 
 pub use evolve::{Effort, Point, evolve};
 use table::{Row, Unit, Values};
@@ -31,12 +33,24 @@ const TRIED_VALUES: u32 = 10;
 /// Halvings of a step towards the end of an interval.
 const PROFILE_STEPS: u32 = 6;
 
+/// Requests by what they show. All groups count alike.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Groups {
+    /// The group of each request.
+    pub of: Vec<usize>,
+    /// What an access of each group takes without the wait for a place of the medium, in nanoseconds, where that is known: the
+    /// group then shows this time. Others show the distribution of their response times.
+    pub accesses: Vec<Option<f64>>,
+}
+
 /// Parameters of a device to be fitted, and the requests to fit them to.
 #[derive(Clone, Debug)]
 pub struct Fit<'a> {
     start: Table,
     rows: Vec<Row>,
     requests: &'a [Measured],
+    /// What the requests show, if they are of probes.
+    groups: Option<&'a Groups>,
     load: Load,
     seed: u64,
 }
@@ -48,7 +62,7 @@ impl<'a> Fit<'a> {
     /// If the device cannot be written as TOML, which is a defect.
     pub fn new(start: &DeviceSpec, rows: &[Row], requests: &'a [Measured], load: Load) -> Result<Self, Complaint> {
         let start = to_table(start).map_err(Complaint::of_all)?;
-        let fit = Self { start, rows: Vec::new(), requests, load, seed: 0 };
+        let fit = Self { start, rows: Vec::new(), requests, groups: None, load, seed: 0 };
         // A disk whose zones are listed has no zoning, and one without a buffer none of its parameters.
         let applies = |row: &&Row| {
             if row.beside.is_some_and(|key| parameter::get(&fit.start, key).is_none()) {
@@ -59,6 +73,12 @@ impl<'a> Fit<'a> {
         };
         let rows = rows.iter().filter(applies).copied().collect();
         Ok(Self { rows, ..fit })
+    }
+
+    /// The same fit to requests that are in groups.
+    #[must_use]
+    pub fn grouped(self, groups: Option<&'a Groups>) -> Self {
+        Self { groups, ..self }
     }
 
     /// The parameters.
@@ -77,10 +97,14 @@ impl<'a> Fit<'a> {
         from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
     }
 
-    /// The cost of these values in nanoseconds; infinite if they do not fit together.
+    /// The cost of these values, in nanoseconds or as a share of the groups' means; infinite if they do not fit together.
     #[must_use]
     pub fn cost(&self, genes: &[f64]) -> f64 {
-        self.device(genes).map_or(f64::INFINITY, |spec| cost(&spec, self.requests, self.load, self.seed))
+        let weigh = |spec: DeviceSpec| match self.groups {
+            None => cost(&spec, self.requests, self.load, self.seed),
+            Some(groups) => grouped_cost(&spec, self.requests, groups, self.load, self.seed),
+        };
+        self.device(genes).map_or(f64::INFINITY, weigh)
     }
 
     /// The interval of each parameter by its *profile*: how far it can move in either direction, all others as they are,
@@ -137,6 +161,34 @@ pub fn cost(spec: &DeviceSpec, requests: &[Measured], load: Load, seed: u64) -> 
         .collect();
     let squares: f64 = demerits.iter().map(|demerit| demerit * demerit).sum();
     f64::midpoint(result.demerit_nanos(), (squares / demerits.len().max(1) as f64).sqrt())
+}
+
+/// The cost of a device on requests in groups: the root mean square of the groups' errors, each as a share of what was measured.
+fn grouped_cost(spec: &DeviceSpec, requests: &[Measured], groups: &Groups, load: Load, seed: u64) -> f64 {
+    let Ok(mut device) = spec.build(seed) else { return f64::INFINITY };
+    let Ok(replayed) = replay(&mut *device, requests, load) else { return f64::INFINITY };
+    let count = groups.of.iter().max().map_or(0, |last| last + 1);
+    let mut times: Vec<[Vec<u64>; 2]> = vec![[Vec::new(), Vec::new()]; count];
+    for ((request, modelled), group) in requests.iter().zip(&replayed).zip(&groups.of) {
+        if let Some([measured, model]) = times.get_mut(*group) {
+            measured.push(request.response_nanos);
+            model.push(match groups.accesses.get(*group) {
+                Some(Some(_)) => modelled.response_nanos().saturating_sub(modelled.service.rotation_nanos),
+                _ => modelled.response_nanos(),
+            });
+        }
+    }
+    let share = |(group, [measured, modelled]): (usize, &mut [Vec<u64>; 2])| {
+        modelled.sort_unstable();
+        if let Some(Some(access)) = groups.accesses.get(group) {
+            let median = modelled.get(modelled.len() / 2).copied().unwrap_or(0);
+            return (median as f64 / access.max(1.0) - 1.0).abs();
+        }
+        measured.sort_unstable();
+        sorted_demerit(measured, modelled) / mean(measured).max(1.0)
+    };
+    let squares: f64 = times.iter_mut().enumerate().map(|group| share(group).powi(2)).sum();
+    (squares / count.max(1) as f64).sqrt()
 }
 
 impl Row {

@@ -9,7 +9,7 @@ use ioweir_config::{SpecError, to_table};
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
 use ioweir_device::fit::table::{DISK, FLASH, Row};
-use ioweir_device::fit::{Fit, Point, UNKNOWN_DISK, evolve};
+use ioweir_device::fit::{Fit, Groups, Point, UNKNOWN_DISK, evolve};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured, Validation};
 use ioweir_device::{Calibration, DeviceFile, DeviceSpec};
@@ -39,6 +39,8 @@ struct Given<'a> {
     sha256: String,
     load: Load,
     fitted: (Part, &'a [Measured]),
+    /// What those that are fitted to show, if they are of probes.
+    groups: Option<&'a Groups>,
     judged: (Part, &'a [Measured]),
     range: Range,
     /// The parameters that are searched.
@@ -101,6 +103,7 @@ impl CalibrationSpec {
             sha256: meta.sha256(),
             load: Load::of(&trace.requests),
             fitted: (Part::FirstHalf, known),
+            groups: None,
             judged: (Part::SecondHalf, unseen),
             range: range_of(&trace.requests),
             rows: kind.rows().to_vec(),
@@ -129,6 +132,7 @@ impl CalibrationSpec {
         }
         let fit =
             Fit::new(start, &given.rows, known, given.load).map_err(|complaint| complaint.in_file("device", None))?;
+        let fit = fit.grouped(given.groups);
         let (best, intervals) = self.search(&fit, progress)?;
         let spec =
             fit.device(&best.genes).ok_or_else(|| failed("no device fits".into(), "give a --preset to begin from"))?;

@@ -1,11 +1,15 @@
 //! Calibration by probes: what they say directly is set, the rest is fitted to their requests, and a held-out mix judges.
 
 use ioweir_config::SpecError;
-use ioweir_core::Operation;
+use ioweir_core::{Operation, SECTOR_BYTES};
 use ioweir_device::calibration::{Part, Source};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured};
-use ioweir_device::{DeviceSpec, fit::table::Row};
+use ioweir_device::DeviceSpec;
+use ioweir_device::fit::{
+    Groups,
+    table::{Row, Values},
+};
 use sha2::{Digest as _, Sha256};
 
 use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
@@ -25,7 +29,9 @@ pub struct Probed {
     pub known: Vec<(String, Amount)>,
     /// The requests that the rest is fitted to, in the order of submission.
     pub requests: Vec<Measured>,
-    /// The requests that judge, likewise.
+    /// What these requests show.
+    pub groups: Groups,
+    /// The requests that judge, in the order of submission.
     pub held_out: Vec<Measured>,
 }
 
@@ -56,6 +62,7 @@ impl CalibrationSpec {
             sha256: hash(&all),
             load: Load::Released,
             fitted: (Part::Probes, &probed.requests),
+            groups: Some(&probed.groups),
             judged: (Part::HeldOut, &probed.held_out),
             range: range_of(&all),
             rows: rows(kind, probed, &all),
@@ -72,7 +79,25 @@ fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
     let has_writes = all.iter().any(|request| request.operation == Operation::Write);
     let is_of_writes = |row: &Row| ["write", "program"].iter().any(|word| row.key.contains(word));
     let is_open = |row: &&Row| (has_writes || !is_of_writes(row)) && probed.known.iter().all(|(key, _)| key != row.key);
-    kind.rows().iter().filter(is_open).copied().collect()
+    kind.rows().iter().filter(is_open).map(|row| bounded(*row, all)).collect()
+}
+
+/// The parameter without values that the requests exclude: nothing passes the interface faster than it can, and no read that the
+/// buffer answers takes less than that costs.
+fn bounded(row: Row, all: &[Measured]) -> Row {
+    let seconds = |request: &Measured| request.response_nanos.max(1) as f64 / 1e9;
+    let rate = |request: &Measured| f64::from(request.sectors) * SECTOR_BYTES as f64 / seconds(request);
+    let values = match (row.key, row.values) {
+        ("hdd.interface_rate" | "ssd.interface_rate", Values::Ratios(low, high, unit)) => {
+            Values::Ratios(all.iter().map(rate).fold(low, f64::max).min(high), high, unit)
+        }
+        ("hdd.cache.hit_overhead.read_after_read", Values::Between(low, high, unit)) => {
+            let least = all.iter().map(|request| request.response_nanos as f64).fold(high, f64::min);
+            Values::Between(low, least, unit)
+        }
+        (_, values) => values,
+    };
+    Row { values, ..row }
 }
 
 /// The device with what is known of it.

@@ -11,12 +11,17 @@ use serde::Serialize;
 
 use super::Probed;
 use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
+use super::track;
 use crate::real::Completed;
 
 /// Revolutions of disks, from 20,000 to 3,000 a minute.
 const REVOLUTION_NANOS: std::ops::RangeInclusive<f64> = 3e6..=20e6;
 /// The part of a revolution within which half of the reads backwards have to agree for it to be known.
 const SPREAD_MAX: f64 = 0.05;
+/// How far apart, as a part of a revolution, times lie of which only the wait for a place differs.
+const WAITS: f64 = 1.01;
+/// The fewest times that show what their access takes.
+const ACCESSES_MIN: usize = 25;
 
 /// What is known of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -38,6 +43,8 @@ pub struct Facts {
     pub revolution_nanos: Option<f64>,
     /// The places, from the front.
     pub places: Vec<Place>,
+    /// What a read costs before it waits for a place on the track where the head is.
+    pub command_nanos: Option<f64>,
 }
 
 impl Facts {
@@ -66,8 +73,10 @@ impl Facts {
                 sectors_per_track: track,
             })
         };
-        let places = sequential.iter().enumerate().filter_map(place).collect();
-        Self { rotates, revolution_nanos: first, places }
+        let places: Vec<Place> = sequential.iter().enumerate().filter_map(place).collect();
+        let track = places.first().and_then(|place| place.sectors_per_track);
+        let command = first.zip(track).and_then(|(revolution, track)| track::command_nanos(probed, revolution, track));
+        Self { rotates, revolution_nanos: first, places, command_nanos: command }
     }
 
     /// The time of a revolution.
@@ -79,7 +88,8 @@ impl Facts {
 
 impl Facts {
     /// The parameters of a disk that are known by this: its speed, and of a disk whose zones are not known its outermost and
-    /// innermost tracks and what is lost between two tracks.
+    /// innermost tracks, what is lost between two tracks, and what a command costs. No time tells what it costs before the arm
+    /// moves from what it costs afterwards, so that all of it counts as before.
     #[must_use]
     pub fn of_disk(&self, has_zones: bool) -> Vec<(String, Amount)> {
         let Some(speed) = self.revolutions_per_minute() else { return Vec::new() };
@@ -96,6 +106,13 @@ impl Facts {
         if let Some(skew) = median(&mut skews).filter(|skew| *skew > 0.0) {
             let skew = Amount::Time(Duration::default()).with_number(skew);
             known.extend(["hdd.surface_skew", "hdd.cylinder_skew"].map(|key| (key.to_owned(), skew.clone())));
+        }
+        if let Some(command) = self.command_nanos {
+            for (key, nanos) in
+                [("hdd.overhead.read_after_read", command), ("hdd.reposition", 0.0), ("hdd.cache.read_completion", 0.0)]
+            {
+                known.push((key.to_owned(), Amount::Time(Duration::default()).with_number(nanos)));
+            }
         }
         known
     }
@@ -117,6 +134,9 @@ impl Facts {
                 say("revolutions", "none found: it is as slow as a disk, but does not wait for a place".into())
             }
             None => say("revolutions", "none: single reads are faster than those of a disk".into()),
+        }
+        if let Some(command) = self.command_nanos {
+            say("a command", format!("{:.0} us before the head waits for its place", command / 1e3));
         }
         for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
             let Some(place) = place else { continue };
@@ -149,18 +169,32 @@ fn sectors(reads: &[Completed]) -> Option<f64> {
 }
 
 /// The times between completions.
-fn gaps(reads: &[Completed]) -> Vec<f64> {
+pub(super) fn gaps(reads: &[Completed]) -> Vec<f64> {
     let gap = |(one, next): (&Completed, &Completed)| -> Nanos { next.completed.since(one.completed) };
     reads.iter().zip(reads.iter().skip(1)).map(gap).map(|gap| gap.0 as f64).collect()
 }
 
 /// Sorts, and takes the middle.
-fn median(values: &mut [f64]) -> Option<f64> {
+pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
 /// The runs of reads of which each follows the one before.
-fn runs(reads: &[Completed], follows: impl Fn(&Completed, &Completed) -> bool) -> Vec<&[Completed]> {
+pub(super) fn runs(reads: &[Completed], follows: impl Fn(&Completed, &Completed) -> bool) -> Vec<&[Completed]> {
     reads.chunk_by(follows).collect()
+}
+
+/// What an access takes without the wait for a place, which is anything up to a revolution: half-way between the shortest and the
+/// longest time, less half of a revolution, of the most times that lie within a revolution. Others had something else to
+/// wait for, such as the next track, or came from a buffer.
+pub(super) fn access_nanos(revolution_nanos: f64, mut times: Vec<f64>) -> Option<f64> {
+    times.sort_unstable_by(f64::total_cmp);
+    let within = |(at, least): (usize, &f64)| {
+        let count = times.iter().skip(at).take_while(|time| **time - least <= revolution_nanos * WAITS).count();
+        Some((count, *least, *times.get(at + count.checked_sub(1)?)?))
+    };
+    let (count, least, greatest) = times.iter().enumerate().filter_map(within).max_by_key(|(count, ..)| *count)?;
+    let access = f64::midpoint(least, greatest) - revolution_nanos / 2.0;
+    (count >= ACCESSES_MIN && access > 0.0).then_some(access)
 }

@@ -8,8 +8,10 @@ mod facts;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod track;
 
 use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
+use ioweir_device::fit::Groups;
 use ioweir_device::validate::Measured;
 
 pub use facts::{Facts, Place};
@@ -122,10 +124,36 @@ impl Probed {
     /// The measured requests that a model is fitted to, and those that judge it.
     #[must_use]
     pub fn measured(&self) -> (Vec<Measured>, Vec<Measured>) {
-        let (held_out, others): (Vec<_>, Vec<_>) = self.answers.iter().partition(|answers| answers.name == HELD_OUT);
-        let requests =
-            |answers: Vec<&Answers>| answers.iter().flat_map(|answers| &answers.reads).map(measured).collect();
-        (requests(others), requests(held_out))
+        let requests = |is_held_out| {
+            let answers = self.answers.iter().filter(move |answers| (answers.name == HELD_OUT) == is_held_out);
+            answers.flat_map(|answers| &answers.reads).map(measured).collect()
+        };
+        (requests(false), requests(true))
+    }
+
+    /// What the requests show that a model is fitted to.
+    #[must_use]
+    pub fn groups(&self, facts: &Facts) -> Groups {
+        let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());
+        for Answers { name, reads } in self.answers.iter().filter(|answers| answers.name != HELD_OUT) {
+            for read in reads {
+                let shows = (*name, plan::shows(name, read.token, read.length));
+                groups.of.push(seen.iter().position(|one| *one == shows).unwrap_or(seen.len()));
+                if !seen.contains(&shows) {
+                    seen.push(shows);
+                    groups.accesses.push(self.access_nanos(shows, facts));
+                }
+            }
+        }
+        groups
+    }
+
+    /// What an access takes without the wait for a place of the medium, if the reads of a probe that show one thing show it.
+    fn access_nanos(&self, (name, shown): (&str, u64), facts: &Facts) -> Option<f64> {
+        let shows_distance = name == plan::SEEKS && shown > 0;
+        let revolution_nanos = facts.revolution_nanos.filter(|_| shows_distance)?;
+        let reads = self.to(name).iter().filter(|read| plan::shows(name, read.token, read.length) == shown);
+        facts::access_nanos(revolution_nanos, reads.map(|read| read.latency().0 as f64).collect())
     }
 }
 

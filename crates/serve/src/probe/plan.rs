@@ -2,7 +2,7 @@
 
 use ioweir_device::random::Random;
 
-use super::{Io, Probe, Probed};
+use super::{Io, Probe, Probed, track};
 
 /// The smallest device that is probed.
 pub const BYTES_MIN: u64 = 64 << 20;
@@ -18,7 +18,7 @@ pub(super) const SEQUENTIAL: &str = "sequential 128 KiB";
 const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
 
 /// Lengths.
-const KIB_4: u64 = 4 << 10;
+pub(super) const KIB_4: u64 = 4 << 10;
 const KIB_128: u64 = 128 << 10;
 const MIB: u64 = 1 << 20;
 /// Places of the device that are read sequentially, and the reads of 128 KiB and of 1 MiB at each.
@@ -37,8 +37,10 @@ const BACKWARDS_READS: u64 = 9;
 /// Reads backwards at the front in the smallest steps, which show the revolution.
 const REVOLUTION_READS: u64 = 120;
 /// Distances of seeks, and the pairs of each.
-const DISTANCES: u32 = 16;
-const PAIRS: usize = 30;
+const DISTANCES: u32 = 20;
+pub(super) const SEEKS: &str = "seeks";
+const LENGTHS: &str = "4 KiB to 1 MiB";
+pub(super) const PAIRS: u64 = 100;
 /// Reads of the held-out mix at each depth.
 const HELD_OUT_READS: usize = 2_000;
 /// The depth of the held-out mix: it is at most this, and less while requests are few.
@@ -65,7 +67,7 @@ impl Plan {
         plan.probes.push(Probe::new(SEQUENTIAL, 1, plan.sequential(KIB_128, SEQUENTIAL_READS, 0)));
         plan.probes.push(Probe::new(SEQUENTIAL_LARGE, 1, plan.sequential(MIB, SEQUENTIAL_LARGE_READS, 8 * MIB)));
         let lengths = plan.random(9 * LENGTH_READS, 2, |random| KIB_4 << random.below(9));
-        plan.probes.push(Probe::new("4 KiB to 1 MiB", 1, lengths));
+        plan.probes.push(Probe::new(LENGTHS, 1, lengths));
         for (name, depth) in DEPTHS {
             plan.probes.push(Probe::new(name, depth, plan.random(DEPTH_READS, 10 + depth as u64, |_| KIB_4)));
         }
@@ -73,7 +75,9 @@ impl Plan {
         plan.probes.push(Probe::new(BACKWARDS_SMALL, 1, backwards(front, KIB_4, REVOLUTION_READS)));
         let places = (0..PLACES).flat_map(|place| backwards(plan.place(place) + 3 * MIB, KIB_128, BACKWARDS_READS));
         plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
-        plan.probes.push(Probe::new("seeks", 1, plan.seeks()));
+        plan.probes.push(Probe::new(track::BOUNDARY, 1, Vec::new()));
+        plan.probes.push(Probe::new(track::WITHIN, 1, Vec::new()));
+        plan.probes.push(Probe::new(SEEKS, 1, plan.seeks()));
         let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
         plan.probes.push(Probe::new(HELD_OUT, HELD_OUT_DEPTH, held_out));
         plan
@@ -83,7 +87,8 @@ impl Plan {
     #[must_use]
     pub fn most(&self) -> (u64, u64) {
         let reads = || self.probes.iter().flat_map(Probe::reads);
-        (reads().count() as u64, reads().map(|io| io.length).sum())
+        let (count, bytes) = (reads().count() as u64, reads().map(|io| io.length).sum::<u64>());
+        (count + track::READS_MAX, bytes + track::READS_MAX * KIB_4)
     }
 
     /// The next probe, from what was seen so far.
@@ -91,9 +96,14 @@ impl Plan {
         loop {
             let probe = self.probes.get(self.next)?.clone();
             self.next += 1;
-            let is_of_disks = matches!(probe.name, BACKWARDS_SMALL | BACKWARDS_LARGE | "seeks");
-            if !is_of_disks || rotates(probed) {
-                return Some(probe);
+            match probe.name {
+                BACKWARDS_SMALL | BACKWARDS_LARGE | SEEKS if !rotates(probed) => {}
+                track::BOUNDARY | track::WITHIN => {
+                    if let Some(reads) = track::reads(probe.name, probed) {
+                        return Some(Probe::new(probe.name, 1, reads));
+                    }
+                }
+                _ => return Some(probe),
             }
         }
     }
@@ -119,7 +129,8 @@ impl Plan {
         (0..PLACES).flat_map(at).collect()
     }
 
-    /// Pairs of reads, each pair as far apart as the others of its distance, by ratios from a megabyte to nearly the whole.
+    /// Pairs of reads, each pair about as far apart as the others of its distance, by ratios from a megabyte to nearly the whole.
+    /// The distances of a kind differ by up to a megabyte by even steps, so that the second reads find the medium at any angle.
     fn seeks(&self) -> Vec<Io> {
         let mut random = Random::stream(self.seed, 4);
         let octaves = (self.size_bytes / MIB).ilog2();
@@ -127,7 +138,8 @@ impl Plan {
         for number in 0..DISTANCES {
             let distance = MIB << (number * octaves.saturating_sub(1) / (DISTANCES - 1));
             let distance = distance.min(self.size_bytes - MIB);
-            for _ in 0..PAIRS {
+            for pair in 0..PAIRS {
+                let distance = (distance - MIB / 2 + pair * MIB / PAIRS) / KIB_4 * KIB_4;
                 let offset = random.below((self.size_bytes - distance - MIB) / KIB_4 + 1) * KIB_4;
                 reads.extend([offset, offset + distance].map(|offset| Io { offset, length: KIB_4 }));
             }
@@ -136,8 +148,19 @@ impl Plan {
     }
 }
 
+/// Which of the things that a probe shows a read of it shows, by the number of the read and its length: sequential reads show the
+/// bandwidth of their place, the second read of a pair shows a seek over the pair's distance.
+pub(super) fn shows(probe: &str, number: u64, length: u64) -> u64 {
+    match probe {
+        SEQUENTIAL => number / SEQUENTIAL_READS,
+        SEEKS if number % 2 == 1 => 1 + number / (2 * PAIRS),
+        LENGTHS => length,
+        _ => 0,
+    }
+}
+
 /// Reads towards the front, each so far before the one before it.
-fn backwards(from: u64, step: u64, count: u64) -> Vec<Io> {
+pub(super) fn backwards(from: u64, step: u64, count: u64) -> Vec<Io> {
     (0..count).map(|number| Io { offset: from.saturating_sub(number * step), length: KIB_4 }).collect()
 }
 

@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use super::*;
-use crate::backend::Emulated;
+use crate::backend::{Emulated, Faulty, Media};
+use crate::spec::Faults;
 use ioweir_core::Nanos;
 
 const SPAN: Nanos = Nanos::from_millis(300_000);
@@ -60,4 +61,63 @@ fn a_plan_stays_within_its_time_and_its_requests() {
     assert!(requests < 10_000 && bytes < 1 << 30, "{requests} {bytes}");
     let (whole, _) = probe("hdd", Some(BYTES_MIN), SPAN);
     assert_eq!(whole.failed, 0, "nothing is read past the end of the smallest device");
+}
+
+/// Probes a device in memory that does what `faults` say.
+fn probe_faulty(faults: Faults) -> Result<(Probed, Facts), Halt> {
+    let mut ring = Ring::in_virtual_time(Box::new(Faulty::new(Media::new(BYTES_MIN), faults)));
+    let probed = run(&mut ring, &mut Plan::new(BYTES_MIN, 1), SPAN, &mut |_| {})?;
+    let facts = Facts::of(&probed);
+    Ok((probed, facts))
+}
+
+#[test]
+fn a_device_that_fails_reads_is_probed_by_those_that_it_answers() {
+    let some = Faults { errors_per_million: 100_000, seed: 7, ..Faults::default() };
+    let (probed, _) = probe_faulty(some).expect("it goes on");
+    let answered: usize = probed.answers.iter().map(|answers| answers.reads.len()).sum();
+    assert!(probed.failed > 0 && answered as u64 > probed.failed, "{} of {answered}", probed.failed);
+    assert_eq!(probed.groups().len(), probed.measured().0.len());
+    let (probed, facts) = probe_faulty(Faults { errors_per_million: 1_000_000, ..some }).expect("it goes on");
+    assert_eq!((probed.measured(), facts), ((Vec::new(), Vec::new()), Facts::default()));
+}
+
+#[test]
+fn a_stall_of_five_seconds_is_one_slow_read_and_one_without_end_is_an_error() {
+    let stall = |stall: &str| Faults {
+        stalls_per_million: 500,
+        stall: stall.parse().expect("a time"),
+        seed: 7,
+        ..Faults::default()
+    };
+    let (probed, _) = probe_faulty(stall("5s")).expect("it answers in the end");
+    let slow =
+        probed.answers.iter().flat_map(|answers| &answers.reads).filter(|read| read.latency().0 >= 5_000_000_000);
+    assert!(slow.count() > 0 && probed.cut.is_empty());
+    assert!(matches!(probe_faulty(stall("100s")), Err(Halt::Stalled { .. })));
+}
+
+#[test]
+fn a_device_that_is_as_slow_as_a_disk_and_does_not_rotate_is_not_taken_for_one() {
+    let slow = Faults { stalls_per_million: 1_000_000, stall: "2ms".parse().expect("a time"), ..Faults::default() };
+    let (_, facts) = probe_faulty(slow).expect("it answers");
+    assert!(facts.rotates && facts.revolution_nanos.is_none(), "{facts:?}");
+    assert!(facts.of_disk(false).is_empty());
+    assert!(facts.in_words()[0].1.contains("does not wait for a place"), "{:?}", facts.in_words());
+}
+
+#[test]
+fn sequential_reads_of_a_place_and_seeks_over_a_distance_are_groups_of_their_own() {
+    let (probed, _) = probe("hdd", None, SPAN);
+    let (requests, groups) = (probed.measured().0, probed.groups());
+    assert_eq!(requests.len(), groups.len());
+    let of = |name: &str| {
+        let begin: usize =
+            probed.answers.iter().take_while(|answers| answers.name != name).map(|answers| answers.reads.len()).sum();
+        let its: std::collections::BTreeSet<usize> =
+            groups[begin..begin + probed.to(name).len()].iter().copied().collect();
+        its.len()
+    };
+    // Each of twenty distances, and the first reads of all pairs.
+    assert_eq!([plan::SEQUENTIAL, plan::SEEKS, plan::RANDOM, "4 KiB to 1 MiB"].map(of), [16, 21, 1, 9]);
 }

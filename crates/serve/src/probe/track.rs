@@ -1,0 +1,94 @@
+//! What a read costs before it waits for its place.
+//!
+//! From the time of a single read nobody can tell how much of it the command takes, how much the arm and how much the medium. Where
+//! the arm does not move and the wait is known, there is a threshold: a sector that passes the head later than the command takes is
+//! read at once, one that passes earlier a revolution later. A first probe finds where a track begins, by the step backwards that
+//! takes another time than the rest. A second one reads the last sectors of tracks, and then sectors of the same track that pass
+//! the head more and more later.
+
+use ioweir_core::SECTOR_BYTES;
+
+use super::facts::{Facts, gaps, median, runs};
+use super::plan::{BACKWARDS_LARGE, KIB_4, backwards};
+use super::{Io, Probed};
+
+/// The probe for the beginning of a track.
+pub(super) const BOUNDARY: &str = "the beginning of a track";
+/// The probe for the time that a command takes.
+pub(super) const WITHIN: &str = "within a track";
+/// The most reads of both probes.
+pub(super) const READS_MAX: u64 = 33 + 2 * WAITS;
+
+/// Waits of different length, each on a track of its own.
+const WAITS: u64 = 64;
+/// Sectors of a read.
+const READ_SECTORS: u64 = KIB_4 / SECTOR_BYTES;
+/// The part by which the step over a boundary differs from the others.
+const DIFFERS: f64 = 0.02;
+/// The sectors within which the beginning of a track is known.
+const KNOWN_SECTORS: u64 = 4;
+/// The part of the pairs that may contradict the threshold.
+const WRONG_MAX: f64 = 0.1;
+
+/// The reads of a probe, if what was seen before says where they have to be.
+pub(super) fn reads(name: &str, probed: &Probed) -> Option<Vec<Io>> {
+    let facts = Facts::of(probed);
+    facts.revolution_nanos?;
+    if name == BOUNDARY { crossing(probed) } else { within(probed, facts.places.first()?.sectors_per_track?) }
+}
+
+/// Reads in small steps over the first of the large steps that crosses the beginning of a track.
+fn crossing(probed: &Probed) -> Option<Vec<Io>> {
+    let backward = runs(probed.to(BACKWARDS_LARGE), |one, next| one.offset > next.offset);
+    let reads = backward.first()?;
+    let step = odd(&gaps(reads))?;
+    let (from, to) = (reads.get(step)?.offset, reads.get(step + 1)?.offset);
+    Some(backwards(from, KIB_4, from.saturating_sub(to) / KIB_4 + 1))
+}
+
+/// The first of the times that differs from the median.
+fn odd(times: &[f64]) -> Option<usize> {
+    let usual = median(&mut times.to_vec())?;
+    times.iter().position(|time| (time / usual - 1.0).abs() > DIFFERS)
+}
+
+/// Pairs on one track each: its last sectors, and sectors after its beginning.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of sectors on a track")]
+fn within(probed: &Probed, sectors_per_track: f64) -> Option<Vec<Io>> {
+    let crossed = probed.to(BOUNDARY);
+    // A read that lies on both sides, or begins where the track begins.
+    let begin = crossed.get(odd(&gaps(crossed))?)?.offset / SECTOR_BYTES;
+    let sectors = sectors_per_track.round() as u64;
+    let pair = |wait: u64| {
+        let track = begin + (wait + 1) * sectors;
+        let last = (track + sectors - KNOWN_SECTORS) / READ_SECTORS * READ_SECTORS - READ_SECTORS;
+        let target = (track + KNOWN_SECTORS).next_multiple_of(READ_SECTORS) + wait * READ_SECTORS;
+        (target < last).then_some([last, target])
+    };
+    let io = |sector| Io { offset: sector * SECTOR_BYTES, length: KIB_4 };
+    Some((0..WAITS).filter_map(pair).flatten().map(io).collect())
+}
+
+/// What a command takes, by the wait that is just long enough for it.
+pub(super) fn command_nanos(probed: &Probed, revolution_nanos: f64, sectors_per_track: f64) -> Option<f64> {
+    let sector_nanos = revolution_nanos / sectors_per_track.round();
+    let mut waits: Vec<(f64, bool)> = Vec::new();
+    for pair in probed.to(WITHIN).chunk_by(|one, next| one.token / 2 == next.token / 2) {
+        let [first, second] = pair else { continue };
+        let back = first.offset.checked_sub(second.offset)? / SECTOR_BYTES;
+        let wait = (sectors_per_track.round() - (back + READ_SECTORS) as f64) * sector_nanos;
+        let late = second.latency().0 as f64 - wait - READ_SECTORS as f64 * sector_nanos;
+        // What comes before its sectors have passed the head is from a buffer.
+        if late > -0.1 * revolution_nanos {
+            waits.push((wait, late < revolution_nanos / 2.0));
+        }
+    }
+    waits.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let wrong = |at: usize| {
+        let (short, long) = waits.split_at(at);
+        short.iter().filter(|wait| wait.1).count() + long.iter().filter(|wait| !wait.1).count()
+    };
+    let at = (1..waits.len()).min_by_key(|at| wrong(*at))?;
+    let is_clear = (wrong(at) as f64) < WRONG_MAX * waits.len() as f64 && waits.len() as u64 >= WAITS / 2;
+    is_clear.then_some(f64::midpoint(waits.get(at - 1)?.0, waits.get(at)?.0))
+}
