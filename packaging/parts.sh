@@ -108,7 +108,7 @@ Version: $version
 Architecture: $3
 Maintainer: the maintainers of ioweir
 Installed-Size: $(du --summarize --apparent-size --block-size=1K --exclude=DEBIAN "$stage" | cut -f1)
-Depends: systemd | systemd-standalone-sysusers
+Depends: systemd | systemd-standalone-sysusers, procps
 Suggests: fio, libnbd-bin, prometheus
 Section: utils
 Priority: optional
