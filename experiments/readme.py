@@ -30,7 +30,7 @@ def check(readme: pathlib.Path, made: str, sentences: dict[pathlib.Path, list[st
     """Ends with an error if the README does not have these lines, or a file not these sentences."""
     wrong = []
     if parts(readme)[1].strip() != made.strip():
-        wrong.append(f"{readme}: the tables are not what the results say; see what `run` says of itself")
+        wrong.append(f"{readme}: the tables are not what the results say; see what the script says of itself")
     for path, expected in sentences.items():
         text = words(path.read_text())
         wrong += [f"{path}: the results say: {sentence}" for sentence in expected if sentence not in text]

@@ -24,6 +24,7 @@ use ioweir_trace as trace;
 
 use crate::arguments::DocArguments;
 use crate::failure::Failure;
+use crate::layout::{LAYOUTS, Layout};
 use crate::output;
 
 /// Columns that explanations are wrapped to.
@@ -253,6 +254,23 @@ wait for each reason, and each request gets its part. The file of one run is als
         entry: None,
     },
     Topic {
+        name: "json",
+        summary: "keys of every JSON output",
+        entries: || LAYOUTS.iter().map(|layout| (layout.name, layout.summary)).collect(),
+        about: "Keys of JSON outputs. `list[]` is each of a list, `map{}` each value of an object whose keys are names, `key?` is left out \
+where it does not apply, and `*` is any other key. A figure is a number, or an object with its mean, the half width of its \
+interval and the number of seeds. New keys are added; where one changes its meaning or disappears, schema_version increases.",
+        entry: Some(|name| find(name).map(Layout::text)),
+    },
+    Topic {
+        name: "schema",
+        summary: "JSON schemas of every JSON output",
+        entries: || LAYOUTS.iter().map(|layout| (layout.name, layout.summary)).collect(),
+        about: "JSON schemas (2020-12) of JSON outputs, for programs that check what they read: `ioweir doc schema compare > \
+compare.schema.json`.",
+        entry: Some(|name| find(name).map(Layout::schema)),
+    },
+    Topic {
         name: "units",
         summary: "how sizes, durations and rates are written",
         entries: || AMOUNT_EXAMPLES.iter().map(|example| (example.text, example.meaning)).collect(),
@@ -294,6 +312,10 @@ second.",
         entry: None,
     },
 ];
+
+fn find(name: &str) -> Option<&'static Layout> {
+    LAYOUTS.iter().find(|layout| layout.name == name)
+}
 
 /// Prints the topics, a topic, or an entry of a topic.
 pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {

@@ -31,6 +31,7 @@ mod failure;
 mod forecast;
 #[cfg(feature = "govern")]
 mod govern;
+mod layout;
 mod man;
 mod output;
 #[cfg(feature = "plan")]

@@ -16,6 +16,7 @@ use ioweir_trace::{Clock, FORMATS, Format};
 
 use crate::doc::{service_terms, switched_on};
 use crate::failure::Failure;
+use crate::layout::LAYOUTS;
 use crate::output;
 
 const NOTE: &str =
@@ -38,13 +39,23 @@ const PAGES: &[Page] = &[
     ("services.md", services),
     ("forecasters.md", forecasters),
     ("servers.md", servers),
+    ("json.md", json),
 ];
+
+/// The folder of JSON schemas.
+const SCHEMAS: &str = "schema";
 
 /// Writes every page into `folder`.
 pub(crate) fn write(folder: &str) -> Result<(), Failure> {
     for (name, page) in PAGES {
         let path = Path::new(folder).join(name);
         output::put_file(&path.display().to_string(), page().as_bytes())?;
+    }
+    let schemas = Path::new(folder).join(SCHEMAS);
+    let failed = |error: std::io::Error| Failure::unwritable(&schemas.display().to_string(), &error);
+    std::fs::create_dir_all(&schemas).map_err(failed)?;
+    for layout in LAYOUTS {
+        output::put_file(&schemas.join(layout.file()).display().to_string(), layout.schema().as_bytes())?;
     }
     Ok(())
 }
@@ -345,6 +356,19 @@ fn services() -> String {
         for (name, value) in service_terms(row) {
             let _ = writeln!(out, "| {name} | {} |", cell(&value));
         }
+    }
+    out
+}
+
+fn json() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Keys of JSON outputs\n\nWhat `--json` writes, key by key; [the schemas]({SCHEMAS}) say the same for programs. \
+         `list[]` is each of a list, `map{{}}` each value of an object whose keys are names, `key?` is left out where it does not apply, \
+         and `*` is any other key. A figure is a number, or an object with its mean, the half width of its interval and the number of \
+         seeds. [Stability](../stability.md) says what a version of a layout promises.\n"
+    );
+    for layout in LAYOUTS {
+        let _ = write!(out, "\n## {}\n\n```\n{}```\n", layout.name, layout.text());
     }
     out
 }

@@ -9,13 +9,9 @@ use super::own_error::ClassError;
 use super::report::Report;
 use crate::compare::Goal;
 
-/// The version of the layout, which increases when a key changes its meaning or disappears, not when one is added.
-const SCHEMA_VERSION: u32 = 1;
-
 /// Advice.
 #[derive(Serialize)]
 pub(super) struct Advice {
-    schema_version: u32,
     goal: Goal,
     device: String,
     loads: [String; 2],
@@ -87,7 +83,6 @@ impl Advice {
         let Report { spec, pieces, rounds, .. } = report;
         let name = |at: usize| rounds.candidates[at].to_string();
         Self {
-            schema_version: SCHEMA_VERSION,
             goal: spec.goal,
             device: spec.device.clone(),
             loads: report.loads.map(|load| load.to_string()),

@@ -15,12 +15,10 @@ use super::section::Section;
 use super::{Depth, Meta, Report};
 #[cfg(feature = "parquet")]
 use crate::document::{Table, records_of};
+use crate::document::SCHEMA_VERSION;
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
-
-/// The version of the layout, which increases when a key changes its meaning or disappears, not when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
 
 /// A comparison.
 #[derive(Serialize)]

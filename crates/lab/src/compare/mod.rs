@@ -14,7 +14,6 @@ mod section;
 mod tests;
 
 pub(crate) use advice::reason_between;
-pub use data::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;
 pub(crate) use data::stream;

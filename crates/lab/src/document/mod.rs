@@ -43,7 +43,7 @@ mod tests;
 pub(crate) use figure::weekday;
 pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::HTML_BYTES_MAX;
-pub use json::list as json_list;
+pub use json::{SCHEMA_VERSION, list as json_list};
 pub(crate) use provenance::hexadecimal;
 pub use provenance::{Origin, Provenance, TraceMeta, quoted};
 pub use records::records_of;
@@ -122,7 +122,7 @@ impl Document {
             blocks: Vec::new(),
             records: Table::default(),
             provenance: None,
-            data: serde_json::to_string_pretty(data)?,
+            data: json::text(data)?,
         })
     }
 

@@ -19,9 +19,10 @@ pub struct Paper {
     pub(super) files: &'static [SourceFile<'static>],
 }
 
+// The files lie in folders of the repository that the crate has links to, so that a package of it has them too.
 macro_rules! embedded {
     ($($part:tt)*) => {
-        SourceFile { file: concat!($($part)*), text: include_str!(concat!("../../../../", $($part)*)) }
+        SourceFile { file: concat!($($part)*), text: include_str!(concat!("../../assets/", $($part)*)) }
     };
 }
 
@@ -32,7 +33,7 @@ macro_rules! paper {
             experiment: embedded!("papers/", $name, "/experiment.toml"),
             claims: embedded!("papers/", $name, "/claims.toml"),
             page: embedded!("papers/", $name, "/page.toml"),
-            readme: include_str!(concat!("../../../../papers/", $name, "/README.md")),
+            readme: include_str!(concat!("../../assets/papers/", $name, "/README.md")),
             files: &[$(embedded!($file)),*],
         }
     };

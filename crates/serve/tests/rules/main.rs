@@ -23,6 +23,7 @@ mod failures;
 mod govern;
 mod history;
 mod joined;
+mod kept;
 mod kill;
 mod late;
 mod limits;

@@ -45,8 +45,18 @@ impl Served {
     }
 
     pub(crate) fn of(head: &str, tail: &str) -> Self {
+        Self::beside(head, |_| tail.to_owned())
+    }
+
+    /// One whose devices are files in its folder.
+    pub(crate) fn of_kept(tail: impl FnOnce(&Path) -> String) -> Self {
+        Self::beside("", tail)
+    }
+
+    fn beside(head: &str, tail: impl FnOnce(&Path) -> String) -> Self {
         listen();
         let folder = tempfile::tempdir().unwrap();
+        let tail = tail(folder.path());
         let at = folder.path().display();
         let text = format!(
             "[server]\nlisten = [\"unix:{at}/s\", \"tcp:127.0.0.1:0\"]\ncontrol = \"unix:{at}/control\"\n{head}\n{tail}"
@@ -75,8 +85,14 @@ impl Served {
     }
 
     pub(crate) fn stop(self) {
+        drop(self.stop_and_keep());
+    }
+
+    /// Stops it, and hands over its folder.
+    pub(crate) fn stop_and_keep(self) -> tempfile::TempDir {
         self.server.stopper().stop();
         self.server.wait().unwrap();
+        self.folder
     }
 }
 

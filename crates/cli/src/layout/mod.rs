@@ -1,0 +1,123 @@
+//! The layout of every JSON output: tables of keys, one line each, of which `ioweir doc json` and JSON schemas are made.
+//!
+//! A line is a path, the types of what is there, and what it says. `list[]` is each of a list, `map{}` each value of an object whose
+//! keys are names, `key?` is left out where it does not apply, and `*` is any other key. The type `figure` is a number, or an interval over seeds.
+
+mod schema;
+
+use ioweir_lab::document::SCHEMA_VERSION;
+
+/// The layout of what a verb writes as JSON.
+pub(crate) struct Layout {
+    /// Its name: the verb, with `-` for spaces, and what else tells it apart.
+    pub(crate) name: &'static str,
+    /// What writes it.
+    pub(crate) summary: &'static str,
+    /// Whether results are, or can be, a list of such objects.
+    shape: Shape,
+    keys: &'static str,
+}
+
+/// What is at the top.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// One object.
+    One,
+    /// A list of such objects.
+    List,
+    /// One object, or a list of several.
+    Either,
+}
+
+macro_rules! layouts {
+    ($($name:literal $shape:ident $summary:literal;)*) => {
+        /// Every layout.
+        pub(crate) const LAYOUTS: &[Layout] =
+            &[$(Layout {
+                name: $name,
+                summary: $summary,
+                shape: Shape::$shape,
+                keys: include_str!(concat!($name, ".keys")),
+            }),*];
+    };
+}
+
+layouts! {
+    "compare" One "`ioweir compare`, `ioweir demo`";
+    "advise" One "`ioweir advise`";
+    "simulate" One "`ioweir simulate`, of clients on devices";
+    "simulate-servers" One "`ioweir simulate`, of [[server]] tables";
+    "sweep" One "`ioweir sweep merge --export FILE.json`";
+    "trace-info" Either "`ioweir trace info`";
+    "record" One "`ioweir record`";
+    "replay" One "`ioweir replay`";
+    "forecast" List "`ioweir forecast`";
+    "forecast-backtest" List "`ioweir forecast --backtest`";
+    "forecast-diagnose" List "`ioweir forecast --diagnose`";
+    "plan" One "`ioweir plan`";
+    "govern" One "`ioweir govern --dry-run`";
+    "reproduce" Either "`ioweir reproduce`: a list for `all`";
+    "calibrate" One "`ioweir calibrate`";
+    "validate" One "`ioweir validate --device`";
+    "validate-presets" One "`ioweir validate FOLDER`";
+    "check" One "`ioweir check`";
+    "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page";
+    "ctl-clients" One "`ioweir ctl SERVER clients`";
+    "ctl-snapshots" List "`ioweir ctl SERVER snapshots`";
+    "ctl-bitmaps" List "`ioweir ctl SERVER bitmap list`";
+    "ctl-volumes" List "`ioweir ctl SERVER volume list`";
+    "ctl-services" List "`ioweir ctl SERVER service list`";
+}
+
+impl Layout {
+    /// The keys as they are listed for people.
+    pub(crate) fn text(&self) -> String {
+        let shape = match self.shape {
+            Shape::One => "An object",
+            Shape::List => "A list of objects",
+            Shape::Either => "An object, or a list of several",
+        };
+        format!("{}. {shape}.\n\n{}", self.summary, self.keys)
+    }
+
+    /// The name of its file among the reference pages.
+    pub(crate) fn file(&self) -> String {
+        format!("{}.schema.json", self.name)
+    }
+
+    /// The JSON schema, as text.
+    pub(crate) fn schema(&self) -> String {
+        let keys = schema::object(self.keys);
+        let list = serde_json::json!({ "type": "array", "items": { "$ref": "#/$defs/result" } });
+        let one = serde_json::json!({ "$ref": "#/$defs/result" });
+        let mut whole = match self.shape {
+            Shape::One => one,
+            Shape::List => list,
+            Shape::Either => serde_json::json!({ "anyOf": [one, list] }),
+        };
+        whole["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+        whole["title"] = format!("{}, version {SCHEMA_VERSION}", self.summary.replace('`', "")).into();
+        whole["$defs"] = serde_json::json!({ "result": keys, "figure": schema::figure() });
+        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_a_table_of_keys_is_read_back_from_its_schema() {
+        for layout in LAYOUTS {
+            let schema = layout.schema();
+            let lines = layout.keys.lines().filter(|line| !line.is_empty());
+            let paths: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+            assert!(!paths.is_empty() && !schema.contains("\"type\": null"), "{}", layout.name);
+            for path in &paths {
+                let last = path.rsplit('.').next().unwrap_or_default().trim_end_matches(['[', ']', '{', '}', '?']);
+                assert!(last == "*" || schema.contains(&format!("\"{last}\": {{")), "{}: {path}", layout.name);
+                assert_eq!(paths.iter().filter(|other| other == &path).count(), 1, "{}: {path} twice", layout.name);
+            }
+        }
+    }
+}
