@@ -2,11 +2,10 @@
 //! foreground loses as little as possible.
 //!
 //! The method is that of section VI B of the paper: play the forecast; where free space would run out, spread enough
-//! background work evenly over an earlier interval, and play again until it fits. The paper leaves the length of the
-//! interval open. Here it is the shortest that suffices, and within it the work is as late as it can be: a plan is made anew
-//! in each bin, so the later work is forced upon the foreground, the more certain the need is, and the less waits meanwhile.
-//! The priorities are, in order, the floor of the pool, deadlines, and the
-//! foreground.
+//! background work over an earlier interval, and play again until it fits. The paper spreads it evenly, and leaves the length
+//! of the interval open. Here it is the shortest that suffices, and within it the work is as late as it can be: a plan is made
+//! anew in each bin, so the later work is forced upon the foreground, the more certain the need is, and the less waits
+//! meanwhile. The priorities are, in order, the floor of the pool, deadlines, and the foreground.
 //!
 //! **Why it finds a plan if one exists.** Putting all cores on the debt that frees the most space per unit of work frees the
 //! most space possible by every moment: if this does not hold the floor, nothing does. Deadline work is postponed as far as

@@ -8,11 +8,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, SystemTime};
 
 use ioweir_core::Nanos;
-use ioweir_serve::backend::{Faulty, Media};
+use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Media, Memory};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::Command;
 use ioweir_serve::server::{Entrance, Server};
@@ -229,6 +231,57 @@ fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
         bench.turn();
         assert_eq!(paused.try_recv(), Ok(None));
     }
+}
+
+/// Memory that keeps a write until it is told to go on, and flushes at once.
+struct Slow {
+    memory: Memory,
+    held: Vec<Io>,
+    goes_on: Arc<AtomicBool>,
+}
+
+impl Backend for Slow {
+    fn start(&mut self, now: Nanos, io: Io) {
+        if io.action == Action::Write { self.held.push(io) } else { self.memory.start(now, io) }
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        if self.goes_on.load(Ordering::Relaxed) {
+            self.held.drain(..).for_each(|io| self.memory.start(now, io));
+        }
+        self.memory.collect(now, done)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.memory.describe()
+    }
+}
+
+#[test]
+fn a_device_is_not_at_rest_before_a_write_has_ended_even_if_a_flush_would() {
+    let device = device("backend = \"memory\"\nsize = \"1MiB\"");
+    let pool = Pool::new(device.request_bytes_max.0 as usize);
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let slow = Slow { memory: Memory::new(1 << 20), held: Vec::new(), goes_on: Arc::clone(&goes_on) };
+    let mut bench = Bench::over(device, Box::new(slow), pool);
+    let mut peer = bench.connect(0, true);
+    peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
+    bench.turn();
+    let (ready, hear) = channel();
+    bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
+    for _ in 0..3 {
+        bench.turn();
+    }
+    assert_eq!(hear.try_recv(), Err(TryRecvError::Empty), "a write is with the device");
+    goes_on.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        bench.turn();
+    }
+    assert_eq!((hear.try_recv(), peer.answers().len()), (Ok(Ok(())), 1));
 }
 
 #[test]
