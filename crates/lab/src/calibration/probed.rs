@@ -2,14 +2,14 @@
 
 use ioweir_config::SpecError;
 use ioweir_core::{Operation, SECTOR_BYTES};
-use ioweir_device::calibration::{Part, Source};
-use ioweir_device::parameter::{self, Amount};
-use ioweir_device::validate::{Load, Measured};
 use ioweir_device::DeviceSpec;
+use ioweir_device::calibration::{Part, Source};
 use ioweir_device::fit::{
     Groups,
     table::{Row, Values},
 };
+use ioweir_device::parameter::{self, Amount};
+use ioweir_device::validate::{Load, Measured};
 use sha2::{Digest as _, Sha256};
 
 use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
