@@ -132,7 +132,7 @@ fn percent(parts: &[f64]) -> String {
 #[test]
 fn disks_that_are_not_known_are_found_by_their_probes() {
     let head = "| disk | bandwidth at 8 places | seeks over 4 MiB to 64 GiB | single random reads | held-out mix | completion under 5 \
-                schedulers | their order |\n|---|---|---|---|---|---|---|\n";
+                schedulers | their order, from 1 % apart |\n|---|---|---|---|---|---|---|\n";
     let mut table = head.to_owned();
     for seed in 1..=4 {
         let (truth, result, probed) = calibrated(&disk(seed));
@@ -148,15 +148,17 @@ fn disks_that_are_not_known_are_found_by_their_probes() {
         let mut random = Random::new(101);
         let places: Vec<u64> = (0..2_000).map(|_| random.below(25_000_000) * 4096).collect();
         let (single, mix) = (both(&reads(|number| places[number as usize], 4096, 2_000)), both(&probed.held_out));
-        let [mut fitted, mut truth] = [fitted, &truth].map(completions);
+        let [fitted, truth] = [fitted, &truth].map(completions);
         let times: Vec<f64> = fitted.iter().zip(&truth).map(|(one, other)| off(one.1, other.1)).collect();
-        for times in [&mut fitted, &mut truth] {
-            times.sort_by(|one, other| one.1.total_cmp(&other.1));
-        }
-        let order = |times: &[(String, f64)]| times.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        let is_same = if order(&fitted) == order(&truth) { "the same" } else { "another" };
+        // Whether two of them that the truth tells apart come out the other way round.
+        let is_turned = |one: usize, other: usize| {
+            off(truth[one].1, truth[other].1) >= 0.01
+                && (truth[one].1 < truth[other].1) != (fitted[one].1 < fitted[other].1)
+        };
+        let turned = (0..truth.len()).any(|one| (0..one).any(|other| is_turned(one, other)));
+        let order = if turned { "another" } else { "the same" };
         let cells = [&bandwidths[..], &seeks, &[single], &[mix], &times].map(percent).join(" | ");
-        table += &format!("| {seed} | {cells} | {is_same} |\n");
+        table += &format!("| {seed} | {cells} | {order} |\n");
     }
     page_says(&table);
 }
