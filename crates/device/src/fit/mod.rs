@@ -2,7 +2,7 @@
 //!
 //! A candidate is a device file with other values of some parameters ([`table`]). Its cost on the requests of a trace is half
 //! their demerit and half the root mean square of the demerits by class, so that errors of different classes do not cancel. On
-//! probes it is the root mean square, over groups of requests that show one thing, of the demerit as a share of the group's mean
+//! probes it is the mean, over groups of requests that show one thing, of the error as a share of what was measured
 //! ([`Fit::grouped`]): in nanoseconds, waits in a queue would outweigh all that a sequential read takes. A
 //! seeded search ([`evolve()`]) looks for the cheapest. Nothing here has threads: whoever calls says how candidates are
 //! weighed.
@@ -163,7 +163,8 @@ pub fn cost(spec: &DeviceSpec, requests: &[Measured], load: Load, seed: u64) -> 
     f64::midpoint(result.demerit_nanos(), (squares / demerits.len().max(1) as f64).sqrt())
 }
 
-/// The cost of a device on requests in groups: the root mean square of the groups' errors, each as a share of what was measured.
+/// The cost of a device on requests in groups: the mean of the groups' errors, each as a share of what was measured. Squares would
+/// favour groups that no model comes near, such as reads of which one in ten crosses to another track.
 fn grouped_cost(spec: &DeviceSpec, requests: &[Measured], groups: &Groups, load: Load, seed: u64) -> f64 {
     let Ok(mut device) = spec.build(seed) else { return f64::INFINITY };
     let Ok(replayed) = replay(&mut *device, requests, load) else { return f64::INFINITY };
@@ -187,8 +188,7 @@ fn grouped_cost(spec: &DeviceSpec, requests: &[Measured], groups: &Groups, load:
         measured.sort_unstable();
         sorted_demerit(measured, modelled) / mean(measured).max(1.0)
     };
-    let squares: f64 = times.iter_mut().enumerate().map(|group| share(group).powi(2)).sum();
-    (squares / count.max(1) as f64).sqrt()
+    times.iter_mut().enumerate().map(share).sum::<f64>() / count.max(1) as f64
 }
 
 impl Row {

@@ -117,3 +117,9 @@ pub const FLASH: &[Row] = &[
     row("ssd.wake.idle", Values::Ratios(1.0 * MS, 4_000.0 * MS, Unit::Nanos)),
     time("ssd.wake.takes", 0.0, 3.0 * MS),
 ];
+
+/// What a read of one unit costs by itself: probes tell it from longer reads.
+pub const FLASH_ONE_UNIT: &[Row] = &[
+    Row { beside: Some("ssd.read_one_unit"), ..time("ssd.read_one_unit", 5.0 * US, 300.0 * US) },
+    Row { beside: Some("ssd.overhead.read_one_unit"), ..time("ssd.overhead.read_one_unit", 0.0, 300.0 * US) },
+];

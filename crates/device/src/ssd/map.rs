@@ -180,10 +180,17 @@ impl Map {
             Ok(numbers) => numbers,
             Err(left) => return (self.fill.place(unit), left.min(self.fill.run(unit)).min(most)),
         };
+        let numbers = &numbers[..numbers.len().min(most as usize)];
         let first = numbers[0];
         let step = u32::from(first > NOWHERE);
-        let alike = (0..most).zip(numbers).take_while(|&(distance, &number)| number == first + distance * step);
-        let units = u32::try_from(alike.count()).unwrap_or(1);
+        let is_alike = |(number, distance): (&u32, u32)| *number == first + distance * step;
+        // All of them, nearly always: that is known without a branch for each.
+        let units = if numbers.iter().zip(0..).fold(true, |alike, one| alike & is_alike(one)) {
+            numbers.len()
+        } else {
+            numbers.iter().zip(0..).take_while(|one| is_alike(*one)).count()
+        };
+        let units = u32::try_from(units).unwrap_or(1);
         match first {
             UNTOUCHED => (self.fill.place(unit), units.min(self.fill.run(unit))),
             NOWHERE => (None, units),
@@ -286,13 +293,10 @@ impl Map {
     /// Invalidates locations that follow one another in a block; the caller updates the map.
     fn lose(&mut self, place: Option<u32>, units: u32) {
         let Some(place) = place else { return };
-        let (number, slot) = split(&self.by_block, place);
+        let number = split(&self.by_block, place).0;
         let die = split(&self.by_die, number).1;
         self.pools[die as usize].held -= units;
         let block = self.blocks[number as usize];
-        if block.leaf != NONE {
-            self.block_leaves[block.leaf as usize][slot as usize..(slot + units) as usize].fill(NONE);
-        }
         if block.role == Role::Closed {
             self.unlist(die, number);
         }
@@ -398,10 +402,6 @@ impl Map {
             self.pools[die as usize].copies = Frontier { block, slot: 0 };
         }
         self.blocks[block as usize].lost += 1;
-        if self.blocks[block as usize].leaf != NONE {
-            let leaf = self.blocks[block as usize].leaf;
-            self.block_leaves[leaf as usize][slot as usize] = NONE;
-        }
         let frontier = self.pools[die as usize].copies;
         let to = self.put(frontier, unit, 1);
         self.pools[die as usize].copies.slot += 1;
@@ -415,7 +415,10 @@ impl Map {
     fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
         let leaf = self.blocks[block as usize].leaf;
         if leaf != NONE {
-            return Some(self.block_leaves[leaf as usize][slot as usize]).filter(|&unit| unit != NONE);
+            // The leaf keeps units that have moved on: the map says where they are.
+            let location = block * self.shape.block_units + slot + 2;
+            return Some(self.block_leaves[leaf as usize][slot as usize])
+                .filter(|&unit| self.places.get(unit) == location);
         }
         let unit = self.fill.unit(block, slot)?;
         (self.places.get(unit) == UNTOUCHED).then_some(unit)
@@ -424,7 +427,6 @@ impl Map {
     fn erase(&mut self, die: u32, block: u32) {
         let leaf = self.blocks[block as usize].leaf;
         if leaf != NONE {
-            self.block_leaves[leaf as usize].fill(NONE);
             self.spare_leaves.push(leaf);
         }
         self.blocks[block as usize] = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };

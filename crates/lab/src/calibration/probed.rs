@@ -2,14 +2,14 @@
 
 use ioweir_config::SpecError;
 use ioweir_core::{Operation, SECTOR_BYTES};
-use ioweir_device::calibration::{Part, Source};
-use ioweir_device::parameter::{self, Amount};
-use ioweir_device::validate::{Load, Measured};
 use ioweir_device::DeviceSpec;
+use ioweir_device::calibration::{Part, Source};
 use ioweir_device::fit::{
     Groups,
-    table::{Row, Values},
+    table::{FLASH_ONE_UNIT, Row, Values},
 };
+use ioweir_device::parameter::{self, Amount};
+use ioweir_device::validate::{Load, Measured};
 use sha2::{Digest as _, Sha256};
 
 use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
@@ -79,7 +79,8 @@ fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
     let has_writes = all.iter().any(|request| request.operation == Operation::Write);
     let is_of_writes = |row: &Row| ["write", "program"].iter().any(|word| row.key.contains(word));
     let is_open = |row: &&Row| (has_writes || !is_of_writes(row)) && probed.known.iter().all(|(key, _)| key != row.key);
-    kind.rows().iter().filter(is_open).map(|row| bounded(*row, all)).collect()
+    let more = if kind == Kind::Flash { FLASH_ONE_UNIT } else { &[] };
+    kind.rows().iter().chain(more).filter(is_open).map(|row| bounded(*row, all)).collect()
 }
 
 /// The parameter without values that the requests exclude: nothing passes the interface faster than it can, and no read that the

@@ -137,7 +137,13 @@ impl Probed {
         let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());
         for Answers { name, reads } in self.answers.iter().filter(|answers| answers.name != HELD_OUT) {
             for read in reads {
-                let shows = (*name, plan::shows(name, read.token, read.length));
+                // All places of a device that does not rotate are alike.
+                let shown = if facts.rotates || *name != plan::SEQUENTIAL {
+                    plan::shows(name, read.token, read.length)
+                } else {
+                    0
+                };
+                let shows = (*name, shown);
                 groups.of.push(seen.iter().position(|one| *one == shows).unwrap_or(seen.len()));
                 if !seen.contains(&shows) {
                     seen.push(shows);

@@ -36,11 +36,10 @@ const DEPTH_READS: usize = 250;
 const BACKWARDS_READS: u64 = 9;
 /// Reads backwards at the front in the smallest steps, which show the revolution.
 const REVOLUTION_READS: u64 = 120;
-/// Distances of seeks, and the pairs of each.
-const DISTANCES: u32 = 20;
+/// Pairs of each distance of seeks.
 pub(super) const SEEKS: &str = "seeks";
 const LENGTHS: &str = "4 KiB to 1 MiB";
-pub(super) const PAIRS: u64 = 100;
+pub(super) const PAIRS: u64 = 150;
 /// Reads of the held-out mix at each depth.
 const HELD_OUT_READS: usize = 2_000;
 /// The depth of the held-out mix: it is at most this, and less while requests are few.
@@ -129,14 +128,14 @@ impl Plan {
         (0..PLACES).flat_map(at).collect()
     }
 
-    /// Pairs of reads, each pair about as far apart as the others of its distance, by ratios from a megabyte to nearly the whole.
+    /// Pairs of reads, each pair about as far apart as the others of its distance, by octaves from a megabyte to at least half of the whole.
     /// The distances of a kind differ by up to a megabyte by even steps, so that the second reads find the medium at any angle.
     fn seeks(&self) -> Vec<Io> {
         let mut random = Random::stream(self.seed, 4);
         let octaves = (self.size_bytes / MIB).ilog2();
         let mut reads = Vec::new();
-        for number in 0..DISTANCES {
-            let distance = MIB << (number * octaves.saturating_sub(1) / (DISTANCES - 1));
+        for octave in 0..octaves {
+            let distance = MIB << octave;
             let distance = distance.min(self.size_bytes - MIB);
             for pair in 0..PAIRS {
                 let distance = (distance - MIB / 2 + pair * MIB / PAIRS) / KIB_4 * KIB_4;
