@@ -1,10 +1,6 @@
 # Trials of `scripts/release --check`: every package is installed and used where nothing else of ours is. Sourced by it.
 
 trial=$work/trial
-[ "$(id -u)" -eq 0 ] || {
-    echo "release --check: installing into a root of its own takes root" >&2
-    exit 1
-}
 rm -rf "$trial"
 mkdir -p "$trial"
 

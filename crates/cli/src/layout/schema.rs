@@ -91,7 +91,8 @@ impl Place {
         if !self.keys.is_empty() {
             let of = |(key, _, place): &(&str, bool, Self)| ((*key).to_owned(), place.schema());
             schema.insert("properties".into(), self.keys.iter().map(of).collect::<Map<_, _>>().into());
-            let always: Vec<&str> = self.keys.iter().filter(|(_, is_always, _)| *is_always).map(|(key, ..)| *key).collect();
+            let always: Vec<&str> =
+                self.keys.iter().filter(|(_, is_always, _)| *is_always).map(|(key, ..)| *key).collect();
             schema.insert("required".into(), always.into());
         }
         schema.into()

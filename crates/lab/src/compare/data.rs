@@ -13,9 +13,9 @@ use super::advice::{Advice, advice};
 use super::numbers as n;
 use super::section::Section;
 use super::{Depth, Meta, Report};
+use crate::document::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 use crate::document::{Table, records_of};
-use crate::document::SCHEMA_VERSION;
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;

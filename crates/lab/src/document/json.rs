@@ -122,7 +122,10 @@ mod tests {
         let inner = json!({ "list": [{ "a": 1 }, {}], "map": { "b": [] } });
         for (data, versioned) in [
             (inner.clone(), json!({ "schema_version": 1, "list": [{ "a": 1 }, {}], "map": { "b": [] } })),
-            (json!([inner.clone(), {}]), json!([{ "schema_version": 1, "list": inner["list"], "map": inner["map"] }, { "schema_version": 1 }])),
+            (
+                json!([inner.clone(), {}]),
+                json!([{ "schema_version": 1, "list": inner["list"], "map": inner["map"] }, { "schema_version": 1 }]),
+            ),
             (json!({}), json!({ "schema_version": 1 })),
             (json!(null), json!(null)),
             (json!([[{ "a": 1 }]]), json!([[{ "a": 1 }]])),

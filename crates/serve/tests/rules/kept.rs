@@ -18,6 +18,8 @@ use ioweir_serve::backend::checked::sidecar::{self, Identity};
 use ioweir_serve::backend::checked::table::Table;
 use ioweir_serve::control::{BitmapState, BitmapVerb, Command, VolumeState};
 use ioweir_serve::govern::store::{Found, Kept, Store};
+use ioweir_serve::server::check;
+use ioweir_serve::spec::Spec;
 use serde_json::json;
 
 use crate::client::*;
@@ -29,10 +31,18 @@ const FILES: [&str; 11] =
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 64;
 
+/// The devices, without the one that has a journal: that knows its file by more than its name.
 fn spec(at: &Path) -> String {
+    let (whole, _) = whole_spec(at);
+    whole
+}
+
+/// The devices but one, and that one.
+fn whole_spec(at: &Path) -> (String, String) {
     let at = at.display();
-    let file =
-        |name: &str, size: &str| format!("backend = \"file\"\npath = \"{at}/{name}\"\nsize = \"{size}\"\nio = \"threads\"");
+    let file = |name: &str, size: &str| {
+        format!("backend = \"file\"\npath = \"{at}/{name}\"\nsize = \"{size}\"\nio = \"threads\"")
+    };
     let tiers = format!(
         "[[device]]\nname = \"tiers\"\nbackend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"{at}/map\"\n\
          [device.slow]\n{}\n[device.fast]\n{}\n[[export]]\nname = \"tiers\"\ndevice = \"tiers\"\n",
@@ -51,18 +61,19 @@ fn spec(at: &Path) -> String {
         file("leg-0", "1MiB"),
         file("leg-1", "1MiB")
     );
-    tiers
+    let late = plain("late", "", "256KiB")
+        + &format!(
+            "[service.trims]\nkind = \"trim\"\ndevice = \"late\"\nstate = \"{at}/journal\"\ndefault = \"rest\"\nweight = 1\n"
+        );
+    let others = tiers
         + &plain("marked", &format!("[device.bitmaps]\nfile = \"{at}/bitmaps\"\nregion = \"64KiB\""), "256KiB")
-        + &plain("late", "", "256KiB")
         + &format!(
             "[[device]]\nname = \"pool\"\n{}\nscheduler = \"sfq\"\nvolumes = \"{at}/volumes\"\n",
             file("pool", "4MiB")
         )
         + &mirror
-        + &format!(
-            "[service.resync]\nkind = \"resync\"\ndevice = \"mirror\"\ndefault = \"run\"\nweight = 1\n\
-             [service.trims]\nkind = \"trim\"\ndevice = \"late\"\nstate = \"{at}/journal\"\ndefault = \"rest\"\nweight = 1\n"
-        )
+        + "[service.resync]\nkind = \"resync\"\ndevice = \"mirror\"\ndefault = \"run\"\nweight = 1\n";
+    (others, late)
 }
 
 /// What block `block` of a device has in all kept files.
@@ -153,8 +164,11 @@ fn files_of_earlier_versions_are_read() {
         let places: Vec<(&str, u64, u64)> =
             volumes.iter().map(|volume| (&*volume.name, volume.offset_bytes, volume.size_bytes)).collect();
         assert_eq!(places, [("one", 0, 1 << 20), ("two", 1 << 20, 1 << 20)], "{}", version.display());
-        served.stop();
-        let at = tempfile::tempdir().unwrap();
+        let at = served.stop_and_keep();
+        // The journal is understood, and refused for what it says: it is of another file than the copy of the test.
+        let text = format!("[server]\nlisten = [\"unix:{}/s\"]\n{}", at.path().display(), whole_spec(at.path()).1);
+        let refused = check(&Spec::parse("late.toml", &text).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("belongs to another device"), "{}: {refused}", version.display());
         for name in ["checksums", "governor"] {
             unpack(&version, name, at.path());
         }
@@ -173,7 +187,10 @@ fn files_of_earlier_versions_are_read() {
 #[test]
 #[ignore = "writes files into the repository: a release does that"]
 fn files_of_this_version_are_kept() {
-    let served = Served::of_kept(spec);
+    let served = Served::of_kept(|at| {
+        let (others, late) = whole_spec(at);
+        others + &late
+    });
     for export in ["tiers", "marked", "mirror", "late"] {
         write_blocks(&served, export, 0..BLOCKS);
     }

@@ -278,3 +278,10 @@ fn what_is_wrong_with_classes_is_said_with_its_place() {
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
 }
+
+#[test]
+fn the_example_that_packages_install_can_be_served() {
+    let spec = Spec::parse("example.toml", include_str!("../../../../packaging/example.toml")).unwrap();
+    let said = ioweir_serve::server::check(&spec);
+    assert!(said.is_ok(), "{said:?}");
+}
