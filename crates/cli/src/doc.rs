@@ -30,13 +30,13 @@ use crate::output;
 const WIDTH: usize = 100;
 
 /// Something that can be explained.
-struct Topic {
+pub(crate) struct Topic {
     name: &'static str,
-    summary: &'static str,
+    pub(crate) summary: &'static str,
     /// The entries with one line each, in the order of their table; empty for a topic that is one text.
     entries: fn() -> Vec<(&'static str, &'static str)>,
     /// The text of the topic, shown above its entries.
-    about: &'static str,
+    pub(crate) about: &'static str,
     /// The text of one entry; a topic without it shows the entry's line.
     entry: Option<fn(&str) -> Option<String>>,
 }
@@ -44,6 +44,12 @@ struct Topic {
 /// The topics, each with its summary.
 pub(crate) fn topics() -> impl Iterator<Item = (&'static str, &'static str)> {
     TOPICS.iter().map(|topic| (topic.name, topic.summary))
+}
+
+/// What a topic is about, and its entries.
+#[cfg(all(feature = "plan", feature = "reproduce"))]
+pub(crate) fn topic(name: &str) -> Option<(&'static Topic, Vec<(&'static str, &'static str)>)> {
+    TOPICS.iter().find(|topic| topic.name == name).map(|topic| (topic, (topic.entries)()))
 }
 
 const TOPICS: &[Topic] = &[
@@ -224,7 +230,8 @@ Files to start from are in examples/govern. `ioweir show FILE` prints a file wit
             ]
         },
         about: "Loads. At recorded times a disk is often idle, and then completion time says little about the scheduler: \
-compare busy time and latency, or increase the load.",
+compare busy time and latency, or increase the load. A number alone, in a flag, is taken as requests outstanding a stream and said to be; \
+a file says which it means.",
         entry: None,
     },
     Topic {
@@ -290,7 +297,7 @@ second.",
                 ("merged", "submitted requests that were merged into another"),
             ]
         },
-        about: "Columns of `ioweir compare`. JSON and CSV name them with their units: latency_p99_seconds.",
+        about: "Columns of `ioweir compare`: first those in which schedulers differ. JSON and CSV name them with their units: latency_p99_seconds.",
         entry: None,
     },
 ];
