@@ -40,7 +40,8 @@ fn anchors(text: &str) -> HashSet<String> {
         if in_code || marks.is_empty() || marks.chars().any(|mark| mark != '#') {
             continue;
         }
-        let kept = title.to_lowercase().chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        let lower = title.to_lowercase();
+        let kept = lower.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
         let name: String = kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect();
         // A second heading of the same words is the first one's with a number.
         let number = (1..).map(|number| format!("{name}-{number}"));

@@ -2,7 +2,8 @@
 //!
 //! A block of ```` ```console ```` holds commands behind `$ ` and what each prints. Of a document, all run one after another in a
 //! folder of its own that shows the repository's traces and examples. `BOOK=write cargo test --test book` puts what is printed in
-//! the place of what is no longer true; a line `???` stands for all that a command prints.
+//! the place of what is no longer true; a line `???` stands for all that a command prints. A command behind which ` &` stands, a
+//! server, stays until the end of its document.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -11,6 +12,8 @@ mod links;
 mod output;
 
 use std::fs;
+use std::io::BufRead as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -19,6 +22,9 @@ use tempfile::TempDir;
 
 /// What the folder of a document shows of the repository.
 const SHOWN: &[&str] = &["README.md", "docs", "examples", "experiments", "packaging", "traces"];
+
+/// The folder of programs that stand for others.
+const BIN: &str = ".bin";
 
 /// The folder of the repository.
 fn root() -> PathBuf {
@@ -49,14 +55,22 @@ fn folder() -> TempDir {
     for name in SHOWN {
         std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).unwrap();
     }
+    // What `cargo run --example NAME` would run is built with the tests.
+    let bin = folder.path().join(BIN);
+    fs::create_dir(&bin).unwrap();
+    let examples = Path::new(env!("CARGO_BIN_EXE_ioweir")).parent().unwrap().join("examples");
+    fs::write(bin.join("cargo"), format!("#!/bin/sh\nexec \"{}/$5\"\n", examples.display())).unwrap();
+    fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
 
-/// What a shell prints for a command, and its exit code where that is not zero.
-fn printed(folder: &Path, command: &str) -> String {
+/// A shell with a command in the folder of a document.
+fn shell(folder: &Path, command: &str) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_ioweir"));
-    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh")
+    let built = binary.parent().unwrap();
+    let path = format!("{}:{}:{}", folder.join(BIN).display(), built.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(folder)
         .env("PATH", path)
@@ -64,9 +78,13 @@ fn printed(folder: &Path, command: &str) -> String {
         .env("TZ", "UTC")
         .env("LC_ALL", "C")
         .env_remove("CLICOLOR_FORCE")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .stdin(Stdio::null());
+    shell
+}
+
+/// What a command prints, and its exit code where that is not zero.
+fn printed(folder: &Path, command: &str) -> String {
+    let output = shell(folder, command).output().unwrap();
     let mut text = String::from_utf8(output.stdout).unwrap();
     match output.status.code() {
         Some(0) => {}
@@ -75,11 +93,36 @@ fn printed(folder: &Path, command: &str) -> String {
     text
 }
 
+/// A command that stays until the end of its document, such as a server.
+struct Staying(std::process::Child);
+
+impl Staying {
+    /// Starts it, and reads what it prints until that is what is expected, or it has ended.
+    fn start(folder: &Path, command: &str, expected: &str) -> (Self, String) {
+        let mut child = shell(folder, &format!("exec {command}")).stdout(Stdio::piped()).spawn().unwrap();
+        let mut text = String::new();
+        for line in std::io::BufReader::new(child.stdout.take().unwrap()).lines() {
+            text += &format!("{}\n", line.unwrap());
+            if output::is_as_expected(expected, &text) {
+                break;
+            }
+        }
+        (Self(child), text)
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs the commands of a document. Returns what is not as it says, and the document as it should be.
 fn run(path: &Path) -> (Vec<String>, String) {
     let document = Document::read(&fs::read_to_string(path).unwrap());
     let folder = folder();
-    let (mut wrong, mut text) = (Vec::new(), String::new());
+    let (mut wrong, mut text, mut staying) = (Vec::new(), String::new(), Vec::new());
     for block in &document.blocks {
         match block {
             Block::Text(lines) => text += lines,
@@ -97,7 +140,14 @@ fn run(path: &Path) -> (Vec<String>, String) {
             Block::Commands(commands) => {
                 text += "```console\n";
                 for command in commands {
-                    let printed = printed(folder.path(), &command.line);
+                    let printed = match command.line.trim_end().strip_suffix(" &") {
+                        None => printed(folder.path(), &command.line),
+                        Some(line) => {
+                            let (one, printed) = Staying::start(folder.path(), line, &command.expected);
+                            staying.push(one);
+                            printed
+                        }
+                    };
                     text += &command.shown;
                     if output::is_as_expected(&command.expected, &printed) {
                         text += &command.expected;
