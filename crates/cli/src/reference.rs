@@ -52,9 +52,11 @@ pub(crate) fn write(folder: &str) -> Result<(), Failure> {
 
 // Writing to a string does not fail: the results of `writeln!` below are ignored.
 
-/// Text in a cell of a table.
+/// Text in a cell of a table; outside of code, what looks like a tag of HTML is none.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    let escape = |(at, part): (usize, &str)| if at % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() };
+    let parts: Vec<String> = text.split('`').enumerate().map(escape).collect();
+    parts.join("`").replace('|', "\\|")
 }
 
 /// Topics of `ioweir doc` that are short lists, a section each.

@@ -94,27 +94,27 @@ fn printed(folder: &Path, command: &str) -> String {
 }
 
 /// A command that stays until the end of its document, such as a server.
-struct Staying(std::process::Child);
+struct Staying {
+    child: std::process::Child,
+    /// Kept, so that it can still be written to.
+    _output: std::io::BufReader<std::process::ChildStdout>,
+}
 
 impl Staying {
     /// Starts it, and reads what it prints until that is what is expected, or it has ended.
     fn start(folder: &Path, command: &str, expected: &str) -> (Self, String) {
         let mut child = shell(folder, &format!("exec {command}")).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
-        for line in std::io::BufReader::new(child.stdout.take().unwrap()).lines() {
-            text += &format!("{}\n", line.unwrap());
-            if output::is_as_expected(expected, &text) {
-                break;
-            }
-        }
-        (Self(child), text)
+        while output.read_line(&mut text).unwrap() > 0 && !output::is_as_expected(expected, &text) {}
+        (Self { child, _output: output }, text)
     }
 }
 
 impl Drop for Staying {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
