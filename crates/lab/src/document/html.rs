@@ -102,7 +102,8 @@ impl<'a> Page<'a> {
 fn piece(table: &Table) -> Piece {
     let mut shown_table = table.shown();
     for cell in shown_table.rows.iter_mut().flatten() {
-        cell.text = shown(&cell.text);
+        // An interval breaks before its sign, if at all.
+        cell.text = shown(&cell.text).replace("± ", "±\u{a0}");
     }
     Piece::Table { title: shown(&table.title), text: prose(&table.text), table: shown_table }
 }
