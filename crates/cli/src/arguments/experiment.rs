@@ -3,8 +3,8 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
-use super::{OutputArguments, candidates};
 use super::compare::seed;
+use super::{OutputArguments, candidates};
 
 #[derive(Args, Debug)]
 #[command(

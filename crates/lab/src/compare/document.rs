@@ -128,10 +128,9 @@ fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
     }
     let factor = |name: &&str| Column::text(*name).format(Format::Factor);
     let columns = std::iter::once(Column::text("comparison")).chain(schedulers.iter().map(factor));
-    let mut table = Table::new("All comparisons", columns)
-        .caption(format!(
-            "{noun} relative to the reference scheduler; less is better, the best of each row is starred."
-        ));
+    let mut table = Table::new("All comparisons", columns).caption(format!(
+        "{noun} relative to the reference scheduler; less is better, the best of each row is starred."
+    ));
     for section in sections {
         let ranked = section.ranked();
         let saved = |first: &&Row<'_>| ranked.last().map_or(0.0, |last| section.saved_share(first, last));
