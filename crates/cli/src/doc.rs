@@ -230,8 +230,8 @@ Files to start from are in examples/govern. `ioweir show FILE` prints a file wit
             ]
         },
         about: "Loads. At recorded times a disk is often idle, and then completion time says little about the scheduler: \
-compare busy time and latency, or increase the load. A number alone, in a flag, is taken as requests outstanding a stream and said to be; \
-a file says which it means.",
+compare busy time and latency, or increase the load. `--load 32` of compare is taken as closed:32, and the command says so; \
+a file must say which it means.",
         entry: None,
     },
     Topic {
