@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, Size, read_spec, shown};
+use ioweir_config::{ChoiceError, SchedulerChoice, read_spec, shown};
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::run::MIX_PREFIX;
@@ -11,6 +11,7 @@ use crate::arguments::AdviseArguments;
 use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::Outputs;
+use crate::typed;
 
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
@@ -45,7 +46,9 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
     }
     set(&mut spec.host_device, arguments.host_device.as_ref());
     set(&mut spec.goal, arguments.goal.as_ref());
-    set(&mut spec.load, arguments.load.as_ref());
+    if let Some(text) = &arguments.load {
+        spec.load = typed::open_load(text)?;
+    }
     set(&mut spec.budget, arguments.budget.as_ref());
     set(&mut spec.rounds, arguments.rounds.as_ref());
     set(&mut spec.seed, arguments.seed.as_ref());
@@ -60,8 +63,7 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
         spec.recorded_under = Some(parse(name)?);
     }
     if let Some(size) = &arguments.request_bytes_max {
-        let size = size.parse::<Size>();
-        spec.request_bytes_max = size.map_err(|error| Failure::Input(format!("largest request: {error}")))?;
+        spec.request_bytes_max = typed::request_bytes_max(size)?;
     }
     let AdviseSpec { format, volume, event, lenient, .. } = &mut spec;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;

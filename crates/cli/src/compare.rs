@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, Size, read_spec, shown, unknown};
+use ioweir_config::{ChoiceError, SchedulerChoice, read_spec, shown, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::{Comparison, Plan, document};
-use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
 use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::typed;
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -55,34 +55,13 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     let Comparison { format, volume, event, lenient, .. } = &mut comparison;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
     if let Some(size) = &arguments.request_bytes_max {
-        comparison.request_bytes_max = request_bytes_max(size)?;
+        comparison.request_bytes_max = typed::request_bytes_max(size)?;
     }
     let schedulers = arguments.scheduler.iter().map(|text| text.parse()).collect::<Result<Vec<_>, ChoiceError>>()?;
     set_list(&mut comparison.schedulers, &schedulers);
-    let loads = arguments.load.iter().map(|text| load(text)).collect::<Result<Vec<_>, Failure>>()?;
+    let loads = arguments.load.iter().map(|text| typed::load(text)).collect::<Result<Vec<_>, Failure>>()?;
     set_list(&mut comparison.loads, &loads);
     Ok(comparison)
-}
-
-/// Reads a load; a number alone is taken as requests outstanding, and said to be.
-fn load(text: &str) -> Result<Load, Failure> {
-    if let Some(number) = text.parse::<u32>().ok().filter(|&number| number > 0) {
-        output::notice(&format!(
-            "load {number}: taken as closed:{number}, {number} requests outstanding a stream; x{number} would be recorded times, \
-             {number} times as fast"
-        ));
-        return load(&format!("closed:{number}"));
-    }
-    text.parse().map_err(|error| Failure::input(error, "", "`ioweir doc load` explains them"))
-}
-
-/// Reads the largest request; a number alone counts KiB, as Linux's max_sectors_kb does, and is said to.
-fn request_bytes_max(text: &str) -> Result<Size, Failure> {
-    if let Ok(number) = text.parse::<u32>() {
-        output::notice(&format!("largest request {number}: taken as {number}KiB, as Linux's max_sectors_kb counts"));
-        return request_bytes_max(&format!("{number}KiB"));
-    }
-    text.parse().map_err(|error| Failure::Input(format!("largest request (request_bytes_max): {error}")))
 }
 
 /// Reads a comparison file.

@@ -31,13 +31,13 @@ use crate::output;
 const WIDTH: usize = 100;
 
 /// Something that can be explained.
-struct Topic {
+pub(crate) struct Topic {
     name: &'static str,
-    summary: &'static str,
+    pub(crate) summary: &'static str,
     /// The entries with one line each, in the order of their table; empty for a topic that is one text.
     entries: fn() -> Vec<(&'static str, &'static str)>,
     /// The text of the topic, shown above its entries.
-    about: &'static str,
+    pub(crate) about: &'static str,
     /// The text of one entry; a topic without it shows the entry's line.
     entry: Option<fn(&str) -> Option<String>>,
 }
@@ -45,6 +45,12 @@ struct Topic {
 /// The topics, each with its summary.
 pub(crate) fn topics() -> impl Iterator<Item = (&'static str, &'static str)> {
     TOPICS.iter().map(|topic| (topic.name, topic.summary))
+}
+
+/// What a topic is about, and its entries.
+#[cfg(all(feature = "plan", feature = "reproduce"))]
+pub(crate) fn topic(name: &str) -> Option<(&'static Topic, Vec<(&'static str, &'static str)>)> {
+    TOPICS.iter().find(|topic| topic.name == name).map(|topic| (topic, (topic.entries)()))
 }
 
 const TOPICS: &[Topic] = &[
@@ -225,7 +231,8 @@ Files to start from are in examples/govern. `ioweir show FILE` prints a file wit
             ]
         },
         about: "Loads. At recorded times a disk is often idle, and then completion time says little about the scheduler: \
-compare busy time and latency, or increase the load.",
+compare busy time and latency, or increase the load. `--load 32` of compare is taken as closed:32, and the command says so; \
+a file must say which it means.",
         entry: None,
     },
     Topic {
@@ -308,7 +315,7 @@ second.",
                 ("merged", "submitted requests that were merged into another"),
             ]
         },
-        about: "Columns of `ioweir compare`. JSON and CSV name them with their units: latency_p99_seconds.",
+        about: "Columns of `ioweir compare`: first those in which schedulers differ. JSON and CSV name them with their units: latency_p99_seconds.",
         entry: None,
     },
 ];

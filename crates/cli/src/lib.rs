@@ -49,6 +49,7 @@ mod simulate;
 #[cfg_attr(not(feature = "parquet"), path = "no_sweep.rs")]
 mod sweep;
 mod trace;
+mod typed;
 #[cfg(all(test, feature = "plan", feature = "serve"))]
 mod units;
 #[cfg(feature = "advise")]

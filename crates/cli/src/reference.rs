@@ -26,6 +26,7 @@ const NOTE: &str =
 type Page = (&'static str, fn() -> String);
 
 const PAGES: &[Page] = &[
+    ("words.md", words),
     ("formats.md", formats),
     ("policies.md", policies),
     ("cores.md", cores),
@@ -62,9 +63,31 @@ pub(crate) fn write(folder: &str) -> Result<(), Failure> {
 
 // Writing to a string does not fail: the results of `writeln!` below are ignored.
 
-/// Text in a cell of a table.
+/// Text in a cell of a table; outside of code, what looks like a tag of HTML is none.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    let escape = |(at, part): (usize, &str)| if at % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() };
+    let parts: Vec<String> = text.split('`').enumerate().map(escape).collect();
+    parts.join("`").replace('|', "\\|")
+}
+
+/// Topics of `ioweir doc` that are short lists, a section each.
+const LISTS: &[&str] = &["load", "columns", "reason", "requests", "units", "export", "knob", "exit-codes"];
+
+fn words() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Loads, columns, reasons, units\n\nWhat `ioweir doc TOPIC` prints of these topics:\n\n| topic | what it lists |\n|---|---|\n"
+    );
+    let topics = || LISTS.iter().filter_map(|name| crate::doc::topic(name).map(|topic| (name, topic)));
+    for (name, (topic, _)) in topics() {
+        let _ = writeln!(out, "| [`{name}`](#{name}) | {} |", cell(topic.summary));
+    }
+    for (name, (topic, entries)) in topics() {
+        let _ = write!(out, "\n## {name}\n\n{}\n\n| | |\n|---|---|\n", topic.about);
+        for (entry, line) in entries {
+            let _ = writeln!(out, "| `{}` | {} |", cell(entry), cell(line));
+        }
+    }
+    out
 }
 
 fn formats() -> String {

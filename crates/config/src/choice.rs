@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
-use ioweir_core::policy::{PAIR, POLICIES, PairRow, Parameter, PolicyRow, RETIRED, SettingError, Settings, Unit};
+use ioweir_core::policy::{
+    LinuxFile, PAIR, POLICIES, PairRow, Parameter, PolicyRow, RETIRED, SettingError, Settings, Unit,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -162,8 +164,7 @@ impl<R: Choosable> FromStr for Choice<R> {
                 expected: "NAME:PARAMETER=VALUE, with more parameters behind further colons".into(),
                 hint: format!("`ioweir doc {} {}` lists its parameters", R::TOPIC, row.name()),
             })?;
-            let parameter = row.parameters().iter().find(|parameter| is_same_name(parameter.name, name));
-            let parameter = parameter.ok_or_else(|| unknown_parameter(row, name))?;
+            let (parameter, file) = named(row, name).ok_or_else(|| unknown_parameter(row, name))?;
             let name = parameter.name;
             if seen.contains(&name) {
                 return Err(ChoiceError {
@@ -173,7 +174,10 @@ impl<R: Choosable> FromStr for Choice<R> {
                 });
             }
             seen.push(name);
-            let value = parse_value(row, parameter, value)?;
+            let value = match file.and_then(|file| value.parse::<u64>().ok()?.checked_mul(file.unit)) {
+                Some(value) => value,
+                None => parse_value(row, parameter, value)?,
+            };
             row.set(&mut settings, name, value).map_err(|error| refused(row, parameter, value, error))?;
         }
         Ok(Self { row, settings })
@@ -251,6 +255,16 @@ pub fn format_range(parameter: &Parameter) -> String {
         Unit::Choice(names) => names.join(", "),
         Unit::CountOr(name) => format!("{name}, or {} to {}", parameter.min.max(1), parameter.max),
         unit => format!("{} to {}", format_value(unit, parameter.min), format_value(unit, parameter.max)),
+    }
+}
+
+/// The parameter of this name, and its file in Linux if it was named as there: a number alone is then in the file's unit.
+fn named<R: Choosable>(row: &R, name: &str) -> Option<(&'static Parameter, Option<LinuxFile>)> {
+    let parameters = row.parameters().iter();
+    let as_linux = parameters.clone().find(|parameter| parameter.linux.is_some_and(|file| file.name == name));
+    match as_linux {
+        Some(parameter) if parameter.name != name => Some((parameter, parameter.linux)),
+        _ => parameters.clone().find(|parameter| is_same_name(parameter.name, name)).map(|found| (found, None)),
     }
 }
 
@@ -386,6 +400,21 @@ mod tests {
                 assert!(!table[..at].iter().any(|other| is_same_name(other, name)), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn a_parameter_named_as_in_linux_is_in_its_unit_there() {
+        for (written, read) in [
+            ("bfq:slice_idle=0", "bfq:slice-idle=0s"),
+            ("bfq:slice_idle=4", "bfq:slice-idle=4ms"),
+            ("bfq:slice_idle=4ms", "bfq:slice-idle=4ms"),
+            ("mq-deadline:read_expire=250:fifo_batch=4", "mq-deadline:read-expire=250ms:fifo-batch=4"),
+            ("kyber:read_lat_nsec=3000000", "kyber:read-latency=3ms"),
+        ] {
+            assert_eq!(written.parse::<SchedulerChoice>().map(|choice| choice.to_string()).as_deref(), Ok(read));
+        }
+        assert!("bfq:slice-idle=4".parse::<SchedulerChoice>().is_err(), "the name here needs the unit");
+        assert!("bfq:slice_idle=99999999999999999".parse::<SchedulerChoice>().is_err());
     }
 
     #[test]

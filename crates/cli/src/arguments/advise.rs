@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use ioweir_lab::advise::Bound;
 use ioweir_lab::compare::Goal;
-use ioweir_lab::sim::Load;
 
 use super::compare::goals;
-use super::{OutputArguments, ReadingArguments};
+use super::{OutputArguments, ReadingArguments, candidates};
 
 #[derive(Args, Debug)]
 #[command(
@@ -28,7 +28,7 @@ pub(crate) struct AdviseArguments {
 
     /// Device: a preset (`ioweir doc device` lists them) or a TOML file; of a calibrated one, devices are drawn from the
     /// intervals of its parameters
-    #[arg(long, value_name = "NAME|FILE", help_heading = "What is advised")]
+    #[arg(long, value_name = "NAME|FILE", add = ArgValueCandidates::new(candidates::devices), help_heading = "What is advised")]
     pub(crate) device: Option<String>,
 
     /// Name of the device on the host, for the commands: sda, nvme0n1 [default: what the trace says, or DEVICE]
@@ -37,7 +37,7 @@ pub(crate) struct AdviseArguments {
 
     /// Scheduler that the trace was recorded under, with its parameters: what everything is compared with [default: what
     /// the trace says, or what Linux chooses: mq-deadline for a disk and none for flash]
-    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]", help_heading = "What is advised")]
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]", add = ArgValueCandidates::new(candidates::schedulers), help_heading = "What is advised")]
     pub(crate) recorded_under: Option<String>,
 
     /// What is to be best: completion, mean (latency), read-p99 (99 % quantile of the latency of reads), or busy (working time
@@ -50,7 +50,7 @@ pub(crate) struct AdviseArguments {
     pub(crate) bound: Option<Bound>,
 
     /// Schedulers to choose among, separated by commas, parameters after colons [default: none,mq-deadline,kyber,bfq]
-    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', help_heading = "What is tried")]
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::schedulers), help_heading = "What is tried")]
     pub(crate) scheduler: Vec<String>,
 
     /// Choose among every elevator, and pairs of sfq above those of Linux; most of them only `ioweir serve` has
@@ -59,7 +59,7 @@ pub(crate) struct AdviseArguments {
 
     /// Open load: recorded, or x10 for ten times as fast [default: recorded]
     #[arg(long, value_name = "LOAD", help_heading = "What is tried")]
-    pub(crate) load: Option<Load>,
+    pub(crate) load: Option<String>,
 
     /// Requests that each stream keeps outstanding in the closed loop [default: as many as give 16 together]
     #[arg(long, value_name = "N", help_heading = "What is tried")]

@@ -1,9 +1,10 @@
 //! Arguments of `simulate` and `explain`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
-use super::OutputArguments;
 use super::compare::seed;
+use super::{OutputArguments, candidates};
 
 #[derive(Args, Debug)]
 #[command(
@@ -15,7 +16,7 @@ pub(crate) struct SimulateArguments {
     pub(crate) spec: String,
 
     /// Schedulers instead of the file's, separated by commas, parameters after colons
-    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', help_heading = "What is run")]
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::schedulers), help_heading = "What is run")]
     pub(crate) scheduler: Vec<String>,
 
     /// Seeds instead of the file's, separated by commas

@@ -1,8 +1,9 @@
 //! Arguments of `replay`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
-use super::{OutputArguments, ReadingArguments};
+use super::{OutputArguments, ReadingArguments, candidates};
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -21,7 +22,7 @@ pub(crate) struct ReplayArguments {
     pub(crate) files: Vec<String>,
 
     /// Load: recorded (times as traced), x10 (ten times as fast), closed:4 (each stream keeps 4 requests outstanding)
-    #[arg(long, value_name = "LOAD", default_value = "recorded", help_heading = "What is replayed")]
+    #[arg(long, value_name = "LOAD", default_value = "recorded", add = ArgValueCandidates::new(candidates::loads), help_heading = "What is replayed")]
     pub(crate) load: String,
 
     /// Requests that arrive within this time of the trace alone
@@ -81,7 +82,7 @@ pub(crate) struct ReplayArguments {
     pub(crate) state: Option<String>,
 
     /// Model of the device, a preset or TOML file: what `compare` predicts with it is shown beside the measurement
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Prediction")]
+    #[arg(long, value_name = "NAME|FILE", add = ArgValueCandidates::new(candidates::devices), help_heading = "Prediction")]
     pub(crate) device: Option<String>,
 
     /// Requests that the modelled device holds at once [default: as many as the real one]

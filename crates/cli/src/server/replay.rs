@@ -18,7 +18,7 @@ use super::scratch;
 use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{engine, trace as verb};
+use crate::{engine, trace as verb, typed};
 
 /// Replays, and writes the page.
 pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
@@ -103,8 +103,7 @@ impl<'a> Asked<'a> {
             let problem = format!("{} traces are named: {}", groups.len(), names.join(", "));
             return Err(Failure::input(problem, "the files of one trace, and then the device", ""));
         }
-        let load = arguments.load.parse::<Load>();
-        let load = load.map_err(|error| Failure::input(error, "", "`ioweir doc load` explains them"))?;
+        let load = typed::load(&arguments.load)?;
         let timeout = verb::time(&arguments.timeout)?;
         let set = arguments.set.iter().map(|text| setting(text, arguments)).collect::<Result<_, _>>()?;
         Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, set })

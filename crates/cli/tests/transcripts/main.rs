@@ -113,6 +113,44 @@ fn what_is_typed_without_a_unit_is_taken_as_one_and_said() {
         "{said}"
     );
     assert_eq!(run(&["--load", "closed:8,x10", "--request-bytes-max", "512KiB"]), (String::new(), typed));
+    // Advice takes a load at the trace's times, and has a flag of its own for closed loops.
+    let advise = ["advise", "trace.csv", "--device", "hdd", "--budget", "8", "--rounds", "2", "--load", "4"];
+    let said = command(folder.path(), &[&advise[..], &["--request-bytes-max", "64"]].concat()).output().unwrap().stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("load 4: taken as x4,") && said.contains("largest request 64: taken as 64KiB"), "{said}");
+}
+
+#[test]
+fn many_comparisons_are_a_row_each_with_a_mean_below_and_whole_in_a_file() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("traces")).unwrap();
+    for name in ["a.csv", "b.csv", "c.csv"] {
+        fs::write(folder.path().join("traces").join(name), trace()).unwrap();
+    }
+    fs::write(folder.path().join("traces/notes.md"), "no trace\n").unwrap();
+    let devices = ["compare", "traces", "--device", "hdd,hdd-15k,ssd-970pro", "--scheduler", "none,clook"];
+    insta::assert_snapshot!(transcript(folder.path(), &devices));
+    assert!(run(folder.path(), &[&devices[..], &["--export", "all.txt"]].concat()).status.success());
+    let whole = fs::read_to_string(folder.path().join("all.txt")).unwrap();
+    assert_eq!(whole.matches("mean wait").count(), 9);
+}
+
+#[test]
+fn columns_that_say_nothing_come_last_and_the_load_is_said() {
+    let folder = folder();
+    let table = |load: &str| {
+        let output = run(folder.path(), &["compare", "trace.csv", "--scheduler", "none,bid-hdd", "--load", load]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let place = |text: &str, column: &str| {
+        let names = text.lines().find(|line| line.contains("completion   ")).unwrap();
+        names.find(column).unwrap()
+    };
+    let (idle, full) = (table("x0.1"), table("closed:4"));
+    assert!(idle.contains("Load x0.1: requests arrive at the trace's times, which leave the device idle"), "{idle}");
+    assert!(place(&idle, "completion") > place(&idle, "latency mean"), "{idle}");
+    assert!(full.contains("Load closed:4: streams send their next request when one completes"), "{full}");
+    assert!(place(&full, "completion") < place(&full, "latency mean"), "{full}");
 }
 
 #[test]

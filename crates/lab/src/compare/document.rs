@@ -7,7 +7,7 @@ use super::Goal;
 use super::advice::advice;
 use super::data::JsonReport;
 use super::figures::{self, service_parts_shown};
-use super::headline::{headline, overall};
+use super::headline::{IDLE_SHARE, headline, overall};
 use super::numbers as n;
 use super::section::{Row, Section, sections};
 use super::{Meta, Report};
@@ -34,6 +34,12 @@ const LEADING: [&str; 14] = [
     "latency_max_seconds",
 ];
 
+/// Above this share of busy time, the device cannot keep up with the trace.
+const SATURATED_SHARE: f64 = 0.99;
+
+/// The most sections that a terminal shows in full; of more it shows a row each.
+const SECTIONS_SHOWN: usize = 6;
+
 /// Makes the document. Times are relative to those of the scheduler `reference`, or else the first one.
 ///
 /// # Errors
@@ -48,18 +54,23 @@ pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, Do
     let mut document = Document::new("ioweir compare", title, &data)?;
     document.headline = overall(&sections);
     document.records = records_of(&data.results, &LEADING);
-    if sections.len() > 1 {
-        document.push(overview(report, &sections));
-    }
     for outside in &report.meta.outside_of_calibration {
         document.text(outside.as_str());
     }
+    load_sentences(&sections).into_iter().for_each(|sentence| document.text(sentence));
+    if sections.len() > 1 {
+        document.push(overview(report, &sections));
+    }
+    if sections.len() > SECTIONS_SHOWN {
+        document.short = Some(document.blocks.len());
+    }
+    let measures = ordered(&sections);
     for section in &sections {
         if sections.len() > 1 {
             document.heading(name(section, &sections));
             document.text(headline(section));
         }
-        push_section(&mut document, section);
+        push_section(&mut document, section, &measures);
     }
     document.provenance = Some(provenance(&report.meta));
     Ok(document)
@@ -117,11 +128,9 @@ fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
     }
     let factor = |name: &&str| Column::text(*name).format(Format::Factor);
     let columns = std::iter::once(Column::text("comparison")).chain(schedulers.iter().map(factor));
-    let mut table = Table::new("All comparisons", columns)
-        .caption(format!(
-            "{noun} relative to the reference scheduler; less is better, the best of each row is starred."
-        ))
-        .detail();
+    let mut table = Table::new("All comparisons", columns).caption(format!(
+        "{noun} relative to the reference scheduler; less is better, the best of each row is starred."
+    ));
     for section in sections {
         let ranked = section.ranked();
         let saved = |first: &&Row<'_>| ranked.last().map_or(0.0, |last| section.saved_share(first, last));
@@ -136,10 +145,22 @@ fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
         };
         table.row(std::iter::once(name(section, sections).into()).chain(schedulers.iter().map(cell)));
     }
+    let mean = |scheduler: &&str| Cell::from(geometric_mean(sections, scheduler));
+    table.row(std::iter::once("all: geometric mean".into()).chain(schedulers.iter().map(mean)));
     table
 }
 
-fn push_section(document: &mut Document, section: &Section<'_>) {
+/// The geometric mean of a scheduler's values relative to the reference's; `None` if a section lacks it.
+fn geometric_mean(sections: &[Section<'_>], scheduler: &str) -> Option<f64> {
+    let logarithm = |section: &Section<'_>| {
+        let row = section.rows.iter().find(|row| row.scheduler == scheduler)?;
+        section.relative(row, section.reference()).filter(|relative| *relative > 0.0).map(f64::ln)
+    };
+    let sum: Option<f64> = sections.iter().map(logarithm).sum();
+    sum.map(|sum| (sum / sections.len() as f64).exp())
+}
+
+fn push_section(document: &mut Document, section: &Section<'_>, measures: &[Measure]) {
     if let Some(advice) = advice(section) {
         document.text(advice.text);
     }
@@ -156,7 +177,7 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
         outstanding(section),
         reference.scheduler
     ));
-    document.push(results(section));
+    document.push(results(section, measures));
     figures::push_results(document, section);
     document.push(times(section));
     figures::push_times(document, section);
@@ -189,53 +210,125 @@ fn outstanding(section: &Section<'_>) -> String {
     }
 }
 
-/// A column, and the number of a run that it shows.
-type Measure = (Column, fn(&Outcome) -> Option<f64>);
+/// The number of a run that a column shows.
+type Number = fn(&Outcome) -> Option<f64>;
+
+/// A column of the results.
+#[derive(Clone)]
+enum Measure {
+    /// A number of each run.
+    Of(Column, Number),
+    /// The completion time as a multiple of the reference's.
+    Relative,
+}
+
+impl Measure {
+    fn column(&self) -> Column {
+        match self {
+            Self::Of(column, _) => column.clone(),
+            Self::Relative => Column::text("relative").format(Format::Factor),
+        }
+    }
+
+    /// Whether the rows of a section differ in it.
+    fn differs(&self, section: &Section<'_>) -> bool {
+        let number: Number = match self {
+            Self::Of(_, number) => *number,
+            Self::Relative => |run| Some(run.completion.as_seconds()),
+        };
+        let values = || section.rows.iter().filter_map(|row| row.mean(number));
+        let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
+        most - least >= most * SAME_SHARE && most > 0.0
+    }
+}
 
 /// The columns of the results, including the goal.
 fn measures(goal: Goal) -> Vec<Measure> {
     let lower = |name: &str, unit: &str| Column::number(name, unit).better(Better::Lower);
-    let mut measures: Vec<Measure> = vec![
-        (lower("completion", "s"), |run| Some(run.completion.as_seconds())),
-        (Column::digits("busy", 1).unit("%"), |run| n::busy_share(run).map(|share| share * 100.0)),
-        (Column::number("throughput", "MB/s").better(Better::Higher), |run| n::throughput(run).map(|rate| rate / 1e6)),
-        (lower("latency mean", "ms"), |run| n::latency_mean(&run.all).map(millis)),
-        (lower("p50", "ms"), |run| n::quantile(&run.all.latency, 0.5).map(millis)),
-        (lower("p99", "ms"), |run| n::quantile(&run.all.latency, 0.99).map(millis)),
-        (lower("max", "ms"), |run| n::maximum(&run.all.latency).map(millis)),
-        (Column::count("seeks").better(Better::Lower), |run| Some(run.seeks as f64)),
-        (lower("sweeps", ""), n::sweeps),
-        (Column::count("merged"), |run| Some(run.merged_requests as f64)),
+    let rate = Column::number("throughput", "MB/s").better(Better::Higher);
+    let mut measures = vec![
+        Measure::Of(lower("completion", "s"), |run| Some(run.completion.as_seconds())),
+        Measure::Relative,
+        Measure::Of(Column::digits("busy", 1).unit("%"), |run| n::busy_share(run).map(|share| share * 100.0)),
+        Measure::Of(rate, |run| n::throughput(run).map(|rate| rate / 1e6)),
+        Measure::Of(lower("latency mean", "ms"), |run| n::latency_mean(&run.all).map(millis)),
+        Measure::Of(lower("p50", "ms"), |run| n::quantile(&run.all.latency, 0.5).map(millis)),
+        Measure::Of(lower("p99", "ms"), |run| n::quantile(&run.all.latency, 0.99).map(millis)),
+        Measure::Of(lower("max", "ms"), |run| n::maximum(&run.all.latency).map(millis)),
+        Measure::Of(Column::count("seeks").better(Better::Lower), |run| Some(run.seeks as f64)),
+        Measure::Of(lower("sweeps", ""), n::sweeps),
+        Measure::Of(Column::count("merged"), |run| Some(run.merged_requests as f64)),
     ];
-    if goal == Goal::ReadP99 {
-        measures.insert(4, (lower("p99 of reads", "ms"), |run| Goal::ReadP99.of_run(run).map(millis)));
-    }
-    if goal == Goal::Busy {
-        measures.insert(1, (lower("working", "s"), |run| Goal::Busy.of_run(run)));
+    let reads = |run: &Outcome| Goal::ReadP99.of_run(run).map(millis);
+    match goal {
+        Goal::ReadP99 => measures.insert(5, Measure::Of(lower("p99 of reads", "ms"), reads)),
+        Goal::Busy => measures.insert(2, Measure::Of(lower("working", "s"), |run| Goal::Busy.of_run(run))),
+        Goal::Completion | Goal::Mean => {}
     }
     measures
+}
+
+/// The columns for all sections: first those in which schedulers differ in any of them.
+fn ordered(sections: &[Section<'_>]) -> Vec<Measure> {
+    let goal = sections.first().map_or(Goal::Completion, |section| section.goal);
+    let mut measures = measures(goal);
+    let has_rivals = sections.iter().any(|section| section.rows.len() > 1);
+    // The sort is stable: columns keep their order otherwise.
+    measures.sort_by_key(|measure| has_rivals && !sections.iter().any(|section| measure.differs(section)));
+    measures
+}
+
+/// Which loads were taken, and what their figures can say, a sentence each.
+fn load_sentences(sections: &[Section<'_>]) -> Vec<String> {
+    let mut loads: Vec<&str> = Vec::new();
+    for section in sections.iter().filter(|section| section.reference().run().all.requests > 0) {
+        if !loads.contains(&section.load) {
+            loads.push(section.load);
+        }
+    }
+    let sentence = |load: &str| {
+        let runs = || sections.iter().filter(|section| section.load == load).flat_map(Section::runs);
+        let busy = || runs().filter_map(n::busy_share);
+        let (least, most) = (busy().fold(f64::INFINITY, f64::min), busy().fold(0.0, f64::max));
+        let says = match load.parse() {
+            Ok(Load::Closed { .. }) => {
+                "streams send their next request when one completes, whatever the trace's times: completion compares \
+                 schedulers, latency is that of full queues"
+            }
+            _ if most < IDLE_SHARE => {
+                "requests arrive at the trace's times, which leave the device idle: compare latency and busy time, or \
+                 raise the load (x10, closed:32)"
+            }
+            _ if least > SATURATED_SHARE => {
+                "requests arrive at the trace's times faster than the device serves them: completion compares \
+                 schedulers, latency grows with the length of the trace"
+            }
+            _ => "requests arrive at the trace's times, whether or not earlier ones have completed",
+        };
+        format!("Load {load}: {says}.")
+    };
+    loads.into_iter().map(sentence).collect()
 }
 
 fn millis(seconds: f64) -> f64 {
     seconds * 1e3
 }
 
-fn results(section: &Section<'_>) -> Table {
-    let mut measures = measures(section.goal);
+fn results(section: &Section<'_>, measures: &[Measure]) -> Table {
+    let mut measures = measures.to_vec();
     if section.runs().any(|run| n::fast_share(run).is_some()) {
         let column = Column::digits("fast tier", 1).unit("%").better(Better::Higher);
-        measures.push((column, |run| n::fast_share(run).map(|share| share * 100.0)));
+        measures.push(Measure::Of(column, |run| n::fast_share(run).map(|share| share * 100.0)));
     }
-    let mut columns: Vec<Column> = measures.iter().map(|measure| measure.0.clone()).collect();
-    columns.insert(0, Column::text("scheduler"));
-    columns.insert(2, Column::text("relative").format(Format::Factor));
+    let columns = std::iter::once(Column::text("scheduler")).chain(measures.iter().map(Measure::column));
     let mut table = Table::new("", columns)
         .caption("The best value of a column is marked. A run with the same inputs and seed gives the same numbers.");
     for row in &section.rows {
-        let mut cells: Vec<Cell> = measures.iter().map(|measure| row.value(measure.1).into()).collect();
-        cells.insert(0, row.scheduler.into());
-        cells.insert(2, row.relative_to(section.reference()).into());
-        table.row(cells);
+        let cell = |measure: &Measure| match measure {
+            Measure::Of(_, number) => Cell::from(row.value(*number)),
+            Measure::Relative => row.relative_to(section.reference()).into(),
+        };
+        table.row(std::iter::once(row.scheduler.into()).chain(measures.iter().map(cell)));
     }
     table
 }

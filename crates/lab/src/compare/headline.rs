@@ -8,7 +8,7 @@ use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
 
 /// Below this share of busy time, the device mostly waits for the trace.
-const IDLE_SHARE: f64 = 0.7;
+pub(super) const IDLE_SHARE: f64 = 0.7;
 
 /// The most other schedulers that are named one by one.
 const NAMED_MAX: usize = 4;

@@ -101,8 +101,14 @@ impl<'a> Page<'a> {
 
 fn piece(table: &Table) -> Piece {
     let mut shown_table = table.shown();
-    for cell in shown_table.rows.iter_mut().flatten() {
-        cell.text = shown(&cell.text);
+    for row in &mut shown_table.rows {
+        for (cell, column) in row.iter_mut().zip(&shown_table.columns) {
+            cell.text = shown(&cell.text);
+            if column.right {
+                // A number stays with its unit; an interval may break before its sign.
+                cell.text = cell.text.replace(' ', "\u{a0}").replace("\u{a0}±", " ±");
+            }
+        }
     }
     Piece::Table { title: shown(&table.title), text: prose(&table.text), table: shown_table }
 }

@@ -76,7 +76,7 @@ fn block(piece: &Piece, page: &Page<'_>) -> Markup {
             Piece::Table { title, text, table: shown } => {
                 @if !title.is_empty() { (titled(title)) }
                 @if !text.is_empty() { p { (marked(text)) } }
-                (table(if title.is_empty() { &page.title } else { title }, shown))
+                (table(label(title, text, &page.title), shown))
             },
             Piece::Figure(drawn) => {
                 (titled(&drawn.title))
@@ -85,6 +85,12 @@ fn block(piece: &Piece, page: &Page<'_>) -> Markup {
             },
         }
     }
+}
+
+/// What a table is called by those who do not see it: its title, or the first sentence about it, or the page's title.
+fn label<'a>(title: &'a str, text: &'a str, page: &'a str) -> &'a str {
+    let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
+    [title, sentence, page].into_iter().find(|words| !words.is_empty()).unwrap_or_default()
 }
 
 /// Puts a table where it scrolls by itself.

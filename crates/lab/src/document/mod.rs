@@ -63,6 +63,8 @@ pub struct Document {
     pub headline: String,
     /// The content to read, in order.
     pub blocks: Vec<Block>,
+    /// How many of the blocks come first as a summary, where the rest is too long for a terminal.
+    pub short: Option<usize>,
     /// The results as one table, one row for each, for spreadsheets and data frames.
     pub records: Table,
     /// How to get this document again.
@@ -120,6 +122,7 @@ impl Document {
             title: title.into(),
             headline: String::new(),
             blocks: Vec::new(),
+            short: None,
             records: Table::default(),
             provenance: None,
             data: json::text(data)?,
@@ -141,10 +144,13 @@ impl Document {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// The document for a terminal, in bold type if `bold` is set.
+    /// The document for a terminal, in bold type if `bold` is set: its summary, where it has one.
     #[must_use]
     pub fn to_terminal(&self, bold: bool) -> String {
-        terminal::render(self, bold)
+        let Some(shown) = self.short else { return terminal::render(self, &self.blocks, bold) };
+        let mut text = terminal::render(self, &self.blocks[..shown.min(self.blocks.len())], bold);
+        text += "\n--export FILE.html, .md or .txt has each in full.\n";
+        text
     }
 }
 

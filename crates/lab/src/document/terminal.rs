@@ -17,19 +17,19 @@ const GAP: usize = 3;
 
 #[expect(clippy::unnecessary_wraps, reason = "a form may fail")]
 fn plain(document: &Document) -> Result<Vec<u8>, DocumentError> {
-    Ok(render(document, false).into_bytes())
+    Ok(render(document, &document.blocks, false).into_bytes())
 }
 
 // Writing to a string does not fail, so the results of `writeln!` below are ignored.
 
-pub(super) fn render(document: &Document, bold: bool) -> String {
+pub(super) fn render(document: &Document, blocks: &[Block], bold: bool) -> String {
     let mut out = format!("{}\n", shown(&document.title));
     if !document.headline.is_empty() {
         let _ = writeln!(out, "{}", shown(&document.headline));
     }
     // Paragraphs follow one another directly; a blank line separates everything else.
     let mut is_text = true;
-    for block in &document.blocks {
+    for block in blocks {
         let was_text = std::mem::replace(&mut is_text, matches!(block, Block::Text(_) | Block::Heading(_)));
         match block {
             Block::Heading(title) => {

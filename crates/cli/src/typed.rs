@@ -1,0 +1,38 @@
+//! Amounts as people type them: a flag takes a number alone and says what it was taken for. Files are read again, and by others,
+//! so a number alone is refused there.
+
+use ioweir_config::Size;
+use ioweir_lab::sim::Load;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Reads a load; a number alone is taken as requests outstanding.
+pub(crate) fn load(text: &str) -> Result<Load, Failure> {
+    if let Some(number) = text.parse::<u32>().ok().filter(|&number| number > 0) {
+        output::notice(&format!(
+            "load {number}: taken as closed:{number}, {number} requests outstanding a stream; x{number} would be recorded times, \
+             {number} times as fast"
+        ));
+        return load(&format!("closed:{number}"));
+    }
+    text.parse().map_err(|error| Failure::input(error, "", "`ioweir doc load` explains them"))
+}
+
+/// Reads a load at the trace's times; a number alone is taken as how many times as fast.
+pub(crate) fn open_load(text: &str) -> Result<Load, Failure> {
+    if let Some(number) = text.parse::<u32>().ok().filter(|&number| number > 0) {
+        output::notice(&format!("load {number}: taken as x{number}, recorded times, {number} times as fast"));
+        return open_load(&format!("x{number}"));
+    }
+    load(text)
+}
+
+/// Reads the largest request; a number alone counts KiB, as Linux's max_sectors_kb does.
+pub(crate) fn request_bytes_max(text: &str) -> Result<Size, Failure> {
+    if let Ok(number) = text.parse::<u32>() {
+        output::notice(&format!("largest request {number}: taken as {number}KiB, as Linux's max_sectors_kb counts"));
+        return request_bytes_max(&format!("{number}KiB"));
+    }
+    text.parse().map_err(|error| Failure::Input(format!("largest request (request_bytes_max): {error}")))
+}
