@@ -53,7 +53,6 @@ fn odd(times: &[f64]) -> Option<usize> {
 }
 
 /// Pairs on one track each: its last sectors, and sectors after its beginning.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of sectors on a track")]
 fn within(probed: &Probed, sectors_per_track: f64) -> Option<Vec<Io>> {
     let crossed = probed.to(BOUNDARY);
     // A read that lies on both sides, or begins where the track begins.
