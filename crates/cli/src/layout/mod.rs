@@ -81,6 +81,7 @@ impl Layout {
     }
 
     /// The name of its file among the reference pages.
+    #[cfg(all(feature = "plan", feature = "reproduce"))]
     pub(crate) fn file(&self) -> String {
         format!("{}.schema.json", self.name)
     }

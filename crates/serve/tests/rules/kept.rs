@@ -18,7 +18,7 @@ use ioweir_serve::backend::checked::sidecar::{self, Identity};
 use ioweir_serve::backend::checked::table::Table;
 use ioweir_serve::control::{BitmapState, BitmapVerb, Command, VolumeState};
 use ioweir_serve::govern::store::{Found, Kept, Store};
-use ioweir_serve::server::check;
+use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::json;
 
@@ -167,7 +167,9 @@ fn files_of_earlier_versions_are_read() {
         let at = served.stop_and_keep();
         // The journal is understood, and refused for what it says: it is of another file than the copy of the test.
         let text = format!("[server]\nlisten = [\"unix:{}/s\"]\n{}", at.path().display(), whole_spec(at.path()).1);
-        let refused = check(&Spec::parse("late.toml", &text).unwrap()).unwrap_err().to_string();
+        let late = Spec::parse("late.toml", &text).unwrap();
+        let started = Server::start(&late, Entrance::Listeners(Vec::new()), false, None);
+        let refused = started.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("belongs to another device"), "{}: {refused}", version.display());
         for name in ["checksums", "governor"] {
             unpack(&version, name, at.path());
