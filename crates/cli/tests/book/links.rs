@@ -1,6 +1,6 @@
 //! Does every link of the documents lead somewhere, and is every document part of the book?
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +29,8 @@ fn targets(text: &str) -> Vec<String> {
 }
 
 /// The names by which the headings of a document are linked to.
-fn anchors(text: &str) -> HashSet<String> {
-    let mut anchors = HashSet::new();
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
     let mut in_code = false;
     for line in text.lines() {
         if line.starts_with("```") {
@@ -82,7 +82,7 @@ fn every_link_of_the_documents_leads_somewhere() {
 fn every_document_is_a_chapter_of_the_book() {
     let docs = root().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    let chapters: HashSet<PathBuf> =
+    let chapters: BTreeSet<PathBuf> =
         targets(&summary).iter().filter_map(|target| docs.join(target).canonicalize().ok()).collect();
     // Measurements of a day are linked to from chapters.
     let is_chapter = |path: &PathBuf| chapters.contains(path) || path.starts_with(docs.join("benchmarks"));
