@@ -22,6 +22,8 @@ pub(super) enum Unit {
 #[derive(Clone, Debug, Default)]
 struct Class {
     share: Option<Share>,
+    /// The least weight that it has had, if any: what it was served may have been charged at that.
+    weight_min: Option<u32>,
     queued: u64,
     /// Requests above the limit, in billionths, as of a time.
     above: (u128, Nanos),
@@ -72,6 +74,7 @@ impl Watch {
     fn expect(&mut self, now: Nanos, class: u32, share: Share) {
         if let Some(its) = self.classes.get_mut(class as usize) {
             its.share = Some(share);
+            its.weight_min = Some(its.weight_min.map_or(share.weight, |least| least.min(share.weight)));
             its.above = (0, now);
             self.pairs.clear();
         }
@@ -136,7 +139,7 @@ impl Watch {
     }
 
     /// In start-time fair queueing two classes that ask all the time differ by no more than one largest request of each, over
-    /// its weight.
+    /// its weight: over the least that it has had, since a change of weight changes no earlier charge.
     fn check_weights(&mut self, class: u32) {
         let Some(unit) = self.fair else { return };
         let Self { classes, pairs, verdict, .. } = self;
@@ -146,14 +149,20 @@ impl Watch {
                 class
                     .share
                     .filter(|share| share.limit_per_second == 0 && share.limit_bytes_per_second == 0)
-                    .map(|share| (u64::from(share.weight), class.cost_max.max(1)))
+                    .zip(class.weight_min)
+                    .map(|(share, least)| {
+                        [u64::from(share.weight), u64::from(least), class.cost_max.max(1)].map(u128::from)
+                    })
             };
-            let (Some((weight_one, most_one)), Some((weight_other, most_other))) = (of(one), of(other)) else {
+            let (Some([weight_one, least_one, most_one]), Some([weight_other, least_other, most_other])) =
+                (of(one), of(other))
+            else {
                 continue;
             };
-            // Times both weights, so that nothing is divided.
-            let difference = (served.0 * weight_other).abs_diff(served.1 * weight_one);
-            let bound = most_one * weight_other + most_other * weight_one;
+            // Times all weights, so that nothing is divided.
+            let difference = (u128::from(served.0) * weight_other).abs_diff(u128::from(served.1) * weight_one);
+            let difference = difference * least_one * least_other;
+            let bound = (most_one * least_other + most_other * least_one) * weight_one * weight_other;
             verdict.check(Promise::Shares, difference <= bound, || {
                 format!(
                     "classes {one} and {other} of weights {weight_one} and {weight_other} asked all the time and were served {} and {} ({unit:?})",
