@@ -140,10 +140,10 @@ fn disks_that_are_not_known_are_found_by_their_probes() {
         let both = |requests: &[Measured]| off(mean(fitted, requests), mean(&truth, requests));
         let (DeviceSpec::Hdd(found), DeviceSpec::Hdd(hidden)) = (fitted, &truth) else { panic!("disks") };
         assert_eq!(found.revolutions_per_minute, hidden.revolutions_per_minute, "disk {seed}");
-        let bandwidth = |place| both(&reads(|number| ((place * 15) << 30) + (number << 17), 1 << 17, 400));
+        let bandwidth = |place| both(&reads(|number| ((place * 15_u64) << 30) + (number << 17), 1 << 17, 400));
         let bandwidths: Vec<f64> = (0..8).map(bandwidth).collect();
         // Shorter distances than a few cylinders of any disk: whether the arm moves at all is not known.
-        let seek = |octave| off(seek_nanos(fitted, 1 << octave), seek_nanos(&truth, 1 << octave));
+        let seek = |octave| off(seek_nanos(fitted, 1_u64 << octave), seek_nanos(&truth, 1_u64 << octave));
         let seeks: Vec<f64> = (22..37).map(seek).collect();
         let mut random = Random::new(101);
         let places: Vec<u64> = (0..2_000).map(|_| random.below(25_000_000) * 4096).collect();
