@@ -1,4 +1,4 @@
-//! Does every link of the documents lead somewhere, and is every document part of the book?
+//! The links of the documents lead somewhere, and every document is a chapter of the book.
 
 use std::collections::BTreeSet;
 use std::fs;
