@@ -83,11 +83,12 @@ fn found(groups: &[(String, Vec<&Claim>)]) -> String {
     };
     let part = |(name, claims): &(String, Vec<&Claim>)| {
         let first = claims.iter().find(is_failing)?;
-        let ours = first.ours.map_or_else(|| "nothing".to_owned(), |ours| format_decimals(ours, 2));
         let (count, all) = (fails(claims), claims.len());
         let unit = if first.unit.is_empty() { String::new() } else { format!(" {}", first.unit) };
+        let number = |ours| format!("here it is {}{unit}", format_decimals(ours, 2));
+        let ours = first.ours.map_or_else(|| "here no number comes out".to_owned(), number);
         Some(format!(
-            "{name}: {count} of {all} {} \u{201c}{}\u{201d}: the paper has {}, here it is {ours}{unit}.",
+            "{name}: {count} of {all} {} \u{201c}{}\u{201d}: the paper has {}, {ours}.",
             if count == 1 { "fails:" } else { "fail, first of them" },
             first.claim,
             first.paper
