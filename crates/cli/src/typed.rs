@@ -20,6 +20,7 @@ pub(crate) fn load(text: &str) -> Result<Load, Failure> {
 }
 
 /// Reads a load at the trace's times; a number alone is taken as how many times as fast.
+#[cfg(feature = "advise")]
 pub(crate) fn open_load(text: &str) -> Result<Load, Failure> {
     if let Some(number) = text.parse::<u32>().ok().filter(|&number| number > 0) {
         output::notice(&format!("load {number}: taken as x{number}, recorded times, {number} times as fast"));
