@@ -137,7 +137,7 @@ try_image() {
     # As the user that the image names, in its folder and its environment, with nothing but it.
     local as_user=(unshare --mount --net --pid --ipc --uts --fork chroot --userspec=65532:65532 "$folder"
         /bin/ioweir)
-    TMPDIR=/work "${as_user[@]}" demo >"$trial/demo-image" 2>/dev/null
+    TMPDIR=/data "${as_user[@]}" demo >"$trial/demo-image" 2>/dev/null
     grep -q 'mq-deadline' "$trial/demo-image" || fails "the demonstration compares nothing in the image"
     "${buildah[@]}" run --isolation chroot "$container" -- /bin/ioweir simulate noisy-neighbour.toml --json result.json >/dev/null
     "${buildah[@]}" inspect --format '{{.OCIv1.Config.Entrypoint}}' "$container" | grep -q /bin/ioweir ||

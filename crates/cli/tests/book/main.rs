@@ -1,4 +1,4 @@
-//! Does every command in the documents do what the documents say?
+//! The commands of the documents, each run and held to what its document says it prints.
 //!
 //! A block of ```` ```console ```` holds commands behind `$ ` and what each prints. Of a document, all run one after another in a
 //! folder of its own that shows the repository's traces and examples. `BOOK=write cargo test --test book` puts what is printed in
