@@ -30,6 +30,9 @@ const SLICES_MAX: usize = 1024;
 /// The size of the zeroes that are written if a range cannot be zeroed otherwise.
 const ZEROES_BYTES: usize = 256 << 10;
 
+/// What `fstatfs` says of file systems in memory, tmpfs and ramfs.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// A file, open in both modes.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -161,6 +164,11 @@ impl Files {
             snapshots: None,
             remark: String::new(),
         })
+    }
+
+    /// Whether its file system keeps it in memory alone.
+    pub(super) fn is_in_memory(&self) -> bool {
+        rustix::fs::fstatfs(&self.cached).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff)))
     }
 
     pub(super) fn describe(&self) -> String {

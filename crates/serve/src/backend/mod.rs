@@ -3,6 +3,7 @@
 //! The engine starts operations, submits them as a batch, and collects the completed ones. Overlapping operations are never
 //! in flight at the same time, unless both read, so backends need no ordering and no locks of their own.
 
+mod at_once;
 pub mod bitmaps;
 mod bits;
 mod book;
@@ -40,6 +41,7 @@ use crate::nbd::reply::Extent;
 use crate::real::Target;
 use crate::snapshots::{self, Snapshots};
 use crate::spec;
+use at_once::AtOnce;
 use bitmaps::Content;
 use checked::sidecar::{Begun, Sidecar};
 use checked::{WorkerPool, Workers, items_of};
@@ -615,6 +617,10 @@ fn open_file(
     threads: u32,
     registered: &mut [Buffer],
 ) -> Result<Box<dyn Backend>, String> {
+    let threaded = |error: io::Error| format!("threads cannot be used: {error}");
+    if io == spec::FileIo::Auto && files.is_in_memory() {
+        return Ok(Box::new(AtOnce::new(files, threads).map_err(threaded)?));
+    }
     let mut reason = "as the spec says".to_string();
     if io != spec::FileIo::Threads {
         match Uring::new(Arc::clone(&files), depth, threads, registered) {
@@ -625,6 +631,5 @@ fn open_file(
             return Err(reason);
         }
     }
-    let pool = Threads::new(files, threads, &reason).map_err(|error| format!("threads cannot be used: {error}"))?;
-    Ok(Box::new(pool))
+    Ok(Box::new(Threads::new(files, threads, &reason).map_err(threaded)?))
 }

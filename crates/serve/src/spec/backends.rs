@@ -14,7 +14,7 @@ use ioweir_core::Nanos;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileIo {
-    /// `io_uring` if the system allows it, threads if not; the start message says which.
+    /// At once for a file in memory (tmpfs), else `io_uring` if the system allows it, threads if not; the start message says which.
     #[default]
     Auto,
     /// `io_uring`, or not at all.
