@@ -183,8 +183,18 @@ impl Fair {
         }
     }
 
+    /// Sets a node's weight. What it was charged beyond the clock is charged at the new weight instead, so that a client whose
+    /// weight was raised does not wait for its last request as long as one of the old weight.
     pub(crate) fn set_weight(&mut self, node: u32, weight: u32) {
-        self.nodes[node as usize].per_unit = UNIT / u64::from(weight.max(1));
+        let Node { start, per_unit } = self.nodes[node as usize];
+        let now = UNIT / u64::from(weight.max(1));
+        self.nodes[node as usize].per_unit = now;
+        let lead = later(start, self.clock).wrapping_sub(self.clock);
+        let scaled = u128::from(lead) * u128::from(now) / u128::from(per_unit.max(1));
+        let scaled = u64::try_from(scaled).unwrap_or(LEAD_MAX).min(LEAD_MAX.max(lead));
+        if scaled != lead {
+            self.refund(node, lead.wrapping_sub(scaled));
+        }
     }
 
     pub(crate) const fn clock(&self) -> u64 {
@@ -420,6 +430,30 @@ mod tests {
         // Numbers of nodes that fill a round of the tournament, and that do not.
         for nodes in [4, 5, 18] {
             goes_round(nodes);
+        }
+    }
+
+    #[test]
+    fn a_weight_that_changes_also_scales_what_was_charged_before() {
+        for (before, after) in [(1, 1_000), (1_000, 1), (3, 3)] {
+            for is_active in [true, false] {
+                let mut fair = Fair::new(2);
+                fair.set_weight(0, before);
+                fair.charge(0, fair.span(0, 8), LEAD_MAX);
+                if is_active {
+                    fair.rank(0, 0);
+                } else {
+                    fair.deactivate(0);
+                }
+                fair.set_weight(0, after);
+                let due = fair.span(0, 8);
+                assert!(fair.start(0).abs_diff(due) <= 1 << 14, "from {before} to {after}: {} of {due}", fair.start(0));
+                assert_eq!(fair.first(), is_active.then_some(0));
+                if is_active {
+                    assert_eq!(fair.key(0) & !NODE_MASK, fair.key(0));
+                    assert!(fair.key(0).abs_diff(due) <= 1 << 16, "its key has moved with it");
+                }
+            }
         }
     }
 
