@@ -60,7 +60,7 @@ make_archive() { # NAME PROGRAM
     rm -rf "$folder"
     document=$folder/share/doc/ioweir
     mkdir -p "$folder"/{bin,share/man/man1,lib/systemd/system,lib/sysusers.d} "$document"/{monitoring,traces} \
-        "$folder"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,elvish/lib,powershell}
+        "$folder"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,elvish/lib,nushell/vendor/autoload,powershell}
     # Names of functions are for profilers: a tenth of it.
     case $program in
     */aarch64-*) install -m 755 --strip --strip-program=aarch64-linux-gnu-strip "$program" "$folder/bin/ioweir" ;;
@@ -68,7 +68,8 @@ make_archive() { # NAME PROGRAM
     esac
     run_program "$own" man "$folder/share/man/man1"
     for shell in bash:bash-completion/completions/ioweir zsh:zsh/site-functions/_ioweir \
-        fish:fish/vendor_completions.d/ioweir.fish elvish:elvish/lib/ioweir.elv powershell:powershell/ioweir.ps1; do
+        fish:fish/vendor_completions.d/ioweir.fish elvish:elvish/lib/ioweir.elv nushell:nushell/vendor/autoload/ioweir.nu \
+        powershell:powershell/ioweir.ps1; do
         run_program "$own" completions "${shell%%:*}" >"$folder/share/${shell#*:}"
     done
     install -m 644 packaging/ioweir@.service packaging/ioweir@.socket packaging/ioweir-govern@.service "$folder/lib/systemd/system"

@@ -32,6 +32,20 @@ tasks() { # ROOT DOCUMENT COMMAND...
         fails "examples/two-tenants.toml cannot be served"
 }
 
+# The twenty-five tasks of docs/tasks.md with the program that is installed in ROOT, by the test of the book: its file alone, compiled
+# for that program and for a root that has no library of ours.
+book() { # ROOT
+    local folder=$1
+    mkdir -p "$folder/repository"
+    git archive HEAD README.md docs examples experiments packaging traces crates/cli/Cargo.toml |
+        tar --extract --directory "$folder/repository"
+    CARGO_MANIFEST_DIR=/repository/crates/cli CARGO_BIN_EXE_ioweir=/usr/bin/ioweir \
+        rustc --edition 2024 --test --target "$target" -o "$folder/tmp/book" crates/cli/tests/book/main.rs
+    inside "$folder" env BOOK_ONLY=/docs/tasks.md /tmp/book every_command >"$work/tasks.log" 2>&1 ||
+        fails "the installed program does not do what docs/tasks.md says ($work/tasks.log)"
+    rm -r "$folder/repository"
+}
+
 # A server in ROOT answers its control socket, and ends when it is asked to.
 serves() { # ROOT SPEC SOCKET COMMAND...
     local folder=$1 spec=$2 socket=$3
@@ -45,20 +59,6 @@ serves() { # ROOT SPEC SOCKET COMMAND...
     chroot "$folder" "$@" ctl "$spec" state --json - | grep '"schema_version"' >/dev/null || fails "a server has no state"
     chroot "$folder" "$@" ctl "$spec" drain >/dev/null
     wait $server || fails "a server that drains ends with $?"
-}
-
-# The same commit, built in another folder from nothing, has to be the same program.
-try_program() {
-    local other=$trial/elsewhere
-    [ -z "$(git status --porcelain --untracked-files=no)" ] || {
-        left_out "the program is not built twice: files are changed that are not committed"
-        return 0
-    }
-    git clone --quiet --shared "$root" "$other"
-    (unset CARGO_TARGET_DIR && build "$other" "$target")
-    cmp "$root/target/$target/dist/ioweir" "$other/target/$target/dist/ioweir" || fails "built twice, the program differs"
-    rm -rf "$other"
-    echo "built twice: the same program"
 }
 
 try_archive() {
@@ -106,6 +106,7 @@ try_deb() {
     inside "$folder" dpkg --install "/tmp/${package##*/}" >/dev/null
     [ -z "$(inside "$folder" dpkg --verify ioweir)" ] || fails "files of the Debian package are not as it says"
     tasks "$folder" /usr/share/doc/ioweir ioweir
+    book "$folder"
     inside "$folder" id ioweir >/dev/null
     inside "$folder" install -d -o ioweir -g ioweir /run/ioweir
     local as_user=(setpriv --reuid=ioweir --regid=ioweir --clear-groups ioweir)

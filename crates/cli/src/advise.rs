@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use ioweir_config::{ChoiceError, SchedulerChoice, read_spec, shown};
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_lab::advise::AdviseSpec;
-use ioweir_lab::run::MIX_PREFIX;
 
 use crate::arguments::AdviseArguments;
 use crate::engine::{self, set, set_list};
@@ -16,16 +15,18 @@ use crate::typed;
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
     let spec = resolve(arguments)?;
-    let files = spec.traces.iter().filter(|name| !name.starts_with(MIX_PREFIX)).map(PathBuf::from);
-    let mut inputs: Vec<PathBuf> = files.chain(arguments.spec.clone()).collect();
+    let mut inputs: Vec<PathBuf> = arguments.spec.iter().cloned().collect();
     if !is_preset(&spec.device) && !spec.device.is_empty() {
         engine::check_device(&spec.device)?;
         inputs.push(PathBuf::from(&spec.device));
     }
+    let (traces, left_out) = spec.find()?;
+    inputs.extend(traces.iter().flat_map(|trace| trace.files().iter().cloned()));
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
+    engine::say_left_out(&left_out);
     let origin = engine::origin(&spec.command());
-    outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)
+    outputs.write(&engine::watched(arguments.quiet, |progress| spec.run_on(&traces, &origin, progress))?)
 }
 
 /// The spec that the file and the flags describe.

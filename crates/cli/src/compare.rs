@@ -24,10 +24,7 @@ pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
     let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
-    for error in plan.left_out() {
-        let error = error.to_string();
-        output::notice(&format!("left out: {}", error.lines().next().unwrap_or_default()));
-    }
+    engine::say_left_out(plan.left_out());
     let origin = engine::origin(&comparison.command());
     let report = output::recorded(arguments.requests.as_deref(), |requests| {
         engine::watched(arguments.quiet, |progress| plan.run(&origin, progress, requests))

@@ -10,10 +10,11 @@ use ioweir_config::format_count;
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::run::{Origin, Progress, Silent};
-use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceGroup};
+use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceError, TraceGroup};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
+use crate::output;
 
 /// The program's name for itself in a report.
 pub(crate) fn origin(command: &str) -> Origin {
@@ -96,6 +97,14 @@ pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
     };
     let error = unknown(what, name, &presets, &hint);
     Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into())
+}
+
+/// Says which files of folders are no traces.
+pub(crate) fn say_left_out(errors: &[TraceError]) {
+    for error in errors {
+        let error = error.to_string();
+        output::notice(&format!("left out: {}", error.lines().next().unwrap_or_default()));
+    }
 }
 
 /// Puts what a flag says in the place of a key.

@@ -23,6 +23,7 @@ mod arguments;
 #[cfg(feature = "advise")]
 mod calibrate;
 mod compare;
+mod completions;
 mod demo;
 mod doc;
 mod engine;
@@ -145,14 +146,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Demo(arguments) => demo::act(&arguments),
         Verb::Man(arguments) => man::act(&arguments),
-        Verb::Completions(arguments) => {
-            let mut script = Vec::new();
-            let shells = clap_complete::env::Shells::builtins();
-            if let Some(shell) = shells.completer(&arguments.shell.to_string()) {
-                shell.write_registration("COMPLETE", "ioweir", "ioweir", "ioweir", &mut script)?;
-            }
-            output::print(&script)
-        }
+        Verb::Completions(arguments) => completions::act(&arguments),
     }
 }
 

@@ -17,8 +17,8 @@ ioweir advise web.csv.gz --device ssd-970pro --goal read-p99 --quick\n  ioweir a
 is advised for generated traffic. What is advised is printed as commands; nothing is set."
 )]
 pub(crate) struct AdviseArguments {
-    /// Trace files, one after another; mix:NAME generates traffic. Or a device alone: a preset or a device file, which is then
-    /// advised for all generated mixes
+    /// Trace files, or folders of them, one after another; mix:NAME generates traffic. Or a device alone: a preset or a device file,
+    /// which is then advised for all generated mixes
     #[arg(value_name = "TRACE|DEVICE", required_unless_present = "spec")]
     pub(crate) inputs: Vec<String>,
 

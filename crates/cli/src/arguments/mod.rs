@@ -233,6 +233,18 @@ pub(crate) struct ManArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  ioweir completions bash > ~/.local/share/bash-completion/completions/ioweir")]
 pub(crate) struct CompletionsArguments {
-    /// Shell
-    pub(crate) shell: clap_complete::Shell,
+    /// Shell; the script for Nushell knows verbs and flags, those for the others schedulers, devices and topics too
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// A shell that can complete what is typed.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Nushell,
+    Powershell,
+    Zsh,
 }

@@ -4,6 +4,8 @@
 //! folder of its own that shows the repository's traces and examples. `BOOK=write cargo test --test book` puts what is printed in
 //! the place of what is no longer true; a line `???` stands for all that a command prints. A command behind which ` &` stands, a
 //! server, stays until the end of its document.
+//!
+//! It uses no crate: `packaging/try.sh` compiles this file alone, for the program that a package has installed.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -18,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use document::{Block, Document};
-use tempfile::TempDir;
 
 /// What the folder of a document shows of the repository.
 const SHOWN: &[&str] = &["README.md", "docs", "examples", "experiments", "packaging", "traces"];
@@ -49,9 +50,25 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// A folder for the commands of a document.
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+/// A folder for the commands of a document, which ends with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder() -> Folder {
+    let made = Command::new("mktemp").arg("-d").output().unwrap();
+    let folder = Folder(String::from_utf8(made.stdout).unwrap().trim_end().into());
+    assert!(folder.path().is_dir(), "mktemp makes a folder");
     for name in SHOWN {
         std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).unwrap();
     }
@@ -168,6 +185,7 @@ fn every_command_of_the_documents_prints_what_they_say() {
     let only = std::env::var("BOOK_ONLY").unwrap_or_default();
     let paths: Vec<PathBuf> =
         documents().into_iter().filter(|path| path.display().to_string().contains(&only)).collect();
+    assert!(!paths.is_empty(), "BOOK_ONLY={only} is the path of no document");
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
         let mut wrong = Vec::new();

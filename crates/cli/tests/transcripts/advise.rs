@@ -20,6 +20,11 @@ fn trace() -> String {
 fn advice_reads_as_drawn() {
     let folder = folder();
     fs::write(folder.path().join("web.csv"), trace()).unwrap();
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).unwrap();
+    for (name, text) in [("first.csv", &trace()), ("second.csv", &trace()), ("notes.md", &"No trace.\n".into())] {
+        fs::write(traces.join(name), text).unwrap();
+    }
     let quick = ["--budget", "30", "--rounds", "5"];
     let with = |arguments: &[&'static str]| [arguments, &quick].concat();
     let commands = [
@@ -37,6 +42,8 @@ fn advice_reads_as_drawn() {
         ]),
         with(&["advise", "web.csv", "--device", "null", "--bound", "read-p99=1ms", "--scheduler", "none,kyber"]),
         with(&["advise", "web.csv", "--device", "tiny", "--fold", "--scheduler", "none"]),
+        // A folder stands for its traces.
+        with(&["advise", "traces", "--device", "null", "--scheduler", "none,kyber"]),
     ];
     let commands: Vec<&[&str]> = commands.iter().map(|arguments| &arguments[..]).collect();
     insta::assert_snapshot!(transcripts(folder.path(), &commands));

@@ -571,6 +571,10 @@ fn completions_are_a_script_for_each_shell_that_asks_the_program() {
         let script = String::from_utf8(output.stdout).unwrap();
         assert!(script.contains("COMPLETE") && script.contains("ioweir"), "{shell}: {script}");
     }
+    // Nushell has no such hook: its script has the verbs and the flags in it.
+    let output = run(folder.path(), &["completions", "nushell"]);
+    let script = String::from_utf8(output.stdout).unwrap();
+    assert!(script.contains("export extern \"ioweir compare\"") && script.contains("--scheduler"), "{script}");
 }
 
 #[test]

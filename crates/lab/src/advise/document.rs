@@ -16,6 +16,9 @@ use crate::document::{
 /// A model whose demerit is more than this share of the mean latency is one of another device.
 const OTHER_DEVICE_SHARE: f64 = 1.0;
 
+/// The most traces that the title names one by one.
+const NAMED_MAX: usize = 4;
+
 /// Makes the document.
 pub(super) fn document(report: &Report<'_>, origin: &Origin) -> Result<Document, DocumentError> {
     let data = Advice::new(report);
@@ -51,7 +54,7 @@ fn traffic(report: &Report<'_>) -> String {
         return "generated mixes".into();
     }
     let names: Vec<&str> = report.traces.iter().map(|trace| last(&trace.name)).collect();
-    and_list(&names)
+    if names.len() > NAMED_MAX { format!("{} traces", names.len()) } else { and_list(&names) }
 }
 
 fn last(name: &str) -> &str {

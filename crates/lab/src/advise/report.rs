@@ -72,9 +72,21 @@ impl AdviseSpec {
     /// # Errors
     /// [`RunError`] if a value or a file is invalid, or a run fails.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
-        let files = self.find()?;
-        let spec = self.told_by(&files)?;
-        Ok(document(&spec.report(&files, progress)?, origin)?)
+        self.run_on(&self.find()?.0, origin, progress)
+    }
+
+    /// The same on traces that [`AdviseSpec::find`] has found.
+    ///
+    /// # Errors
+    /// As [`AdviseSpec::run`].
+    pub fn run_on(
+        &self,
+        traces: &[TraceFiles],
+        origin: &Origin,
+        progress: &dyn Progress,
+    ) -> Result<Document, RunError> {
+        let spec = self.told_by(traces)?;
+        Ok(document(&spec.report(traces, progress)?, origin)?)
     }
 
     /// The same with what a trace says of the device that it was recorded on: its scheduler and its name, where nobody named
@@ -118,12 +130,16 @@ impl AdviseSpec {
         Ok(QueueLimits { depth, request_sectors_max, ..QueueLimits::with_requests(self.queue_requests) })
     }
 
-    /// The traces, or the generated mixes where none is named.
-    fn find(&self) -> Result<Vec<TraceFiles>, RunError> {
+    /// The traces, a folder standing for those in it, or the generated mixes where none is named; and files of folders that are no
+    /// traces, with why.
+    ///
+    /// # Errors
+    /// [`RunError`] if there is no such trace, or a folder holds none.
+    pub fn find(&self) -> Result<(Vec<TraceFiles>, Vec<TraceError>), RunError> {
         let mixes = || MIXES.iter().map(|mix| format!("{MIX_PREFIX}{}", mix.name)).collect();
         let names: Vec<String> = if self.traces.is_empty() { mixes() } else { self.traces.clone() };
         let options = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
-        TraceFiles::find(&names, &ReadOptions { latency: true, ..options })
+        TraceFiles::find_all(&names, &ReadOptions { latency: true, ..options }, false)
     }
 
     /// What "leave it" means: the scheduler of the trace, or what current Linux chooses for such a device.

@@ -21,7 +21,8 @@ use crate::spec;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdviseSpec {
-    /// Trace files, one after another; `mix:NAME` means generated traffic. If none is named, all generated mixes.
+    /// Trace files, or folders of them, one after another; `mix:NAME` means generated traffic. If none is named, all generated
+    /// mixes.
     pub traces: Vec<String>,
     /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, it is recognised from
     /// the content.

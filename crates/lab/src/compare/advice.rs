@@ -52,15 +52,24 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
             return recommended(section, &host);
         }
         return nothing(format!(
-            "By {} the schedulers of today's Linux lie within {} of each other, so keep the one that is set{}.",
+            "By {} the schedulers of today's Linux {}, so keep the one that is set{}.",
             goal.noun(),
-            percent(spread),
+            alike(spread),
             other_goal(goal, &host)
         ));
     }
     // A single host scheduler is compared with all others, and named if it is the best of them.
     if ranked[0].scheduler == best.scheduler {
-        return recommended(section, &ranked);
+        let spread = ranked.last().map_or(0.0, |last| section.saved_share(best, last));
+        if spread >= SAME_SHARE {
+            return recommended(section, &ranked);
+        }
+        return nothing(format!(
+            "By {} these {}, so {} does as well as any.",
+            goal.noun(),
+            alike(spread),
+            best.scheduler
+        ));
     }
     let others: Vec<&str> = TODAY.into_iter().filter(|name| word(best) != Some(*name)).collect();
     nothing(format!(
@@ -68,6 +77,11 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
         best.scheduler,
         and_list(&others)
     ))
+}
+
+/// That values differ by no more than this share, which is not worth a change.
+fn alike(spread: f64) -> String {
+    if spread > 0.0 { format!("lie within {} of each other", percent(spread)) } else { "do not differ".into() }
 }
 
 /// Recommends the first of these rows: by how much it is better than the next and the last, and why.
@@ -81,6 +95,9 @@ fn recommended(section: &Section<'_>, rows: &[&Row<'_>]) -> Option<Advice> {
     let less = |row: &Row<'_>| percent(section.saved_share(best, row));
     let margin = match others.len() {
         1 => format!("{} less than {}", less(next), next.scheduler),
+        _ if section.saved_share(best, next) < SAME_SHARE => {
+            format!("no difference to {}, and {} less than {}", next.scheduler, less(last), last.scheduler)
+        }
         _ => format!("{} less than {} and {} than {}", less(next), next.scheduler, less(last), last.scheduler),
     };
     let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);

@@ -36,10 +36,8 @@ pub(super) fn headline(section: &Section<'_>) -> String {
         let mut noun = goal.noun().to_owned();
         noun[..1].make_ascii_uppercase();
         return format!(
-            "{noun} hardly depends on the scheduler: all {} {} within {} of each other.{}{}",
-            ranked.len(),
-            if goal == Goal::Completion { "finish" } else { "lie" },
-            percent(spread),
+            "{noun} {}.{}{}",
+            dependence(goal, ranked.len(), spread),
             idleness(),
             if goal == Goal::Completion { latency_sentence(&ranked) } else { String::new() }
         );
@@ -55,6 +53,15 @@ pub(super) fn headline(section: &Section<'_>) -> String {
         _ => format!("{} are best by {}, within {} of each other", and_list(&names), goal.noun(), percent(SAME_SHARE)),
     };
     format!("{who}: {}.{}", against(section, first, &ranked[tied..]), idleness())
+}
+
+/// That the goal hardly depends on which of so many schedulers it is.
+fn dependence(goal: Goal, count: usize, spread: f64) -> String {
+    if spread == 0.0 {
+        return format!("does not depend on the scheduler: it is the same with all {count}");
+    }
+    let lie = if goal == Goal::Completion { "finish" } else { "lie" };
+    format!("hardly depends on the scheduler: all {count} {lie} within {} of each other", percent(spread))
 }
 
 /// What all sections say together: the headline of a single section, or how often each scheduler is first.

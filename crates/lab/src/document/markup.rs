@@ -229,12 +229,12 @@ fn again(meta: &Provenance) -> Markup {
     html! {
         section aria-labelledby="again" {
             h2 id="again" { "How to get this again" }
-            pre class="command" { (meta.command) }
+            pre class="command" tabindex="0" { (meta.command) }
             p {
                 "Version " (meta.version) ", commit " (meta.commit) ", parameters " (meta.spec_sha256) "."
             }
             @if !meta.inputs.is_empty() { (scrolled("Inputs", inputs(&meta.inputs))) }
-            @for (name, text) in &meta.specs { details { summary { (name) } pre { (text) } } }
+            @for (name, text) in &meta.specs { details { summary { (name) } pre tabindex="0" { (text) } } }
         } (LINE)
     }
 }

@@ -1,4 +1,4 @@
-//! A reproduction as a document: claims by figure with the paper's values beside ours, figures, tables, method.
+//! A reproduction as a document: claims by what came of them, those that fail with why, the paper's values beside ours, method.
 
 use std::collections::BTreeMap;
 
@@ -29,20 +29,23 @@ impl Reproduction {
             Json { meta: &self.meta, condition, counts: self.counts(), found: &self.found, claims: &self.claims };
         let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
         document.headline = format!("{}: {}.", self.paper, self.counts());
-        let groups = by_figure(&self.claims);
+        let figures = by_figure(&self.claims);
         if !self.found.is_empty() {
             document.text(self.found.join(" "));
         }
-        document.text(found(&groups));
-        for (name, claims) in groups {
-            document.heading(&name);
-            document.push(table(&claims));
-            document.push(rules(&claims));
-            let charts = page::beside(&claims);
-            if !charts.is_empty() {
-                document.push(Figure::new("The paper and ours", "", charts));
+        document.text(whole(&figures));
+        for outcome in Outcome::ALL {
+            let claims: Vec<&Claim> = self.claims.iter().filter(|claim| Outcome::of(claim) == outcome).collect();
+            if !claims.is_empty() {
+                push_outcome(&mut document, outcome, &claims);
             }
         }
+        let beside = figures.iter().map(|(name, claims)| (name, page::beside(claims)));
+        let beside: Vec<_> = beside.filter(|(_, charts)| !charts.is_empty()).collect();
+        if !beside.is_empty() {
+            document.heading("The paper and ours");
+        }
+        beside.into_iter().for_each(|(name, charts)| document.push(Figure::new(name, "", charts)));
         document.heading("Results");
         self.figures.iter().for_each(|figure| document.push(figure.clone()));
         self.tables.iter().for_each(|table| document.push(table.clone()));
@@ -52,6 +55,60 @@ impl Reproduction {
         document.records = records_of(&self.claims, &["id", "figure"]);
         document.provenance = Some(self.meta.clone());
         Ok(document)
+    }
+}
+
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Fails,
+    OutOfReach,
+    Holds,
+    /// It holds, and has to: it was an input.
+    Calibrated,
+}
+
+impl Outcome {
+    /// Those that ask for an explanation come first.
+    const ALL: [Self; 4] = [Self::Fails, Self::OutOfReach, Self::Holds, Self::Calibrated];
+
+    fn of(claim: &Claim) -> Self {
+        match (claim.holds, claim.bound, claim.class) {
+            (false, Some(_), _) => Self::OutOfReach,
+            (false, None, _) => Self::Fails,
+            (true, _, Class::Calibrated) => Self::Calibrated,
+            (true, ..) => Self::Holds,
+        }
+    }
+
+    fn verdict(self) -> &'static str {
+        match self {
+            Self::Fails => "FAILS",
+            Self::OutOfReach => "out of reach",
+            Self::Holds => "holds",
+            Self::Calibrated => "calibrated",
+        }
+    }
+
+    fn heading(self, count: usize) -> String {
+        let claims = if count == 1 { "claim" } else { "claims" };
+        let (one, many) = match self {
+            Self::Fails => ("fails", "fail"),
+            Self::OutOfReach => ("is out of reach with our data", "are out of reach with our data"),
+            Self::Holds => ("holds", "hold"),
+            Self::Calibrated => ("was an input", "were inputs"),
+        };
+        format!("{count} {claims} {}", if count == 1 { one } else { many })
+    }
+}
+
+/// The claims of one outcome: what fails, or cannot be had, is explained below its table; the rules of all others are a detail.
+fn push_outcome(document: &mut Document, outcome: Outcome, claims: &[&Claim]) {
+    document.heading(outcome.heading(claims.len()));
+    document.push(table(outcome, claims));
+    match outcome {
+        Outcome::Fails | Outcome::OutOfReach => document.text(explained(claims)),
+        Outcome::Holds | Outcome::Calibrated => document.push(rules(claims)),
     }
 }
 
@@ -70,36 +127,35 @@ fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
     groups
 }
 
-/// The result in words: for which figures every claim holds, and which claims of others fail.
-fn found(groups: &[(String, Vec<&Claim>)]) -> String {
-    let is_failing = |claim: &&&Claim| !claim.holds && claim.bound.is_none();
-    let fails = |claims: &[&Claim]| claims.iter().filter(is_failing).count();
-    let whole: Vec<&str> =
-        groups.iter().filter(|(_, claims)| fails(claims) == 0).map(|(name, _)| name.as_str()).collect();
-    let whole = match whole.len() {
-        0 => "No figure or table holds throughout.".to_owned(),
-        all if all == groups.len() => "Every claim of every figure and table holds.".to_owned(),
-        _ => format!("All claims hold of {}.", whole.join(", ")),
-    };
-    let part = |(name, claims): &(String, Vec<&Claim>)| {
-        let first = claims.iter().find(is_failing)?;
-        let (count, all) = (fails(claims), claims.len());
-        let unit = if first.unit.is_empty() { String::new() } else { format!(" {}", first.unit) };
-        let number = |ours| format!("here it is {}{unit}", format_decimals(ours, 2));
-        let ours = first.ours.map_or_else(|| "here no number comes out".to_owned(), number);
-        Some(format!(
-            "{name}: {count} of {all} {} \u{201c}{}\u{201d}: the paper has {}, {ours}.",
-            if count == 1 { "fails:" } else { "fail, first of them" },
-            first.claim,
-            first.paper
-        ))
-    };
-    std::iter::once(whole).chain(groups.iter().filter_map(part)).collect::<Vec<_>>().join("\n")
+/// A line for each rule and remark, with the claims that have it.
+fn explained(claims: &[&Claim]) -> String {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for claim in claims {
+        let remark = remark(claim);
+        match lines.iter_mut().find(|(known, _)| *known == remark) {
+            Some((_, ids)) => ids.push(&claim.id),
+            None => lines.push((remark, vec![&claim.id])),
+        }
+    }
+    lines.iter().map(|(remark, ids)| format!("{}: {remark}", ids.join(", "))).collect::<Vec<_>>().join("\n")
 }
 
-fn table(claims: &[&Claim]) -> Table {
+/// For which figures and tables every claim holds, in a sentence.
+fn whole(figures: &[(String, Vec<&Claim>)]) -> String {
+    let is_whole = |claims: &[&Claim]| claims.iter().all(|claim| Outcome::of(claim) != Outcome::Fails);
+    let whole: Vec<&str> =
+        figures.iter().filter(|(_, claims)| is_whole(claims)).map(|(name, _)| name.as_str()).collect();
+    match whole.len() {
+        0 => "No figure or table holds throughout.".to_owned(),
+        all if all == figures.len() => "Every claim of every figure and table holds.".to_owned(),
+        _ => format!("All claims hold of {}.", whole.join(", ")),
+    }
+}
+
+fn table(outcome: Outcome, claims: &[&Claim]) -> Table {
     let columns = [
         Column::text("verdict"),
+        Column::text("figure"),
         Column::text("claim"),
         Column::text("paper").format(Format::Own),
         Column::digits("ours", 2),
@@ -111,14 +167,9 @@ fn table(claims: &[&Claim]) -> Table {
     let mut table = Table::new("", columns);
     let answer = |truth: Option<bool>| Cell::from(truth.map_or("", |truth| if truth { "yes" } else { "no" }));
     for claim in claims {
-        let verdict = match (claim.holds, claim.bound, claim.class) {
-            (false, Some(_), _) => "out of reach",
-            (false, None, _) => "FAILS",
-            (true, _, Class::Calibrated) => "calibrated",
-            (true, ..) => "holds",
-        };
         table.row([
-            Cell::from(verdict).fails_if(verdict == "FAILS"),
+            Cell::from(outcome.verdict()).fails_if(outcome == Outcome::Fails),
+            claim.figure.as_str().into(),
             claim.claim.as_str().into(),
             claim.paper.as_str().into(),
             claim.ours.into(),

@@ -238,7 +238,10 @@ fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     if possible.is_empty() {
         TraceError::new(input.name(), Position::File, "the format is not recognised")
             .expected(format!("one of: {}", names(FORMATS.iter().collect())))
-            .hint("if it is one of these, name it: its first lines may be damaged")
+            .hint(
+                "name it with --format if it is one of these, as its first lines may be damaged; say what the columns of another \
+                 text file are with --columns (`ioweir doc format columns`)",
+            )
     } else {
         TraceError::new(input.name(), Position::File, "the content does not tell which format this is")
             .expected(format!("the name of its format, which could be: {}", names(possible)))

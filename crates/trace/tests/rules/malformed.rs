@@ -102,7 +102,8 @@ fn an_unknown_format_lists_the_known_ones() {
         read(b"hello\n").unwrap_err().to_string(),
         "trace: the format is not recognised\n  \
          expected: one of: NAMES\n\n\
-         hint: if it is one of these, name it: its first lines may be damaged"
+         hint: name it with --format if it is one of these, as its first lines may be damaged; say what the columns of another \
+         text file are with --columns (`ioweir doc format columns`)"
             .replace("NAMES", &names.join(", "))
     );
 }

@@ -116,6 +116,17 @@ fn a_scheduler_that_is_compared_with_none_of_its_kind_is_named_only_where_it_is_
 }
 
 #[test]
+fn what_does_not_differ_is_not_said_to_be_better_by_nothing() {
+    let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("clook", 500, 9, 9), ("bid-hdd", 1000, 9, 9)]));
+    assert!(said.contains("500 ms, no difference to clook, and 50 % less than bid-hdd, because"), "{said}");
+    let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("bid-hdd", 500, 9, 9)]));
+    assert_eq!(said, "By completion these do not differ, so none does as well as any.");
+    let report = made(Goal::Completion, &[("none", 500, 9, 9), ("kyber", 500, 9, 9)]);
+    assert!(text(&report).contains("today's Linux do not differ, so keep the one that is set"));
+    assert!(document(&report, None).unwrap().headline.contains("it is the same with all 2."));
+}
+
+#[test]
 fn every_goal_has_advice_on_every_kind_of_device() {
     // A disk, flash, tiers, an array, and a disk from its datasheet.
     for device in ["hdd", "ssd-970pro", "tiered", "hdd-2x7tb", "hdd-20tb"] {
