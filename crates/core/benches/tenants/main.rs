@@ -7,7 +7,7 @@
 //! completions.
 //!
 //! `... -- POLICY CLIENTS CALL` does one kind of call only, for `scripts/instructions`: `pull` (submit and poll), `turn` (submit,
-//! poll, complete), or the name of a single call that may be dear. `IOWEIR_BENCH_REQUESTS` and `IOWEIR_BENCH_RUNS` set other
+//! poll, complete), `fleet` (the same on a server that is alone in its fleet), or the name of a single call that may be dear. `IOWEIR_BENCH_REQUESTS` and `IOWEIR_BENCH_RUNS` set other
 //! numbers.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -19,7 +19,7 @@ mod single;
 use std::time::Instant;
 
 use ioweir_core::policy::{self, Below, PAIR, Policy};
-use ioweir_core::tenant::Share;
+use ioweir_core::tenant::{Elsewhere, Share};
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 
 use heap::HeapWfq;
@@ -95,6 +95,17 @@ fn scheduler(name: &str, clients: u32) -> Policy {
     let control = scheduler.tenants_mut().expect("a tenant policy");
     for client in 0..clients {
         control.configure(Nanos::ZERO, StreamId(client), share(client, clients)).expect("it fits");
+    }
+    scheduler
+}
+
+/// The same on a server that is alone in its fleet: each client has been told that its part is the whole, and that it was served
+/// nothing elsewhere.
+fn alone_in_a_fleet(mut scheduler: Policy, clients: u32) -> Policy {
+    let control = scheduler.tenants_mut().expect("a tenant policy");
+    for client in 0..clients {
+        control.configure(Nanos::ZERO, StreamId(client), share(client, clients)).expect("it fits");
+        control.served_elsewhere(Nanos::ZERO, StreamId(client), Elsewhere::default());
     }
     scheduler
 }
@@ -231,12 +242,14 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let [policy, clients, call] = words.as_slice() else { return table(&words, turns, runs) };
     let clients: u32 = clients.parse().expect("a number of clients");
-    if call != "pull" && call != "turn" {
+    if !["pull", "turn", "fleet"].contains(&call.as_str()) {
         return single::run(policy, clients, call);
     }
     let run = |is_pull: bool| {
         if policy == "heap" {
             one(Load::new(HeapWfq::new(clients, weight), clients), turns, is_pull);
+        } else if call == "fleet" {
+            one(Load::new(alone_in_a_fleet(scheduler(policy, clients), clients), clients), turns, is_pull);
         } else {
             one(Load::new(scheduler(policy, clients), clients), turns, is_pull);
         }

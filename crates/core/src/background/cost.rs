@@ -2,7 +2,8 @@
 
 use crate::Nanos;
 
-/// What slices took and paid; each new slice takes an eighth of the weight of all before it.
+/// What slices took and paid; each new slice takes an eighth of the weight of all before it. Both parts lose the same share, also where
+/// there are too few blocks for an eighth: else the time alone would fade, and with it the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Learnt {
     blocks: u64,
@@ -11,10 +12,18 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
-    /// Counts a slice.
-    pub(super) const fn count(&mut self, blocks: u64, nanos: u64) {
-        self.blocks = (self.blocks - self.blocks / 8).saturating_add(blocks);
-        self.nanos = (self.nanos - self.nanos / 8).saturating_add(nanos);
+    /// Counts a slice. One that neither paid nor took anything says nothing.
+    pub(super) fn count(&mut self, blocks: u64, nanos: u64) {
+        if blocks == 0 && nanos == 0 {
+            return;
+        }
+        let (kept_blocks, all) = (self.blocks - self.blocks / 8, u128::from(self.blocks));
+        let kept_nanos = match (u128::from(self.nanos) * u128::from(kept_blocks) + all / 2).checked_div(all) {
+            Some(kept) => u64::try_from(kept).unwrap_or(u64::MAX),
+            None => self.nanos - self.nanos / 8,
+        };
+        self.blocks = kept_blocks.saturating_add(blocks);
+        self.nanos = kept_nanos.saturating_add(nanos);
     }
 
     /// Operations for a thousand blocks; `None` until a block was paid.
@@ -49,6 +58,32 @@ mod tests {
         });
         assert!(costs[7] > Some(8000), "{costs:?}");
         assert!(costs[23] > Some(9500), "{costs:?}");
+    }
+
+    #[test]
+    fn a_slice_that_did_nothing_teaches_nothing() {
+        let operation = Nanos::from_millis(1);
+        let mut learnt = Learnt::default();
+        learnt.count(100, 500_000_000);
+        for _ in 0..1000 {
+            learnt.count(0, 0);
+        }
+        assert_eq!(learnt.cost_per_mille(operation), Some(5000));
+    }
+
+    #[test]
+    fn the_cost_is_right_where_slices_pay_few_blocks() {
+        let operation = Nanos::from_millis(1);
+        for blocks in 1..=9 {
+            let mut learnt = Learnt::default();
+            // Many blocks before, and few from now on, at the same cost.
+            learnt.count(1000, 5_000_000_000);
+            for _ in 0..1000 {
+                learnt.count(blocks, blocks * 5_000_000);
+            }
+            let cost = learnt.cost_per_mille(operation).unwrap_or_default();
+            assert!((4990..=5010).contains(&cost), "{blocks}: {cost}");
+        }
     }
 
     #[test]

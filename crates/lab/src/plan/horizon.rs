@@ -20,7 +20,8 @@ pub struct Schedule {
     pub pressing: Vec<bool>,
     /// The most cores that do background work in each bin; the others rest, even if the foreground leaves them idle.
     pub limit_cores: Vec<u32>,
-    /// The most background work of each bin beside what is due in it, in thousandths of an operation: a limit of cores rounds up.
+    /// The most work of each bin, in thousandths of an operation, for services that can wait for more than hours, beside what is due in
+    /// it: what the others leave of the cores of a bin is not theirs.
     pub limit_work: Vec<u64>,
     /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
     pub prompt_cores: Vec<u32>,
@@ -32,6 +33,9 @@ pub struct Schedule {
     /// [`GIVEN_UP`], the service is paid in turn.
     pub late_bins: [usize; SERVICES_COUNT],
 }
+
+/// The longest that debt without a deadline waits for a quiet bin. A service is urgent if its debt is due sooner than that.
+pub(super) const PATIENCE: Nanos = Nanos::from_seconds(86_400);
 
 /// No time within the horizon can be promised for a service.
 pub const GIVEN_UP: usize = usize::MAX;
@@ -131,6 +135,10 @@ impl Owing {
 
     fn is_heeded(&self, schedule: &Schedule) -> bool {
         self.has_deadline && schedule.late_bins[self.service as usize] != GIVEN_UP
+    }
+
+    fn is_urgent(&self, schedule: &Schedule) -> bool {
+        self.is_heeded(schedule) && self.deadline < PATIENCE
     }
 }
 
@@ -243,10 +251,9 @@ impl<'a> Horizon<'a> {
         self.busy.get(bin).copied().unwrap_or(0)
     }
 
-    /// The services whose debts are due within less than `span` of becoming payable, those with the least time first.
-    pub(super) fn urgent(&self, schedule: &Schedule, span: Nanos) -> Vec<Service> {
-        let is_urgent = |owing: &&Owing| owing.is_heeded(schedule) && owing.deadline < span;
-        let mut urgent: Vec<&Owing> = self.owing.iter().filter(is_urgent).collect();
+    /// The services whose debts are due sooner after becoming payable than others wait, those with the least time first.
+    pub(super) fn urgent(&self, schedule: &Schedule) -> Vec<Service> {
+        let mut urgent: Vec<&Owing> = self.owing.iter().filter(|owing| owing.is_urgent(schedule)).collect();
         urgent.sort_by_key(|owing| owing.deadline);
         urgent.into_iter().map(|owing| owing.service).collect()
     }
@@ -448,8 +455,8 @@ impl<'a> Horizon<'a> {
             state.pay_by_deadline(required.max(prompt));
             // Resident cores beyond the limit wait for what is due in a while: they do nothing else.
             let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
-            let limit = limit.min(schedule.limit_work[bin]);
             state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));
+            state.waiting_left = schedule.limit_work[bin].saturating_sub(state.used_waiting);
             if schedule.pressing[bin] {
                 for at in &densest {
                     state.pay(*at, u64::MAX);
@@ -500,6 +507,10 @@ struct State<'a> {
     used_blocks: u64,
     work_left: u64,
     used_work: u64,
+    /// The services that can wait for more than hours, and of the work, what is left for them and what they used.
+    can_wait: [bool; SERVICES_COUNT],
+    waiting_left: u64,
+    used_waiting: u64,
     /// Work done for deadlines within the horizon.
     deadline_work: u64,
     /// The part of it that must be done in each bin, if exactly the required work was done before that.
@@ -509,9 +520,16 @@ struct State<'a> {
 
 impl<'a> State<'a> {
     fn new(horizon: &'a Horizon<'_>, schedule: &'a Schedule) -> Self {
+        let mut can_wait = [true; SERVICES_COUNT];
+        for (can_wait, owing) in can_wait.iter_mut().zip(&horizon.owing) {
+            *can_wait = !owing.is_urgent(schedule);
+        }
         Self {
             schedule,
             owing: &horizon.owing,
+            can_wait,
+            waiting_left: u64::MAX,
+            used_waiting: 0,
             payable: [0; SERVICES_COUNT],
             paid: [0; SERVICES_COUNT],
             paid_now: [0; SERVICES_COUNT],
@@ -545,11 +563,17 @@ impl<'a> State<'a> {
 
     fn begin(&mut self, bin: usize, work: u64, taken: u64) {
         (self.work_left, self.used_work) = (work, 0);
+        (self.waiting_left, self.used_waiting) = (u64::MAX, 0);
         self.paid_now = [0; SERVICES_COUNT];
         self.used_blocks = self.used_blocks.saturating_add(taken);
         for (at, owing) in self.owing.iter().enumerate() {
             self.payable[at] = self.payable[at].saturating_add(owing.payable[bin]);
         }
+    }
+
+    /// The work that is left in the bin for one service.
+    fn left_for(&self, at: usize) -> u64 {
+        if self.can_wait[at] { self.work_left.min(self.waiting_left) } else { self.work_left }
     }
 
     /// Blocks of one service that may still be paid in the bin.
@@ -561,13 +585,17 @@ impl<'a> State<'a> {
     /// Pays up to `blocks` of one service within the remaining work of the bin.
     fn pay(&mut self, at: usize, blocks: u64) {
         let owing = &self.owing[at];
-        let blocks = blocks.min(self.payable_now(at)).min(self.work_left / owing.cost);
+        let blocks = blocks.min(self.payable_now(at)).min(self.left_for(at) / owing.cost);
         if blocks == 0 {
             return;
         }
         let work = blocks * owing.cost;
         self.work_left -= work;
         self.used_work += work;
+        if self.can_wait[at] {
+            self.waiting_left -= work;
+            self.used_waiting += work;
+        }
         self.payable[at] -= blocks;
         let before = self.paid[at];
         self.paid[at] = before.saturating_add(blocks);
@@ -600,7 +628,7 @@ impl<'a> State<'a> {
     fn first_due(&mut self) -> Option<(usize, u64)> {
         let mut first: Option<(usize, usize)> = None;
         for (at, owing) in self.owing.iter().enumerate() {
-            if !owing.is_heeded(self.schedule) || self.payable_now(at) == 0 || owing.cost > self.work_left {
+            if !owing.is_heeded(self.schedule) || self.payable_now(at) == 0 || owing.cost > self.left_for(at) {
                 continue;
             }
             while self.next_due[at] < owing.due.len() && owing.due_by(self.schedule, self.next_due[at]) <= self.paid[at]
@@ -618,7 +646,7 @@ impl<'a> State<'a> {
     /// with a deadline goes to the earliest deadline, so early work never replaces work that is due now.
     fn pay_by_turns(&mut self) {
         loop {
-            let can = |state: &Self, at: usize| state.payable_now(at) > 0 && state.owing[at].cost <= state.work_left;
+            let can = |state: &Self, at: usize| state.payable_now(at) > 0 && state.owing[at].cost <= state.left_for(at);
             let priorities = (0..self.owing.len()).filter(|at| can(self, *at)).map(|at| self.owing[at].priority);
             let all: u64 = priorities.sum();
             if all == 0 {

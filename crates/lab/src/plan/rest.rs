@@ -11,7 +11,8 @@
 //! compares it with a linear program of the debts as they are.
 //!
 //! Debts that are due within hours of becoming payable are not like the others: what was done before them does not help them. They
-//! are taken first, service by service, those with the least time before the others; the rest takes of what they leave.
+//! are taken first, service by service, those with the least time before the others; the rest takes of what they leave. In a bin that
+//! only they have taken, the rest does nothing, even where they turn out to need less: it would be done in crumbs by day.
 //!
 //! Debt without a deadline is paid within a day of becoming payable, and not only when room is short: the weekend is no reason
 //! to put off what the night can do, and a plan that is made anew in each bin would put it off for ever. Debt that is due after
@@ -23,13 +24,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ioweir_core::Nanos;
 use ioweir_core::background::Service;
 
-use super::horizon::{BinCourse, Envelope, Horizon, Schedule};
+use super::horizon::{BinCourse, Envelope, Horizon, PATIENCE, Schedule};
 
-/// The longest that debt without a deadline waits for a quiet bin.
-const PATIENCE_SECONDS: f64 = 86_400.0;
 /// The most offers of a bin.
 const STEPS: u64 = 16;
 
@@ -41,8 +39,8 @@ struct Offer {
     work: u64,
 }
 
-/// The most cores for background work and the most work of each bin, for a schedule with the course that it took; bins before
-/// `keep_until` keep what they had.
+/// The most cores for background work in each bin, and the most work of the services that can wait, for a schedule with the course
+/// that it took; bins before `keep_until` keep what they had.
 pub(super) fn limits(
     horizon: &Horizon<'_>,
     schedule: &Schedule,
@@ -51,25 +49,26 @@ pub(super) fn limits(
 ) -> Vec<(u32, u64)> {
     let system = horizon.system();
     let core_work = system.core_work.max(1);
-    let patience = ((PATIENCE_SECONDS / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
+    let patience = ((PATIENCE.as_seconds() / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
     let mut rest = Rest { horizon, at_once, keep_until, taken: vec![0; horizon.bins()] };
-    let urgent = horizon.urgent(schedule, Nanos::from_seconds(PATIENCE_SECONDS as u64));
+    let urgent = horizon.urgent(schedule);
     for service in &urgent {
         let Envelope { payable, needed } = horizon.envelope(schedule, &[*service], patience);
         rest.take(&[*service], &payable, &needed);
     }
+    let of_urgent = rest.taken.clone();
     let others: Vec<Service> = system.run().map(|(service, _)| service).filter(|its| !urgent.contains(its)).collect();
     let Envelope { payable, needed } = horizon.envelope(schedule, &others, patience);
     let for_room = rest.for_room(patience);
     let needed: Vec<u64> = needed.iter().zip(for_room).map(|(needed, for_room)| for_room.max(*needed)).collect();
     rest.take(&others, &payable, &needed);
-    let limit = |(bin, work): (usize, u64)| {
+    let limit = |(bin, (work, of_urgent)): (usize, (u64, u64))| {
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
         let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
-        if cores >= offered { (system.cores, u64::MAX) } else { (cores, work) }
+        if cores >= offered { (system.cores, u64::MAX) } else { (cores, work - of_urgent) }
     };
-    rest.taken.into_iter().enumerate().map(limit).collect()
+    rest.taken.into_iter().zip(of_urgent).enumerate().map(limit).collect()
 }
 
 /// What is taken of the offers of the bins.

@@ -260,6 +260,32 @@ fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
 }
 
 #[test]
+fn what_urgent_services_leave_of_their_cores_by_day_is_not_taken_by_others() {
+    let busy = |hour: usize| (8..18).contains(&(hour % 24));
+    let demand = |written_blocks: u64, hour: usize| Demand {
+        requests: if busy(hour) { 9_000_000 } else { 90_000 },
+        written_blocks,
+        new_blocks: written_blocks / 50,
+        unmapped_blocks: 0,
+    };
+    let days = |written_blocks: u64| (0..7 * 24).map(move |hour| demand(written_blocks, hour)).collect::<Vec<_>>();
+    let text = policy("40TiB", "[service.flush]\ndeadline = \"1h\"\n").to_toml();
+    let case = Case::new(&Policy::parse("urgent.toml", &text).unwrap(), days(6_000_000));
+    let planned = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
+    // As much as was planned for comes, or only half: by day what cannot wait is written back, and nothing else is done.
+    let half = days(3_000_000);
+    for demand in [&case.demand, &half] {
+        let came = Horizon::new(&case.system, &case.ledger, demand).play(&planned.schedule, demand.len());
+        let paid = |service: Service, is_day: bool| -> u64 {
+            let bins = came.iter().enumerate().filter(|(hour, _)| busy(*hour) == is_day);
+            bins.map(|(_, bin)| bin.paid_blocks[service as usize]).sum()
+        };
+        assert!(paid(Service::Flush, true) > 0 && paid(Service::SnapshotDelete, false) > 0);
+        assert_eq!(paid(Service::SnapshotDelete, true), 0, "in crumbs by day");
+    }
+}
+
+#[test]
 fn where_all_that_the_forecast_leaves_works_more_works_if_less_comes() {
     // So much debt that every core works at all times, and a load that leaves four of them.
     let full = |requests: u64| Demand {

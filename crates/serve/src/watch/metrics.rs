@@ -627,8 +627,16 @@ mod tests {
             let words = text.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
             let named: Vec<&str> = words.filter(|word| word.starts_with("ioweir_")).collect();
             assert!(named.len() > 5, "{file}");
-            for name in named {
+            for name in &named {
                 assert!(exposed.iter().any(|metric| metric == name), "{file}: {name}");
+            }
+            assert!(named.iter().any(|name| name.starts_with("ioweir_fleet_")), "{file} does not watch the fleet");
+            let of_fleet = exposed.iter().filter(|name| file.ends_with(".json") && name.starts_with("ioweir_fleet_"));
+            let unseen: Vec<&String> = of_fleet.filter(|name| !named.contains(&name.as_str())).collect();
+            assert!(unseen.is_empty(), "{file} does not show {unseen:?}");
+            // A sight that there is not would never be seen.
+            for said in text.split("sight=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(Sight::ALL.iter().any(|(_, name)| *name == said), "{file}: {said}");
             }
         }
     }

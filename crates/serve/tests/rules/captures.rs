@@ -12,7 +12,7 @@ use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::engine::{Command, Observer as _, Question, Report, Stage};
 use ioweir_trace::{Names, Record, Served, TraceError, TraceSink};
 
-type Rows = Arc<Mutex<Vec<(Record, Option<Served>)>>>;
+pub(crate) type Rows = Arc<Mutex<Vec<(Record, Option<Served>)>>>;
 
 /// Keeps what is captured.
 struct Kept(Rows);
@@ -33,7 +33,7 @@ impl TraceSink for Kept {
 }
 
 /// An engine that is captured, and how the rows are had when it has ended.
-fn captured(keys: &str) -> (Bench, CaptureWriter, Rows) {
+pub(crate) fn captured(keys: &str) -> (Bench, CaptureWriter, Rows) {
     let rows = Rows::default();
     let names = Names { streams: ["a", "b", "c"].map(String::from).into(), volumes: vec!["d".into()] };
     let kept = Kept(Arc::clone(&rows));

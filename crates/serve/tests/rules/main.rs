@@ -20,6 +20,7 @@ mod engine;
 mod executor;
 mod extended;
 mod failures;
+mod fleet;
 mod govern;
 mod history;
 mod joined;

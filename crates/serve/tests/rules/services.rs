@@ -159,6 +159,21 @@ fn a_service_rests_without_a_lease_runs_with_one_and_rests_again_when_it_ends() 
 }
 
 #[test]
+fn a_faster_rate_counts_from_the_last_request_on() {
+    let (mut bench, _) = scrubbed("64MiB", "", None, &[(0, 2 << 20)]);
+    let hour = Nanos::from_seconds(3600);
+    // At a byte a second, the first 256 KiB keep the rest waiting for three days.
+    bench.order(3, ServiceOrder::Run(hour, Some(1)));
+    bench.turn_until(1000, |bench| only(bench).done_bytes == 256 << 10);
+    assert_eq!(only(&mut bench).wait, ServiceWait::Rate);
+    let begin = bench.now;
+    bench.order(3, ServiceOrder::Run(hour, Some(256 << 10)));
+    run_to_the_end(&mut bench);
+    let took = bench.now.since(begin);
+    assert!((6.9..7.1).contains(&took.as_seconds()), "seven more, one a second: {took}");
+}
+
+#[test]
 fn a_client_has_its_turn_beside_a_service_on_a_device_that_completes_at_once() {
     let (mut bench, _) = scrubbed("64MiB", "default = \"run\"\ndepth = 2", None, &[(0, 64 << 20)]);
     let mut peer = bench.connect(1, true);

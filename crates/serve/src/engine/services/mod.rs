@@ -146,8 +146,8 @@ struct Service {
     duty: Box<dyn Duty>,
     lease: Option<Lease>,
     asked: Slots<Asked>,
-    /// When its rate lets the next request go.
-    paced: Nanos,
+    /// From when on its rate counts its last request, and how long that is: another rate counts from then on, too.
+    paced: (Nanos, u64),
     /// When it was last looked at, for the time in which the device had requests of it.
     looked: Nanos,
     report: ServiceReport,
@@ -201,7 +201,7 @@ impl Services {
                 duty,
                 lease: None,
                 asked: Slots::default(),
-                paced: Nanos::ZERO,
+                paced: (Nanos::ZERO, 0),
                 looked: Nanos::ZERO,
                 report: ServiceReport { class: class.0, ..ServiceReport::default() },
                 due: Nanos::ZERO,
@@ -384,9 +384,10 @@ impl Service {
         }
         self.report.wait = ServiceWait::Nothing;
         while self.asked.len() < self.spec.depth as usize {
-            if self.paced > now {
+            let paced = self.paced_until();
+            if paced > now {
                 self.report.wait = ServiceWait::Rate;
-                self.due = self.due.min(self.paced);
+                self.due = self.due.min(paced);
                 return;
             }
             match self.duty.next(backend, length_max) {
@@ -404,15 +405,23 @@ impl Service {
         }
     }
 
+    fn rate(&self) -> Option<u64> {
+        self.lease.and_then(|lease| lease.bytes_per_second_max)
+    }
+
+    /// When its rate lets the next request go.
+    fn paced_until(&self) -> Nanos {
+        let ((from, bytes), Some(rate)) = (self.paced, self.rate()) else { return Nanos::ZERO };
+        // A piece is shorter than 4 GiB, and a rate at least a byte a second.
+        let span = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+        from.after(Nanos(u64::try_from(span).unwrap_or(u64::MAX)))
+    }
+
     fn request(&mut self, now: Nanos, piece: Piece, events: &mut VecDeque<Event>) {
         let Piece { action, offset, length, .. } = piece;
         let (damaged, error, is_withdrawn) = (Vec::new(), None, false);
         let request = self.asked.insert(Asked { piece, arrived: now, pending: 1, damaged, error, is_withdrawn });
-        if let Some(rate) = self.lease.and_then(|lease| lease.bytes_per_second_max) {
-            // A piece is shorter than 4 GiB, and a rate at least a byte a second.
-            let span = u128::from(length) * 1_000_000_000 / u128::from(rate.max(1));
-            self.paced = self.paced.max(now).after(Nanos(u64::try_from(span).unwrap_or(u64::MAX)));
-        }
+        self.paced = (self.paced_until().max(now), if self.rate().is_some() { length } else { 0 });
         events.push_back(Event::Arrived(SubRequest {
             number: 0,
             request,

@@ -18,19 +18,19 @@ use ioweir_serve::govern::clock::Moment;
 use ioweir_serve::govern::spec::{SourceKeys, WorkerKeys};
 
 /// So many seconds after a start, on both clocks.
-fn at(seconds: u64) -> Moment {
+pub(crate) fn at(seconds: u64) -> Moment {
     Moment { steady: Nanos::from_seconds(seconds), wall: Nanos::from_seconds(1_700_000_000 + seconds) }
 }
 
 /// The worker of these keys, which are right.
-fn worker_keys(text: &str) -> WorkerKeys {
+pub(crate) fn worker_keys(text: &str) -> WorkerKeys {
     let keys: WorkerKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
     keys.check("worker.test").unwrap_or_else(|complaint| panic!("{}", complaint.problem()));
     keys
 }
 
 /// The source of these keys, which are right.
-fn source_keys(text: &str) -> SourceKeys {
+pub(crate) fn source_keys(text: &str) -> SourceKeys {
     let keys: SourceKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
     keys.check("source[0]").unwrap_or_else(|complaint| panic!("{}", complaint.problem()));
     keys

@@ -1,0 +1,89 @@
+//! What is captured of an upstream, and background work on it.
+
+use std::io::{Read as _, Write as _};
+
+use ioweir_core::Nanos;
+use ioweir_serve::govern::source::{Server, Source};
+use ioweir_serve::govern::worker::{Position, Task, open};
+
+use super::sham::{SIZE, Sham};
+use crate::captures::captured;
+use crate::client::*;
+use crate::govern::{at, source_keys, worker_keys};
+use crate::operators::Served;
+
+#[test]
+fn what_is_captured_of_an_upstream_adds_up_to_the_latency_of_each_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let sham = Sham::new(folder.path());
+    let (mut bench, written, rows) = captured(&sham.keys("scheduler = \"sfq+mq-deadline\"\ndepth = 2\nconnections = 1"));
+    let mut peer = bench.connect(0, true);
+    for cookie in 0..4 {
+        peer.send(&[request(WRITE, 0, cookie, cookie << 16, 4096), vec![7; 4096]].concat());
+        peer.send(&request(READ, 0, 8 + cookie, cookie << 16, 4096));
+    }
+    // The upstream dies while it has requests: what is asked again is one request of the client.
+    sham.set(|manner| manner.held = vec![READ]);
+    let mut answers = 0;
+    let mut turns = 0;
+    while answers < 8 {
+        bench.now = bench.now.after(Nanos::from_millis(1));
+        bench.turn();
+        bench.engine.wait(Nanos::from_millis(1)).unwrap();
+        answers += peer.answers().iter().filter(|answer| answer.error == 0).count();
+        if turns == 100 {
+            sham.die(false);
+            sham.set(|manner| manner.held.clear());
+            sham.revive();
+        }
+        turns += 1;
+        assert!(turns < 20_000, "{answers} of 8 are answered");
+    }
+    drop(bench);
+    assert_eq!(written.wait().unwrap(), 8);
+    let rows = rows.lock().unwrap();
+    for (record, served) in rows.iter() {
+        let served = served.expect("each was served");
+        let waits: u64 = served.wait_nanos.iter().sum();
+        assert_eq!(record.time.0 + waits, served.dispatched.0, "waits end with the dispatch");
+        assert_eq!(record.latency, Some(served.completed.since(record.time)));
+        assert!(served.completed > served.dispatched, "it takes time");
+    }
+}
+
+#[test]
+fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_of_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let sham = Sham::new(folder.path());
+    let device = format!("[[device]]\nname = \"d\"\n{}scheduler = \"sfq\"\n", sham.keys(""));
+    let service = "[service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\nevery = \"1d\"\ndefault = \"rest\"\n";
+    let served = Served::of("", &format!("{device}[[export]]\nname = \"export\"\ndevice = \"d\"\n{service}"));
+    let control = format!("kind = \"server\"\ncontrol = \"unix:{}/control\"\n", served.folder.path().display());
+    let mut source = Server::new(&source_keys(&format!("{control}device = \"d\""))).unwrap();
+    assert!(source.read(at(0)).is_err(), "there is nothing to compare with");
+    let keys = format!("{control}service = \"nightly\"\nlease = \"1h\"");
+    let mut worker = open("scrub", &worker_keys(&keys), Position::default()).unwrap();
+    // An upstream that does not say what is written is read as a whole.
+    while worker.progress().unwrap().owed_bytes != Some(SIZE) {}
+    assert_eq!(worker.progress().unwrap().done_bytes, Some(0), "it rests until it is told to run");
+    worker.run(&Task { bytes: SIZE, bytes_per_second_max: Some(1) }).unwrap();
+    while worker.progress().unwrap().done_bytes == Some(0) {}
+    let quiet = source.read(at(1)).unwrap();
+    assert_eq!((quiet.requests, quiet.written_bytes), (Some(0.0), Some(0.0)));
+    assert!(quiet.busy >= quiet.background_busy && quiet.background_busy > Some(0.0), "{quiet:?}");
+    let mut client = served.client("export");
+    client.write_all(&[request(WRITE, 0, 1, 0, 1 << 20), vec![1; 1 << 20]].concat()).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+    let loud = (2..).map(|second| source.read(at(second)).unwrap()).find(|seen| seen.requests != Some(0.0)).unwrap();
+    assert!(loud.written_bytes > Some(0.0), "{loud:?}");
+    // Its rate lets nothing more go, until it has another.
+    let before = worker.progress().unwrap();
+    assert!(before.done_bytes < Some(SIZE) && before.device > Some(Nanos::ZERO), "{before:?}");
+    worker.run(&Task { bytes: SIZE, bytes_per_second_max: None }).unwrap();
+    worker.pause().unwrap();
+    worker.run(&Task { bytes: SIZE, bytes_per_second_max: None }).unwrap();
+    while !worker.progress().unwrap().is_finished {}
+    assert_eq!(worker.progress().unwrap().done_bytes, Some(SIZE));
+    worker.release().unwrap();
+    served.stop();
+}
