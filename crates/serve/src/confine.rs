@@ -153,7 +153,7 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
             add(&folder_of(path), true);
         }
     }
-    for device in &spec.device {
+    for (_, device) in spec.present_devices() {
         for path in device.paths() {
             // A device is itself meant; beside a file lie those that belong to it.
             add(&if path.starts_with("/dev") { path } else { folder_of(&path) }, true);

@@ -28,6 +28,7 @@ pub mod confine;
 pub mod control;
 mod durable;
 pub mod engine;
+mod engines;
 pub mod executor;
 mod exports;
 #[cfg(feature = "fleet")]

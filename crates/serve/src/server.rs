@@ -1,39 +1,38 @@
 //! The server as a whole: a thread for each device, one that accepts clients, and one for the watch.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use ioweir_config::shown;
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend::checked::WorkerPool;
-use crate::backend::{self, Shape, Volumes};
-use crate::buffer::Pool;
+use crate::backend::{self, Shape};
 use crate::capture::Capture;
 use crate::confine;
-use crate::control::{Controller, Devices, SnapshotTimer, Tunables};
-use crate::engine::{Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
+use crate::control::{Controller, SnapshotTimer, Tunables};
+use crate::engines::{Engines, Opened};
 use crate::executor::{Clock as _, MachineClock};
 use crate::exports::{Catalog, Exports, Places};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
-use crate::log::{DeviceLog, Event, EventKind, Log};
+use crate::log::{Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
-use crate::spec::{ClassKind, Device, Service, Spec};
+use crate::spec::{Device, Spec};
 use crate::tls;
-use crate::watch::{self, Watch, Watched};
+use crate::watch::{self, Watch};
 
 /// Why a server did not start, or ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ServeError(pub String);
 
-fn failed(what: &str, error: &io::Error) -> ServeError {
+pub(crate) fn failed(what: &str, error: &io::Error) -> ServeError {
     ServeError(format!("{what}: {error}"))
 }
 
@@ -93,18 +92,10 @@ pub struct Server {
     #[cfg(feature = "fleet")]
     fleet: Option<crate::fleet::Fleet>,
     watched_at: Option<String>,
-    engines: Vec<JoinHandle<Result<(), ServeError>>>,
+    engines: Engines,
     addresses: Vec<String>,
     machine_addresses: Vec<String>,
     devices: Vec<String>,
-}
-
-/// An engine whose device is open.
-struct Opened {
-    handle: Handle,
-    shape: Shape,
-    description: String,
-    bitmaps: Arc<[nbd::Bitmap]>,
 }
 
 impl Server {
@@ -124,50 +115,36 @@ impl Server {
         // Before there are threads, and before anything but the sockets is open.
         give_up(spec, &log, clock.now())?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
-        let mut capture = capture;
         let workers = WorkerPool::shared(spec).map_err(ServeError)?;
-        let starting: Result<Vec<_>, _> = (0..spec.device.len())
-            .map(|number| Starting::new(spec, number, workers.clone(), clock, capture.take(), log.clone()))
-            .collect();
-        let starting = starting?;
-        let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
-        let opened = opened?;
-        let volumes =
-            spec.device.iter().zip(&opened).map(|(device, opened)| open_volumes(device, opened.shape.size_bytes));
-        let volumes: Vec<Option<Volumes>> = volumes.collect::<Result<_, _>>()?;
-        let places: Vec<Places> =
-            opened.iter().zip(&volumes).map(|(opened, its)| places_of(&opened.shape, its, &opened.bitmaps)).collect();
+        let engines = Engines::new(workers, clock, log.clone());
+        let opened = engines.open(spec, capture)?;
+        let places: Vec<Places> = opened.iter().map(Opened::places).collect();
         let exports = Exports::of(spec, &places).map_err(ServeError)?;
         warn_of_absent(spec, &exports, &log, clock.now());
-        for starting in &starting {
-            // A thread that has ended meanwhile reports why when it is joined.
-            let _ = starting.exports.send(Arc::clone(&exports.list));
-        }
         let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let tls = tls.map_err(|error| ServeError(error.to_string()))?;
-        let handles: Vec<_> = opened.iter().map(|opened| opened.handle.clone()).collect();
+        let devices = opened.iter().map(|opened| opened.description().to_string()).collect();
+        let handles: Vec<_> = opened.iter().map(Opened::handle).collect();
+        let list = Arc::clone(&exports.list);
         let tunables = Arc::new(Tunables::new(&spec.server, tls, Catalog::new(spec, exports, &handles)));
-        let devices = Devices { engines: handles.clone(), places, volumes };
-        let controller = Controller::new(spec.clone(), devices, Arc::clone(&tunables), log.clone(), clock);
-        #[cfg(feature = "fleet")]
-        let fleet = crate::fleet::Fleet::start(&controller, handles.clone(), log.clone(), clock).map_err(ServeError)?;
         let front = Front::new(Plan {
             listeners,
-            devices: handles,
+            engines: engines.clone(),
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
-            tunables,
+            tunables: Arc::clone(&tunables),
             log: log.clone(),
             clock,
             single,
         });
         let front = front.map_err(|error| failed("epoll", &error))?;
         let stopper = front.stopper();
+        engines.stop_with(stopper.clone());
+        engines.begin(opened, &list)?;
+        let controller = Controller::new(spec.clone(), (engines.clone(), places), tunables, log.clone(), clock);
+        #[cfg(feature = "fleet")]
+        let fleet = crate::fleet::Fleet::start(&controller, engines.clone(), log.clone(), clock).map_err(ServeError)?;
         let (watch, watched_at) =
-            start_watch(spec, &controller, &opened, (front.permits(), stopper.clone(), log), clock)?;
-        for starting in &starting {
-            // As above.
-            let _ = starting.stopper.send(stopper.clone());
-        }
+            start_watch(spec, (&controller, &engines), (front.permits(), stopper.clone(), log), clock)?;
         let snapshots = SnapshotTimer::start(controller.clone());
         let snapshots = snapshots.map_err(|error| failed("no thread can be started", &error))?;
         let front = Builder::new().name("ioweir-front".into()).spawn(move || front.run());
@@ -180,10 +157,10 @@ impl Server {
             fleet,
             watched_at,
             front: front.map_err(|error| failed("no thread can be started", &error))?,
-            engines: starting.into_iter().map(|starting| starting.thread).collect(),
+            engines,
             addresses,
             machine_addresses,
-            devices: opened.into_iter().map(|opened| opened.description).collect(),
+            devices,
         })
     }
 
@@ -228,12 +205,10 @@ impl Server {
     /// # Errors
     /// If a device has failed as a whole.
     pub fn wait(self) -> Result<(), ServeError> {
-        let panicked = |_| ServeError("a thread has panicked".into());
-        for engine in self.engines {
-            engine.join().map_err(panicked)??;
-        }
+        self.engines.wait()?;
         // The thread that accepts clients has stopped the engines, and may wait for another stop while they drain.
         self.stopper.stop();
+        let panicked = |_| ServeError("a thread has panicked".into());
         let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
         drop(self.snapshots);
         #[cfg(feature = "fleet")]
@@ -250,17 +225,6 @@ fn give_up(spec: &Spec, log: &Log, now: Nanos) -> Result<(), ServeError> {
         log.report(now, &Event::new(kind, &format!("{}: {}", its.what, its.words)));
     }
     Ok(())
-}
-
-/// Opens the table of a device's volumes, if it has one.
-fn open_volumes(device: &Device, size_bytes: u64) -> Result<Option<Volumes>, ServeError> {
-    let volumes = device.volumes.as_ref().map(|path| Volumes::open(path, size_bytes)).transpose();
-    volumes.map_err(|error| ServeError(format!("device {}: {error}", device.name)))
-}
-
-fn places_of(shape: &Shape, volumes: &Option<Volumes>, bitmaps: &Arc<[nbd::Bitmap]>) -> Places {
-    let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
-    Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
 }
 
 /// Where clients connect: virtual machines, or all others.
@@ -307,7 +271,8 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     let checked = checked?;
     // A table of volumes is not looked into: what it does not have may be added while the server runs.
     let none: Arc<[nbd::Bitmap]> = Arc::new([]);
-    let places: Vec<_> = checked.iter().map(|(shape, _)| places_of(shape, &None, &none)).collect();
+    let places = |shape: &Shape| Places { shape: shape.clone(), volumes: BTreeMap::new(), bitmaps: Arc::clone(&none) };
+    let places: Vec<_> = checked.iter().map(|(shape, _)| places(shape)).collect();
     Exports::of(spec, &places).map_err(ServeError)?;
     let said = spec.device.iter().zip(checked);
     Ok(said.filter_map(|(device, (_, said))| Some(format!("device {}: {}", device.name, said?))).collect())
@@ -352,8 +317,7 @@ fn bind_all(spec: &Spec, taken: Vec<Listener>) -> Result<Vec<Listener>, ServeErr
 /// Starts the thread of the watch, if the spec or the service manager asks for one.
 fn start_watch(
     spec: &Spec,
-    controller: &Controller,
-    opened: &[Opened],
+    (controller, engines): (&Controller, &Engines),
     (permits, stopper, log): (Permits, Stopper, Log),
     clock: MachineClock,
 ) -> Result<(Option<Watch>, Option<String>), ServeError> {
@@ -363,13 +327,16 @@ fn start_watch(
         return Ok((None, None));
     }
     let watched_at = watch.as_ref().map(|listener| listener.name().to_string());
-    let watched = |opened: &Opened| Watched {
-        handle: opened.handle.clone(),
-        size_bytes: opened.shape.size_bytes,
-        description: opened.description.clone(),
+    let plan = watch::Plan {
+        controller: controller.clone(),
+        engines: engines.clone(),
+        permits,
+        stopper,
+        log,
+        clock,
+        watch,
+        control,
     };
-    let devices = opened.iter().map(watched).collect();
-    let plan = watch::Plan { controller: controller.clone(), devices, permits, stopper, log, clock, watch, control };
     let watch = Watch::start(plan).map_err(|error| failed("the watch cannot be started", &error))?;
     Ok((Some(watch), watched_at))
 }
@@ -380,126 +347,4 @@ fn catch_signals() -> io::Result<UnixStream> {
     signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
     signal_hook::low_level::pipe::register(SIGINT, write)?;
     Ok(read)
-}
-
-/// The thread of an engine, before it serves.
-struct Starting {
-    thread: JoinHandle<Result<(), ServeError>>,
-    opened: Receiver<Result<Opened, ServeError>>,
-    exports: Sender<Arc<[nbd::Export]>>,
-    stopper: Sender<Stopper>,
-}
-
-impl Starting {
-    fn new(
-        spec: &Spec,
-        number: usize,
-        workers: Option<Arc<WorkerPool>>,
-        clock: MachineClock,
-        capture: Option<Capture>,
-        log: Log,
-    ) -> Result<Self, ServeError> {
-        let device = &spec.device[number];
-        let (sender, opened) = channel();
-        let (exports, exports_sent) = channel();
-        let (stopper, stopper_sent) = channel();
-        let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
-        let settings = Settings {
-            exports: Arc::new([]),
-            device: device.clone(),
-            workers,
-            timeouts: Timeouts::new(&spec.server),
-            priorities: spec.priorities(),
-            own_classes: spec.classes_of(number),
-            services: service_plans(spec, number),
-            epoch: clock.epoch(),
-            log: DeviceLog { log, device: device.name.clone(), classes },
-        };
-        let name = device.name.clone();
-        let entitlements = spec.entitlements(number);
-        let work = move || {
-            let mut engine = match open(settings, &sender) {
-                Ok(engine) => engine,
-                Err(error) => {
-                    // The server reads it here, or when it joins the thread.
-                    let _ = sender.send(Err(error.clone()));
-                    return Err(error);
-                }
-            };
-            let (Ok(exports), Ok(stopper)) = (exports_sent.recv(), stopper_sent.recv()) else { return Ok(()) };
-            if let Some(capture) = capture {
-                engine.observe(Box::new(capture));
-            }
-            if let Err(error) = engine.configure(exports, &entitlements) {
-                Stopper::stop(&stopper);
-                return Err(ServeError(format!("device {name}: {error}")));
-            }
-            let result = run(&name, engine, clock);
-            // A server without its device ends. One whose device was stopped may still drain others.
-            if result.is_err() {
-                Stopper::stop(&stopper);
-            }
-            result
-        };
-        let thread = Builder::new().name(format!("ioweir-{}", device.name)).spawn(work);
-        Ok(Self {
-            thread: thread.map_err(|error| failed("no thread can be started", &error))?,
-            opened,
-            exports,
-            stopper,
-        })
-    }
-
-    fn wait_until_open(&self) -> Result<Opened, ServeError> {
-        self.opened.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
-    }
-}
-
-/// The services of a device, by name, as in its spec.
-fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
-    let device = &spec.device[number];
-    let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);
-    let plan = |(name, service): (&String, &Service)| {
-        let (class, _) = classes().find(|(_, class)| class.name == *name)?;
-        Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device) })
-    };
-    spec.services_of(device).filter_map(plan).collect()
-}
-
-fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Result<Engine, ServeError> {
-    let name = settings.device.name.clone();
-    let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
-    let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
-    let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
-    let (shape, description) = (Shape::of(&*backend), backend.describe());
-    let bitmaps = backend.bitmaps().map_or_else(|| Ok(Vec::new()), |bitmaps| bitmaps.list());
-    let bitmaps = bitmaps.map_err(|error| ServeError(format!("device {name}: {error}")))?.into();
-    let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
-    // As in the caller.
-    let _ = sender.send(Ok(Opened { handle: engine.handle(), shape, description, bitmaps }));
-    Ok(engine)
-}
-
-fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeError> {
-    let broken = |error: io::Error| failed("a device has failed", &error);
-    loop {
-        let now = clock.now();
-        match engine.turn(now).map_err(broken)? {
-            Turn::Stopped if engine.failure().is_some() => {
-                return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
-            }
-            Turn::Stopped => return Ok(()),
-            Turn::Hung => {
-                // Dropping the engine would wait for the device, too.
-                std::mem::forget(engine);
-                return Err(ServeError(format!(
-                    "device {name}: does not end what it does: what was not flushed may be gone"
-                )));
-            }
-            Turn::WaitUntil(until) => {
-                let span = if until == Nanos::NEVER { until } else { until.since(clock.now()) };
-                engine.wait(span).map_err(broken)?;
-            }
-        }
-    }
 }

@@ -94,6 +94,11 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[command(subcommand)]
         verb: ExportVerb,
     },
+    /// Add a device, remove one, or list them
+    Device {
+        #[command(subcommand)]
+        verb: DeviceVerb,
+    },
     /// Add, resize, remove and list the volumes of a device
     Volume {
         #[command(subcommand)]
@@ -133,6 +138,31 @@ pub(crate) enum ExportVerb {
         /// Let its clients have the rest of their answers, and end them
         #[arg(long)]
         drain: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeviceVerb {
+    /// Show the devices, and the exports that show them
+    List {
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// Open a device; `save` keeps it. Exports show it once they are added
+    Add {
+        /// Name of the device
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its other keys, as in a spec: backend=file path=/srv/d scheduler=sfq
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        keys: Vec<String>,
+    },
+    /// Remove a device, and close its file; refused while exports show it
+    Remove {
+        /// Name of the device
+        #[arg(value_name = "NAME")]
+        name: String,
     },
 }
 

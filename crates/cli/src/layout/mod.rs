@@ -66,6 +66,7 @@ layouts! {
     "ctl-snapshots" List "`ioweir ctl SERVER snapshots`";
     "ctl-bitmaps" List "`ioweir ctl SERVER bitmap list`";
     "ctl-volumes" List "`ioweir ctl SERVER volume list`";
+    "ctl-devices" List "`ioweir ctl SERVER device list`";
     "ctl-services" List "`ioweir ctl SERVER service list`";
 }
 

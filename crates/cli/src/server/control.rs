@@ -7,8 +7,8 @@ use ioweir_serve::control::{AskError, BitmapVerb, Command, PauseLease, Release, 
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{bitmaps, clients, services, snapshots, top, volumes};
-use crate::arguments::{BitmapArguments, CtlArguments, CtlVerb, ExportVerb, ServiceVerb, VolumeVerb};
+use super::{bitmaps, clients, devices, services, snapshots, top, volumes};
+use crate::arguments::{BitmapArguments, CtlArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
 use crate::failure::Failure;
 use crate::output;
 
@@ -50,6 +50,19 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
                 ExportVerb::Remove { name, drain } => Command::RemoveExport { name: name.clone(), drain: *drain },
             };
             tell(&ask(&socket, &command)?)
+        }
+        CtlVerb::Device { verb: DeviceVerb::List { json } } => {
+            let state = ask(&socket, &Command::State {})?;
+            match json {
+                Some(target) => output::put(target, format!("{:#}\n", state["devices"]).as_bytes()),
+                None => devices::print(state),
+            }
+        }
+        CtlVerb::Device { verb: DeviceVerb::Add { name, keys } } => {
+            tell(&ask(&socket, &Command::AddDevice { name: name.clone(), keys: keys.clone() })?)
+        }
+        CtlVerb::Device { verb: DeviceVerb::Remove { name } } => {
+            tell(&ask(&socket, &Command::RemoveDevice(name.clone()))?)
         }
         CtlVerb::Volume { verb: VolumeVerb::List { device, json } } => {
             show(json, ask(&socket, &Command::Volumes(device.clone()))?, volumes::print)

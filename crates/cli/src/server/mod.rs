@@ -5,6 +5,7 @@ mod bitmaps;
 mod check;
 mod clients;
 mod control;
+mod devices;
 mod log;
 mod probe;
 mod record;

@@ -72,10 +72,10 @@ const SOME_LAYER: u64 = u64::MAX - 1;
 
 impl Controller {
     /// The bitmaps of a device, with its number and engine.
-    fn bitmaps_of(&self, device: &str) -> Result<(Arc<Bitmaps>, usize, &Handle), String> {
+    fn bitmaps_of(&self, device: &str) -> Result<(Arc<Bitmaps>, usize, Handle), String> {
         let engine = self.engine_of(device)?;
         let (spec, _) = self.running();
-        let number = spec.device.iter().position(|its| its.name == device).unwrap_or_default();
+        let number = spec.device_named(device).map_or(0, |(number, _)| number);
         let (sender, answer) = channel();
         engine.send(engine::Command::Bitmaps(sender));
         let bitmaps = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string()).and_then(|bitmaps| {
@@ -114,7 +114,7 @@ impl Controller {
         let changed = {
             let _alone = bitmaps.lock();
             bitmaps.changed(&change, SOME_LAYER).and_then(|_| {
-                let layer = if change.needs_layer() { layer_at_rest(engine, self.bitmap_pause(number))? } else { 0 };
+                let layer = if change.needs_layer() { layer_at_rest(&engine, self.bitmap_pause(number))? } else { 0 };
                 self.keep_bitmaps(&bitmaps, number, &change, layer)
             })
         };
@@ -148,10 +148,10 @@ impl Controller {
         let after = bitmaps.changed(change, layer)?;
         let layers = layers_of(&after);
         let mut running = self.lock();
-        let mut target = self.target((*running.spec).clone(), false);
+        let mut target = self.target((*running.spec).clone(), Vec::new(), false);
         target.places[number].bitmaps = after.clone().into();
         self.become_target(&mut running, target, || bitmaps.keep(&after))?;
-        self.0.engines[number].send(engine::Command::KeepLayers(layers));
+        self.0.engines.send(number, engine::Command::KeepLayers(layers));
         Ok(())
     }
 }

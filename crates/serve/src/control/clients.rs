@@ -110,7 +110,7 @@ impl ClientState {
 impl Controller {
     /// Asks every engine; `None` for those that have not answered in time.
     pub(super) fn ask_all<T>(&self, question: impl Fn(Sender<T>) -> engine::Command) -> Vec<Option<T>> {
-        let answers = self.0.engines.iter().map(|engine| {
+        let answers = self.0.engines.handles().into_iter().map(|engine| {
             let (sender, answer) = channel();
             engine.send(question(sender));
             answer
@@ -164,6 +164,7 @@ impl Controller {
 }
 
 fn names_of_silent<T>(spec: &Spec, answers: &[Option<T>]) -> Vec<String> {
-    let silent = spec.device.iter().zip(answers).filter(|(_, answer)| answer.is_none());
-    silent.map(|(device, _)| device.name.clone()).collect()
+    let is_silent = |number: usize| answers.get(number).is_some_and(Option::is_none);
+    let silent = spec.present_devices().filter(|(number, _)| is_silent(*number));
+    silent.map(|(_, device)| device.name.clone()).collect()
 }

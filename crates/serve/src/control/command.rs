@@ -78,6 +78,16 @@ pub enum Command {
         #[serde(default)]
         drain: bool,
     },
+    /// Add a device.
+    AddDevice {
+        /// Its name.
+        name: String,
+        /// Its other keys: `backend=memory`.
+        #[serde(default)]
+        keys: Vec<String>,
+    },
+    /// Remove the device of this name.
+    RemoveDevice(String),
     /// List the volumes of the device of this name.
     Volumes(String),
     /// Add a volume, which reads as zeroes.
@@ -200,7 +210,8 @@ impl Command {
                             {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, {\"bitmaps\":\"DEVICE\"}, \
                             {\"bitmap\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"verb\":\"add\"}}, \
                             {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}}, {\"add_export\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
-                            {\"remove_export\":{\"name\":\"NAME\"}}, {\"volumes\":\"DEVICE\"}, \
+                            {\"remove_export\":{\"name\":\"NAME\"}}, {\"add_device\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
+                            {\"remove_device\":\"NAME\"}, {\"volumes\":\"DEVICE\"}, \
                             {\"add_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"size\":\"1GiB\"}}, {\"resize_volume\":...}, \
                             {\"remove_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
             format!("not a command: {error}\n  expected: one of {expected}")

@@ -49,8 +49,8 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
         let of = |table: &Table| table.get(name).cloned().unwrap_or_else(|| none.clone());
         match (of(&old), of(&new)) {
             (Value::Table(old), Value::Table(new)) => compare(name, name, &old, &new, &mut found)?,
-            (Value::Array(old), Value::Array(new)) if name == "export" => {
-                compare_exports(&old, &new, &mut found)?;
+            (Value::Array(old), Value::Array(new)) if ["device", "export"].contains(&name) => {
+                compare_moving(name, &old, &new, &mut found)?;
             }
             (Value::Array(old), Value::Array(new)) => compare_all(name, &old, &new, &mut found)?,
             _ => return Err(format!("{name}: whether there is such a table does not change while the server runs")),
@@ -67,8 +67,8 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Exports come and go, and those that stay keep their order.
-fn compare_exports(old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {
+/// Exports and devices come and go, and those that stay keep their order.
+fn compare_moving(table: &str, old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {
     let name = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
     let has = |values: &[Value], its: &Value| values.iter().any(|other| name(other) == name(its));
     let (left, stay): (Vec<Value>, Vec<Value>) = old.iter().cloned().partition(|its| !has(new, its));
@@ -77,9 +77,9 @@ fn compare_exports(old: &[Value], new: &[Value], found: &mut Vec<String>) -> Res
         let what = format!("export.{}.vhost {}", name(its), Shown(Some(place)));
         return Err(format!("{what}: sockets are made when the server starts"));
     }
-    found.extend(left.iter().map(|its| format!("export.{} is removed", name(its))));
-    found.extend(came.iter().map(|its| format!("export.{} is added", name(its))));
-    compare_all("export", &stay, &stayed, found)
+    found.extend(left.iter().map(|its| format!("{table}.{} is removed", name(its))));
+    found.extend(came.iter().map(|its| format!("{table}.{} is added", name(its))));
+    compare_all(table, &stay, &stayed, found)
 }
 
 fn compare_all(table: &str, old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {

@@ -16,6 +16,7 @@ use toml::{Table, Value};
 use super::{Controller, Running};
 use crate::backend::Volumes;
 use crate::engine::{self, ClientAccount, Layout};
+use crate::engines::Opened;
 use crate::exports::{Catalog, Exports, Places};
 use crate::spec::{Export, Spec};
 
@@ -36,6 +37,8 @@ pub struct VolumeState {
 pub(super) struct Target {
     pub(super) spec: Spec,
     pub(super) places: Vec<Places>,
+    /// The engines of devices that the running spec does not have.
+    pub(super) came: Vec<Opened>,
     /// Whether exports that go may have clients, which get the rest of their answers.
     pub(super) drains: bool,
 }
@@ -47,8 +50,10 @@ impl Controller {
     }
 
     /// What a spec is to become on the devices as they are.
-    pub(super) fn target(&self, spec: Spec, drains: bool) -> Target {
-        Target { spec, places: self.places().clone(), drains }
+    pub(super) fn target(&self, spec: Spec, came: Vec<Opened>, drains: bool) -> Target {
+        let mut places = self.places().clone();
+        places.extend(came.iter().map(Opened::places));
+        Target { spec, places, came, drains }
     }
 
     /// Changes the running server; `commit` makes durable what has to be before anyone sees it.
@@ -58,8 +63,27 @@ impl Controller {
         target: Target,
         commit: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        let Target { spec, places, drains } = target;
+        let Target { spec, places, came, drains } = target;
         let exports = Exports::of(&spec, &places)?;
+        // Engines that come begin with all of it; the others are told below.
+        let engines = &self.0.engines;
+        engines.begin(came, &exports.list).map_err(|error| error.to_string())?;
+        let changed = self.show_exports(running, (&spec, &places), exports, drains, commit);
+        if changed.is_err() {
+            engines.take_back(running.spec.device.len());
+        }
+        changed
+    }
+
+    /// Has engines and clients see the exports of a spec on devices that have these places.
+    fn show_exports(
+        &self,
+        running: &Running,
+        (spec, places): (&Spec, &[Places]),
+        exports: Exports,
+        drains: bool,
+        commit: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
         let before = self.0.tunables.catalog();
         let lost = lost(&before.exports, &exports);
         if !lost.is_empty() {
@@ -72,7 +96,7 @@ impl Controller {
         }
         let changed = commit().and_then(|()| {
             let must_tell = before.exports.list != exports.list || before.exports.absent != exports.absent;
-            self.tell_engines(&running.spec, &spec, must_tell.then_some(&exports))
+            self.tell_engines(&running.spec, spec, must_tell.then_some(&exports))
         });
         if let Err(problem) = changed {
             if !lost.is_empty() {
@@ -81,10 +105,10 @@ impl Controller {
             return Err(problem);
         }
         for number in lost {
-            self.0.engines.iter().for_each(|engine| engine.send(engine::Command::DrainExport(number)));
+            self.0.engines.send_all(|| engine::Command::DrainExport(number));
         }
-        self.0.tunables.set_catalog(Catalog::new(&spec, exports, &self.0.engines));
-        *self.places() = places;
+        self.0.tunables.set_catalog(Catalog::new(spec, exports, &self.0.engines.handles()));
+        *self.places() = places.to_vec();
         Ok(())
     }
 
@@ -93,7 +117,7 @@ impl Controller {
         let mut hidden = exports.clone();
         hidden.absent.extend(lost);
         self.tell_engines(&running.spec, &running.spec, Some(&hidden))?;
-        self.0.tunables.set_catalog(Catalog::new(&running.spec, hidden, &self.0.engines));
+        self.0.tunables.set_catalog(Catalog::new(&running.spec, hidden, &self.0.engines.handles()));
         Ok(())
     }
 
@@ -101,12 +125,12 @@ impl Controller {
     fn show(&self, running: &Running, before: &Arc<Catalog>) -> Result<(), String> {
         self.tell_engines(&running.spec, &running.spec, Some(&before.exports))?;
         let exports = before.exports.clone();
-        self.0.tunables.set_catalog(Catalog::new(&running.spec, exports, &self.0.engines));
+        self.0.tunables.set_catalog(Catalog::new(&running.spec, exports, &self.0.engines.handles()));
         Ok(())
     }
 
     /// The clients of some exports. An engine that does not answer has none that could ask for anything.
-    fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<ClientAccount> {
+    pub(super) fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<ClientAccount> {
         let answers = self.ask_all(engine::Command::Clients);
         answers.into_iter().flatten().flatten().filter(|client| is_meant(client.export)).collect()
     }
@@ -171,7 +195,7 @@ impl Controller {
     /// If there is no room for it, or it cannot be made.
     pub fn add_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
         let (number, volumes) = self.volumes_of(device)?;
-        let mut volumes = lock(volumes);
+        let mut volumes = lock(&volumes);
         let place = volumes.find_room(name, bytes)?;
         self.wipe(number, place.clone())?;
         let words = format!("volume {name}: {} at {}", format_bytes(bytes), format_bytes(place.start));
@@ -187,7 +211,7 @@ impl Controller {
     /// If there is no room for it, or clients are connected that know more of it.
     pub fn resize_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
         let (number, volumes) = self.volumes_of(device)?;
-        let mut volumes = lock(volumes);
+        let mut volumes = lock(&volumes);
         let before = volumes.place(name)?;
         let place = volumes.resized(name, bytes)?;
         if place.end > before.end {
@@ -208,7 +232,7 @@ impl Controller {
     /// If clients of an export that shows it are connected.
     pub fn remove_volume(&self, device: &str, name: &str) -> Result<String, String> {
         let (number, volumes) = self.volumes_of(device)?;
-        let mut volumes = lock(volumes);
+        let mut volumes = lock(&volumes);
         volumes.place(name)?;
         self.refuse_while_ending(number, name)?;
         self.change_place(number, name, None, || volumes.remove(name))?;
@@ -218,14 +242,10 @@ impl Controller {
     }
 
     /// The number of a device and its volumes.
-    fn volumes_of(&self, device: &str) -> Result<(usize, &std::sync::Mutex<Volumes>), String> {
+    fn volumes_of(&self, device: &str) -> Result<(usize, Arc<std::sync::Mutex<Volumes>>), String> {
         let (spec, _) = self.running();
-        let Some(number) = spec.device.iter().position(|its| its.name == device) else {
-            let names: Vec<&str> = spec.device.iter().map(|device| device.name.as_str()).collect();
-            return Err(unknown("device", device, &names, "").to_string());
-        };
-        let volumes = self.0.volumes.get(number).and_then(Option::as_ref);
-        let volumes = volumes.ok_or_else(|| {
+        let (number, _) = spec.device_named(device).ok_or_else(|| unknown_device(&spec, device))?;
+        let volumes = self.0.engines.volumes(number).ok_or_else(|| {
             let hint = "add `volumes = \"FILE\"` to it, and start the server again";
             format!("device {}: has no volumes\n\nhint: {hint}", shown(device))
         })?;
@@ -258,7 +278,7 @@ impl Controller {
             return Err("clients of an export that was removed still get answers there: try again".into());
         }
         let (sender, answer) = channel();
-        self.0.engines[device].send(engine::Command::Wipe(range, sender));
+        self.0.engines.send(device, engine::Command::Wipe(range, sender));
         // However long the device takes. The end of the engine is an answer, too.
         answer.recv().unwrap_or_else(|_| Err("the server ends".into()))
     }
@@ -272,7 +292,7 @@ impl Controller {
         commit: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         let mut running = self.lock();
-        let mut target = self.target((*running.spec).clone(), false);
+        let mut target = self.target((*running.spec).clone(), Vec::new(), false);
         let volumes = &mut target.places[device].volumes;
         volumes.remove(name);
         volumes.extend(place.map(|place| (name.to_string(), place)));
@@ -322,8 +342,13 @@ fn unknown_export(spec: &Spec, name: &str) -> String {
     unknown("export", name, &names, "").to_string()
 }
 
-/// The spec with one more export.
-fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String> {
+pub(super) fn unknown_device(spec: &Spec, name: &str) -> String {
+    let names: Vec<&str> = spec.present_devices().map(|(_, device)| device.name.as_str()).collect();
+    unknown("device", name, &names, "").to_string()
+}
+
+/// The table of something of this name with these keys, such as `weight=300`.
+pub(super) fn table_of(name: &str, keys: &[String]) -> Result<Table, String> {
     let mut table = Table::new();
     table.insert("name".into(), Value::String(name.into()));
     for key in keys {
@@ -335,6 +360,12 @@ fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String>
             return Err(format!("{}: given twice", shown(key)));
         }
     }
+    Ok(table)
+}
+
+/// The spec with one more export.
+fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String> {
+    let table = table_of(name, keys)?;
     let of = |problem: &str| format!("export {}: {problem}", shown(name));
     let export: Export = from_table(&table).map_err(|error| of(error.message()))?;
     let mut changed = spec.clone();
@@ -342,7 +373,9 @@ fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String>
         return Err(of("there is one of this name already"));
     }
     // One that was removed keeps its number, and its counters go on.
-    let is_same = |other: &Export| other.is_removed && other.name == name && other.device == export.device;
+    let is_same = |other: &Export| {
+        other.is_removed && other.lost_device.is_none() && other.name == name && other.device == export.device
+    };
     match changed.export.iter().position(is_same) {
         Some(number) => changed.export[number] = export,
         None => changed.export.push(export),
@@ -350,17 +383,18 @@ fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String>
     changed.checked().map_err(|complaint| of(&complaint.problem()))
 }
 
-/// A spec of a file with the numbers of the running one: exports that are missing are removed, and new ones come last.
+/// A spec of a file with the numbers of the running one: exports and devices that are missing are removed, and new ones come last.
 ///
 /// # Errors
-/// If the exports are in another order: the first is that of clients that name none.
+/// If devices or exports are in another order: the first export is that of clients that name none.
 pub(super) fn aligned(running: &Spec, file: Spec) -> Result<Spec, String> {
     let mut left = file.export.clone();
     let mut places = Vec::new();
     let mut export = Vec::new();
     for old in &running.export {
         let is_there = running.present_exports().any(|(_, other)| other.name == old.name);
-        let is_back = |new: &Export| !old.is_removed || (!is_there && new.device == old.device);
+        let can_come = !is_there && old.lost_device.is_none();
+        let is_back = |new: &Export| !old.is_removed || (can_come && new.device == old.device);
         match left.iter().position(|new| new.name == old.name && is_back(new)) {
             Some(place) => {
                 if !old.is_removed {
@@ -376,6 +410,7 @@ pub(super) fn aligned(running: &Spec, file: Spec) -> Result<Spec, String> {
     }
     export.append(&mut left);
     let parts = running.parts.clone();
-    let aligned = Spec { export, parts, exports_at_start: running.exports_at_start, ..file };
+    let device = super::devices::aligned(running, file.device);
+    let aligned = Spec { device, export, parts, exports_at_start: running.exports_at_start, ..file };
     aligned.checked().map_err(|complaint| complaint.problem().to_string())
 }

@@ -1,14 +1,15 @@
 //! Changes of a running server: assignments to keys of its spec, or a reload of its file, all or nothing.
 //!
 //! A change is first made to the spec, with the same checks as a file. Then the engines get the differences, and either all
-//! of them make the change or none does ([`crate::engine::Change`]). Exports come and go (`exports`); devices, tenants and
-//! addresses cannot change: such a change is refused.
+//! of them make the change or none does ([`crate::engine::Change`]). Exports and devices come and go (`exports`, `devices`);
+//! tenants and addresses cannot change: such a change is refused.
 
 mod assignment;
 mod bitmaps;
 mod client;
 mod clients;
 mod command;
+mod devices;
 mod difference;
 mod exports;
 mod fleet;
@@ -24,8 +25,8 @@ use ioweir_config::{shown, unknown};
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 
-use crate::backend::Volumes;
 use crate::engine::{self, Change, Handle, Refusal, Timeouts};
+use crate::engines::Engines;
 use crate::executor::{Clock as _, MachineClock};
 use crate::exports::{Catalog, Exports, Places};
 use crate::log::{Event, EventKind, Log};
@@ -123,27 +124,18 @@ pub struct Changed {
     pub what: String,
 }
 
-/// The devices of a server, in the order of its spec.
-#[derive(Debug)]
-pub(crate) struct Devices {
-    pub(crate) engines: Vec<Handle>,
-    pub(crate) places: Vec<Places>,
-    pub(crate) volumes: Vec<Option<Volumes>>,
-}
-
 /// Changes a running server, from any thread.
 #[derive(Clone, Debug)]
 pub struct Controller(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// Held while the spec changes: devices are opened and ended without keeping those waiting who only look at it.
+    changing: Mutex<()>,
     running: Mutex<Running>,
-    /// The engines by device.
-    engines: Vec<Handle>,
+    engines: Engines,
     /// What exports can show, by device.
     places: Mutex<Vec<Places>>,
-    /// The tables of volumes, by device.
-    volumes: Vec<Option<Mutex<Volumes>>>,
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
@@ -160,17 +152,21 @@ struct Running {
 }
 
 impl Controller {
-    pub(crate) fn new(spec: Spec, devices: Devices, tunables: Arc<Tunables>, log: Log, clock: MachineClock) -> Self {
-        let Devices { engines, places, volumes } = devices;
-        let places = Mutex::new(places);
-        let volumes = volumes.into_iter().map(|volumes| volumes.map(Mutex::new)).collect();
+    pub(crate) fn new(
+        spec: Spec,
+        (engines, places): (Engines, Vec<Places>),
+        tunables: Arc<Tunables>,
+        log: Log,
+        clock: MachineClock,
+    ) -> Self {
+        let (changing, places) = (Mutex::default(), Mutex::new(places));
         let running = Mutex::new(Running {
             spec: Arc::new(spec),
             changes: VecDeque::new(),
             assigned: BTreeSet::new(),
             fleet: None,
         });
-        Self(Arc::new(Inner { running, engines, places, volumes, tunables, log, clock }))
+        Self(Arc::new(Inner { changing, running, engines, places, tunables, log, clock }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -251,11 +247,11 @@ impl Controller {
     }
 
     /// The engine of a device.
-    fn engine_of(&self, device: &str) -> Result<&Handle, String> {
+    fn engine_of(&self, device: &str) -> Result<Handle, String> {
         let (spec, _) = self.running();
-        let engine = spec.device.iter().zip(&self.0.engines).find(|(its, _)| its.name == device);
-        engine.map(|(_, engine)| engine).ok_or_else(|| {
-            let names: Vec<_> = spec.device.iter().map(|device| device.name.as_str()).collect();
+        let engine = spec.device_named(device).and_then(|(number, _)| self.0.engines.handles().into_iter().nth(number));
+        engine.ok_or_else(|| {
+            let names: Vec<_> = spec.present_devices().map(|(_, device)| device.name.as_str()).collect();
             format!("there is no device `{}`\n  expected: one of {}", shown(device), names.join(", "))
         })
     }
@@ -288,7 +284,7 @@ impl Controller {
         };
         let (sender, answer) = channel();
         // Counted from zero, in a spec of a few megabytes.
-        self.0.engines[class.device].send(engine::Command::Service(StreamId(number as u32), order, sender));
+        self.0.engines.send(class.device, engine::Command::Service(StreamId(number as u32), order, sender));
         match answer.recv_timeout(PATIENCE) {
             Ok(true) => Ok(words),
             _ => Err(format!("service {}: its device does not answer", shown(&command.name))),
@@ -296,13 +292,19 @@ impl Controller {
     }
 
     fn change(&self, drains: bool, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
-        let mut running = self.lock();
-        let spec = make(&running.spec)?;
-        let what = differences(&running.spec, &spec)?;
+        // It guards no state of its own.
+        let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, _) = self.running();
+        let mut spec = make(&before)?;
+        let mut what = differences(&before, &spec)?;
         if what.is_empty() {
             return Ok(what);
         }
-        let target = self.target(spec.clone(), drains);
+        let (came, lost) = (self.open_devices(&before, &spec)?, self.lost_devices(&before, &spec)?);
+        let mut running = self.lock();
+        // Only a fleet changes the spec meanwhile.
+        spec.parts.clone_from(&running.spec.parts);
+        let target = self.target(spec.clone(), came, drains);
         self.become_target(&mut running, target, || Ok(()))?;
         self.0.tunables.set(&spec.server);
         running.spec = Arc::new(spec);
@@ -312,13 +314,20 @@ impl Controller {
         }
         let too_many = running.changes.len().saturating_sub(CHANGES_MAX);
         running.changes.drain(..too_many);
+        drop(running);
+        // Nobody knows of them any more, so that what their end says changes nothing.
+        let ends = lost.into_iter().filter_map(|device| self.0.engines.remove(device).err());
+        what.extend(ends.map(|error| error.to_string()));
         Ok(what)
     }
 
     /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
         let mut asked = Vec::new();
-        for (device, engine) in self.0.engines.iter().enumerate() {
+        // One that is not in the old spec has begun with the new one.
+        for (device, engine) in
+            self.0.engines.present().into_iter().take_while(|(device, _)| *device < old.device.len())
+        {
             if let Some((change, hear, verdict)) = change_of(old, new, device, exports) {
                 engine.send(engine::Command::Change(Box::new(change)));
                 asked.push((device, hear, verdict));
@@ -380,7 +389,7 @@ fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Hold
 
 /// The path of the key in a change. Names may contain spaces; after the key comes an arrow between spaces.
 fn key_of(change: &str) -> &str {
-    // Exports come and go as a whole.
+    // Exports and devices come and go as a whole.
     if let Some(export) = change.strip_suffix(" is added").or_else(|| change.strip_suffix(" is removed")) {
         return export;
     }

@@ -39,7 +39,7 @@ impl Controller {
     }
 
     /// The snapshots of a device.
-    fn snapshots_of(&self, device: &str) -> Result<(Arc<Snapshots>, &engine::Handle), String> {
+    fn snapshots_of(&self, device: &str) -> Result<(Arc<Snapshots>, engine::Handle), String> {
         let engine = self.engine_of(device)?;
         let (sender, answer) = channel();
         engine.send(engine::Command::Snapshots(sender));
@@ -76,10 +76,10 @@ impl Controller {
         freeze.map_or(Ok(()), |bitmap| self.check_freeze(device, bitmap, name))?;
         let (snapshots, engine) = self.snapshots_of(device)?;
         let (spec, _) = self.running();
-        let keys = spec.device.iter().find(|its| its.name == device).and_then(|its| its.snapshots.as_ref());
+        let keys = spec.device_named(device).and_then(|(_, its)| its.snapshots.as_ref());
         let pause_max = keys.map_or(Nanos::ZERO, |keys| keys.pause_max.nanos());
         let taking = snapshots.begin(name)?;
-        let taken = clone_at_rest(&taking, engine, pause_max, freeze.is_some())
+        let taken = clone_at_rest(&taking, &engine, pause_max, freeze.is_some())
             .and_then(|(paused, layer)| Ok((taking.keep()?, paused, layer)));
         match taken {
             Ok((snapshot, paused, layer)) => {
@@ -135,7 +135,7 @@ impl Controller {
     fn tend_snapshots(&self) -> Duration {
         let (spec, _) = self.running();
         let mut next = Duration::MAX;
-        for device in &spec.device {
+        for (_, device) in spec.present_devices() {
             let Some((every, keep)) = device.snapshots.as_ref().and_then(|keys| Some((keys.every?, keys.keep?))) else {
                 continue;
             };

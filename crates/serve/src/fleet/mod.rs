@@ -19,7 +19,8 @@ use ioweir_core::tenant::Elsewhere;
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use crate::control::Controller;
-use crate::engine::{Command, Handle, Served};
+use crate::engine::{Command, Served};
+use crate::engines::Engines;
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{ClassKind, Spec};
@@ -42,7 +43,7 @@ impl Fleet {
     /// Starts the thread, if the server is one of a fleet.
     pub(crate) fn start(
         controller: &Controller,
-        engines: Vec<Handle>,
+        engines: Engines,
         log: Log,
         clock: MachineClock,
     ) -> Result<Option<Self>, String> {
@@ -117,7 +118,7 @@ pub fn own_classes(spec: &Spec, counts: &[bool]) -> Vec<Own> {
 /// What joins a coordinator to the engines of its server.
 struct Link {
     controller: Controller,
-    engines: Vec<Handle>,
+    engines: Engines,
     log: Log,
     clock: MachineClock,
     counts: Vec<bool>,
@@ -131,6 +132,9 @@ impl Link {
     fn turn(&mut self, coordinator: &mut Coordinator<Etcd>) {
         self.ask_engines();
         let (spec, _) = self.controller.running();
+        if self.counts.len() < spec.device.len() {
+            self.counts = counts_elsewhere(&spec);
+        }
         let owns = own_classes(&spec, &self.counts);
         let turn = coordinator.turn(self.clock.now(), &owns, &self.served);
         for (kind, what) in &turn.remarks {
@@ -140,7 +144,7 @@ impl Link {
         if let Err(problem) = self.controller.apportion(turn.parts, turn.status) {
             self.report(EventKind::FleetRefused, &problem);
         }
-        for (device, engine) in self.engines.iter().enumerate() {
+        for (device, engine) in self.engines.present() {
             let classes = spec.classes();
             let its = |(class, _): &&(u32, Elsewhere)| classes[*class as usize].device == device;
             let told: Vec<_> =
@@ -171,13 +175,14 @@ impl Link {
     /// new was served, as far as others are told.
     fn ask_engines(&mut self) {
         let (sender, answers) = channel();
-        for engine in &self.engines {
+        let engines = self.engines.present();
+        for (_, engine) in &engines {
             engine.send(Command::Served(sender.clone()));
         }
         drop(sender);
         let until = self.clock.now().after(Nanos(PATIENCE.as_nanos() as u64)); // a fifth of a second
         let mut all: Vec<Served> = Vec::new();
-        for _ in &self.engines {
+        for _ in engines {
             let left = Duration::from_nanos(until.since(self.clock.now()).0);
             let Ok(its) = answers.recv_timeout(left) else { return };
             all.resize(all.len().max(its.len()), Served::default());

@@ -22,7 +22,8 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use crate::control::Tunables;
-use crate::engine::{Client, Command, Handle, Permit};
+use crate::engine::{Client, Command, Permit};
+use crate::engines::Engines;
 use crate::executor::{Clock as _, MachineClock};
 use crate::exports::Catalog;
 use crate::log::{Event, EventKind, Log, Peer};
@@ -54,8 +55,8 @@ const TOKEN_OUTPUT: u64 = 1 << 32;
 pub(crate) struct Front {
     listeners: Vec<Listener>,
     callers: Slots<Caller>,
-    /// The engine of each device, to stop.
-    devices: Vec<Handle>,
+    /// To stop.
+    engines: Engines,
     /// When clients are accepted again, if descriptors are short.
     listens_at: Nanos,
     epoll: OwnedFd,
@@ -78,7 +79,7 @@ pub(crate) struct Front {
 /// The parts of a front.
 pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) devices: Vec<Handle>,
+    pub(crate) engines: Engines,
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tunables: Arc<Tunables>,
     pub(crate) log: Log,
@@ -143,7 +144,8 @@ impl Stopper {
 /// However the thread ends, the engines do, too.
 impl Drop for Front {
     fn drop(&mut self) {
-        self.devices.iter().for_each(|engine| engine.send(Command::Stop(None)));
+        self.engines.close();
+        self.engines.send_all(|| Command::Stop(None));
     }
 }
 
@@ -163,7 +165,7 @@ impl Front {
         let mut front = Self {
             listeners: plan.listeners,
             callers: Slots::default(),
-            devices: plan.devices,
+            engines: plan.engines,
             listens_at: Nanos::NEVER,
             epoll,
             stopper: Stopper {
@@ -213,6 +215,7 @@ impl Front {
         }
         self.listeners.clear();
         self.callers = Slots::default();
+        self.engines.close();
         // While the engines drain, a stop may come, or a shorter limit.
         let mut told = SERVES;
         loop {
@@ -223,7 +226,7 @@ impl Front {
             if within < told {
                 told = within;
                 let within = if within == ONCE_ANSWERED { Nanos::NEVER } else { Nanos(within) };
-                self.devices.iter().for_each(|engine| engine.send(Command::Stop(Some(within))));
+                self.engines.send_all(|| Command::Stop(Some(within)));
             }
             self.turn(&mut events)?;
         }

@@ -40,6 +40,7 @@ fn named<'a, T>(
 impl Spec {
     /// The spec with every share filled in, if all of it can be served together.
     pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
+        self.note_lost_devices();
         check_server(&self.server)?;
         check_sockets(&self)?;
         let mut shares = Shares::new(&self.device);
@@ -50,6 +51,17 @@ impl Spec {
         self.share_services(&mut shares)?;
         super::fleet::check(&self)?;
         Ok(self)
+    }
+
+    /// Exports that were removed stay with their device when that is removed, too.
+    fn note_lost_devices(&mut self) {
+        let Self { device, export, .. } = self;
+        let lost = |export: &&mut Export| export.is_removed && export.lost_device.is_none();
+        for export in export.iter_mut().filter(lost) {
+            // The last one of the name was there when the export was.
+            let its = device.iter().rposition(|device| device.name == export.device);
+            export.lost_device = its.filter(|number| device[*number].is_removed);
+        }
     }
 
     fn check_groups(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
@@ -75,7 +87,9 @@ impl Spec {
     }
 
     fn check_exports(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
-        if self.present_exports().next().is_none() && !self.device.iter().any(|device| device.volumes.is_some()) {
+        if self.present_exports().next().is_none()
+            && !self.present_devices().any(|(_, device)| device.volumes.is_some())
+        {
             let hint = "add [[export]] with name = \"a\" and the device it shows";
             return Err(Complaint::of_all("there is nothing to serve").expected("at least one [[export]]").hint(hint));
         }
@@ -109,7 +123,7 @@ impl Spec {
             check_volume(export, device.1, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
         }
-        for device in &mut self.device {
+        for device in self.device.iter_mut().filter(|device| !device.is_removed) {
             let present = self.export.iter().filter(|export| !export.is_removed);
             let mut its = present.filter(|export| export.device == device.name).peekable();
             device.read_only = its.peek().is_some() && its.all(|export| export.read_only);
@@ -257,7 +271,8 @@ fn check_part(export: &Export, device: &Device, at: &str) -> Result<(), Complain
 
 fn find_device<'a>(devices: &'a [Device], name: &str, at: &str) -> Result<(usize, &'a Device), Complaint> {
     let hint = "add a [[device]] of this name";
-    named(&format!("{at}.device"), ("device", name), devices, |device| &device.name, hint)
+    let present: Vec<_> = devices.iter().enumerate().filter(|(_, device)| !device.is_removed).collect();
+    named(&format!("{at}.device"), ("device", name), &present, |(_, device)| &device.name, hint).map(|(_, its)| *its)
 }
 
 fn check_server(server: &Server) -> Result<(), Complaint> {

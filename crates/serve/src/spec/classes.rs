@@ -134,7 +134,7 @@ impl Spec {
                 name: name.clone(),
                 kind: ClassKind::Service,
                 export: None,
-                device: self.device.iter().position(|device| device.name == service.device).unwrap_or(0),
+                device: self.device_named(&service.device).map_or(0, |(number, _)| number),
                 certificate: None,
                 connections_max: None,
                 priority: known(service.priority),
@@ -163,7 +163,8 @@ impl Spec {
     /// The number of an export's device, which a checked spec always has.
     #[must_use]
     pub fn device_of(&self, export: &Export) -> usize {
-        self.device.iter().position(|device| device.name == export.device).unwrap_or(0)
+        let named = || self.device_named(&export.device).map_or(0, |(number, _)| number);
+        export.lost_device.unwrap_or_else(named)
     }
 
     /// The share of a class; `None` if its scheduler has no shares.

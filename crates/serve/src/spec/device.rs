@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::{Complaint, Duration, KeySet as _, SchedulerChoice, Size, keys, shown, unknown};
+use ioweir_config::{Complaint, Duration, KeySet as _, SchedulerChoice, Size, from_table, keys, shown, unknown};
 use ioweir_core::policy::POLICIES;
+use toml::Table;
 
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::bitmaps::{self, Bitmaps};
 use super::check::within;
 use super::joined::{self, PartKeys};
 use super::mirror::MirrorKeys;
+use super::read::HINTS;
 use super::snapshots::{self, Snapshots};
 use super::tiers::{Cache, TierKeys, Tiers};
 use super::upstream::{self, Upstream, UpstreamTls};
-use super::{Device, Group, Listen, Workers};
+use super::{Device, Group, Listen, Spec, Workers};
 
 keys! {
     /// Keys that only some backends take; `ioweir doc serve` says which.
@@ -131,10 +133,7 @@ pub(super) fn resolve_all(
     for (number, keys) in all.into_iter().enumerate() {
         let mut device = resolve(keys, &format!("device[{number}]"), &devices)?;
         count_groups(&mut device, groups);
-        if shared.is_none() && device.shares_cores() {
-            let usual = Workers::finish(<_>::default());
-            device.cores = Some(usual.map_err(|error: toml::de::Error| Complaint::of_toml(&error, &[]))?);
-        }
+        give_workers(&mut device, shared)?;
         devices.push(device);
     }
     if let Some(shared) = shared {
@@ -146,6 +145,28 @@ pub(super) fn resolve_all(
         }
     }
     Ok(devices)
+}
+
+impl Spec {
+    /// The spec with one more device, of these keys; it is not checked as a whole.
+    pub(crate) fn with_device(&self, keys: &Table) -> Result<Self, Complaint> {
+        let keys: DeviceKeys = from_table(keys).map_err(|error| Complaint::of_toml(&error, HINTS))?;
+        let others: Vec<Device> = self.present_devices().map(|(_, device)| device.clone()).collect();
+        let mut device = resolve(keys, &format!("device[{}]", self.device.len()), &others)?;
+        give_workers(&mut device, self.cores.as_ref())?;
+        let mut changed = self.clone();
+        changed.device.push(device);
+        Ok(changed)
+    }
+}
+
+/// Gives a device that keeps checksums workers of its own, unless there are some that it can share.
+fn give_workers(device: &mut Device, shared: Option<&Workers>) -> Result<(), Complaint> {
+    if shared.is_none() && device.shares_cores() {
+        let usual = Workers::finish(<_>::default());
+        device.cores = Some(usual.map_err(|error: toml::de::Error| Complaint::of_toml(&error, &[]))?);
+    }
+    Ok(())
 }
 
 fn count_groups(device: &mut Device, groups: &[Group]) {
@@ -210,6 +231,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     }
     Ok(Device {
         name,
+        is_removed: false,
         read_only: false,
         late: None,
         relocates: None,

@@ -194,6 +194,9 @@ pub struct SocketMode(pub u32);
 pub struct Device {
     /// The name that exports use.
     pub name: String,
+    /// Whether it was removed while the server ran: it keeps its number, so that others keep theirs.
+    #[serde(skip)]
+    pub is_removed: bool,
     /// Whether all its exports refuse writes, so that its file need not be writable.
     #[serde(skip)]
     pub read_only: bool,
@@ -288,6 +291,8 @@ keys! {
     } with {
         /// Whether it was removed while the server ran: it keeps its number, so that others keep theirs.
         is_removed: bool,
+        /// The number of its device, if that was removed, too: another may have come that has its name.
+        lost_device: Option<usize>,
     }
 }
 
@@ -383,6 +388,17 @@ impl Spec {
         self.export.iter().enumerate().filter(|(_, export)| !export.is_removed)
     }
 
+    /// The devices that were not removed, with their numbers.
+    pub fn present_devices(&self) -> impl Iterator<Item = (usize, &Device)> {
+        self.device.iter().enumerate().filter(|(_, device)| !device.is_removed)
+    }
+
+    /// The device of this name, with its number.
+    #[must_use]
+    pub fn device_named(&self, name: &str) -> Option<(usize, &Device)> {
+        self.present_devices().find(|(_, device)| device.name == name)
+    }
+
     /// Where clients connect: over NBD, and virtual machines to their exports.
     pub(crate) fn sockets_of_clients(&self) -> impl Iterator<Item = &Listen> {
         self.server.listen.iter().chain(self.present_exports().filter_map(|(_, export)| export.vhost.as_ref()))
@@ -392,7 +408,8 @@ impl Spec {
     #[must_use]
     pub(crate) fn as_file(&self) -> Self {
         let export = self.present_exports().map(|(_, export)| export.clone()).collect();
-        Self { export, ..self.clone() }
+        let device = self.present_devices().map(|(_, device)| device.clone()).collect();
+        Self { device, export, ..self.clone() }
     }
 
     /// The workers that compute a device's checksums, if it keeps any: its own, or those that devices share.

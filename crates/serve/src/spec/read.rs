@@ -36,7 +36,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
 }
 
 /// Hints for errors of the TOML reader.
-const HINTS: &[(&str, &str)] = &[
+pub(super) const HINTS: &[(&str, &str)] = &[
     ("unknown field", "`ioweir doc serve` lists the keys"),
     ("missing field", "`ioweir doc serve` lists the keys"),
     ("with a unit", "sizes, times and rates are text with a unit: \"64KiB\", \"10ms\", \"500/s\", \"10MiB/s\""),

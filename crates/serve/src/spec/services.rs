@@ -205,7 +205,7 @@ impl Spec {
             if let Some((span, _)) = spans.iter().find(|(_, span)| span.is_some_and(|span| span.nanos().0 == 0)) {
                 return Err(Complaint::of_value(key(span), format!("{span}: must be longer than nothing")));
             }
-            let Some(device) = self.device.iter().find(|device| device.name == service.device) else { continue };
+            let Some((_, device)) = self.device_named(&service.device) else { continue };
             if let Some(what) = (row.lacks)(device) {
                 let problem =
                     format!("kind: {} needs {what}, and device {} is not that", row.name, shown(&device.name));
@@ -224,7 +224,7 @@ impl Spec {
 
     /// Refuses devices with a debt that nothing would ever pay.
     fn check_debts(&self) -> Result<(), Complaint> {
-        for (number, device) in self.device.iter().enumerate() {
+        for (number, device) in self.present_devices() {
             let has = |kind| self.services_of(device).any(|(_, service)| service.kind == kind);
             if matches!(device.backend, Backend::Mirror { .. }) && !device.read_only && !has(ServiceKind::Resync) {
                 let problem = "nothing would copy to a leg what it lacks after it was out";
@@ -275,10 +275,9 @@ impl Spec {
             );
         }
         let of_services = self.service.iter().filter(|(other, _)| other.as_str() < name);
-        let of_services = of_services.filter_map(|(other, its)| {
-            its.state_path(other, self.device.iter().find(|device| device.name == its.device)?)
-        });
-        let mut taken = self.device.iter().flat_map(|device| device.backend.paths()).chain(of_services);
+        let of_services =
+            of_services.filter_map(|(other, its)| its.state_path(other, self.device_named(&its.device)?.1));
+        let mut taken = self.present_devices().flat_map(|(_, device)| device.backend.paths()).chain(of_services);
         if taken.any(|other| other == path) {
             let problem = format!("file {} is used already", path.display());
             return Err(Complaint::of_value(key, problem).expected("a file of its own for each service"));

@@ -377,27 +377,27 @@ impl Scene<'_> {
         match source {
             Source::Server(of) => of(self),
             Source::Device(of) => {
-                let devices = self.spec.device.iter().zip(&self.record.inflight);
+                let devices = self.devices(&self.record.inflight);
                 devices.map(|(device, in_flight)| named(device, of(device, *in_flight))).collect()
             }
             Source::Record(of) => {
-                let devices = self.spec.device.iter().enumerate();
+                let devices = self.spec.present_devices();
                 devices.map(|(number, device)| named(device, (vec![], Value::Real(of(self.record, number))))).collect()
             }
             Source::Failures => {
-                let devices = self.spec.device.iter().zip(&self.record.failures);
+                let devices = self.devices(&self.record.failures);
                 let value = |failed: bool| (vec![], Value::Whole(failed.into()));
                 devices.map(|(device, failure)| named(device, value(failure.is_some()))).collect()
             }
             Source::Checksums(of) => {
-                let devices = self.spec.device.iter().zip(&self.record.checksums);
+                let devices = self.devices(&self.record.checksums);
                 let of = |(device, checksums): (&Device, &Option<Checksums>)| {
                     checksums.as_ref().map(|checksums| named(device, (vec![], Value::Whole(of(checksums)))))
                 };
                 devices.filter_map(of).collect()
             }
             Source::Legs(of) => {
-                let mirrors = self.spec.device.iter().zip(&self.record.mirrors);
+                let mirrors = self.devices(&self.record.mirrors);
                 let legs = mirrors.filter_map(|(device, mirror)| Some((device, mirror.as_ref()?)));
                 legs.flat_map(|(device, mirror)| {
                     mirror.legs.iter().enumerate().map(move |(number, leg)| {
@@ -407,7 +407,7 @@ impl Scene<'_> {
                 .collect()
             }
             Source::Upstream(of) => {
-                let upstreams = self.spec.device.iter().zip(&self.record.upstreams);
+                let upstreams = self.devices(&self.record.upstreams);
                 let upstreams = upstreams.filter_map(|(device, its)| Some((device, its.as_ref()?)));
                 upstreams.map(|(device, its)| named(device, (vec![], of(its)))).collect()
             }
@@ -440,11 +440,16 @@ impl Scene<'_> {
         }
     }
 
+    /// What is recorded of each device that was not removed.
+    fn devices<'a, T>(&'a self, recorded: &'a [T]) -> impl Iterator<Item = (&'a Device, &'a T)> {
+        self.spec.present_devices().filter_map(|(number, device)| Some((device, recorded.get(number)?)))
+    }
+
     /// Each pool of workers with the counts of its queues, as the device that reported last has them.
     fn pools(&self) -> BTreeMap<&str, [Counts; Queue::COUNT]> {
-        let devices = self.spec.device.iter().zip(&self.record.checksums).zip(&self.record.reported);
+        let devices = self.devices(&self.record.checksums).zip(self.devices(&self.record.reported));
         let mut reports: Vec<_> = devices
-            .filter_map(|((device, checksums), reported)| {
+            .filter_map(|((device, checksums), (_, reported))| {
                 Some((reported, self.spec.pool_of(device), (*checksums)?.queues))
             })
             .collect();

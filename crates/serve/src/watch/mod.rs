@@ -24,7 +24,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use crate::control::Controller;
-use crate::engine::{Command, Counters, Handle, Question, Report};
+use crate::engine::{Command, Counters, Question, Report};
+use crate::engines::Engines;
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Listener, Permits, Stopper};
 use crate::log::Log;
@@ -54,19 +55,11 @@ const SILENCE_MAX: Nanos = Nanos::from_seconds(5);
 /// How long a client waits for the engines' answers. Later answers are counted later.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A device, as the watch knows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Watched {
-    pub(crate) handle: Handle,
-    pub(crate) size_bytes: u64,
-    pub(crate) description: String,
-}
-
 /// What a watch needs to start.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) controller: Controller,
-    pub(crate) devices: Vec<Watched>,
+    pub(crate) engines: Engines,
     pub(crate) permits: Permits,
     pub(crate) stopper: Stopper,
     pub(crate) log: Log,
@@ -80,7 +73,7 @@ pub(crate) struct Plan {
 /// The state that the tasks of the thread share.
 struct Shared {
     controller: Controller,
-    devices: Vec<Watched>,
+    engines: Engines,
     permits: Permits,
     stopper: Stopper,
     log: Log,
@@ -111,7 +104,19 @@ impl Shared {
     /// Asks every engine that has answered the last question, unless it was asked less than `fresh` ago.
     fn ask(&self, fresh: Nanos) {
         let now = self.clock.now();
-        for (number, link) in lock(&self.links).iter_mut().enumerate() {
+        let engines = self.engines.present();
+        let mut links = lock(&self.links);
+        let most = engines.last().map_or(0, |(number, _)| number + 1).max(links.len());
+        links.resize_with(most, Link::default);
+        // Nobody awaits the report of a device that was removed.
+        let is_present = |number: usize| engines.iter().any(|(its, _)| *its == number);
+        links
+            .iter_mut()
+            .enumerate()
+            .filter(|(number, _)| !is_present(*number))
+            .for_each(|(_, its)| its.is_awaited = false);
+        for (number, engine) in engines {
+            let link = &mut links[number];
             if link.is_awaited || link.asked.is_some_and(|asked| now < asked.after(fresh)) {
                 continue;
             }
@@ -122,7 +127,7 @@ impl Shared {
                 let _ = reports.send((number, report));
             };
             let question = Question { counters: link.spare.take().unwrap_or_default(), reply: Box::new(reply) };
-            self.devices[number].handle.send(Command::Report(question));
+            engine.send(Command::Report(question));
         }
     }
 
@@ -135,8 +140,9 @@ impl Shared {
             record.add(number, report)
         };
         let mut links = lock(&self.links);
-        links[number].is_awaited = false;
-        links[number].spare = Some(counters);
+        if let Some(link) = links.get_mut(number) {
+            (link.is_awaited, link.spare) = (false, Some(counters));
+        }
         drop(links);
         self.reported.send_replace(());
     }
@@ -194,23 +200,28 @@ impl Shared {
         self.refresh().await;
         let (spec, _) = self.controller.running();
         let record = lock(&self.record);
-        let failed = (0..spec.device.len()).filter(|&number| record.failures[number].is_some()).collect();
+        let has_failed = |number: &usize| record.failures.get(*number).is_some_and(Option::is_some);
+        let failed = spec.present_devices().map(|(number, _)| number).filter(has_failed).collect();
         troubles(&spec, failed, self.silent())
     }
 
     async fn state(&self) -> State {
         self.refresh().await;
         let (spec, changes) = self.controller.running();
-        lock(&self.record).see_fleet(self.controller.fleet());
+        let mut record = lock(&self.record);
+        record.fit(&spec);
+        record.see_fleet(self.controller.fleet());
         let now = self.clock.now();
-        State::new(&spec, &changes, &self.devices, &lock(&self.record), (self.permits.taken(), now))
+        State::new(&spec, &changes, &self.engines.watched(), &record, (self.permits.taken(), now))
     }
 
     async fn metrics(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
-        lock(&self.record).see_fleet(self.controller.fleet());
-        metrics::text(&spec, &lock(&self.record), self.permits.taken(), &self.log)
+        let mut record = lock(&self.record);
+        record.fit(&spec);
+        record.see_fleet(self.controller.fleet());
+        metrics::text(&spec, &record, self.permits.taken(), &self.log)
     }
 }
 
@@ -220,7 +231,8 @@ const SECOND: u64 = 1_000_000_000;
 fn troubles(spec: &Spec, failed: Vec<usize>, silent: Vec<usize>) -> String {
     let failed = failed.into_iter().map(|number| (number, "a flush has failed, and it has to be opened again"));
     let silent = silent.into_iter().map(|number| (number, "its engine does not answer"));
-    failed.chain(silent).map(|(number, what)| format!("device {}: {what}\n", spec.device[number].name)).collect()
+    let named = |(number, what): (usize, &str)| Some(format!("device {}: {what}\n", spec.device.get(number)?.name));
+    failed.chain(silent).filter_map(named).collect()
 }
 
 /// A running watch. It ends when this is dropped.
@@ -244,9 +256,9 @@ impl Watch {
             let (reports, mut received) = unbounded_channel();
             let shared = Arc::new(Shared {
                 record: Mutex::new(Record::new(&plan.controller.running().0)),
-                links: Mutex::new(plan.devices.iter().map(|_| Link::default()).collect()),
+                links: Mutex::default(),
                 controller: plan.controller,
-                devices: plan.devices,
+                engines: plan.engines,
                 permits: plan.permits,
                 stopper: plan.stopper,
                 log: plan.log,

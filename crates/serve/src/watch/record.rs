@@ -45,7 +45,7 @@ pub(super) struct ClassRecord {
 }
 
 /// The records of all classes and devices.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
     /// Dispatches in flight, by device.
@@ -70,23 +70,22 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(spec: &Spec) -> Self {
-        let devices = spec.device.len();
-        Self {
-            classes: spec.classes().into_iter().map(ClassRecord::new).collect(),
-            inflight: vec![0; devices],
-            failures: vec![None; devices],
-            behind: vec![<_>::default(); devices],
-            reported: vec![Nanos::ZERO; devices],
-            checksums: vec![None; devices],
-            mirrors: vec![None; devices],
-            upstreams: vec![None; devices],
-            services: vec![Vec::new(); devices],
-            fleet: None,
-        }
+        let mut record = Self::default();
+        record.fit(spec);
+        record
     }
 
-    /// Makes room for classes that have come since.
+    /// Makes room for classes and devices that have come since.
     pub(super) fn fit(&mut self, spec: &Spec) {
+        let devices = spec.device.len().max(self.inflight.len());
+        self.inflight.resize(devices, 0);
+        self.failures.resize(devices, None);
+        self.behind.resize(devices, <_>::default());
+        self.reported.resize(devices, Nanos::ZERO);
+        self.checksums.resize(devices, None);
+        self.mirrors.resize(devices, None);
+        self.upstreams.resize(devices, None);
+        self.services.resize(devices, Vec::new());
         self.classes.extend(spec.classes().into_iter().skip(self.classes.len()).map(ClassRecord::new));
     }
 

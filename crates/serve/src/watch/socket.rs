@@ -95,9 +95,6 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
         Ok(Command::HandOver {}) => Err(String::new()),
         Ok(Command::Drain { within }) => Ok(json!({ "changes": [announce_drain(within, shared)] })),
         Ok(Command::Kick(number)) => shared.controller.kick(number).map(|what| json!({ "changes": [what] })),
-        Ok(Command::Set(assignments)) => {
-            shared.controller.set(&assignments).map(|changes| json!({ "changes": changes }))
-        }
         Ok(Command::Reopen(device)) => {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }
@@ -114,11 +111,18 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
-        Ok(Command::AddExport { name, keys }) => {
-            shared.controller.add_export(&name, &keys).map(|changes| json!({ "changes": changes }))
-        }
-        Ok(Command::RemoveExport { name, drain }) => {
-            shared.controller.remove_export(&name, drain).map(|changes| json!({ "changes": changes }))
+        Ok(
+            command @ (Command::Set(_)
+            | Command::Reload {}
+            | Command::AddExport { .. }
+            | Command::RemoveExport { .. }
+            | Command::AddDevice { .. }
+            | Command::RemoveDevice(_)),
+        ) => {
+            let controller = shared.controller.clone();
+            // These wait for devices that open or end, and for each other.
+            let done = tokio::task::spawn_blocking(move || change_spec(&controller, command)).await;
+            done.unwrap_or_else(|error| Err(error.to_string()))
         }
         Ok(
             command @ (Command::Volumes(_)
@@ -132,13 +136,25 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
         Ok(Command::Save {}) => shared.controller.saved().map(|text| json!({ "spec": text })),
-        Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),
     };
     match done {
         Ok(done) => json!({ "ok": done }),
         Err(error) => json!({ "error": error }),
     }
+}
+
+fn change_spec(controller: &Controller, command: Command) -> Result<Value, String> {
+    let changed = match command {
+        Command::Set(assignments) => controller.set(&assignments),
+        Command::Reload {} => controller.reload(),
+        Command::AddExport { name, keys } => controller.add_export(&name, &keys),
+        Command::RemoveExport { name, drain } => controller.remove_export(&name, drain),
+        Command::AddDevice { name, keys } => controller.add_device(&name, &keys),
+        Command::RemoveDevice(name) => controller.remove_device(&name),
+        _ => Err("this is no command that changes the spec".into()),
+    };
+    changed.map(|changes| json!({ "changes": changes }))
 }
 
 fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, String> {

@@ -8,7 +8,6 @@ use ioweir_core::{Nanos, Operation, Priority, Reason, StreamId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Watched;
 use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use super::service::ServiceState;
@@ -16,6 +15,7 @@ use crate::backend::{self, Checksums, LegStatus, MirrorStatus, UpstreamStatus};
 use crate::confine::{self, Confinement};
 use crate::control::{Changed, FleetStatus};
 use crate::engine::{FAILED, LAYERS, WaitCause};
+use crate::engines::Watched;
 use crate::spec::{Class, Spec};
 use ioweir_config::{IoPriority, ShareKeys, ShareNumbers};
 
@@ -398,6 +398,7 @@ impl State {
     ) -> Self {
         let classes = spec.classes();
         let device_states = spec.device.iter().zip(devices).zip(&record.inflight).enumerate();
+        let device_states = device_states.filter(|(_, ((device, _), _))| !device.is_removed);
         let device_states = device_states.map(|(number, ((device, watched), &inflight))| {
             let its = || record.classes.iter().filter(|class| class.device == number).map(|class| &class.state);
             DeviceState {

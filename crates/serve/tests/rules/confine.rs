@@ -38,6 +38,16 @@ fn serve_confined() {
     let add = Command::AddVolume { device: "d".into(), name: "v".into(), size: Size(1 << 20) };
     ask(&control, &add).unwrap();
     ask(&control, &Command::Reload {}).unwrap();
+    // Devices come where files can be reached, and elsewhere it is said why not.
+    let add = |name: &str, path: &Path| {
+        let keys = ["backend=file".to_string(), format!("path={}", path.display()), "size=1MiB".into()];
+        ask(&control, &Command::AddDevice { name: name.into(), keys: keys.into() }).map_err(|error| error.to_string())
+    };
+    add("near", &folder.join("in/near")).unwrap();
+    if status().iter().any(|its| its.is_on && its.what != "calls") {
+        let error = add("far", &folder.join("out/far")).unwrap_err();
+        assert!(error.contains("hint: the server has given up what its spec did not name when it started"), "{error}");
+    }
     let state = ask(&control, &Command::State {}).unwrap();
     let shown: Vec<Confinement> = serde_json::from_value(state["confinement"].clone()).unwrap();
     assert_eq!(shown, status());

@@ -16,6 +16,7 @@ mod checksums;
 mod client;
 mod confine;
 mod counters;
+mod devices;
 mod engine;
 mod executor;
 mod extended;

@@ -208,31 +208,38 @@ proptest! {
     }
 }
 
-/// A server of a device with volumes, and the folder where its file is.
-struct Served {
-    server: Server,
-    folder: tempfile::TempDir,
+/// A server with a control socket, and the folder where its files are.
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Served {
+    /// One of a device with volumes.
     fn new(device: &str, exports: &str) -> Self {
+        Self::of(&format!(
+            "[[device]]\nname = \"{device}\"\nbackend = \"file\"\npath = \"AT/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n\
+             volumes = \"AT/volumes\"\n{exports}"
+        ))
+    }
+
+    /// One of these devices and exports; `AT` is its folder.
+    pub(crate) fn of(tables: &str) -> Self {
         listen();
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().display();
-        let text = format!(
-            "[server]\nlisten = [\"unix:{at}/s\"]\ncontrol = \"unix:{at}/control\"\n[[device]]\nname = \"{device}\"\n\
-             backend = \"file\"\npath = \"{at}/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nvolumes = \"{at}/volumes\"\n{exports}"
-        );
+        let text = format!("[server]\nlisten = [\"unix:{at}/s\"]\ncontrol = \"unix:{at}/control\"\n{tables}");
+        let text = text.replace("AT", &at.to_string());
         let path = folder.path().join("spec.toml");
         std::fs::write(&path, text).unwrap();
         Self { server: start(path.to_str().unwrap()), folder }
     }
 
-    fn spec_file(&self) -> String {
+    pub(crate) fn spec_file(&self) -> String {
         self.folder.path().join("spec.toml").display().to_string()
     }
 
-    fn ask(&self, command: &Command) -> Result<Value, String> {
+    pub(crate) fn ask(&self, command: &Command) -> Result<Value, String> {
         ask(&self.folder.path().join("control"), command).map_err(|error| error.to_string())
     }
 
@@ -248,12 +255,12 @@ impl Served {
         self.ask(&Command::RemoveVolume { device: device.into(), name: name.into() })
     }
 
-    fn export(&self, name: &str, keys: &[&str]) -> Result<Value, String> {
+    pub(crate) fn export(&self, name: &str, keys: &[&str]) -> Result<Value, String> {
         let keys = keys.iter().map(|key| (*key).into()).collect();
         self.ask(&Command::AddExport { name: name.into(), keys })
     }
 
-    fn unexport(&self, name: &str, drain: bool) -> Result<Value, String> {
+    pub(crate) fn unexport(&self, name: &str, drain: bool) -> Result<Value, String> {
         self.ask(&Command::RemoveExport { name: name.into(), drain })
     }
 
@@ -262,7 +269,7 @@ impl Served {
     }
 
     /// The size of an export, with a client of it; `None` if it cannot be opened.
-    fn open(&self, export: &str) -> Option<(u64, UnixStream)> {
+    pub(crate) fn open(&self, export: &str) -> Option<(u64, UnixStream)> {
         let mut socket = UnixStream::connect(self.folder.path().join("s")).unwrap();
         socket.read_exact(&mut [0; 18]).unwrap();
         socket.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, export.as_bytes())].concat()).unwrap();
@@ -271,37 +278,37 @@ impl Served {
         Some((u64::from_be_bytes(told[..8].try_into().unwrap()), socket))
     }
 
-    fn clients(&self) -> usize {
+    pub(crate) fn clients(&self) -> usize {
         self.ask(&Command::Clients {}).unwrap()["clients"].as_array().unwrap().len()
     }
 
-    fn stop(self) -> tempfile::TempDir {
+    pub(crate) fn stop(self) -> tempfile::TempDir {
         self.server.stopper().stop();
         self.server.wait().unwrap();
         self.folder
     }
 }
 
-fn start(file: &str) -> Server {
+pub(crate) fn start(file: &str) -> Server {
     let spec = Spec::parse(file, &std::fs::read_to_string(file).unwrap()).unwrap_or_else(|error| panic!("{error}"));
     Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap()
 }
 
-fn write(socket: &mut UnixStream, offset: u64, byte: u8) -> u32 {
+pub(crate) fn write(socket: &mut UnixStream, offset: u64, byte: u8) -> u32 {
     socket.write_all(&[request(WRITE, 0, 1, offset, 4096), vec![byte; 4096]].concat()).unwrap();
     let mut reply = [0; 16];
     socket.read_exact(&mut reply).unwrap();
     u32::from_be_bytes(reply[4..8].try_into().unwrap())
 }
 
-fn read(socket: &mut UnixStream, offset: u64) -> Vec<u8> {
+pub(crate) fn read(socket: &mut UnixStream, offset: u64) -> Vec<u8> {
     socket.write_all(&request(READ, 0, 1, offset, 4096)).unwrap();
     let mut reply = [0; 16 + 4096];
     socket.read_exact(&mut reply).unwrap();
     reply[16..].to_vec()
 }
 
-fn changes(answer: &Value) -> &str {
+pub(crate) fn changes(answer: &Value) -> &str {
     answer["changes"][0].as_str().unwrap()
 }
 

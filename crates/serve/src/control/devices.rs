@@ -1,0 +1,145 @@
+//! Devices of a running server, which come and go: they are opened before anyone hears of them, and closed after everyone has
+//! forgotten them.
+//!
+//! A device goes only when no export shows it and no client gets answers from it any more. It keeps its number, and one of its
+//! name that comes later has another.
+
+use ioweir_config::{Complaint, shown};
+use toml::Table;
+
+use super::Controller;
+use super::exports::{table_of, unknown_device};
+use crate::confine;
+use crate::engines::Opened;
+use crate::spec::{Backend, Device, Spec};
+
+/// What is said of what does not come or go with a device.
+const STARTED_AGAIN: &str = "change the spec file, and start the server again";
+
+impl Controller {
+    /// Adds a device with these keys, such as `backend=file` and `path=/srv/d`. Returns what has changed.
+    ///
+    /// # Errors
+    /// What is wrong, in words: nothing has changed.
+    pub fn add_device(&self, name: &str, keys: &[String]) -> Result<Vec<String>, String> {
+        let changed = self.change(false, |spec| with_device(spec, name, &table_of(name, keys)?));
+        self.note_assigned(&changed);
+        self.report(changed)
+    }
+
+    /// Removes a device that no export shows. Returns what has changed, and what its end has said.
+    ///
+    /// # Errors
+    /// What is wrong, in words: nothing has changed.
+    pub fn remove_device(&self, name: &str) -> Result<Vec<String>, String> {
+        let changed = self.change(false, |spec| without_device(spec, name));
+        self.note_assigned(&changed);
+        self.report(changed)
+    }
+
+    /// Opens the devices that a spec has more than the running one.
+    pub(super) fn open_devices(&self, before: &Spec, after: &Spec) -> Result<Vec<Opened>, String> {
+        let came = after.device.iter().skip(before.device.len());
+        came.map(|device| check_workers(device, after)).collect::<Result<(), _>>()?;
+        self.0.engines.open(after, None).map_err(|error| {
+            let is_confined = confine::status().iter().any(|its| its.is_on && its.what != "calls");
+            let hint =
+                "the server has given up what its spec did not name when it started: other files, or another user's";
+            if is_confined { format!("{error}\n\nhint: {hint}. {STARTED_AGAIN}") } else { error.to_string() }
+        })
+    }
+
+    /// The devices that a spec has lost.
+    ///
+    /// # Errors
+    /// If clients still get answers from one: their export was removed while they were connected.
+    pub(super) fn lost_devices(&self, before: &Spec, after: &Spec) -> Result<Vec<usize>, String> {
+        let is_lost = |number: &usize| after.device.get(*number).is_some_and(|device| device.is_removed);
+        let lost: Vec<usize> = before.present_devices().map(|(number, _)| number).filter(is_lost).collect();
+        for number in &lost {
+            let ends = |export: usize| {
+                let export = before.export.get(export).filter(|export| export.is_removed);
+                export.is_some_and(|export| before.device_of(export) == *number)
+            };
+            if !self.clients_of(ends).is_empty() {
+                let name = shown(&before.device[*number].name);
+                return Err(format!(
+                    "device {name}: clients of an export that was removed still get answers from it: try again"
+                ));
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// The workers of `[cores]` have places for the devices that there were at the start.
+fn check_workers(device: &Device, spec: &Spec) -> Result<(), String> {
+    if spec.cores.is_none() || !device.shares_cores() {
+        return Ok(());
+    }
+    let name = shown(&device.name);
+    let hint = "give it `cores = {}`, workers of its own";
+    Err(format!("device {name}: the workers of [cores] have no room for devices that come later\n\nhint: {hint}"))
+}
+
+/// The spec with one more device.
+fn with_device(spec: &Spec, name: &str, keys: &Table) -> Result<Spec, String> {
+    let of = |problem: &str| format!("device {}: {problem}", shown(name));
+    let of_complaint = |complaint: Complaint| match complaint.advice() {
+        "" => of(&complaint.problem()),
+        hint => of(&format!("{}\n\nhint: {hint}", complaint.problem())),
+    };
+    let changed = spec.with_device(keys).map_err(of_complaint)?;
+    let needs_service =
+        |device: &Device| matches!(device.backend, Backend::Mirror { .. }) || device.snapshots.is_some();
+    if changed.device.last().is_some_and(needs_service) {
+        let problem = "it needs a service, and services do not come while the server runs";
+        return Err(of(&format!("{problem}\n\nhint: {STARTED_AGAIN}")));
+    }
+    changed.checked().map_err(of_complaint)
+}
+
+/// The spec without a device.
+fn without_device(spec: &Spec, name: &str) -> Result<Spec, String> {
+    let (number, device) = spec.device_named(name).ok_or_else(|| unknown_device(spec, name))?;
+    let refused = |what: &str, names: Vec<String>, hint: &str| {
+        Err(format!("device {}: {what} {}\n\nhint: {hint}", shown(name), names.join(", ")))
+    };
+    let exports = spec.present_exports().filter(|(_, export)| spec.device_of(export) == number);
+    let exports: Vec<String> = exports.map(|(_, export)| shown(&export.name)).collect();
+    if !exports.is_empty() {
+        let hint = "`ioweir ctl SERVER export remove NAME` removes an export, `--drain` one that has clients";
+        return refused("exports show it:", exports, hint);
+    }
+    let services: Vec<String> = spec.services_of(device).map(|(name, _)| shown(name)).collect();
+    if !services.is_empty() {
+        return refused("services work on it, and do not go while the server runs:", services, STARTED_AGAIN);
+    }
+    let groups = spec.group.iter().filter(|group| group.device == name).map(|group| shown(&group.name));
+    let groups: Vec<String> = groups.collect();
+    if !groups.is_empty() {
+        return refused("groups are of it, and do not go while the server runs:", groups, STARTED_AGAIN);
+    }
+    let mut changed = spec.clone();
+    changed.device[number].is_removed = true;
+    if spec.cores.is_some() && !changed.present_devices().any(|(_, device)| device.shares_cores()) {
+        return refused("nobody else uses the workers of", vec!["[cores]".into()], STARTED_AGAIN);
+    }
+    changed.checked().map_err(|complaint| format!("device {}: {}", shown(name), complaint.problem()))
+}
+
+/// The devices of a file with the numbers of the running spec: those that are missing are removed, and new ones come last. Their
+/// order in the file means nothing.
+pub(super) fn aligned(running: &Spec, file: Vec<Device>) -> Vec<Device> {
+    let mut left = file;
+    let mut device: Vec<Device> = Vec::new();
+    for old in &running.device {
+        let place = left.iter().position(|new| !old.is_removed && new.name == old.name);
+        device.push(match place {
+            Some(place) => left.remove(place),
+            None => Device { is_removed: true, ..old.clone() },
+        });
+    }
+    device.append(&mut left);
+    device
+}

@@ -1,0 +1,457 @@
+//! The engines of a server, by the number of their device: each has a thread, which is started here when the server starts or
+//! a device comes later, and ended here when a device goes.
+//!
+//! A device keeps its number: a row of one that was removed stays. An engine begins in two steps, so that several begin
+//! together or none does: its thread opens the device, and serves once it hears of the exports.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use ioweir_core::{Nanos, StreamId};
+
+use crate::backend::checked::WorkerPool;
+use crate::backend::{self, Shape, Volumes};
+use crate::buffer::Pool;
+use crate::capture::Capture;
+use crate::engine::{Command, Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
+use crate::executor::{Clock as _, MachineClock};
+use crate::exports::Places;
+use crate::front::Stopper;
+use crate::log::{DeviceLog, Log};
+use crate::nbd;
+use crate::server::{ServeError, failed};
+use crate::spec::{ClassKind, Service, Spec};
+
+/// What an engine's thread ends with.
+type Ended = Result<(), ServeError>;
+
+/// The engines of a server; a copy is of the same ones.
+#[derive(Clone)]
+pub(crate) struct Engines(Arc<Inner>);
+
+struct Inner {
+    /// The workers that devices share.
+    workers: Option<Arc<WorkerPool>>,
+    clock: MachineClock,
+    log: Log,
+    /// Ends the server; set before the first engine serves.
+    stopper: Arc<OnceLock<Stopper>>,
+    rows: Mutex<Rows>,
+    /// Tells that the rows have changed.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Rows {
+    all: Vec<Row>,
+    /// Whether the server ends: no device comes or goes any more.
+    is_closed: bool,
+    /// Engines of removed devices whose end is waited for.
+    leaving: usize,
+}
+
+/// An engine that serves, or has served.
+struct Row {
+    handle: Handle,
+    size_bytes: u64,
+    description: String,
+    volumes: Option<Arc<Mutex<Volumes>>>,
+    /// `None` once someone waits for its end.
+    thread: Option<JoinHandle<Ended>>,
+    leaves: Arc<AtomicBool>,
+    is_removed: bool,
+}
+
+/// What is known of a device, as the watch shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) size_bytes: u64,
+    pub(crate) description: String,
+}
+
+impl fmt::Debug for Engines {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Engines").field("devices", &self.rows().all.len()).finish_non_exhaustive()
+    }
+}
+
+impl Engines {
+    /// A server without engines yet.
+    pub(crate) fn new(workers: Option<Arc<WorkerPool>>, clock: MachineClock, log: Log) -> Self {
+        let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
+        Self(Arc::new(Inner { workers, clock, log, stopper, rows, changed }))
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        // Each change is one step.
+        self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the devices of a spec that have no engine yet, all or none; they do not serve before [`Engines::begin`].
+    ///
+    /// # Errors
+    /// If one cannot be opened. All are closed then.
+    pub(crate) fn open(&self, spec: &Spec, capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
+        let mut capture = capture;
+        let known = self.rows().all.len();
+        let starting = (known..spec.device.len()).map(|number| Starting::new(self, spec, number, capture.take()));
+        let starting: Vec<Starting> = starting.collect::<Result<_, _>>()?;
+        starting.into_iter().map(Starting::wait_until_open).collect()
+    }
+
+    /// Has engines serve, whose numbers follow those there are, all or none.
+    ///
+    /// # Errors
+    /// If one cannot, or the server ends. All of them end then.
+    pub(crate) fn begin(&self, opened: Vec<Opened>, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError> {
+        for opened in &opened {
+            opened.thread.begin(exports)?;
+        }
+        let mut rows = self.rows();
+        if rows.is_closed {
+            return Err(ServeError("the server ends".into()));
+        }
+        rows.all.extend(opened.into_iter().map(Opened::into_row));
+        Ok(())
+    }
+
+    /// What ends the server when a device has failed as a whole. To be known before the first engine begins.
+    pub(crate) fn stop_with(&self, stopper: Stopper) {
+        // There is one front, and so one stopper.
+        let _ = self.0.stopper.set(stopper);
+    }
+
+    /// The engine of every device, those that were removed included: they ignore commands.
+    pub(crate) fn handles(&self) -> Vec<Handle> {
+        self.rows().all.iter().map(|row| row.handle.clone()).collect()
+    }
+
+    /// The engines of devices that were not removed, with their numbers.
+    pub(crate) fn present(&self) -> Vec<(usize, Handle)> {
+        let rows = self.rows();
+        let present = rows.all.iter().enumerate().filter(|(_, row)| !row.is_removed);
+        present.map(|(number, row)| (number, row.handle.clone())).collect()
+    }
+
+    /// Sends a command to every engine.
+    pub(crate) fn send_all(&self, command: impl Fn() -> Command) {
+        self.rows().all.iter().for_each(|row| row.handle.send(command()));
+    }
+
+    /// Sends a command to the engine of a device. One that is not there, or has ended, ignores it.
+    pub(crate) fn send(&self, device: usize, command: Command) {
+        if let Some(row) = self.rows().all.get(device) {
+            row.handle.send(command);
+        }
+    }
+
+    /// What is known of each device.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        let watched = |row: &Row| Watched { size_bytes: row.size_bytes, description: row.description.clone() };
+        self.rows().all.iter().map(watched).collect()
+    }
+
+    /// The table of a device's volumes, if it has one.
+    pub(crate) fn volumes(&self, device: usize) -> Option<Arc<Mutex<Volumes>>> {
+        self.rows().all.get(device)?.volumes.clone()
+    }
+
+    /// Takes engines back that have begun: those from this number on. Nobody has been told of them.
+    pub(crate) fn take_back(&self, from: usize) {
+        let rows: Vec<Row> = {
+            let mut rows = self.rows();
+            let from = from.min(rows.all.len());
+            rows.all.drain(from..).collect()
+        };
+        for mut row in rows {
+            // How it ends changes nothing: it has served nobody.
+            let _ = row.thread.take().map(|thread| end(&row.handle, &row.leaves, thread));
+        }
+    }
+
+    /// Ends the engine of a device that was removed, once it has answered what its clients have asked for, and waits for that.
+    ///
+    /// # Errors
+    /// What its end says: a flush has failed, or the device does not end what it does.
+    pub(crate) fn remove(&self, device: usize) -> Result<(), ServeError> {
+        let mut rows = self.rows();
+        let Some(row) = rows.all.get_mut(device) else { return Ok(()) };
+        row.is_removed = true;
+        row.volumes = None;
+        // If there is none, the server ends, and waits for it.
+        let Some(thread) = row.thread.take() else { return Ok(()) };
+        let (handle, leaves) = (row.handle.clone(), Arc::clone(&row.leaves));
+        rows.leaving += 1;
+        drop(rows);
+        let ended = end(&handle, &leaves, thread);
+        self.rows().leaving -= 1;
+        self.0.changed.notify_all();
+        ended
+    }
+
+    /// From now on no device comes or goes: the server ends.
+    pub(crate) fn close(&self) {
+        self.rows().is_closed = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until the server ends, and then for the end of every engine.
+    ///
+    /// # Errors
+    /// If a device has failed as a whole.
+    pub(crate) fn wait(&self) -> Result<(), ServeError> {
+        let wait = |rows| self.0.changed.wait(rows).unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.rows();
+        while !rows.is_closed {
+            rows = wait(rows);
+        }
+        while let Some(thread) = rows.all.iter_mut().find_map(|row| row.thread.take()) {
+            drop(rows);
+            joined(thread)?;
+            rows = self.rows();
+        }
+        while rows.leaving > 0 {
+            rows = wait(rows);
+        }
+        Ok(())
+    }
+}
+
+fn joined(thread: JoinHandle<Ended>) -> Ended {
+    thread.join().unwrap_or_else(|_| Err(ServeError("a thread has panicked".into())))
+}
+
+/// Ends an engine without which the server goes on, and waits for it.
+fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended>) -> Ended {
+    leaves.store(true, Ordering::SeqCst);
+    handle.send(Command::Stop(None));
+    joined(thread)
+}
+
+/// An engine whose device is open. If it is dropped before it is kept, it ends, and its device is closed.
+pub(crate) struct Opened {
+    facts: Facts,
+    thread: Thread,
+}
+
+/// What an engine has to say of its device once that is open.
+struct Facts {
+    handle: Handle,
+    shape: Shape,
+    description: String,
+    bitmaps: Arc<[nbd::Bitmap]>,
+    volumes: Option<Volumes>,
+}
+
+impl Opened {
+    /// What exports can show of it.
+    pub(crate) fn places(&self) -> Places {
+        let Facts { shape, bitmaps, volumes, .. } = &self.facts;
+        let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
+        Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
+    }
+
+    /// A handle to send it commands, which it carries out once it serves.
+    pub(crate) fn handle(&self) -> Handle {
+        self.facts.handle.clone()
+    }
+
+    /// A description of its device.
+    pub(crate) fn description(&self) -> &str {
+        &self.facts.description
+    }
+
+    fn into_row(mut self) -> Row {
+        let Facts { handle, shape, description, volumes, .. } = self.facts;
+        Row {
+            handle,
+            size_bytes: shape.size_bytes,
+            description,
+            volumes: volumes.map(|volumes| Arc::new(Mutex::new(volumes))),
+            thread: self.thread.join.take(),
+            leaves: Arc::clone(&self.thread.leaves),
+            is_removed: false,
+        }
+    }
+}
+
+/// The thread of an engine that is not kept yet. If this is dropped, the thread ends, and that is waited for.
+struct Thread {
+    join: Option<JoinHandle<Ended>>,
+    exports: Option<Sender<Arc<[nbd::Export]>>>,
+    begun: Receiver<Ended>,
+    leaves: Arc<AtomicBool>,
+    /// Known once its device is open.
+    handle: Option<Handle>,
+}
+
+impl Thread {
+    /// Has the engine serve.
+    fn begin(&self, exports: &Arc<[nbd::Export]>) -> Ended {
+        if let Some(sender) = &self.exports {
+            // A thread that has ended meanwhile says so below.
+            let _ = sender.send(Arc::clone(exports));
+        }
+        self.begun.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.exports.take());
+        let Some(thread) = self.join.take() else { return };
+        // Why it is not kept has been said, and it has served nobody.
+        let _ = match &self.handle {
+            Some(handle) => end(handle, &self.leaves, thread),
+            None => joined(thread),
+        };
+    }
+}
+
+/// The thread of an engine that opens its device.
+struct Starting {
+    thread: Thread,
+    facts: Receiver<Result<Facts, ServeError>>,
+}
+
+impl Starting {
+    fn new(engines: &Engines, spec: &Spec, number: usize, capture: Option<Capture>) -> Result<Self, ServeError> {
+        let Inner { workers, clock, log, stopper, .. } = &*engines.0;
+        let device = &spec.device[number];
+        let (sender, facts) = channel();
+        let (exports, exports_sent) = channel();
+        let (begins, begun) = channel();
+        let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
+        let settings = Settings {
+            exports: Arc::new([]),
+            device: device.clone(),
+            workers: workers.clone(),
+            timeouts: Timeouts::new(&spec.server),
+            priorities: spec.priorities(),
+            own_classes: spec.classes_of(number),
+            services: service_plans(spec, number),
+            epoch: clock.epoch(),
+            log: DeviceLog { log: log.clone(), device: device.name.clone(), classes },
+        };
+        let entitlements = spec.entitlements(number);
+        let leaves = Arc::new(AtomicBool::new(false));
+        let (name, clock) = (device.name.clone(), *clock);
+        let (stopper, its) = (Arc::clone(stopper), Arc::clone(&leaves));
+        let work = move || {
+            let mut engine = match open(settings, &sender) {
+                Ok(engine) => engine,
+                Err(error) => {
+                    // Whoever waits for the device reads it.
+                    let _ = sender.send(Err(error.clone()));
+                    return Err(error);
+                }
+            };
+            let Ok(exports) = exports_sent.recv() else { return Ok(()) };
+            if let Some(capture) = capture {
+                engine.observe(Box::new(capture));
+            }
+            let configured = engine.configure(exports, &entitlements);
+            let configured = configured.map_err(|error| ServeError(format!("device {name}: {error}")));
+            // As above.
+            let _ = begins.send(configured.clone());
+            match configured {
+                Ok(()) => Guard { stopper, leaves: its, is_well: false }.watch(|| run(&name, engine, clock)),
+                Err(_) => configured,
+            }
+        };
+        let thread = Builder::new().name(format!("ioweir-{}", device.name)).spawn(work);
+        let join = thread.map_err(|error| failed("no thread can be started", &error))?;
+        let thread = Thread { join: Some(join), exports: Some(exports), begun, leaves, handle: None };
+        Ok(Self { thread, facts })
+    }
+
+    fn wait_until_open(mut self) -> Result<Opened, ServeError> {
+        let ended = |_| Err(ServeError("a device's thread ended while it started".into()));
+        let facts = self.facts.recv().unwrap_or_else(ended)?;
+        self.thread.handle = Some(facts.handle.clone());
+        Ok(Opened { facts, thread: self.thread })
+    }
+}
+
+/// Ends the server if an engine fails or panics while it serves, unless its device has been removed. A server whose device was
+/// stopped may still drain others.
+struct Guard {
+    stopper: Arc<OnceLock<Stopper>>,
+    leaves: Arc<AtomicBool>,
+    is_well: bool,
+}
+
+impl Guard {
+    fn watch(mut self, serve: impl FnOnce() -> Ended) -> Ended {
+        let ended = serve();
+        self.is_well = ended.is_ok();
+        ended
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_well
+            && !self.leaves.load(Ordering::SeqCst)
+            && let Some(stopper) = self.stopper.get()
+        {
+            stopper.stop();
+        }
+    }
+}
+
+/// The services of a device, by name, as in its spec.
+fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
+    let device = &spec.device[number];
+    let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);
+    let plan = |(name, service): (&String, &Service)| {
+        let (class, _) = classes().find(|(_, class)| class.name == *name)?;
+        Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device) })
+    };
+    spec.services_of(device).filter_map(plan).collect()
+}
+
+/// Opens a device and what belongs to it, and says what that is.
+fn open(settings: Settings, sender: &Sender<Result<Facts, ServeError>>) -> Result<Engine, ServeError> {
+    let name = settings.device.name.clone();
+    let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
+    let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
+    let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
+    let (shape, description) = (Shape::of(&*backend), backend.describe());
+    let bitmaps = backend.bitmaps().map_or_else(|| Ok(Vec::new()), |bitmaps| bitmaps.list());
+    let bitmaps = bitmaps.map_err(|error| ServeError(format!("device {name}: {error}")))?.into();
+    let volumes = settings.device.volumes.as_ref().map(|path| Volumes::open(path, shape.size_bytes)).transpose();
+    let volumes = volumes.map_err(|error| ServeError(format!("device {name}: {error}")))?;
+    let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
+    // As in the caller.
+    let _ = sender.send(Ok(Facts { handle: engine.handle(), shape, description, bitmaps, volumes }));
+    Ok(engine)
+}
+
+fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeError> {
+    let broken = |error: io::Error| failed("a device has failed", &error);
+    loop {
+        let now = clock.now();
+        match engine.turn(now).map_err(broken)? {
+            Turn::Stopped if engine.failure().is_some() => {
+                return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
+            }
+            Turn::Stopped => return Ok(()),
+            Turn::Hung => {
+                // Dropping the engine would wait for the device, too.
+                std::mem::forget(engine);
+                return Err(ServeError(format!(
+                    "device {name}: does not end what it does: what was not flushed may be gone"
+                )));
+            }
+            Turn::WaitUntil(until) => {
+                let span = if until == Nanos::NEVER { until } else { until.since(clock.now()) };
+                engine.wait(span).map_err(broken)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Devices that come and go while the server runs: what comes is served as any other, what goes is closed, and what cannot be done
+//! changes nothing.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use ioweir_serve::control::Command;
+use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::spec::Spec;
+use serde_json::{Value, json};
+
+use crate::client::*;
+use crate::volumes::{Served, changes, read, write};
+
+const MIB: u64 = 1 << 20;
+const FIRST: &str = "[[device]]\nname = \"first\"\nbackend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"sfq\"\n\
+                     [[export]]\nname = \"a\"\ndevice = \"first\"\n";
+
+impl Served {
+    /// Adds a device with these keys; `AT` is the folder of the server.
+    fn come(&self, name: &str, keys: &[&str]) -> Result<Value, String> {
+        let at = self.folder.path().display().to_string();
+        let keys = keys.iter().map(|key| key.replace("AT", &at)).collect();
+        self.ask(&Command::AddDevice { name: name.into(), keys })
+    }
+
+    fn go(&self, name: &str) -> Result<Value, String> {
+        self.ask(&Command::RemoveDevice(name.into()))
+    }
+
+    fn state(&self) -> Value {
+        self.ask(&Command::State {}).unwrap()
+    }
+
+    /// The names of the devices in the state.
+    fn devices(&self) -> Vec<String> {
+        let state = self.state();
+        state["devices"].as_array().unwrap().iter().map(|device| device["name"].as_str().unwrap().to_string()).collect()
+    }
+
+    fn class(&self, name: &str) -> Value {
+        let state = self.state();
+        state["classes"].as_array().unwrap().iter().find(|class| class["name"] == name).unwrap().clone()
+    }
+
+    fn saved(&self) -> String {
+        self.ask(&Command::Save {}).unwrap()["spec"].as_str().unwrap().into()
+    }
+
+    fn client(&self, export: &str) -> UnixStream {
+        self.open(export).unwrap_or_else(|| panic!("export {export} cannot be opened")).1
+    }
+
+    /// Whether another server can serve a file of the folder.
+    fn is_free(&self, file: &str) -> bool {
+        let at = self.folder.path().display();
+        let text = format!(
+            "[server]\nlisten = [\"unix:{at}/other\"]\n[[device]]\nname = \"other\"\nbackend = \"file\"\npath = \"{at}/{file}\"\n\
+             [[export]]\nname = \"e\"\ndevice = \"other\"\n"
+        );
+        let spec = Spec::parse("other.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let Ok(server) = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None) else { return false };
+        server.stopper().stop();
+        server.wait().unwrap();
+        true
+    }
+}
+
+fn all_changes(answer: &Value) -> Vec<&str> {
+    answer["changes"].as_array().unwrap().iter().map(|change| change.as_str().unwrap()).collect()
+}
+
+fn is_answered(socket: &mut UnixStream, request: &[u8]) -> u32 {
+    socket.write_all(request).unwrap();
+    let mut reply = [0; 16];
+    socket.read_exact(&mut reply).unwrap();
+    u32::from_be_bytes(reply[4..8].try_into().unwrap())
+}
+
+#[test]
+fn a_device_that_comes_while_the_server_runs_is_served_by_its_shares_and_shown() {
+    let served = Served::of(FIRST);
+    let mut a = served.client("a");
+    assert_eq!(write(&mut a, 0, 1), 0);
+    let keys = ["backend=file", "path=AT/second", "size=8MiB", "scheduler=sfq", "checksums=true"];
+    assert_eq!(changes(&served.come("second", &keys).unwrap()), "device.second is added");
+    assert_eq!(served.devices(), ["first", "second"]);
+    served.export("b", &["device=second", "weight=300"]).unwrap();
+    served.export("slow", &["device=second", "size=4MiB", "limit=1/s"]).unwrap();
+
+    let (size, mut b) = served.open("b").unwrap();
+    assert_eq!((size, write(&mut b, MIB, 7), is_answered(&mut b, &request(FLUSH, 0, 1, 0, 0))), (8 * MIB, 0, 0));
+    assert_eq!((read(&mut b, MIB), read(&mut a, 0)), (vec![7; 4096], vec![1; 4096]));
+    let class = served.class("b");
+    assert_eq!((&class["share"]["weight"], &class["totals"]["write"]["requests"]), (&json!(300.0), &json!(1)));
+    assert_eq!(class["device"], "second");
+    // Its scheduler holds back what the limit of a class holds back.
+    let mut slow = served.client("slow");
+    (0..100).for_each(|cookie| slow.write_all(&request(READ, 0, cookie, 0, 4096)).unwrap());
+    let waits = loop {
+        let class = served.class("slow");
+        if let Some(waits) = class["oldest_waits_because"].as_str() {
+            break waits.to_string();
+        }
+    };
+    assert!(waits.contains("limit"), "{waits}");
+    assert_eq!(read(&mut b, MIB), [7; 4096]);
+    drop((slow, a, b));
+    served.ask(&Command::RemoveExport { name: "slow".into(), drain: true }).unwrap();
+
+    // What is saved is served again, with what was written.
+    let saved = served.saved();
+    std::fs::write(served.spec_file(), &saved).unwrap();
+    assert_eq!(served.ask(&Command::Reload {}).unwrap(), json!({ "changes": [] }), "it is what is in the file");
+    let file = served.spec_file();
+    let folder = served.stop();
+    let again = Served { server: crate::volumes::start(&file), folder };
+    assert_eq!(read(&mut again.client("b"), MIB), [7; 4096]);
+    again.stop();
+}
+
+#[test]
+fn a_device_that_cannot_be_had_changes_nothing() {
+    let cores = "[cores]\nschedule = \"baseline\"\n";
+    let summed = "[[device]]\nname = \"summed\"\nbackend = \"memory\"\nsize = \"1MiB\"\nchecksums = true\n";
+    let file = "[[device]]\nname = \"file\"\nbackend = \"file\"\npath = \"AT/disk\"\nsize = \"1MiB\"\n";
+    let served = Served::of(&format!("{cores}{FIRST}{summed}{file}"));
+    let before = (served.saved(), served.devices());
+    for (told, beginning) in [
+        (served.come("first", &["backend=memory", "size=1MiB"]), "device first: device name `first` is empty or taken"),
+        (served.come("d", &["backend=memory"]), "device d: backend memory needs the key `size`"),
+        (served.come("d", &["backend=memory", "size=1MiB", "weight=1"]), "device d: unknown field `weight`"),
+        (served.come("d", &["backend=memory", "size"]), "size: not a key"),
+        (served.come("d", &["backend=file", "path=AT/disk"]), "device d: file "),
+        (served.come("d", &["backend=file", "path=AT/none/disk", "size=1MiB"]), "device d: "),
+        (served.come("d", &["backend=file", "path=AT/none"]), "device d: "),
+        (served.come("d", &["backend=null", "size=1MiB", "checksums=true"]), "device d: the workers of [cores]"),
+        (
+            served.come(
+                "d",
+                &[
+                    "backend=mirror",
+                    "leg=[{ backend = \"memory\", size = \"1MiB\" }, { backend = \"memory\", size = \"1MiB\" }]",
+                ],
+            ),
+            "device d: ",
+        ),
+        (served.go("d"), "unknown device `d`"),
+        (served.go("first"), "device first: exports show it: a\n\nhint: `ioweir ctl SERVER export remove NAME`"),
+        (served.go("summed"), "device summed: nobody else uses the workers of [cores]"),
+    ] {
+        let error = told.unwrap_err();
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+    // A file that another server has.
+    let other = Served::of(&format!("{file}[[export]]\nname = \"e\"\ndevice = \"file\"\n"));
+    let taken = format!("path={}/disk", other.folder.path().display());
+    let error = served.come("d", &["backend=file", &taken]).unwrap_err();
+    assert!(error.contains("another server uses it"), "{error}");
+    other.stop();
+    served.come("d", &["backend=file", &taken]).unwrap_err();
+
+    // Of two devices of a reload, one cannot be opened: the other is closed again.
+    let text = std::fs::read_to_string(served.spec_file()).unwrap();
+    let at = served.folder.path().display();
+    let two = ["good", "none/bad"].map(|path| {
+        format!("[[device]]\nname = \"{path}\"\nbackend = \"file\"\npath = \"{at}/{path}\"\nsize = \"1MiB\"\n")
+    });
+    let shown = "[[export]]\nname = \"good\"\ndevice = \"good\"\n";
+    std::fs::write(served.spec_file(), format!("{text}{}{shown}", two.concat())).unwrap();
+    let error = served.ask(&Command::Reload {}).unwrap_err();
+    assert!(error.starts_with("device none/bad: "), "{error}");
+    assert!(served.is_free("good") && served.open("good").is_none());
+    // An export that ends past its device: that is closed again, too.
+    std::fs::write(served.spec_file(), format!("{text}{}{shown}size = \"2MiB\"\n", two[0])).unwrap();
+    let error = served.ask(&Command::Reload {}).unwrap_err();
+    assert!(error.starts_with("export good: ends past its device"), "{error}");
+    assert!(served.is_free("good"));
+    assert_eq!((served.saved(), served.devices()), before);
+    assert_eq!(write(&mut served.client("a"), 0, 1), 0);
+    served.stop();
+}
+
+#[test]
+fn a_device_goes_when_nobody_shows_it_and_leaves_its_file_to_others() {
+    let served = Served::of(FIRST);
+    let mut a = served.client("a");
+    assert_eq!(write(&mut a, 0, 1), 0);
+    served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "volumes=AT/volumes"]).unwrap();
+    let size = ioweir_config::Size(MIB);
+    served.ask(&Command::AddVolume { device: "d".into(), name: "v".into(), size }).unwrap();
+    served.export("b", &["device=d", "volume=v"]).unwrap();
+    let mut b = served.client("b");
+    assert_eq!(write(&mut b, 0, 9), 0);
+    assert!(served.go("d").unwrap_err().starts_with("device d: exports show it: b"));
+    assert!(!served.is_free("disk"));
+    served.unexport("b", true).unwrap();
+    // Its client gets the rest of its answers first.
+    let told = loop {
+        match served.go("d") {
+            Ok(told) => break told,
+            Err(error) => assert!(error.contains("still get answers from it: try again"), "{error}"),
+        }
+    };
+    assert_eq!(all_changes(&told), ["device.d is removed"]);
+    assert_eq!(b.read(&mut [0; 1]).unwrap(), 0, "it is drained");
+    assert!(served.is_free("disk"));
+    assert_eq!(std::fs::read(served.folder.path().join("disk")).unwrap()[..4096], [9; 4096]);
+    assert_eq!(served.devices(), ["first"]);
+    for refused in [
+        served.ask(&Command::Volumes("d".into())),
+        served.ask(&Command::Reopen("d".into())),
+        served.export("b", &["device=d"]),
+        served.go("d"),
+    ] {
+        assert!(refused.unwrap_err().contains("device `d`"));
+    }
+
+    // The others go on, with their counters, and can be changed.
+    assert_eq!(read(&mut a, 0), [1; 4096]);
+    served.ask(&Command::Set(vec!["export.a.weight=7".into()])).unwrap();
+    let class = served.class("a");
+    let totals = &class["totals"];
+    assert_eq!((&totals["write"]["requests"], &totals["read"]["requests"]), (&json!(1), &json!(1)));
+    assert_eq!(served.ask(&Command::Clients {}).unwrap()["silent_devices"], json!([]));
+    drop(a);
+    served.stop();
+}
+
+#[test]
+fn a_device_of_a_name_that_was_there_before_is_another() {
+    let served = Served::of(FIRST);
+    let keys = ["backend=memory", "size=1MiB", "scheduler=sfq"];
+    for byte in 1..4 {
+        served.come("d", &keys).unwrap();
+        served.export("b", &["device=d"]).unwrap();
+        let mut b = served.client("b");
+        assert_eq!((read(&mut b, 0), write(&mut b, 0, byte)), (vec![0; 4096], 0));
+        assert_eq!(served.class("b")["totals"]["write"]["requests"], 1, "nothing is counted of the one before");
+        drop(b);
+        while served.unexport("b", false).is_err() {}
+        // The same export of the same device goes on where it was.
+        served.export("b", &["device=d"]).unwrap();
+        assert_eq!(served.class("b")["totals"]["write"]["requests"], 1);
+        served.unexport("b", false).unwrap();
+        served.go("d").unwrap();
+    }
+    assert_eq!(served.devices(), ["first"]);
+    let mut a = served.client("a");
+    assert_eq!((write(&mut a, 0, 5), read(&mut a, 0)), (0, vec![5; 4096]));
+    drop(a);
+    served.stop();
+}
+
+#[test]
+fn a_reload_adds_and_removes_devices_with_their_exports_all_or_nothing() {
+    let served = Served::of(FIRST);
+    let text = std::fs::read_to_string(served.spec_file()).unwrap();
+    let device = |name: &str| {
+        let at = served.folder.path().display();
+        format!(
+            "[[device]]\nname = \"{name}\"\nbackend = \"file\"\npath = \"{at}/{name}\"\nsize = \"1MiB\"\n\
+             [[export]]\nname = \"of {name}\"\ndevice = \"{name}\"\n"
+        )
+    };
+    let put = |text: String| std::fs::write(served.spec_file(), text).unwrap();
+    // New ones may stand anywhere in the file, and come last.
+    put(text.replacen("[[device]]", &format!("{}[[device]]", device("x")), 1));
+    let told = served.ask(&Command::Reload {}).unwrap();
+    assert_eq!(all_changes(&told), ["device.x is added", "export.of x is added"]);
+    assert_eq!(served.devices(), ["first", "x"]);
+    let mut x = served.client("of x");
+    assert_eq!(write(&mut x, 0, 3), 0);
+
+    // One goes and one comes, but not while the one that goes has a client.
+    put(format!("{text}{}", device("y")));
+    let error = served.ask(&Command::Reload {}).unwrap_err();
+    assert!(error.starts_with("export of x: 1 client is connected"), "{error}");
+    assert!(served.is_free("y") && !served.is_free("x") && served.open("of y").is_none());
+    assert_eq!(read(&mut x, 0), [3; 4096]);
+    drop(x);
+    while served.clients() > 0 {}
+    let told = served.ask(&Command::Reload {}).unwrap();
+    let expected = ["device.x is removed", "device.y is added", "export.of x is removed", "export.of y is added"];
+    assert_eq!(all_changes(&told), expected);
+    assert!(served.is_free("x") && !served.is_free("y"));
+    assert_eq!(write(&mut served.client("of y"), 0, 4), 0);
+
+    // A device does not become another.
+    put(format!("{text}{}", device("y").replace("/y", "/z")));
+    let error = served.ask(&Command::Reload {}).unwrap_err();
+    assert!(
+        error.starts_with("device.y.path ") && error.ends_with("this does not change while the server runs"),
+        "{error}"
+    );
+    // Services do not come with one.
+    let summed = "[[device]]\nname = \"z\"\nbackend = \"memory\"\nsize = \"1MiB\"\nchecksums = true\n";
+    let service = "[service.s]\nkind = \"scrub\"\ndevice = \"z\"\n";
+    put(format!("{text}{summed}{}{service}", device("y")));
+    let error = served.ask(&Command::Reload {}).unwrap_err();
+    assert_eq!(error, "service s is new: which ones there are does not change while the server runs");
+    put(format!("{text}{summed}{}", device("y")));
+    assert_eq!(all_changes(&served.ask(&Command::Reload {}).unwrap()), ["device.z is added"]);
+    assert_eq!(served.ask(&Command::Reload {}).unwrap(), json!({ "changes": [] }), "their order means nothing");
+    served.stop();
+}
+
+/// What a device that is removed has to say ends nothing but it.
+#[test]
+fn a_device_that_has_failed_can_go_and_the_server_stays() {
+    let served = Served::of(FIRST);
+    let faults = "faults={ errors_per_million = 1000000 }";
+    served.come("failing", &["backend=faulty", "size=1MiB", faults]).unwrap();
+    served.export("f", &["device=failing"]).unwrap();
+    let mut client = served.client("f");
+    assert_eq!((write(&mut client, 0, 1), is_answered(&mut client, &request(FLUSH, 0, 1, 0, 0))), (5, 5));
+    drop(client);
+    while served.unexport("f", false).is_err() {}
+    let told = served.go("failing").unwrap();
+    let lost = "device failing: what was written may be gone: a flush has failed";
+    assert_eq!(all_changes(&told), ["device.failing is removed", lost]);
+    assert_eq!((served.devices(), write(&mut served.client("a"), 0, 1)), (vec!["first".to_string()], 0));
+    served.stop();
+}
