@@ -56,7 +56,7 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
     set(&mut spec.queue_requests, arguments.queue_requests.as_ref());
     spec.bound = arguments.bound.or(spec.bound);
     spec.closed = arguments.closed.or(spec.closed);
-    spec.fold |= arguments.fold;
+    spec.fold |= arguments.folding.fold;
     spec.all |= arguments.all;
     let parse = |text: &String| text.parse::<SchedulerChoice>();
     set_list(&mut spec.schedulers, &arguments.scheduler.iter().map(parse).collect::<Result<Vec<_>, ChoiceError>>()?);

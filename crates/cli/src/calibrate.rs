@@ -43,6 +43,7 @@ fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
         None => CalibrationSpec::default(),
     };
     set_list(&mut spec.trace, &arguments.trace);
+    spec.fold |= arguments.folding.fold;
     spec.kind = arguments.kind.or(spec.kind);
     spec.capacity = arguments.capacity.or(spec.capacity);
     spec.rpm = arguments.rpm.or(spec.rpm);

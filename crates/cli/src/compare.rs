@@ -41,7 +41,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set(&mut comparison.fast_device, arguments.fast_device.as_ref());
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
     comparison.merge &= !arguments.no_merge;
-    comparison.fold |= arguments.fold;
+    comparison.fold |= arguments.folding.fold;
     comparison.spread |= arguments.spread;
     comparison.by_stream |= arguments.by.is_some();
     set_list(&mut comparison.traces, &arguments.traces);

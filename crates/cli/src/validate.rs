@@ -55,7 +55,8 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
     let load = arguments.load.as_deref().map(|load| if load == "closed" { Load::Closed } else { Load::Arrivals });
     let options = engine::read_options(&arguments.reading)?;
     let origin = engine::origin(&command(device, arguments));
-    let result = DeviceValidation::run(device, &files, &options, load, arguments.reference, &origin)?;
+    let result =
+        DeviceValidation::run(device, &files, &options, (load, arguments.folding.fold), arguments.reference, &origin)?;
     if let Some((name, form)) = form {
         let mut document = Document::new("ioweir validate", "Requests", &())?;
         document.records = result.requests();
@@ -68,11 +69,20 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
 /// The command that compares again.
 fn command(device: &str, arguments: &ValidateArguments) -> String {
     let mut command = format!("ioweir validate --device {}", quoted(device));
-    for (flag, value) in [("load", arguments.load.clone()), ("format", engine::format_name(&arguments.reading))] {
+    let reading = &arguments.reading;
+    let flags = [
+        ("load", arguments.load.clone()),
+        ("format", engine::format_name(reading)),
+        ("volume", reading.volume.clone()),
+        ("event", reading.event.clone()),
+    ];
+    for (flag, value) in flags {
         if let Some(value) = value {
             command += &format!(" --{flag} {}", quoted(&value));
         }
     }
+    let switches = [(" --lenient", reading.lenient), (" --fold", arguments.folding.fold)];
+    switches.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
     if let Some(reference) = arguments.reference {
         command += &format!(" --reference {reference}");
     }

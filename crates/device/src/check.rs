@@ -2,6 +2,8 @@
 
 use ioweir_config::{Complaint, Duration};
 
+use super::quantity::SpindleSpeed;
+
 /// The longest time of one step of a device.
 const STEP_MAX: Duration = Duration::from_seconds(4);
 
@@ -22,6 +24,14 @@ pub(super) fn numbers(table: &str, numbers: &[(&str, u32, u32, u32)]) -> Result<
         }
         None => Ok(()),
     }
+}
+
+/// Checks the speed of a spindle in one table.
+pub(super) fn spindle(table: &str, speed: SpindleSpeed) -> Result<(), Complaint> {
+    if (600.0..=100_000.0).contains(&speed.per_minute()) {
+        return Ok(());
+    }
+    fail(format!("{table}.revolutions_per_minute"), format!("is {speed}"), "give a number from 600 to 100000")
 }
 
 /// Checks the times of single steps in one table.

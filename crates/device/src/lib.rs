@@ -26,6 +26,7 @@ mod ssd;
 mod tests;
 mod tiered;
 pub mod validate;
+mod zoned;
 
 use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
 
@@ -42,10 +43,11 @@ pub use model_choice::ModelChoice;
 pub use null::{NullDevice, NullSpec};
 pub use presets::{PRESETS, Preset, Status};
 
-pub use quantity::{Difference, ServiceTime, Skew};
+pub use quantity::{Difference, ServiceTime, Skew, SpindleSpeed};
 pub use queue::{CommandOrder, CommandQueue};
 pub use ssd::{FlashCounts, FlashDatasheet, Ssd, SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
+pub use zoned::ZonedSpec;
 
 /// How one dispatch was served. The parts add up to the time from its start to its finish.
 ///
@@ -266,6 +268,8 @@ models! {
     Ssd(SsdSpec),
     /// A fast and a slow tier in one address space.
     Tiered(TieredSpec),
+    /// A drive whose zones are written in order.
+    Zoned(ZonedSpec),
 }
 
 impl DeviceSpec {
@@ -317,6 +321,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[disk_datasheet]", DiskDatasheet::keys()),
         ("[flash_datasheet]", FlashDatasheet::keys()),
         ("[array]", ArraySpec::keys()),
+        ("[zoned]", ZonedSpec::keys()),
         ("[tiered]", TieredSpec::keys()),
         ("[tiered.fast]", TierSpec::keys()),
         ("[tiered.slow]", TierSpec::keys()),

@@ -14,6 +14,8 @@ use super::quantity::{Difference, Skew};
 pub enum Amount {
     /// A whole number.
     Count(u64),
+    /// A number with decimals, above one.
+    Number(f64),
     /// A share, as a decimal fraction.
     Share(Ratio),
     /// A time.
@@ -37,6 +39,7 @@ impl Amount {
     fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Integer(number) => Self::Count(u64::try_from(*number).ok()?),
+            Value::Float(number) if *number > 1.0 && number.is_finite() => Self::Number(*number),
             Value::Float(number) => Self::Share(Ratio::new(*number)?),
             Value::Boolean(is_on) => Self::Switch(*is_on),
             Value::String(text) => Self::of_text(text),
@@ -57,6 +60,7 @@ impl Amount {
     fn to_value(&self) -> Value {
         match self {
             Self::Count(number) => Value::Integer(i64::try_from(*number).unwrap_or(i64::MAX)),
+            Self::Number(number) => Value::Float(*number),
             Self::Share(share) => Value::Float(share.value()),
             Self::Time(time) => Value::String(time.to_string()),
             Self::Size(size) => Value::String(size.to_string()),
@@ -73,6 +77,7 @@ impl Amount {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Count(number) => Some(*number as f64),
+            Self::Number(number) => Some(*number),
             Self::Share(share) => Some(share.value()),
             Self::Time(time) | Self::Skew(Skew::Time(time)) => Some(time.as_nanos_f64()),
             Self::Difference(difference) => Some(difference.nanos as f64),
@@ -89,7 +94,9 @@ impl Amount {
     pub fn with_number(&self, number: f64) -> Self {
         match self {
             Self::Count(_) => Self::Count(whole(number)),
-            Self::Share(_) => Self::Share(Ratio::new(number.clamp(0.0, 1.0)).unwrap_or(Ratio::ZERO)),
+            // TOML has no larger whole numbers.
+            Self::Number(_) if number > 1.0 => Self::Number(number.min(9e18)),
+            Self::Number(_) | Self::Share(_) => Self::Share(Ratio::new(number.clamp(0.0, 1.0)).unwrap_or(Ratio::ZERO)),
             Self::Time(_) | Self::Difference(_) if number <= -0.5 => Self::Difference(difference(number)),
             Self::Time(_) | Self::Difference(_) => Self::Time(time(number)),
             Self::Size(_) => Self::Size(Size(whole(number))),
@@ -106,6 +113,7 @@ impl Amount {
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Time(_) | Self::Difference(_), Self::Time(_) | Self::Difference(_)) => true,
+            (Self::Count(_) | Self::Number(_), Self::Count(_) | Self::Number(_)) => true,
             (Self::Skew(one), Self::Skew(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
@@ -252,7 +260,7 @@ mod tests {
         fn no_key_and_no_number_panic(key in "[a-z.\\[\\]0-9]{0,20}", number: f64) {
             let mut table: Table = "[hdd]\nzone = [{ a = 1 }]\n".parse().unwrap();
             let _ = get(&table, &key);
-            for amount in [Amount::Count(1), Amount::of_text("1ms"), Amount::of_text("1rev"), Amount::Share(Ratio::ONE)] {
+            for amount in [Amount::Count(1), Amount::of_text("1ms"), Amount::of_text("1rev"), Amount::Share(Ratio::ONE), Amount::Number(1.5)] {
                 let amount = amount.with_number(number);
                 prop_assert_eq!(Amount::of(&amount.to_value()), Some(amount.clone()));
                 set(&mut table, &key, &amount);

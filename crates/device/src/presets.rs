@@ -45,9 +45,9 @@ const DISKSIM: &str = "zones, skews, seek points, overheads, buffer segments and
 const SPARES: &str =
     "spares lie at the end of each zone instead of where the drive has them; slipped and remapped sectors are left out";
 
-const REPOSITION: &str = "repositioning: as long as a seek of one cylinder (assumed; that there is one, and on which drives, the requests show)";
+const REPOSITION: &str = "repositioning: as long as a seek of one cylinder (assumed; that this drive has one was chosen by looking at the requests)";
 
-const NO_REPOSITION: &str = "no repositioning: with that of one cylinder the model is further from the drive";
+const NO_REPOSITION: &str = "no repositioning (chosen by looking at the requests: with that of one cylinder the model is further from the drive)";
 
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
@@ -108,6 +108,8 @@ pub const PRESETS: &[Preset] = &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.09 ms (2.4 % of \
              the mean; DiskSim 0.268 ms)",
             DISKSIM,
+            "interface 80 MB/s: Ultra2 SCSI, as drives of its generation have (assumed); the requests were measured over a test \
+             bench's bus of 5.172 MB/s, which takes its place in the validation",
             NO_REPOSITION,
             SPARES,
         ],
@@ -121,7 +123,7 @@ pub const PRESETS: &[Preset] = &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.23 ms (3.5 % of \
              the mean; DiskSim 0.348 ms)",
             DISKSIM,
-            "every write completes in the buffer, as the requests show; the parameter set says only those that continue another",
+            "every write completes in the buffer (chosen by looking at the requests); the parameter set says only those that continue another",
             REPOSITION,
             SPARES,
         ],
@@ -205,6 +207,21 @@ pub const PRESETS: &[Preset] = &[
             "kept to compare with: 304 random reads a second; 167 here at depth 16, because the halves do not choose among commands",
         ],
         parameters: include_str!("presets/hdd-2x7tb.toml"),
+    },
+    Preset {
+        name: "hdd-smr",
+        title: "7200 rpm host-managed SMR disk of 14 TB, zones of 256 MiB",
+        status: Status::Datasheet,
+        sources: &[
+            "size, speed, 233 MB/s at the outer edge, buffer of 512 MB, eight platters: published numbers of the Ultrastar Hs14 (DC \
+             HC620)",
+            "zones of 256 MiB, the first 1 % of them conventional, 110 MB/s at the inner edge: assumed, as usual of such disks; \
+             seeks: as for hdd-20tb",
+            "a write that is not at its zone's write pointer makes the host read and write that zone again; the drive itself \
+             refuses it",
+            "no write cache: the host is told of what is on the medium (assumed)",
+        ],
+        parameters: include_str!("presets/hdd-smr.toml"),
     },
     Preset {
         name: "ssd-qlc",

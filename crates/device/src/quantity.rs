@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use ioweir_core::Nanos;
 
+use super::parameter::Amount;
 use ioweir_config::{Duration, as_text, parse_decimal, shown};
 
 /// The time that a service takes: constant, or drawn at random.
@@ -86,6 +87,91 @@ impl fmt::Display for Difference {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Conversions of floats saturate.
 pub(super) fn whole(value: f64) -> u32 {
     value.round() as u32
+}
+
+/// How fast a spindle turns, to the thousandth of a revolution a minute. Written as a number, which may have decimals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpindleSpeed {
+    thousandths: u32,
+}
+
+impl SpindleSpeed {
+    /// The nearest thousandth; `None` if `value` is not from 0 to 4,000,000.
+    #[must_use]
+    pub fn new(value: f64) -> Option<Self> {
+        (0.0..=4e6).contains(&value).then(|| Self { thousandths: whole(value * 1e3) })
+    }
+
+    /// Revolutions a minute.
+    #[must_use]
+    pub fn per_minute(self) -> f64 {
+        f64::from(self.thousandths) / 1e3
+    }
+
+    /// The time of one revolution, to the nanosecond.
+    pub(super) fn revolution_nanos(self) -> u64 {
+        let thousandths = u64::from(self.thousandths.max(1));
+        (60_000_000_000_000 + thousandths / 2) / thousandths
+    }
+
+    /// As the value of a parameter.
+    #[must_use]
+    pub fn amount(self) -> Amount {
+        let number = self.per_minute();
+        if self.thousandths.is_multiple_of(1000) {
+            Amount::Count(u64::from(self.thousandths / 1000))
+        } else {
+            Amount::Number(number)
+        }
+    }
+}
+
+impl FromStr for SpindleSpeed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{}` is not a number of revolutions a minute such as 7200 or 10025.5", shown(text));
+        text.trim().parse().ok().and_then(Self::new).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for SpindleSpeed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.per_minute())
+    }
+}
+
+impl serde::Serialize for SpindleSpeed {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.amount().serialize(serializer)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for SpindleSpeed {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = SpindleSpeed;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a number of revolutions a minute, such as 7200 or 10025.5")
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<SpindleSpeed, E> {
+                SpindleSpeed::new(value)
+                    .ok_or_else(|| E::custom(format!("{value} is no number of revolutions a minute")))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<SpindleSpeed, E> {
+                self.visit_f64(value as f64)
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<SpindleSpeed, E> {
+                self.visit_f64(value as f64)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// How far the first sector of a track lies behind the last sector of the previous track, around the disk.
@@ -170,6 +256,23 @@ mod tests {
         assert_eq!("0.84ms".parse::<Skew>().map(|skew| skew.to_string()), Ok("840us".into()));
         assert!("99999999999sectors".parse::<Skew>().is_err());
         assert!("97".parse::<Skew>().is_err());
+    }
+
+    #[test]
+    fn a_spindle_turns_at_a_speed_with_decimals() {
+        for (text, revolution_nanos) in
+            [("7200", 8_333_333), ("10025", 5_985_037), ("10025.5", 5_984_739), ("15020.035", 3_994_664)]
+        {
+            let speed: SpindleSpeed = text.parse().expect(text);
+            assert_eq!((speed.to_string().as_str(), speed.revolution_nanos()), (text, revolution_nanos));
+            let file: toml::Table = format!("speed = {text}").parse().expect(text);
+            let read = file.get("speed").cloned().and_then(|value| value.try_into::<SpindleSpeed>().ok());
+            assert_eq!(read, Some(speed), "{text}");
+            assert_eq!(toml::Value::try_from(speed).ok(), file.get("speed").cloned(), "{text} is written as it was");
+        }
+        for text in ["", "-1", "1e9", "nan", "7200rpm"] {
+            assert!(text.parse::<SpindleSpeed>().is_err(), "{text}");
+        }
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use ioweir_lab::advise::Bound;
 use ioweir_lab::compare::Goal;
 
 use super::compare::goals;
-use super::{OutputArguments, ReadingArguments, candidates};
+use super::{FoldArguments, OutputArguments, ReadingArguments, candidates};
 
 #[derive(Args, Debug)]
 #[command(
@@ -84,9 +84,8 @@ pub(crate) struct AdviseArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
-    /// Fold requests past the end of the device onto it: addresses begin anew at its end [default: an error]
-    #[arg(long, help_heading = "Reading traces")]
-    pub(crate) fold: bool,
+    #[command(flatten)]
+    pub(crate) folding: FoldArguments,
 
     /// Requests that the queue holds in each direction now (Linux: nr_requests) [default: 128]
     #[arg(long, value_name = "N", help_heading = "The queue")]

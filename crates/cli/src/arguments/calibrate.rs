@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ioweir_config::Size;
+use ioweir_device::SpindleSpeed;
 use ioweir_lab::calibration::Kind;
 
-use super::{OutputArguments, ReadingArguments};
+use super::{FoldArguments, OutputArguments, ReadingArguments};
 
 #[derive(Args, Debug)]
 #[command(
@@ -45,7 +46,7 @@ pub(crate) struct CalibrateArguments {
 
     /// Speed of a disk's spindle [default: that of the preset, or 7200]
     #[arg(long, value_name = "RPM")]
-    pub(crate) rpm: Option<u32>,
+    pub(crate) rpm: Option<SpindleSpeed>,
 
     /// Generations of the search, each of 64 candidates [default: 390]
     #[arg(long, value_name = "N")]
@@ -63,6 +64,15 @@ pub(crate) struct CalibrateArguments {
     #[arg(long = "for", value_name = "SPAN", help_heading = "Probes")]
     pub(crate) span: Option<String>,
 
+    /// Write, too, into this file on the device, which is made for it, filled, and removed: bursts, sustained writes, and reads
+    /// beside them, for half of the time again
+    #[arg(long, value_name = "FILE", help_heading = "Probes")]
+    pub(crate) write: Option<String>,
+
+    /// Size of that file [default: 1GiB]
+    #[arg(long, value_name = "SIZE", requires = "write", help_heading = "Probes")]
+    pub(crate) write_size: Option<Size>,
+
     /// Probe a device although it is mounted or otherwise in use
     #[arg(long, help_heading = "Probes")]
     pub(crate) in_use: bool,
@@ -73,6 +83,9 @@ pub(crate) struct CalibrateArguments {
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
+
+    #[command(flatten)]
+    pub(crate) folding: FoldArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

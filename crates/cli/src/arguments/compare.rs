@@ -66,9 +66,8 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
-    /// Fold requests past the end of the device onto it: addresses begin anew at its end [default: an error]
-    #[arg(long, help_heading = "What is compared")]
-    pub(crate) fold: bool,
+    #[command(flatten)]
+    pub(crate) folding: FoldArguments,
 
     /// Spread the trace's data over the whole device: pieces of 128 MiB keep their order and move apart [default: addresses
     /// as traced]
@@ -147,4 +146,12 @@ pub(crate) struct ReadingArguments {
     /// Skip and count damaged records instead of stopping
     #[arg(long, help_heading = "Reading traces")]
     pub(crate) lenient: bool,
+}
+
+/// How a trace that is read is put on a device.
+#[derive(Args, Debug)]
+pub(crate) struct FoldArguments {
+    /// Fold requests past the end of the device onto it: addresses begin anew at its end [default: an error]
+    #[arg(long, help_heading = "Reading traces")]
+    pub(crate) fold: bool,
 }

@@ -41,7 +41,7 @@ pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use check::CheckArguments;
-pub(crate) use compare::{CompareArguments, ReadingArguments};
+pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::{BitmapArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
@@ -247,4 +247,26 @@ pub(crate) enum Shell {
     Nushell,
     Powershell,
     Zsh,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Arguments;
+
+    #[test]
+    fn every_verb_that_puts_a_trace_on_a_device_reads_it_by_the_same_flags() {
+        let flags = |verb: &str| -> Vec<String> {
+            let command = Arguments::command();
+            let verb = command.find_subcommand(verb).expect(verb);
+            let reading = verb.get_arguments().filter(|flag| flag.get_help_heading() == Some("Reading traces"));
+            reading.map(|flag| format!("{} {:?}", flag.get_id(), flag.get_help().map(ToString::to_string))).collect()
+        };
+        let expected = flags("compare");
+        assert_eq!(expected.len(), 6, "{expected:?}");
+        for verb in ["advise", "calibrate", "validate", "replay"] {
+            assert_eq!(flags(verb), expected, "{verb}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
-use super::{OutputArguments, ReadingArguments, candidates};
+use super::{FoldArguments, OutputArguments, ReadingArguments, candidates};
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -37,9 +37,8 @@ pub(crate) struct ReplayArguments {
     #[arg(long, help_heading = "What is replayed")]
     pub(crate) reads_only: bool,
 
-    /// Move requests past the end of the device to the remainder of their address
-    #[arg(long, help_heading = "What is replayed")]
-    pub(crate) fold: bool,
+    #[command(flatten)]
+    pub(crate) folding: FoldArguments,
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,

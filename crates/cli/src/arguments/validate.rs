@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{OutputArguments, ReadingArguments};
+use super::{FoldArguments, OutputArguments, ReadingArguments};
 
 #[derive(Args, Debug)]
 #[command(
@@ -35,6 +35,9 @@ pub(crate) struct ValidateArguments {
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
+
+    #[command(flatten)]
+    pub(crate) folding: FoldArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

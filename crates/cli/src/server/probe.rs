@@ -8,9 +8,10 @@ use ioweir_device::parameter::Amount;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
-use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan};
+use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan, Written};
 use ioweir_serve::real::{Access, Halt, Ring, Stop, System, Target};
 
+use super::scratch;
 use crate::arguments::CalibrateArguments;
 use crate::failure::Failure;
 use crate::{engine, output, trace as verb};
@@ -19,13 +20,19 @@ use crate::{engine, output, trace as verb};
 const SPAN: &str = "5min";
 /// The longest that a device is probed.
 const SPAN_MAX: Nanos = Nanos::from_millis(300_000);
+/// The smallest file that is written.
+const WRITE_MIN: u64 = 64 << 20;
 /// The most reads in flight.
 const DEPTH: u32 = 64;
 
 /// Probes the device and fits a model to it; `None` if the arguments name a trace.
 pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
     if !arguments.is_probe() {
-        let only = [("--for", arguments.span.is_some()), ("--in-use", arguments.in_use)];
+        let only = [
+            ("--for", arguments.span.is_some()),
+            ("--in-use", arguments.in_use),
+            ("--write", arguments.write.is_some()),
+        ];
         return match only.iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => {
                 let problem = format!("{flag} is about a device that is probed, and a trace is named");
@@ -52,7 +59,7 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let mut plan = Plan::new(target.size_bytes(), spec.seed);
     let (requests, bytes) = plan.most();
     output::notice(&format!(
-        "ioweir: {}: up to {} reads of {} in {} s at most; nothing is written",
+        "ioweir: {}: up to {} reads of {} in {} s at most; nothing is written to it",
         target.describe(),
         format_count(requests),
         format_bytes(bytes),
@@ -62,14 +69,62 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
     let found = probe::run(&mut ring, &mut plan, span, &mut |_| {}).map_err(halted)?;
     drop(ring);
+    let written = write(arguments, spec, &target, span, &stop)?;
     let mut remarks = target.remarks();
     remarks.extend((!found.cut.is_empty()).then(|| format!("there was no time for: {}", found.cut.join(", "))));
+    let says_rotational = target.identity().and_then(|identity| identity.rotational);
+    remarks.extend(Facts::of(&found).contradiction(says_rotational).map(str::to_owned));
     remarks.extend((found.failed > 0).then(|| format!("the device failed {} reads", format_count(found.failed))));
     remarks.iter().for_each(|remark| output::notice(&format!("ioweir: {remark}")));
-    let (spec, probed) = probed(spec, name, target.size_bytes(), &found);
+    let (spec, mut probed) = probed(spec, name, target.size_bytes(), &found);
+    if let Some(written) = written {
+        probed.facts.extend(written.in_words());
+        let known = if spec.kind == Some(Kind::Flash) { written.of_flash() } else { Vec::new() };
+        probed.known.extend(known);
+    }
     let origin = engine::origin(&command(arguments, &spec));
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
     Ok(Some(engine::watched(arguments.quiet, fit)?))
+}
+
+/// The size of the file that is written, if nothing else is asked for.
+const WRITE_SIZE: Size = Size(1 << 30);
+
+/// Probes by writes into a scratch file on the device, if that is asked for.
+fn write(
+    arguments: &CalibrateArguments,
+    spec: &CalibrationSpec,
+    device: &Target,
+    span: Nanos,
+    stop: &Stop,
+) -> Result<Option<Written>, Failure> {
+    let Some(name) = &arguments.write else { return Ok(None) };
+    let size = arguments.write_size.unwrap_or(WRITE_SIZE).0.max(WRITE_MIN).next_multiple_of(1 << 20);
+    let span = Nanos(span.0 / 2);
+    output::notice(&format!(
+        "ioweir: {}: a scratch file of {} is made, filled, and written for {} s at most",
+        shown(name),
+        format_bytes(size),
+        span.0.div_ceil(1_000_000_000)
+    ));
+    let file = scratch::make(&System::default(), Path::new(name), size, stop)?;
+    let number = |target: &Target| target.identity().map(|identity| identity.number.clone());
+    match (number(device), number(&file)) {
+        (Some(device), Some(file)) if device != file => {
+            let problem = format!("{} lies on another device than the one that is probed", shown(name));
+            return Err(Failure::input(problem, "a file on a file system of that device", ""));
+        }
+        (Some(_), Some(_)) => {}
+        _ => output::notice(&format!("ioweir: {}: sysfs does not say whether it lies on the device", shown(name))),
+    }
+    let mut ring = Ring::open(&file, DEPTH, stop.clone())?;
+    let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
+    let written = probe::run_writes(&mut ring, size, spec.seed, span).map_err(halted)?;
+    if written.failed > 0 {
+        let failed = format_count(written.failed);
+        output::notice(&format!("ioweir: {}: the device failed {failed} reads and writes", shown(name)));
+    }
+    Ok(Some(written))
 }
 
 /// What the lab fits, of what the probes found. The kind of device is what they show unless it was named.
@@ -126,6 +181,12 @@ fn command(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> String {
     let mut command = spec.command();
     let flags = [(" --probe", arguments.probe), (" --in-use", arguments.in_use)];
     flags.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
+    if let Some(name) = &arguments.write {
+        command += &format!(" --write {}", quoted(name));
+    }
+    if let Some(size) = arguments.write_size {
+        command += &format!(" --write-size {size}");
+    }
     command + &format!(" --for {}", quoted(arguments.span.as_deref().unwrap_or(SPAN)))
 }
 

@@ -15,7 +15,7 @@ use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;
-use crate::arguments::ReplayArguments;
+use crate::arguments::{FoldArguments, ReplayArguments};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 use crate::{engine, trace as verb, typed};
@@ -115,7 +115,7 @@ impl<'a> Asked<'a> {
 
     /// What suits the device, but for the device.
     fn fit(&self) -> Result<Fit, Failure> {
-        let ReplayArguments { reads_only, fold, limit, span, .. } = self.arguments;
+        let ReplayArguments { reads_only, folding: FoldArguments { fold }, limit, span, .. } = self.arguments;
         let until = span.as_deref().map(verb::time).transpose()?;
         Ok(Fit { reads_only: *reads_only, fold: *fold, requests: *limit, until, ..Fit::default() })
     }

@@ -182,6 +182,56 @@ fn what_is_no_device_is_refused_in_words() {
 }
 
 #[test]
+fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return skip("there is no memory file system at /dev/shm");
+    };
+    let (folder, disk) = (folder(0), memory.path().join("disk"));
+    fs::write(&disk, vec![7; 64 << 20]).unwrap();
+    let disk = disk.display().to_string();
+    let done = run(folder.path(), &["replay", "trace.csv", &disk, "--reads-only", "--load", "closed:2"]);
+    assert!(done.status.success() && said(&done).contains("lies in memory, not on a device"), "{}", said(&done));
+    let probed = run(
+        folder.path(),
+        &["calibrate", &disk, "--probe", "--for", "20s", "--generations", "1", "-o", "own.toml", "--quiet"],
+    );
+    assert!(probed.status.success() && said(&probed).contains("lies in memory, not on a device"), "{}", said(&probed));
+    assert!(said(&probed).contains("faster than those of a disk"), "{}", said(&probed));
+    let refused = run(folder.path(), &["record", &disk, "--for", "1s", "-o", "seen.parquet"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("lies on no block device") && said(&refused).contains("hint: "),
+        "{}",
+        said(&refused)
+    );
+    assert!(fs::read(&disk).unwrap().iter().all(|&byte| byte == 7), "the contents have changed");
+}
+
+#[test]
+fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
+    let folder = folder(0);
+    let disk = vec![7; 64 << 20];
+    fs::write(folder.path().join("large"), &disk).unwrap();
+    let calibrate = |more: &[&str]| {
+        let always =
+            ["calibrate", "large", "--probe", "--for", "10s", "--generations", "1", "--quiet", "-o", "own.toml"];
+        run(folder.path(), &[&always, more].concat())
+    };
+    let done = calibrate(&["--write", "scratch", "--write-size", "64MiB"]);
+    assert!(done.status.success(), "{}", said(&done));
+    for words in ["single writes", "sustained writes", "reads alone"] {
+        assert!(said(&done).contains(words), "{words}: {}", said(&done));
+    }
+    assert!(!folder.path().join("scratch").exists(), "nothing is left of it");
+    assert!(fs::read(folder.path().join("large")).unwrap() == disk, "the contents have changed");
+    let refused = calibrate(&["--write", "large"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(said(&refused).contains("large exists"), "{}", said(&refused));
+    let of_trace = run(folder.path(), &["calibrate", "trace.csv", "--kind", "disk", "--write", "scratch"]);
+    assert_eq!(of_trace.status.code(), Some(2), "{}", said(&of_trace));
+}
+
+#[test]
 fn schedulers_are_set_in_turn_and_restored() {
     let folder = folder(0);
     let Some(device) = device(folder.path()) else { return };

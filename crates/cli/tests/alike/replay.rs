@@ -1,5 +1,6 @@
 //! A replay on an emulated device, in virtual time, is what the simulator says of the same requests.
 
+use ioweir_config::Size;
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::{Nanos, Operation, QueueLimits};
 use ioweir_device::DeviceSpec;
@@ -8,7 +9,7 @@ use ioweir_lab::sim::{self, Feed, Load, Simulation, Streams, Unobserved, simulat
 use ioweir_lab::workload::{JobGenerator, mix};
 use ioweir_serve::backend::{Emulated, Faulty, Media};
 use ioweir_serve::nbd::NbdError;
-use ioweir_serve::real::{Halt, Ring};
+use ioweir_serve::real::{Access, Halt, Ring, Stop, System, Target};
 use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, Replayed, replay};
 use ioweir_serve::spec::Faults;
 use ioweir_trace::{Record, TraceSource};
@@ -95,24 +96,71 @@ fn what_is_in_flight_stays_within_bounds_and_the_rest_waits() {
     assert!(late > 0, "latencies count from the arrival, not from the submission");
 }
 
+/// Random reads of generated traffic, moved onto a small device.
+fn small_replay(ring: &mut Ring, alignment_bytes: u64) -> (Vec<Answered>, Result<Replayed, ReplayError>) {
+    let source = Box::new(JobGenerator::new(mix("grep").unwrap(), 300, None, 0));
+    let fit = Fit { size_bytes: SMALL_BYTES, alignment_bytes, reads_only: true, fold: true, ..Fit::default() };
+    let mut answered = Vec::new();
+    let load = "closed:2".parse().unwrap();
+    let mut fed = Fed(Feed::new(Box::new(Fitted::new(source, "grep", fit)), load, Streams::KEPT));
+    let outcome = replay(ring, &mut fed, Bounds::default(), &mut |one| answered.push(*one));
+    (answered, outcome)
+}
+
+const SMALL_BYTES: u64 = 1 << 20;
+
+fn faulty(faults: Faults) -> Ring {
+    Ring::in_virtual_time(Box::new(Faulty::new(Media::new(SMALL_BYTES), Faults { seed: 7, ..faults })))
+}
+
 #[test]
-fn a_failing_device_gives_every_request_an_answer_and_a_stalled_one_an_error() {
-    let faulty = |faults| Ring::in_virtual_time(Box::new(Faulty::new(Media::new(1 << 20), faults)));
-    let faults = Faults { errors_per_million: 300_000, seed: 7, ..Faults::default() };
-    let load: Load = "closed:2".parse().unwrap();
-    let small = |ring: &mut Ring| {
-        let source = Box::new(JobGenerator::new(mix("grep").unwrap(), 300, None, 0));
-        let fit = Fit { size_bytes: 1 << 20, alignment_bytes: 512, reads_only: true, fold: true, ..Fit::default() };
-        let mut answered = Vec::new();
-        let mut fed = Fed(Feed::new(Box::new(Fitted::new(source, "grep", fit)), load, Streams::KEPT));
-        let outcome = replay(ring, &mut fed, Bounds::default(), &mut |one| answered.push(*one));
-        (answered, outcome)
-    };
-    let (answered, outcome) = small(&mut faulty(faults));
+fn a_device_that_fails_some_requests_gives_every_request_an_answer() {
+    let faults = Faults { errors_per_million: 300_000, ..Faults::default() };
+    let (answered, outcome) = small_replay(&mut faulty(faults), 512);
     assert!(outcome.is_ok());
     let failed = answered.iter().filter(|one| one.result == Err(NbdError::InputOutput)).count();
     assert!(failed > 0 && failed < answered.len(), "{failed} of {}", answered.len());
-    let stalls = Faults { stalls_per_million: 10_000, stall: "100s".parse().unwrap(), seed: 7, ..Faults::default() };
-    let (_, outcome) = small(&mut faulty(stalls));
+}
+
+#[test]
+fn a_device_that_cannot_read_one_place_fails_the_requests_there_and_no_other() {
+    let bad = 256 << 10..320 << 10;
+    let faults = Faults { bad_from: Size(bad.start), bad_length: Size(bad.end - bad.start), ..Faults::default() };
+    let (answered, outcome) = small_replay(&mut faulty(faults), 512);
+    assert!(outcome.is_ok());
+    let is_there =
+        |record: &Record| record.offset_bytes < bad.end && bad.start < record.offset_bytes + record.length_bytes;
+    let touched = answered.iter().filter(|one| is_there(&one.record)).count();
+    assert!(touched > 0 && touched < answered.len(), "{touched} of {}", answered.len());
+    assert!(answered.iter().all(|one| one.result.is_err() == is_there(&one.record)));
+}
+
+#[test]
+fn a_stall_of_five_seconds_is_a_slow_request_and_longer_than_the_timeout_an_error() {
+    let stalls =
+        |stall: &str| Faults { stalls_per_million: 10_000, stall: stall.parse().unwrap(), ..Faults::default() };
+    let (answered, outcome) = small_replay(&mut faulty(stalls("5s")), 512);
+    let slow = answered.iter().filter(|one| one.completed.since(one.submitted) >= Nanos::from_seconds(5)).count();
+    assert!(slow > 0 && slow < answered.len() / 10, "{slow} of {}", answered.len());
+    assert!(answered.iter().all(|one| one.result.is_ok()));
+    assert!(outcome.unwrap().completion >= Nanos::from_seconds(5));
+    let (_, outcome) = small_replay(&mut faulty(stalls("100s")), 512);
     assert!(matches!(outcome, Err(ReplayError::Halted(Halt::Stalled { .. }))), "{outcome:?}");
+    let (_, outcome) = small_replay(&mut faulty(stalls("5s")).with_stall(Nanos::from_seconds(1)), 512);
+    assert!(matches!(outcome, Err(ReplayError::Halted(Halt::Stalled { .. }))), "{outcome:?}");
+}
+
+#[test]
+fn a_file_that_becomes_shorter_fails_the_reads_past_its_end_and_no_other() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), vec![7; SMALL_BYTES as usize]).unwrap();
+    let target = Target::open(&System::default(), file.path(), Access::default()).unwrap();
+    let end = SMALL_BYTES / 2;
+    file.as_file().set_len(end).unwrap();
+    let mut ring = Ring::open(&target, 16, Stop::default()).unwrap();
+    let (answered, outcome) = small_replay(&mut ring, target.alignment_bytes());
+    assert!(outcome.is_ok());
+    let is_past = |record: &Record| record.offset_bytes + record.length_bytes > end;
+    assert!(answered.iter().any(|one| is_past(&one.record)) && !answered.iter().all(|one| is_past(&one.record)));
+    assert!(answered.iter().all(|one| one.result.is_err() == is_past(&one.record)), "a short read is no success");
 }

@@ -105,7 +105,7 @@ fn a_draw_stays_within_every_interval_and_follows_its_seed() {
         assert_eq!(drawn, calibration.draw(&spec, seed));
         let DeviceSpec::Hdd(hdd) = drawn else { panic!("a disk") };
         assert!((90_000_000..=110_000_000).contains(&hdd.interface_rate.0), "{}", hdd.interface_rate);
-        assert!((5990..=6010).contains(&hdd.revolutions_per_minute));
+        assert!((5990.0..=6010.0).contains(&hdd.revolutions_per_minute.per_minute()));
         assert_eq!(hdd.zones[0].sectors_per_track, 100, "it has no interval");
         rates.push(hdd.interface_rate.0);
     }

@@ -95,6 +95,7 @@ impl Disk<Segmented> {
             ReadAhead::None => extent.end,
             ReadAhead::Track => track_end,
             ReadAhead::NextTrack => track_end + extent.last.sectors_per_track(),
+            ReadAhead::TrackOrNext => self.track_or_next(segment, extent),
             ReadAhead::Segment => extent.end + capacity,
         };
         let room = if self.buffer.spec.keep_requested {
@@ -106,6 +107,16 @@ impl Disk<Segmented> {
             .min(extent.end + self.buffer.spec.read_ahead_most_sectors())
             .min(room + capacity)
             .min(self.mechanics.geometry.sectors())
+    }
+
+    /// The end of the track with the sector after `extent`, or of the track after that if the segment began on an earlier one.
+    fn track_or_next(&self, segment: usize, extent: &Extent) -> u64 {
+        let (rest, track) = (extent.last.sectors_after(), extent.last.sectors_per_track());
+        let (begin, end) = match rest {
+            0 => (extent.end, extent.end + track),
+            _ => ((extent.end + rest).saturating_sub(track), extent.end + rest),
+        };
+        if self.buffer.segments.get(segment).first < begin { end + track } else { end }
     }
 
     /// Extends the read-ahead after a request for `extent`.

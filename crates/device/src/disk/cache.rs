@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::check::{fail, times};
 use super::spec::Overhead;
-use ioweir_config::{Complaint, Duration, Size, keys};
+use ioweir_config::{Complaint, Duration, Ratio, Size, keys};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const SEGMENTS_MAX: u32 = 4096;
@@ -47,6 +47,12 @@ keys! {
         zero_latency_writes: bool = (false),
         /// whether data crosses the interface only when all of it is in the buffer, instead of as it arrives
         store_and_forward: bool = (false),
+        /// the share of a read that has to be in the buffer before any of it crosses the interface (DiskSim's high water mark).
+        /// Zero: it crosses as it arrives
+        read_water_mark: Ratio = (Ratio::ZERO),
+        /// the share of a segment, full of written data, that may still wait for the head when more data crosses the interface
+        /// (DiskSim's low water mark). One: more crosses as soon as it has room
+        write_water_mark: Ratio = (Ratio::ONE),
         /// the overhead of commands answered from the buffer: hits, and writes that complete in it
         hit_overhead: Overhead = (Overhead::default()),
         /// the overhead of every read after its data has crossed the interface
@@ -65,6 +71,9 @@ pub enum ReadAhead {
     Track,
     /// To the end of the next track.
     NextTrack,
+    /// To the end of the track with the next sector, and of one more if the segment began before that track: scheme 4 of
+    /// DiskSim.
+    TrackOrNext,
     /// Until the segment is full.
     Segment,
 }
@@ -98,6 +107,18 @@ impl CacheSpec {
         self.read_ahead_least.0 / SECTOR_BYTES
     }
 
+    /// The share of a read that has to be in the buffer before any of it crosses the interface, in millionths.
+    pub(super) fn read_mark_millionths(&self) -> u64 {
+        let mark = if self.store_and_forward { Ratio::ONE } else { self.read_water_mark };
+        u64::from(mark.millionths())
+    }
+
+    /// The most sectors of a full segment that may wait for the head when more data crosses the interface.
+    pub(super) fn write_mark_sectors(&self) -> u64 {
+        let part = u128::from(self.segment_sectors()) * u128::from(self.write_water_mark.millionths());
+        u64::try_from(part / u128::from(Ratio::ONE_MILLIONTHS)).unwrap_or(u64::MAX)
+    }
+
     /// The same with all defaults filled in.
     pub(super) fn resolved(&self) -> Self {
         Self { read_ahead_most: Some(self.read_ahead_most.unwrap_or(self.segment_size)), ..self.clone() }
@@ -125,6 +146,10 @@ impl CacheSpec {
             if bytes.0 > self.segment_size.0 {
                 return complain(key, format!("{bytes} do not fit a segment"), "give at most segment_size");
             }
+        }
+        if self.store_and_forward && self.read_water_mark != Ratio::ZERO {
+            let problem = "is set beside store_and_forward, which means 1.0".to_owned();
+            return complain("read_water_mark", problem, "leave one of the two out");
         }
         times("hdd.cache.hit_overhead", &self.hit_overhead.times())?;
         times("hdd.cache", &[("read_completion", self.read_completion)])

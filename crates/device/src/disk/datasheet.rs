@@ -3,8 +3,8 @@
 use ioweir_config::{ByteRate, Complaint, Duration, Ratio, Size, keys};
 use ioweir_core::Nanos;
 
-use super::super::check::{fail, numbers};
-use super::super::quantity::{Difference, Skew, whole};
+use super::super::check::{fail, numbers, spindle};
+use super::super::quantity::{Difference, Skew, SpindleSpeed, whole};
 use super::super::queue::CommandOrder;
 use super::super::{Device, Model};
 use super::spec::{HddSpec, Layout, Overhead, SeekSpec, Zoning};
@@ -21,7 +21,7 @@ keys! {
         /// the size
         capacity: Size = required,
         /// the speed of the spindle
-        revolutions_per_minute: u32 = required,
+        revolutions_per_minute: SpindleSpeed = required,
         /// the mean seek of reads, over uniformly random pairs of places
         seek_average: Duration = required,
         /// the mean seek of writes; as for reads if absent
@@ -55,7 +55,7 @@ impl DiskDatasheet {
     /// The parameters of the model.
     pub(crate) fn expand(&self) -> Result<HddSpec, Complaint> {
         self.check_own()?;
-        let revolution_nanos = 60e9 / f64::from(self.revolutions_per_minute);
+        let revolution_nanos = 60e9 / self.revolutions_per_minute.per_minute();
         // A head switch needs a seek of a fraction of a track; the skews cover the seek that ends a cylinder.
         let (single_nanos, surfaces) = (self.seek_single.nanos().0, f64::from(self.surfaces));
         let switch_nanos = single_nanos.min(nanos(revolution_nanos * 0.9));
@@ -106,14 +106,8 @@ impl DiskDatasheet {
     }
 
     fn check_own(&self) -> Result<(), Complaint> {
-        numbers(
-            "disk_datasheet",
-            &[
-                ("revolutions_per_minute", self.revolutions_per_minute, 600, 100_000),
-                ("surfaces", self.surfaces, 1, 64),
-                ("zones", self.zones, 2, 512),
-            ],
-        )?;
+        spindle("disk_datasheet", self.revolutions_per_minute)?;
+        numbers("disk_datasheet", &[("surfaces", self.surfaces, 1, 64), ("zones", self.zones, 2, 512)])?;
         if self.rate_inside > self.rate_outside || self.rate_inside.0 == 0 {
             let problem = format!("is {}, outside it is {}", self.rate_inside, self.rate_outside);
             return fail("disk_datasheet.rate_inside", problem, "the inner tracks are the shorter ones");

@@ -11,6 +11,7 @@
 //! - A buffered write completes when its data has crossed the interface. The head begins to write it then or later, and the
 //!   next access to the media waits for that. Forced writes (FUA, PREFLUSH) and flushes wait as well.
 
+use ioweir_config::Ratio;
 use ioweir_core::{Direction, Dispatch, Nanos};
 
 use super::super::Service;
@@ -27,6 +28,8 @@ pub(super) struct Segmented {
     /// The overhead of commands that the buffer answers.
     hit_overhead_nanos: [[u64; 2]; 2],
     read_completion_nanos: u64,
+    read_mark_millionths: u64,
+    write_mark_sectors: u64,
     pub(super) segments: Segments,
     pub(super) ahead: Option<Ahead>,
     /// When the head has finished all requested reads and writes. It may still read ahead.
@@ -44,6 +47,8 @@ impl Segmented {
         Self {
             hit_overhead_nanos: overhead_nanos(&spec.hit_overhead),
             read_completion_nanos: spec.read_completion.nanos().0,
+            read_mark_millionths: spec.read_mark_millionths(),
+            write_mark_sectors: spec.write_mark_sectors(),
             segments: Segments::new(spec.segments, spec.segment_sectors()),
             ahead: None,
             media_free_nanos: 0,
@@ -98,10 +103,12 @@ impl Disk<Segmented> {
 
     /// When `sectors` have crossed the interface, given when the first and the last of them are in the buffer.
     fn read_passed_nanos(&self, first_nanos: u64, last_nanos: u64, sectors: u64) -> u64 {
-        if self.buffer.spec.store_and_forward {
-            return first_nanos.max(last_nanos).saturating_add(self.interface.nanos(Direction::Read, sectors));
-        }
-        let all_nanos = first_nanos.saturating_add(self.interface.nanos(Direction::Read, sectors));
+        // The sectors arrive evenly; those that were in the buffer before count as the first.
+        let arriving =
+            u128::from(last_nanos.saturating_sub(first_nanos)) * u128::from(self.buffer.read_mark_millionths);
+        let wait_nanos = u64::try_from(arriving / u128::from(Ratio::ONE_MILLIONTHS)).unwrap_or(u64::MAX);
+        let all_nanos =
+            first_nanos.saturating_add(wait_nanos).saturating_add(self.interface.nanos(Direction::Read, sectors));
         all_nanos.max(last_nanos.saturating_add(self.interface.nanos(Direction::Read, 1)))
     }
 
@@ -274,8 +281,16 @@ impl Disk<Segmented> {
         }
         // The head writes this data in one piece, and is at its end when it becomes free.
         let end_nanos = self.mechanics.last.stream_end_nanos();
-        let after_nanos = end_nanos.saturating_sub(self.mechanics.geometry.locate(needed).stream_nanos());
-        self.buffer.media_free_nanos.saturating_sub(after_nanos).max(time_nanos)
+        let passed_nanos = |sector: u64| {
+            let after_nanos = end_nanos.saturating_sub(self.mechanics.geometry.locate(sector).stream_nanos());
+            self.buffer.media_free_nanos.saturating_sub(after_nanos).max(time_nanos)
+        };
+        match passed_nanos(needed) {
+            room_nanos if room_nanos > time_nanos => {
+                passed_nanos(needed.max(extent.sector.saturating_sub(self.buffer.write_mark_sectors)))
+            }
+            room_nanos => room_nanos,
+        }
     }
 
     /// Writes into the buffer; the head writes the data to the media later.

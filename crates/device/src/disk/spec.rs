@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::check::{fail, numbers, times};
+use super::super::check::{fail, numbers, spindle, times};
 use super::super::geometry::{Geometry, Motion, Skews, Zone};
-use super::super::quantity::{Difference, Skew};
+use super::super::quantity::{Difference, Skew, SpindleSpeed};
 use super::super::queue::CommandOrder;
 use super::super::seek::{CYLINDERS_MAX, SeekTable};
 use super::cache::CacheSpec;
@@ -26,7 +26,7 @@ keys! {
         /// the size of the disk; zones beyond it are never used; if absent, all zones are used
         capacity: Option<Size> = absent,
         /// the speed of the spindle
-        revolutions_per_minute: u32 = required,
+        revolutions_per_minute: SpindleSpeed = required,
         /// the number of recording surfaces, each with its head
         surfaces: u32 = required,
         /// the number of cylinders, that is, positions of the arm. With `zoning` they follow from the capacity
@@ -210,8 +210,7 @@ impl HddSpec {
 
     /// The time of one revolution, to the nanosecond.
     pub(crate) fn revolution_nanos(&self) -> u64 {
-        let speed = u64::from(self.revolutions_per_minute.max(1));
-        (60_000_000_000 + speed / 2) / speed
+        self.revolutions_per_minute.revolution_nanos()
     }
 
     /// The same disk with the zones that its zoning stands for.
@@ -287,13 +286,10 @@ impl HddSpec {
     }
 
     fn check_numbers(&self) -> Result<(), Complaint> {
+        spindle("hdd", self.revolutions_per_minute)?;
         numbers(
             "hdd",
-            &[
-                ("revolutions_per_minute", self.revolutions_per_minute, 600, 100_000),
-                ("surfaces", self.surfaces, 1, SURFACES_MAX),
-                ("cylinders", self.cylinders, 1, CYLINDERS_MAX),
-            ],
+            &[("surfaces", self.surfaces, 1, SURFACES_MAX), ("cylinders", self.cylinders, 1, CYLINDERS_MAX)],
         )?;
         if let Layout::Serpentine { bundle_cylinders } = self.layout {
             numbers("hdd.layout.serpentine", &[("bundle_cylinders", bundle_cylinders, 1, CYLINDERS_MAX / 2)])?;

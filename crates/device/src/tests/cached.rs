@@ -1,7 +1,7 @@
 //! What a drive's own buffer does, on a disk small enough to follow by hand: one surface, 100 sectors of 0.1 ms on a track,
 //! 2 ms from a track to the next, 1 ms to seek there, no overhead, and 5.12 us for each sector at the interface.
 
-use ioweir_config::{Duration, Size};
+use ioweir_config::{Duration, Ratio, Size};
 use proptest::prelude::*;
 
 use super::*;
@@ -121,6 +121,47 @@ fn read_ahead_ends_where_it_is_told_to() {
         cache.read_ahead = ReadAhead::NextTrack;
     };
     assert_eq!((reach(large), reach(next_track)), (300, 200));
+}
+
+#[test]
+fn the_fourth_scheme_reads_a_track_to_its_end_and_one_more_if_the_segment_began_before_it() {
+    let reach = |sector: u64, sectors: u32| {
+        let mut drive = Drive::new(|cache| {
+            cache.segment_size = Size(512 * 500);
+            cache.read_ahead = ReadAhead::TrackOrNext;
+        });
+        drive.read(sector, sectors);
+        drive.think(10 * REVOLUTION);
+        let next = sector + u64::from(sectors);
+        (next..400).take_while(|&sector| is_hit(&drive.read(sector, 1), 1)).last().map_or(next, |last| last + 1)
+    };
+    assert_eq!((reach(50, 2), reach(98, 4), reach(0, 100)), (100, 300, 300));
+}
+
+#[test]
+fn a_read_begins_to_cross_the_interface_at_its_water_mark() {
+    let transfer = |mark: f64| {
+        let mark = Ratio::new(mark).expect("a share");
+        Drive::new(|cache| cache.read_water_mark = mark).read(0, 8).transfer_nanos
+    };
+    let as_it_arrives = 8 * SECTOR + 5_120;
+    // The interface is faster than the head: only the last sectors are late for it.
+    assert_eq!([0.0, 0.5].map(transfer), [as_it_arrives; 2]);
+    assert_eq!(transfer(0.98), 784_000 + 8 * 5_120);
+    assert_eq!(transfer(1.0), Drive::new(|cache| cache.store_and_forward = true).read(0, 8).transfer_nanos);
+}
+
+#[test]
+fn a_writer_who_fills_the_buffer_goes_on_when_it_has_emptied_to_its_water_mark() {
+    let waits = |mark: f64| {
+        let mark = Ratio::new(mark).expect("a share");
+        let mut drive = Drive::new(|cache| cache.write_water_mark = mark);
+        let waits = (0..400).filter(|number| drive.write(number * 8, 8).queue_nanos > SECTOR).count();
+        (waits, drive.1)
+    };
+    let [(each, one), (half, other), (rarely, _)] = [1.0, 0.5, 0.0].map(waits);
+    assert!(each > 300 && half < each / 3 && rarely < half, "{each}, {half}, {rarely}");
+    assert!(one.0.abs_diff(other.0) < 2 * REVOLUTION, "the head sets the pace of both: {one:?}, {other:?}");
 }
 
 #[test]
@@ -294,6 +335,10 @@ fn a_buffer_that_makes_no_sense_is_refused_by_its_key() {
         ("read_ahead_least = \"33KiB\"", "hdd.cache.read_ahead_least: 33KiB do not fit"),
         ("read_completion = \"5s\"", "hdd.cache.read_completion: 5s is longer"),
         ("hit_overhead = { read_after_read = \"5s\" }", "hdd.cache.hit_overhead.read_after_read: 5s"),
+        (
+            "store_and_forward = true\nread_water_mark = 0.5",
+            "hdd.cache.read_water_mark: is set beside store_and_forward",
+        ),
         ("write = \"some\"", "unknown variant `some`"),
     ] {
         let complaint = DeviceSpec::parse("my.toml", &text(cache)).expect_err(cache).to_string();
@@ -310,16 +355,23 @@ prop_compose! {
     fn any_cache()(
         segments in 1_u32..5,
         sectors in 1_u64..300,
-        ahead in 0_usize..4,
+        ahead in 0_usize..5,
         write in 0_usize..3,
         most in 0_u64..300,
         least in 0_u64..300,
+        marks in (0_u32..=1_000_000, 0_u32..=1_000_000),
         flags: [bool; 9],
     ) -> CacheSpec {
         CacheSpec {
             segments,
             segment_size: Size(sectors * 512),
-            read_ahead: [ReadAhead::None, ReadAhead::Track, ReadAhead::NextTrack, ReadAhead::Segment][ahead],
+            read_ahead: [
+                ReadAhead::None,
+                ReadAhead::Track,
+                ReadAhead::NextTrack,
+                ReadAhead::TrackOrNext,
+                ReadAhead::Segment,
+            ][ahead],
             read_ahead_begins_after: u32::from(most % 5 == 0),
             read_ahead_most: (most > 0).then_some(Size(most.min(sectors) * 512)),
             read_ahead_least: Size(least.min(sectors) * 512),
@@ -333,6 +385,8 @@ prop_compose! {
             zero_latency_reads: flags[6],
             zero_latency_writes: flags[7],
             store_and_forward: flags[8],
+            read_water_mark: Ratio::of_millionths(if flags[8] { 0 } else { marks.0 }),
+            write_water_mark: Ratio::of_millionths(marks.1),
             hit_overhead: Overhead { read_after_write: Duration::new(Nanos(7_000)), ..Overhead::default() },
             read_completion: Duration::new(Nanos(11_000)),
         }

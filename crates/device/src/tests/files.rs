@@ -35,6 +35,7 @@ fn the_presets_have_the_sizes_of_the_drives() {
         ("barracuda", 4_110_000, 5_172),
         ("hdd-20tb", 39_063_650_304, 562_688),
         ("hdd-2x7tb", 2 * 13_672_382_464, 0),
+        ("hdd-smr", 27_344_764_928, 546_000),
         ("ssd-990pro", 3_907_029_168, 0),
         ("ssd-qlc", 120_000_000_000, 0),
         ("ssd-slc", 488_397_168, 0),
@@ -63,6 +64,7 @@ fn what_a_preset_has_switched_on_is_said() {
     assert_eq!(words("hdd-15k"), "read-ahead");
     assert_eq!(words("hdd-20tb"), "read-ahead, write cache, command queue");
     assert_eq!(words("hdd-2x7tb"), "read-ahead, write cache");
+    assert_eq!(words("hdd-smr"), "read-ahead, zones of 256MiB, written in order");
     assert_eq!(words("ssd-970pro"), "write buffer of 1MiB");
     assert_eq!(words("ssd-qlc"), "protected write buffer of 16MiB");
 }
@@ -170,7 +172,9 @@ fn a_device_file_is_read_from_its_path() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), tiny_with("6000", "7200")).expect("written");
     let path = file.path().to_str().expect("a path");
-    assert!(matches!(DeviceSpec::load(path), Ok(DeviceSpec::Hdd(hdd)) if hdd.revolutions_per_minute == 7200));
+    assert!(
+        matches!(DeviceSpec::load(path), Ok(DeviceSpec::Hdd(hdd)) if hdd.revolutions_per_minute.to_string() == "7200")
+    );
     std::fs::write(file.path(), b"\xff\xfe").expect("written");
     assert!(DeviceSpec::load(path).is_err());
 }
@@ -215,4 +219,30 @@ fn a_datasheet_of_ten_lines_gives_a_disk_with_its_numbers() {
     assert!(wrong.starts_with("my.toml:8:15: disk_datasheet.rate_inside: is 300MB/s"), "{wrong}");
     let bent = complaint(&text.replace("\"17ms\"", "\"90ms\""));
     assert!(bent.contains("gives a disk that cannot be: hdd.seek.datasheet.full"), "{bent}");
+}
+
+#[test]
+fn the_speed_of_a_spindle_may_have_decimals_and_keeps_them() {
+    let text = |speed: &str| {
+        PRESETS[0].parameters.replace("revolutions_per_minute = 7200", &format!("revolutions_per_minute = {speed}"))
+    };
+    let spec = DeviceSpec::parse("my.toml", &text("7200.25")).expect("a disk");
+    assert!(spec.to_toml().contains("revolutions_per_minute = 7200.25"), "{}", spec.to_toml());
+    assert_eq!(DeviceSpec::parse("my.toml", &text("7200.0")), DeviceSpec::parse("my.toml", &text("7200")));
+    let slow = DeviceSpec::parse("my.toml", &text("599.9")).expect_err("too slow").to_string();
+    assert!(slow.contains("hdd.revolutions_per_minute: is 599.9") && slow.contains("600 to 100000"), "{slow}");
+    assert!(
+        DeviceSpec::parse("my.toml", &text("\"fast\"")).expect_err("no number").to_string().contains("such as 7200")
+    );
+}
+
+#[test]
+fn the_atlas_reads_at_the_rate_of_its_medium_and_not_of_the_bus_that_it_was_measured_over() {
+    let mut drive = device("atlas-10k");
+    let (mut now, reads) = (Nanos::ZERO, 256);
+    for read in 0..reads {
+        now = drive.serve(now, &dispatch(Operation::Read, read * 256, 256)).finish;
+    }
+    let megabytes_per_second = (reads * 128 * 1024) as f64 / now.as_seconds() / 1e6;
+    assert!((15.0..30.0).contains(&megabytes_per_second), "{megabytes_per_second}");
 }

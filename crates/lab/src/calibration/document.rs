@@ -6,7 +6,7 @@ use ioweir_device::Calibration;
 use super::{Calibrated, Settings, settings};
 use crate::document::{Block, Cell, Column, Document, DocumentError, Emphasis, Table, records_of};
 use crate::run::RunError;
-use crate::validation::{cdf_charts, class_table};
+use crate::validation::{cdf_charts, class_table, folded_remark};
 
 /// A parameter whose interval is a larger part of what was looked at than this is not identified.
 const IDENTIFIED_PART: f64 = 0.5;
@@ -43,6 +43,7 @@ impl Calibrated {
             document
                 .text(format!("{} requests have no latency, and are left out.", format_count(self.without_latency)));
         }
+        folded_remark(self.folded).into_iter().for_each(|remark| document.text(remark));
         if !self.facts.is_empty() {
             document.push(Block::Facts(self.facts.clone()));
         }

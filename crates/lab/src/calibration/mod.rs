@@ -16,7 +16,7 @@ use ioweir_device::{Calibration, DeviceFile, DeviceSpec};
 use rayon::prelude::*;
 
 use crate::document::Provenance;
-use crate::run::{Origin, Progress, RunError, meta_of};
+use crate::run::{Origin, Progress, RunError, fold_measured, meta_of};
 use crate::validation::{MeasuredTrace, range_of};
 use ioweir_config::{Duration, Size};
 
@@ -65,6 +65,7 @@ pub struct Calibrated {
     searched: Vec<Ends>,
     evaluations: usize,
     without_latency: u64,
+    folded: u64,
     /// What the probes say directly.
     facts: Vec<(String, String)>,
     provenance: Provenance,
@@ -86,7 +87,7 @@ impl CalibrationSpec {
     /// If the trace or the start cannot be read, or do not fit together.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
         let (kind, files, options) = (self.known_kind()?, self.files()?, self.options()?);
-        let trace = MeasuredTrace::read(&files, &options)?;
+        let mut trace = MeasuredTrace::read(&files, &options)?;
         let name = self.trace.first().cloned().unwrap_or_default();
         let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(&name, problem, hint));
         if trace.requests.len() < REQUESTS_MIN {
@@ -95,6 +96,7 @@ impl CalibrationSpec {
         }
         let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
         let start = self.start(kind, end)?;
+        let folded = if self.fold { fold_measured(&mut trace.requests, start.build(0)?.sectors()) } else { 0 };
         let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
         let meta = meta_of(name.clone(), &files, &options)?;
         let given = Given {
@@ -110,7 +112,7 @@ impl CalibrationSpec {
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
-        Ok(Calibrated { without_latency: trace.without_latency, ..fit.calibrated(file, provenance) })
+        Ok(Calibrated { without_latency: trace.without_latency, folded, ..fit.calibrated(file, provenance) })
     }
 
     /// Fits a device that begins as `start` to what is given, and judges it.
@@ -192,7 +194,7 @@ impl CalibrationSpec {
             parameter::set(&mut device, "ssd.wake.takes", &Amount::Time(Duration::default()));
         }
         if let Some(speed) = self.rpm {
-            parameter::set(&mut device, "hdd.revolutions_per_minute", &Amount::Count(speed.into()));
+            parameter::set(&mut device, "hdd.revolutions_per_minute", &speed.amount());
         }
         Ok(DeviceSpec::parse("device", &device.to_string())?)
     }
@@ -232,7 +234,7 @@ fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Ve
 impl Fitted {
     fn calibrated(self, file: DeviceFile, provenance: Provenance) -> Calibrated {
         let Self { unseen, searched, evaluations } = self;
-        Calibrated { file, unseen, searched, evaluations, without_latency: 0, facts: Vec::new(), provenance }
+        Calibrated { file, unseen, searched, evaluations, without_latency: 0, folded: 0, facts: Vec::new(), provenance }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ioweir_config::{Size, SpecError};
+use ioweir_device::SpindleSpeed;
 use ioweir_device::fit::Effort;
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ pub struct CalibrationSpec {
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
+    /// Fold requests past the end of the device onto it, instead of refusing them.
+    pub fold: bool,
     /// What the device is: `disk` or `flash`.
     pub kind: Option<Kind>,
     /// The preset or device file where the fit begins; what it does not fit stays. If absent, a disk that is not known, or
@@ -41,7 +44,7 @@ pub struct CalibrationSpec {
     /// The size of the device. If absent, that of the preset; a disk without one ends with the trace.
     pub capacity: Option<Size>,
     /// The speed of a disk's spindle. If absent, that of the preset, or 7200.
-    pub rpm: Option<u32>,
+    pub rpm: Option<SpindleSpeed>,
     /// Generations of the search, each of 64 candidates.
     pub generations: u32,
     /// The seed of the search.
@@ -80,6 +83,7 @@ impl Default for CalibrationSpec {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            fold: false,
             kind: None,
             preset: None,
             capacity: None,
@@ -160,9 +164,8 @@ impl CalibrationSpec {
                 command += &format!(" --{flag} {}", quoted(&value));
             }
         }
-        if self.lenient {
-            command += " --lenient";
-        }
+        let switches = [(" --lenient", self.lenient), (" --fold", self.fold)];
+        switches.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
         for name in &self.trace {
             command += &format!(" {}", quoted(name));
         }

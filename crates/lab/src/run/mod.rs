@@ -12,6 +12,7 @@ mod spread;
 mod stop;
 mod traces;
 
+pub(crate) use fold::fold_measured;
 pub use job::{Job, Traffic};
 pub use requests::Requests;
 pub(crate) use traces::KeptTrace;

@@ -12,7 +12,7 @@ use super::{DEMERIT_GATE_RATIO, MeasuredTrace};
 use crate::document::{
     Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table, records_of,
 };
-use crate::run::{Origin, RunError, meta_of};
+use crate::run::{Origin, RunError, fold_measured, meta_of};
 use ioweir_config::{Duration, SpecError, format_count};
 
 /// The points of a drawn distribution.
@@ -67,7 +67,8 @@ pub fn range_of(requests: &[Measured]) -> Range {
 }
 
 impl DeviceValidation {
-    /// Replays the trace that `files` form on a device. Without a load it is that under which the trace was measured.
+    /// Replays the trace that `files` form on a device. Without a load it is that under which the trace was measured. Requests
+    /// past the end of the device are folded onto it, if that is asked for.
     ///
     /// # Errors
     /// If the device or the trace cannot be read, or a request lies past the end of the device.
@@ -75,15 +76,16 @@ impl DeviceValidation {
         device: &str,
         files: &[PathBuf],
         options: &ReadOptions,
-        load: Option<Load>,
+        (load, folds): (Option<Load>, bool),
         reference: Option<Duration>,
         origin: &Origin,
     ) -> Result<Self, RunError> {
         let DeviceFile { spec, calibration } = DeviceFile::load(device)?;
-        let trace = MeasuredTrace::read(files, options)?;
+        let mut trace = MeasuredTrace::read(files, options)?;
         let load = load.unwrap_or_else(|| Load::of(&trace.requests));
         let name = files.first().map_or_else(String::new, |file| file.display().to_string());
         let mut model = spec.build(0)?;
+        let folded = if folds { fold_measured(&mut trace.requests, model.sectors()) } else { 0 };
         let result = Validation::new(&mut *model, &trace.requests, load).map_err(|error| {
             SpecError::of_file(
                 &name,
@@ -94,7 +96,8 @@ impl DeviceValidation {
         let range = range_of(&trace.requests);
         let meta = meta_of(name.clone(), files, options)?;
         let hash = meta.sha256();
-        let remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
+        let mut remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
+        remarks.extend(folded_remark(folded));
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), spec.to_toml())]);
         Ok(Self {
             device: device.into(),
@@ -201,6 +204,17 @@ impl DeviceValidation {
 }
 
 /// What a calibration says about a trace: whether it was made of this one, and what lies outside of its range.
+/// What to know of requests that were folded onto the device, if any were.
+pub(crate) fn folded_remark(folded: u64) -> Option<String> {
+    let words = || {
+        format!(
+            "{} requests lie past the end of the device and were folded onto it: seeks are not those of the trace.",
+            format_count(folded)
+        )
+    };
+    (folded > 0).then(words)
+}
+
 fn remarks(calibration: &Calibration, range: &Range, hash: &str) -> Vec<String> {
     let mut remarks = Vec::new();
     if hash == calibration.sha256 {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::MeasuredTrace;
 use crate::run::RunError;
-use ioweir_config::SpecError;
+use ioweir_config::{ByteRate, SpecError};
 
 /// A preset passes if its demerit is at most this many times DiskSim's.
 pub const DEMERIT_GATE_RATIO: f64 = 1.1;
@@ -32,15 +32,37 @@ pub struct Drive {
     pub file: &'static str,
     /// The demerit that DiskSim reaches on them.
     pub disksim_demerit_nanos: f64,
+    /// The rate of the bus that they were measured over, if that was slower than the drive's own interface.
+    pub bench_rate: Option<ByteRate>,
+}
+
+impl Drive {
+    const fn new(preset: &'static str, file: &'static str, disksim_demerit_nanos: f64) -> Self {
+        Self { preset, file, disksim_demerit_nanos, bench_rate: None }
+    }
+
+    /// The same behind the bus of a test bench.
+    const fn over(self, bench_rate: ByteRate) -> Self {
+        Self { bench_rate: Some(bench_rate), ..self }
+    }
+
+    /// The preset, behind the bus that its drive was measured over.
+    fn spec(&self) -> Result<DeviceSpec, SpecError> {
+        let mut spec = DeviceSpec::load(self.preset)?;
+        if let (DeviceSpec::Hdd(disk), Some(rate)) = (&mut spec, self.bench_rate) {
+            disk.interface_rate = rate;
+        }
+        Ok(spec)
+    }
 }
 
 /// Every such drive. DiskSim's demerits were computed by its own validation run, and are those that its authors publish.
 pub const DRIVES: [Drive; 5] = [
-    Drive { preset: "cheetah-9lp", file: "cheetah9LP.trace", disksim_demerit_nanos: 107_000.0 },
-    Drive { preset: "atlas-10k", file: "atlas10k.trace", disksim_demerit_nanos: 268_000.0 },
-    Drive { preset: "barracuda", file: "barracuda.trace", disksim_demerit_nanos: 348_000.0 },
-    Drive { preset: "hp-c3323a", file: "hp_c3323a.trace", disksim_demerit_nanos: 306_000.0 },
-    Drive { preset: "hdd-15k", file: "cheetah15k5.trace", disksim_demerit_nanos: 297_000.0 },
+    Drive::new("cheetah-9lp", "cheetah9LP.trace", 107_000.0),
+    Drive::new("atlas-10k", "atlas10k.trace", 268_000.0).over(ByteRate(5_172_000)),
+    Drive::new("barracuda", "barracuda.trace", 348_000.0),
+    Drive::new("hp-c3323a", "hp_c3323a.trace", 306_000.0),
+    Drive::new("hdd-15k", "cheetah15k5.trace", 297_000.0),
 ];
 
 /// A preset compared with its drive.
@@ -112,7 +134,7 @@ fn failure(file: &str, problem: String, hint: &str) -> SpecError {
 /// # Errors
 /// If a request lies past the end of the preset's disk.
 pub fn compare(drive: &Drive, requests: &[Measured]) -> Result<DriveRow, SpecError> {
-    let spec = DeviceSpec::load(drive.preset)?;
+    let spec = drive.spec()?;
     let replay = |requests: &[Measured]| {
         let mut device = spec.build(0)?;
         Validation::new(&mut *device, requests, Load::Closed)

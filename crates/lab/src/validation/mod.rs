@@ -6,6 +6,7 @@ mod measured;
 
 use ioweir_device::validate::Distribution;
 
+pub(crate) use device::folded_remark;
 pub use device::{DeviceValidation, cdf_charts, class_table, range_of};
 pub use drives::{DEMERIT_GATE_RATIO, DRIVES, Drive, DriveReport, DriveRow, compare, validate_drives};
 pub use measured::MeasuredTrace;
@@ -30,6 +31,14 @@ pub fn document(report: &DriveReport) -> Result<Document, DocumentError> {
             "The demerit is the root mean square distance between the two distributions of response times; resampled is the mean \
              over replays whose think times differ by up to a revolution.",
         );
+    }
+    for drive in DRIVES.iter().filter(|drive| report.rows.iter().any(|row| row.preset == drive.preset)) {
+        if let Some(rate) = drive.bench_rate {
+            document.text(format!(
+                "{} was measured over a bus of {rate}, which stands in for its own interface.",
+                drive.preset
+            ));
+        }
     }
     for file in &report.absent {
         document.text(format!("skipped: no {file}.gz in the folder"));

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ioweir_config::Size;
 use ioweir_device::random::Random;
 use ioweir_device::validate::{Load, Measured, replay};
 use ioweir_device::{DeviceFile, DeviceSpec};
+use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind};
 use ioweir_lab::compare::{Comparison, document, run};
 use ioweir_lab::experiment::{self, Experiment};
@@ -40,12 +42,37 @@ fn calibrate(path: &Path, seed: u64) -> Result<Calibrated, RunError> {
     let spec = CalibrationSpec {
         trace: vec![path.display().to_string()],
         kind: Some(Kind::Disk),
-        rpm: Some(6000),
+        rpm: "6000".parse().ok(),
         generations: 10,
         seed,
         ..CalibrationSpec::default()
     };
     spec.run(&origin(), &Silent)
+}
+
+#[test]
+fn a_trace_past_the_end_of_the_device_is_an_error_unless_it_is_folded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path(), "tiny", 300);
+    let calibrate = |fold| {
+        let spec = CalibrationSpec {
+            trace: vec![path.display().to_string()],
+            kind: Some(Kind::Disk),
+            capacity: Some(Size(3 << 20)),
+            rpm: "6000.5".parse().ok(),
+            generations: 1,
+            fold,
+            ..CalibrationSpec::default()
+        };
+        assert_eq!(spec.command().contains(" --fold"), fold);
+        spec.run(&origin(), &Silent)
+    };
+    let error = calibrate(false).unwrap_err().to_string();
+    assert!(error.contains("the device ends at 3MiB"), "{error}");
+    let result = calibrate(true).unwrap();
+    let text = result.document().unwrap().to_terminal(false);
+    assert!(text.contains("were folded onto it"), "{text}");
+    assert!(result.file.to_toml().contains("revolutions_per_minute = 6000.5"), "{}", result.file.to_toml());
 }
 
 #[test]
@@ -66,7 +93,7 @@ fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
     let own = folder.path().join("own.toml");
     std::fs::write(&own, &text).unwrap();
     let own = own.to_str().unwrap();
-    let same = DeviceValidation::run(own, &[path], &ReadOptions::default(), None, None, &origin()).unwrap();
+    let same = DeviceValidation::run(own, &[path], &ReadOptions::default(), (None, false), None, &origin()).unwrap();
     let said = same.document().unwrap().to_terminal(false);
     assert!(said.contains("The device was fitted to the first half of this trace"), "{said}");
     // What is drawn from the record is a device.
@@ -149,4 +176,12 @@ fn an_experiment_says_which_of_its_classes_lie_outside_of_the_calibration() {
     assert!(deep.len() == 1 && deep[0].contains("8 requests at once"), "{deep:?}");
     let written = outside(1, "read_ratio = 0.5\nsize = \"64KiB\"\n");
     assert!(written.len() == 2 && written[1].contains("writes, of which none were seen"), "{written:?}");
+}
+
+#[test]
+fn every_spec_with_a_trace_reads_it_by_the_same_keys() {
+    let keys = "format = \"msr\"\nvolume = \"0\"\nevent = \"issue\"\nlenient = true\nfold = true\n";
+    assert!(Comparison::parse("a.toml", keys).unwrap().fold);
+    assert!(CalibrationSpec::parse("a.toml", keys).unwrap().fold);
+    assert!(AdviseSpec::parse("a.toml", keys).unwrap().fold);
 }

@@ -121,7 +121,7 @@ fn validate(device: &str, trace: &Path, reference: Option<&str>) -> DeviceValida
     let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir validate".into() };
     let reference = reference.map(|time| time.parse().unwrap());
     let files = [trace.to_path_buf()];
-    DeviceValidation::run(device, &files, &ReadOptions::default(), None, reference, &origin).unwrap()
+    DeviceValidation::run(device, &files, &ReadOptions::default(), (None, false), reference, &origin).unwrap()
 }
 
 #[test]
@@ -152,6 +152,12 @@ fn a_trace_without_latencies_or_past_the_end_of_the_device_is_an_error() {
     assert!(error.contains("no request has a latency"), "{error}");
     std::fs::write(&trace, "0.0,9000,1,4096,9000000,0.0,4096\n").unwrap();
     let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir validate".into() };
-    let error = DeviceValidation::run("tiny", &[trace], &ReadOptions::default(), None, None, &origin).unwrap_err();
-    assert!(error.to_string().contains("request 1 ends") && error.to_string().contains("hint: is tiny"), "{error}");
+    let run = |folds| {
+        let files = [trace.clone()];
+        DeviceValidation::run("tiny", &files, &ReadOptions::default(), (None, folds), None, &origin)
+    };
+    let error = run(false).unwrap_err().to_string();
+    assert!(error.contains("request 1 ends") && error.contains("hint: is tiny"), "{error}");
+    let text = run(true).unwrap().document().unwrap().to_terminal(false);
+    assert!(text.contains("1 requests lie past the end of the device and were folded onto it"), "{text}");
 }

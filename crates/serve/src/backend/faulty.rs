@@ -208,6 +208,14 @@ impl Surface {
     }
 }
 
+impl Faults {
+    /// Whether any of these bytes lies in the bad place.
+    const fn is_bad(&self, offset: u64, length: u64) -> bool {
+        let (from, bad) = (self.bad_from.0, self.bad_length.0);
+        length > 0 && offset < from.saturating_add(bad) && from < offset.saturating_add(length)
+    }
+}
+
 /// A device that fails as planned.
 #[derive(Debug)]
 pub struct Faulty {
@@ -265,7 +273,7 @@ impl Faulty {
             self.media.flip(place >> 3, (place & 7) as u32);
         }
         let fails = self.draw_of_million(self.faults.errors_per_million);
-        let result = if fails || !self.media.has_power() {
+        let result = if fails || self.faults.is_bad(io.offset, io.length) || !self.media.has_power() {
             Err(NbdError::InputOutput)
         } else {
             self.media.surface().perform(&mut io)

@@ -123,6 +123,18 @@ impl Facts {
         Some(bytes / place.bytes_per_second * 1e9 - self.revolution_nanos?)
     }
 
+    /// Where the answers contradict what the device says of itself, in words.
+    #[must_use]
+    pub const fn contradiction(&self, says_rotational: Option<bool>) -> Option<&'static str> {
+        match (says_rotational, self.revolution_nanos) {
+            (Some(false), Some(_)) => {
+                Some("it says that it does not rotate, but its reads wait for their place as a disk's do")
+            }
+            (Some(true), None) => Some("it says that it rotates, but none of its reads waits for its place"),
+            _ => None,
+        }
+    }
+
     /// What is known, in words.
     #[must_use]
     pub fn in_words(&self) -> Vec<(String, String)> {

@@ -1,7 +1,7 @@
 //! Probes: reads that show what a device is.
 //!
 //! A [`Probe`] is a list of reads and how many of them are kept in flight. [`Plan`] says which probe comes next, from what was
-//! seen before; [`run`] carries all of them out on a [`Ring`], within a time. Nothing is ever written. What the answers say
+//! seen before; [`run`] carries all of them out on a [`Ring`], within a time, and writes nothing. [`run_writes`] writes, into a scratch file. What the answers say
 //! directly, such as the speed of a spindle, is in [`Facts`]; a fit takes the requests themselves.
 
 mod facts;
@@ -9,6 +9,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 mod track;
+mod writes;
 
 use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 use ioweir_device::fit::Groups;
@@ -16,6 +17,7 @@ use ioweir_device::validate::Measured;
 
 pub use facts::{Facts, Place};
 pub use plan::{BYTES_MIN, HELD_OUT, Plan};
+pub use writes::{Written, run_writes};
 
 use crate::backend::Action;
 use crate::real::{Completed, Halt, Ring};

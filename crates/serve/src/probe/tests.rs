@@ -5,6 +5,7 @@ use std::io::Write as _;
 use super::*;
 use crate::backend::{Emulated, Faulty, Media};
 use crate::spec::Faults;
+use ioweir_config::Size;
 use ioweir_core::Nanos;
 
 const SPAN: Nanos = Nanos::from_millis(300_000);
@@ -85,6 +86,28 @@ fn a_device_that_fails_reads_is_probed_by_those_that_it_answers() {
     assert_eq!(probed.groups(&Facts::of(&probed)).of.len(), probed.measured().0.len());
     let (probed, facts) = probe_faulty(Faults { errors_per_million: 1_000_000, ..some }).expect("it goes on");
     assert_eq!((probed.measured(), facts), ((Vec::new(), Vec::new()), Facts::default()));
+}
+
+#[test]
+fn a_device_that_cannot_read_one_place_is_probed_at_all_others() {
+    let bad = Faults { bad_from: Size(0), bad_length: Size(1 << 20), ..Faults::default() };
+    let (probed, _) = probe_faulty(bad).expect("it goes on");
+    let answered: Vec<&Completed> = probed.answers.iter().flat_map(|answers| &answers.reads).collect();
+    assert!(probed.failed > 0 && answered.iter().all(|read| read.offset >= 1 << 20), "{}", probed.failed);
+    let (whole, _) = probe_faulty(Faults::default()).expect("it answers");
+    let all = whole.answers.iter().flat_map(|answers| &answers.reads);
+    let elsewhere = all.filter(|read| read.offset >= 1 << 20).count();
+    assert_eq!(answered.len(), elsewhere, "no other read has failed");
+}
+
+#[test]
+fn what_a_device_says_of_its_rotation_is_held_against_its_answers() {
+    for (model, rotates) in [("hdd", true), ("ssd-970pro", false)] {
+        let (_, facts) = probe(model, None, SPAN);
+        assert_eq!(facts.contradiction(Some(rotates)), None, "{model}");
+        assert_eq!(facts.contradiction(None), None, "{model}: it says nothing");
+        assert!(facts.contradiction(Some(!rotates)).is_some_and(|words| words.contains("rotate")), "{model}");
+    }
 }
 
 #[test]

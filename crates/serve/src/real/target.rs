@@ -206,8 +206,11 @@ fn open_file(path: &Path, write: bool, is_device: bool) -> Result<(File, Option<
 }
 
 fn kind_of_file(file: &File) -> Kind {
-    let Ok(about) = rustix::fs::fstatfs(file) else { return Kind::File };
-    let magic: i64 = about.f_type;
+    rustix::fs::fstatfs(file).map_or(Kind::File, |about| kind_of_type(about.f_type))
+}
+
+/// What a file is, by the type of its file system.
+fn kind_of_type(magic: i64) -> Kind {
     if MEMORY.contains(&magic) {
         Kind::Memory
     } else if NETWORK.contains(&magic) {
@@ -260,6 +263,39 @@ mod tests {
             assert_eq!(wrote.result.is_ok(), write, "{wrote:?}");
             let now = std::fs::read(file.path()).expect("it reads");
             assert_eq!(now[4096..8192] == expected, !write);
+        }
+    }
+
+    #[test]
+    fn files_in_memory_and_on_a_network_are_told_from_those_on_a_device() {
+        let types = [
+            ("tmpfs", 0x0102_1994),
+            ("nfs", 0x6969),
+            ("cifs", 0xff53_4d42),
+            ("9p", 0x0102_1997),
+            ("fuse", 0x6573_5546),
+        ];
+        for (name, magic) in types {
+            let expected = if name == "tmpfs" { Kind::Memory } else { Kind::Network };
+            assert_eq!(kind_of_type(magic), expected, "{name}");
+        }
+        for (name, magic) in [("ext4", 0xef53), ("xfs", 0x5846_5342), ("btrfs", 0x9123_683e)] {
+            assert_eq!(kind_of_type(magic), Kind::File, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_on_a_network_has_no_device_under_it_and_the_error_says_so() {
+        let roots = tempfile::tempdir().expect("a folder");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let number = Number::of(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().expect("it is there")));
+        let mounts = roots.path().join("self/mountinfo");
+        std::fs::create_dir(roots.path().join("self")).expect("a folder");
+        for source in ["server:/export", "//server/share", "tmpfs"] {
+            std::fs::write(&mounts, format!("36 35 {number} / / rw - nfs4 {source} rw\n")).expect("it can be written");
+            let system = System { sys: roots.path().join("sys"), proc: roots.path().to_owned() };
+            let error = system.device_of(file.path()).expect_err("there is none").to_string();
+            assert!(error.contains("lies on no block device") && error.contains("name a device"), "{error}");
         }
     }
 

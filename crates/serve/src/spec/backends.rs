@@ -31,6 +31,10 @@ keys! {
         seed: u64 = (0),
         /// operations in a million that fail
         errors_per_million: u32 = (0),
+        /// first byte of a place where every operation fails
+        bad_from: Size = (Size(0)),
+        /// length of that place, 0 for none
+        bad_length: Size = (Size(0)),
         /// operations in a million that take `stall` longer
         stalls_per_million: u32 = (0),
         /// how much longer
@@ -46,7 +50,16 @@ keys! {
 impl Default for Faults {
     fn default() -> Self {
         let stall = Duration::new(Nanos::from_millis(100));
-        Self { seed: 0, errors_per_million: 0, stalls_per_million: 0, stall, flips_per_million: 0, power_cut_at: 0 }
+        Self {
+            seed: 0,
+            errors_per_million: 0,
+            bad_from: Size(0),
+            bad_length: Size(0),
+            stalls_per_million: 0,
+            stall,
+            flips_per_million: 0,
+            power_cut_at: 0,
+        }
     }
 }
 

@@ -124,6 +124,26 @@ fn dropped_events_are_counted_where_the_page_says_so() {
 }
 
 #[test]
+fn a_request_that_a_device_fails_has_a_latency_and_one_that_it_does_not_answer_has_none() {
+    // Kind and time since the one before, type, pid; device; sector; the rest as in the kernel's description.
+    let queue = |sector: u32| {
+        let letters = u32::from_le_bytes(*b"R\0\0\0");
+        vec![14 | 5 << 5, 2097, 1, 7 << 20, 0, sector, 0, 8, letters, 0, 0, 0, 0, 0, 0]
+    };
+    let complete = |sector: u32, wait: u32, error: i32| {
+        let letters = u32::from(u16::from_le_bytes(*b"R\0")) << 16;
+        vec![12 | wait << 5, 2107, 1, 7 << 20, 0, sector, 0, 8, error.cast_unsigned(), letters, 0, 0, 0]
+    };
+    let late = 5_000_000_u32;
+    let events = [queue(64), queue(128), queue(192), complete(64, late, -5), complete(128, 100, 0)].concat();
+    let (records, recording) = recorded(&[page(0, &events, &[])], Event::Queue);
+    let latencies: Vec<_> = records.iter().map(|recorded| recorded.record.latency).collect();
+    let late = u64::from(late);
+    assert_eq!(latencies, [Some(Nanos(10 + late)), Some(Nanos(5 + late + 100)), None]);
+    assert_eq!(recording.counts().unusable, 0);
+}
+
+#[test]
 fn times_between_events_may_be_extended_absolute_or_of_what_was_discarded() {
     // A queue event of 56 bytes: kind, flags, pid; device; sector; length, letters and command.
     let mut event = vec![14 | 5 << 5, 2097, 1, 7 << 20, 0, 64, 0, 8];

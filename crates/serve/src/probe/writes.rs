@@ -1,0 +1,320 @@
+//! Probes that write, into a scratch file: a burst up to the point where it slows down, what goes on after it, reads beside
+//! writes, and the first read after a rest.
+
+use ioweir_config::{Duration, Size, format_bytes};
+use ioweir_core::Nanos;
+use ioweir_device::parameter::Amount;
+use ioweir_device::random::Random;
+
+use super::facts::median;
+use super::plan::KIB_4;
+use crate::backend::Action;
+use crate::real::{Completed, Halt, Ring};
+
+const KIB_128: u64 = 128 << 10;
+/// Single writes and reads, one at a time.
+const SINGLE: usize = 200;
+/// Writes in flight in a burst, and beside reads.
+const BURST_DEPTH: usize = 32;
+const BESIDE_DEPTH: usize = 4;
+/// Reads beside writes.
+const BESIDE_READS: usize = 500;
+/// How long nothing is asked before a burst and before the read that may wake the device up.
+const REST: Nanos = Nanos::from_millis(1_000);
+const RESTS: usize = 9;
+/// The part of the time, in percent, at which a burst ends.
+const BURST_PERCENT: u64 = 60;
+/// A burst has a knee if it was at least so many times as fast before it.
+const KNEE: f64 = 1.5;
+/// A rest shows if the read after it takes at least so many times as long.
+const WAKES: f64 = 1.3;
+
+/// What writes show of a device. What there was no time for, or what it does not do, is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Written {
+    /// The median of single writes of 4 KiB.
+    pub single_nanos: Option<f64>,
+    /// Bytes a second of a burst, up to its knee.
+    pub burst_bytes_per_second: Option<f64>,
+    /// Bytes a second after the knee, or all along if there is none.
+    pub sustained_bytes_per_second: Option<f64>,
+    /// Bytes written up to the knee, and how many of them the device still held then.
+    pub knee: Option<(u64, u64)>,
+    /// The median and the 99 % quantile of single reads of 4 KiB.
+    pub reads_alone_nanos: Option<(f64, f64)>,
+    /// The same beside writes.
+    pub reads_beside_nanos: Option<(f64, f64)>,
+    /// How much longer a read takes after a rest of a second.
+    pub wake_nanos: Option<f64>,
+    /// Operations that the device failed.
+    pub failed: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+}
+
+/// Writes into a file of this size, for `span` at most.
+///
+/// # Errors
+/// If the device does not answer, or whoever watches asked to stop.
+pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> Result<Written, Halt> {
+    let begin = ring.now();
+    let end = begin.after(span);
+    let mut run = Run { ring, end, written: Written::default() };
+    let mut random = Random::stream(seed, 5);
+    let mut place = move || random.below(size_bytes / KIB_4) * KIB_4;
+    let mut single = |action| -> Vec<Operation> { (0..SINGLE).map(|_| (action, place(), KIB_4)).collect() };
+    let (writes, reads, later) = (single(Action::Write), single(Action::Read), single(Action::Read));
+    run.written.single_nanos = median(&mut latencies(&run.all(1, writes)?, Action::Write));
+    run.rest()?;
+    let mut alone = latencies(&run.all(1, reads)?, Action::Read);
+    run.written.reads_alone_nanos = quantiles(&mut alone);
+    run.wake(&later)?;
+    run.burst(size_bytes, begin.after(Nanos(span.0 / 100 * BURST_PERCENT)))?;
+    run.beside(size_bytes, &later)?;
+    Ok(run.written)
+}
+
+/// What is done, where, and how long it is.
+type Operation = (Action, u64, u64);
+
+struct Run<'a> {
+    ring: &'a mut Ring,
+    end: Nanos,
+    written: Written,
+}
+
+impl Run<'_> {
+    /// Carries out operations, so many at once, until there are none or the time is over.
+    fn all(&mut self, depth: usize, operations: impl IntoIterator<Item = Operation>) -> Result<Vec<Completed>, Halt> {
+        let (mut operations, mut all, mut done) = (operations.into_iter(), Vec::new(), Vec::new());
+        let mut token = 0;
+        loop {
+            while self.ring.in_flight() < depth && self.ring.now() < self.end {
+                let Some((action, offset, length)) = operations.next() else { break };
+                self.ring.start(token, action, offset, length);
+                token += 1;
+            }
+            if self.ring.in_flight() == 0 {
+                return Ok(all);
+            }
+            self.ring.wait(Nanos::NEVER, &mut done)?;
+            for one in done.drain(..) {
+                match one.result {
+                    Ok(()) if one.action == Action::Write => self.written.bytes += one.length,
+                    Ok(()) => {}
+                    Err(_) => self.written.failed += 1,
+                }
+                all.extend(one.result.is_ok().then_some(one));
+            }
+        }
+    }
+
+    /// Asks for nothing for a while.
+    fn rest(&mut self) -> Result<(), Halt> {
+        let until = self.ring.now().after(REST).min(self.end);
+        self.ring.wait(until, &mut Vec::new())
+    }
+
+    /// Reads after rests.
+    fn wake(&mut self, reads: &[Operation]) -> Result<(), Halt> {
+        let mut rested = Vec::new();
+        for read in reads.iter().take(RESTS) {
+            self.rest()?;
+            rested.extend(latencies(&self.all(1, [*read])?, Action::Read));
+        }
+        let (Some(rested), Some((alone, _))) = (median(&mut rested), self.written.reads_alone_nanos) else {
+            return Ok(());
+        };
+        self.written.wake_nanos = (rested > alone * WAKES).then_some(rested - alone);
+        Ok(())
+    }
+
+    /// Writes from the front of the file to its end, again and again, until a time.
+    fn burst(&mut self, size_bytes: u64, until: Nanos) -> Result<(), Halt> {
+        self.rest()?;
+        let (begin, end) = (self.ring.now(), std::mem::replace(&mut self.end, until));
+        let places = size_bytes / KIB_128;
+        let all =
+            self.all(BURST_DEPTH, (0_u64..).map(|number| (Action::Write, number % places.max(1) * KIB_128, KIB_128)))?;
+        self.end = end;
+        let mut sum = 0;
+        let points: Vec<(f64, u64)> = all
+            .iter()
+            .map(|one| {
+                sum += one.length;
+                (one.completed.since(begin).0 as f64 / 1e9, sum)
+            })
+            .collect();
+        let Some(&(seconds, bytes)) = points.last().filter(|(seconds, _)| *seconds > 0.0) else { return Ok(()) };
+        self.written.sustained_bytes_per_second = Some(bytes as f64 / seconds);
+        // The knee is where the sum of what was written lies furthest above the straight line from its beginning to its end.
+        let above = |&(at, sum): &(f64, u64)| sum as f64 - bytes as f64 * at / seconds;
+        let knee = points.iter().copied().filter(|(at, _)| *at > 0.0 && *at < seconds);
+        let Some(knee) = knee.max_by(|one, other| above(one).total_cmp(&above(other))) else { return Ok(()) };
+        let (burst, sustained) = (knee.1 as f64 / knee.0, (bytes - knee.1) as f64 / (seconds - knee.0));
+        if burst > sustained * KNEE {
+            self.written.burst_bytes_per_second = Some(burst);
+            self.written.sustained_bytes_per_second = Some(sustained);
+            self.written.knee = Some((knee.1, knee.1.saturating_sub((sustained * knee.0) as u64)));
+        }
+        Ok(())
+    }
+
+    /// Reads one at a time while writes go on.
+    fn beside(&mut self, size_bytes: u64, reads: &[Operation]) -> Result<(), Halt> {
+        let places = (size_bytes / KIB_128).max(1);
+        let mut times = Vec::new();
+        let mut writes = (0_u64..).map(|number| (Action::Write, number % places * KIB_128, KIB_128));
+        let mut done = Vec::new();
+        let mut reads = reads.iter().cycle().take(BESIDE_READS);
+        let (mut is_reading, mut is_over) = (false, false);
+        loop {
+            is_over |= self.ring.now() >= self.end;
+            while !is_over && self.ring.in_flight() < BESIDE_DEPTH + usize::from(is_reading) {
+                let Some((action, offset, length)) = writes.next() else { break };
+                self.ring.start(0, action, offset, length);
+            }
+            if !is_over && !is_reading {
+                match reads.next() {
+                    Some((action, offset, length)) => self.ring.start(1, *action, *offset, *length),
+                    None => is_over = true,
+                }
+                is_reading = !is_over;
+            }
+            if self.ring.in_flight() == 0 {
+                break;
+            }
+            self.ring.wait(Nanos::NEVER, &mut done)?;
+            for one in done.drain(..) {
+                self.written.failed += u64::from(one.result.is_err());
+                if one.action == Action::Read {
+                    is_reading = false;
+                    times.extend(one.result.is_ok().then_some(one.latency().0 as f64));
+                } else if one.result.is_ok() {
+                    self.written.bytes += one.length;
+                }
+            }
+        }
+        self.written.reads_beside_nanos = quantiles(&mut times);
+        Ok(())
+    }
+}
+
+fn latencies(all: &[Completed], action: Action) -> Vec<f64> {
+    all.iter().filter(|one| one.action == action).map(|one| one.latency().0 as f64).collect()
+}
+
+/// The median, and the 99 % quantile.
+fn quantiles(times: &mut [f64]) -> Option<(f64, f64)> {
+    let median = median(times)?;
+    Some((median, *times.get(times.len() * 99 / 100)?))
+}
+
+impl Written {
+    /// The parameters of a flash drive that are known by this: its write buffer, and how it wakes up.
+    #[must_use]
+    pub fn of_flash(&self) -> Vec<(String, Amount)> {
+        let mut known = Vec::new();
+        if let Some((_, held)) = self.knee.filter(|(_, held)| *held > 0) {
+            known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(held.next_multiple_of(KIB_4)))));
+        }
+        if let Some(wake) = self.wake_nanos {
+            let time = |nanos: f64| Amount::Time(Duration::default()).with_number(nanos);
+            known.extend(
+                [("ssd.wake.idle", REST.0 as f64), ("ssd.wake.takes", wake)]
+                    .map(|(key, nanos)| (key.to_owned(), time(nanos))),
+            );
+        }
+        known
+    }
+
+    /// What is known, in words.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<(String, String)> {
+        let micros = |nanos: f64| format!("{:.0} us", nanos / 1e3);
+        let rate = |rate: f64| format!("{:.1} MB/s", rate / 1e6);
+        let both = |(half, most): (f64, f64)| format!("{} in the median, {} at 99 %", micros(half), micros(most));
+        let burst = self
+            .knee
+            .zip(self.burst_bytes_per_second)
+            .map(|((bytes, _), burst)| format!("{} for {}, then it slows down", rate(burst), format_bytes(bytes)));
+        let words = [
+            ("single writes", self.single_nanos.map(micros)),
+            (
+                "a burst of writes",
+                burst.or_else(|| self.sustained_bytes_per_second.map(|_| "does not slow down".into())),
+            ),
+            ("sustained writes", self.sustained_bytes_per_second.map(rate)),
+            ("reads alone", self.reads_alone_nanos.map(both)),
+            ("reads beside writes", self.reads_beside_nanos.map(both)),
+            ("after a rest of a second", self.wake_nanos.map(|nanos| format!("a read takes {} longer", micros(nanos)))),
+        ];
+        words.into_iter().filter_map(|(what, said)| Some((what.to_owned(), said?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Backend as _, Emulated, Faulty, Media};
+    use crate::spec::Faults;
+
+    const SPAN: Nanos = Nanos::from_millis(30_000);
+    const FILE_BYTES: u64 = 256 << 20;
+
+    /// What writes show of a drive whose truth is known: it takes 65.5 MB/s into its flash, 1 GB/s into its buffer.
+    fn written(more: &str) -> Written {
+        let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
+        let text = format!(
+            "[ssd]\ncapacity = \"8GiB\"\nover_provisioning_per_mille = 100\nchannels = 4\ndies_per_channel = 1\npage = \"16KiB\"\n\
+             pages_per_block = 128\nmapping_unit = \"4KiB\"\nread = \"60us\"\nprogram = \"1ms\"\nerase = \"1ms\"\n\
+             channel_rate = \"800MB/s\"\ninterface_rate = \"1GB/s\"\nwrite_buffer = \"64MiB\"\n[ssd.overhead]\nread = \"20us\"\n\
+             write = \"25us\"\n{more}"
+        );
+        std::fs::write(file.path(), text).expect("it is written");
+        let backend = Emulated::open(&file.path().display().to_string(), None, 0).expect("a model");
+        let size = backend.size_bytes().min(FILE_BYTES);
+        run_writes(&mut Ring::in_virtual_time(Box::new(backend)), size, 1, SPAN).expect("it answers")
+    }
+
+    #[test]
+    fn a_burst_shows_the_write_buffer_and_what_goes_on_after_it_the_flash() {
+        let seen = written("");
+        let within =
+            |value: Option<f64>, truth: f64, part: f64| value.is_some_and(|value| (value / truth - 1.0).abs() < part);
+        assert!(within(seen.knee.map(|(_, held)| held as f64), f64::from(64 << 20), 0.05), "{seen:?}");
+        assert!(within(seen.sustained_bytes_per_second, 4.0 * 16_384.0 / 1e-3, 0.1), "{seen:?}");
+        assert!(seen.burst_bytes_per_second > seen.sustained_bytes_per_second.map(|rate| rate * 5.0), "{seen:?}");
+        let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_nanos.expect("reads"));
+        assert!(beside.1 > 2.0 * alone.1, "reads wait for programs: {seen:?}");
+        assert_eq!((seen.wake_nanos, seen.failed), (None, 0), "it does not sleep");
+        assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.write_buffer"), "{:?}", seen.of_flash());
+    }
+
+    #[test]
+    fn a_drive_that_sleeps_is_found_by_the_reads_after_rests() {
+        let seen = written("[ssd.wake]\nidle = \"500ms\"\ntakes = \"900us\"\n");
+        assert!(seen.wake_nanos.is_some_and(|nanos| (nanos / 9e5 - 1.0).abs() < 0.05), "{seen:?}");
+        assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.wake.takes"), "{:?}", seen.of_flash());
+    }
+
+    #[test]
+    fn a_failing_device_gives_an_answer_and_one_that_does_not_answer_an_error() {
+        let run = |faults| {
+            let backend = Faulty::new(Media::new(1 << 20), faults);
+            // Time passes in this device only where it stalls.
+            run_writes(&mut Ring::in_virtual_time(Box::new(backend)), 1 << 20, 1, Nanos::from_millis(2_000))
+        };
+        let slow = Faults {
+            stalls_per_million: 1_000_000,
+            stall: "1ms".parse().expect("a time"),
+            seed: 7,
+            ..Faults::default()
+        };
+        let failing = run(Faults { errors_per_million: 1_000_000, ..slow }).expect("it goes on");
+        assert!(failing.failed > 0 && failing.bytes == 0 && failing.of_flash().is_empty(), "{failing:?}");
+        assert_eq!(run(slow).expect("it answers").knee, None, "it is as fast all along");
+        let stalled = run(Faults { stall: "100s".parse().expect("a time"), ..slow });
+        assert!(matches!(stalled, Err(Halt::Stalled { .. })), "{stalled:?}");
+    }
+}
