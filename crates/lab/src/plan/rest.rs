@@ -66,10 +66,12 @@ pub(super) fn limits(
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
         let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
-        match work - of_urgent {
-            0 => (if cores >= offered { system.cores } else { cores }, 0),
-            _ if cores >= offered => (system.cores, u64::MAX),
-            of_others => (cores, of_others),
+        let of_others = work - of_urgent;
+        match cores >= offered {
+            // Where room is pressed for, all that turns out to be left frees some.
+            true if of_others > 0 || schedule.pressing[bin] => (system.cores, u64::MAX),
+            true => (system.cores, 0),
+            false => (cores, of_others),
         }
     };
     rest.taken.into_iter().zip(of_urgent).enumerate().map(limit).collect()
