@@ -511,6 +511,8 @@ struct State<'a> {
     can_wait: [bool; SERVICES_COUNT],
     waiting_left: u64,
     used_waiting: u64,
+    /// The work of a block of the service that needs the most.
+    dearest: u64,
     /// Work done for deadlines within the horizon.
     deadline_work: u64,
     /// The part of it that must be done in each bin, if exactly the required work was done before that.
@@ -530,6 +532,7 @@ impl<'a> State<'a> {
             can_wait,
             waiting_left: u64::MAX,
             used_waiting: 0,
+            dearest: horizon.owing.iter().map(|owing| owing.cost).max().unwrap_or(0),
             payable: [0; SERVICES_COUNT],
             paid: [0; SERVICES_COUNT],
             paid_now: [0; SERVICES_COUNT],
@@ -573,7 +576,12 @@ impl<'a> State<'a> {
 
     /// The work that is left in the bin for one service.
     fn left_for(&self, at: usize) -> u64 {
-        if self.can_wait[at] { self.work_left.min(self.waiting_left) } else { self.work_left }
+        match self.can_wait[at] {
+            // What is too little for a block of one is not spent on another in its place: that would be a crumb in every bin.
+            true if self.waiting_left < self.dearest => 0,
+            true => self.work_left.min(self.waiting_left),
+            false => self.work_left,
+        }
     }
 
     /// Blocks of one service that may still be paid in the bin.

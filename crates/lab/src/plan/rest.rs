@@ -66,7 +66,13 @@ pub(super) fn limits(
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
         let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
-        if cores >= offered { (system.cores, u64::MAX) } else { (cores, work - of_urgent) }
+        let of_others = work - of_urgent;
+        match cores >= offered {
+            // Where room is pressed for, all that turns out to be left frees some.
+            true if of_others > 0 || schedule.pressing[bin] => (system.cores, u64::MAX),
+            true => (system.cores, 0),
+            false => (cores, of_others),
+        }
     };
     rest.taken.into_iter().zip(of_urgent).enumerate().map(limit).collect()
 }

@@ -272,17 +272,21 @@ fn what_urgent_services_leave_of_their_cores_by_day_is_not_taken_by_others() {
     let text = policy("40TiB", "[service.flush]\ndeadline = \"1h\"\n").to_toml();
     let case = Case::new(&Policy::parse("urgent.toml", &text).unwrap(), days(6_000_000));
     let planned = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
+    let paid = |demand: &[Demand], schedule: &Schedule, service: Service, is_day: bool| -> u64 {
+        let came = Horizon::new(&case.system, &case.ledger, demand).play(schedule, demand.len());
+        let bins = came.iter().enumerate().filter(|(hour, _)| busy(*hour) == is_day);
+        bins.map(|(_, bin)| bin.paid_blocks[service as usize]).sum()
+    };
     // As much as was planned for comes, or only half: by day what cannot wait is written back, and nothing else is done.
-    let half = days(3_000_000);
+    let (half, schedule) = (days(3_000_000), &planned.schedule);
     for demand in [&case.demand, &half] {
-        let came = Horizon::new(&case.system, &case.ledger, demand).play(&planned.schedule, demand.len());
-        let paid = |service: Service, is_day: bool| -> u64 {
-            let bins = came.iter().enumerate().filter(|(hour, _)| busy(*hour) == is_day);
-            bins.map(|(_, bin)| bin.paid_blocks[service as usize]).sum()
-        };
-        assert!(paid(Service::Flush, true) > 0 && paid(Service::SnapshotDelete, false) > 0);
-        assert_eq!(paid(Service::SnapshotDelete, true), 0, "in crumbs by day");
+        assert!(paid(demand, schedule, Service::Flush, true) > 0);
+        assert!(paid(demand, schedule, Service::SnapshotDelete, false) > 0);
+        assert_eq!(paid(demand, schedule, Service::SnapshotDelete, true), 0, "in crumbs by day");
     }
+    // A limit of cores alone would not hold it back.
+    let of_cores = Schedule { limit_work: vec![u64::MAX; half.len()], ..schedule.clone() };
+    assert!(paid(&half, &of_cores, Service::SnapshotDelete, true) > 0);
 }
 
 #[test]
