@@ -136,7 +136,6 @@ fn joined(one: Service, next: Service) -> Service {
         seek_nanos: one.seek_nanos + next.seek_nanos,
         rotation_nanos: one.rotation_nanos + next.rotation_nanos,
         transfer_nanos: one.transfer_nanos + next.transfer_nanos,
-        queue_nanos: one.queue_nanos + next.queue_nanos,
         track: one.track,
         movements: one.movements.saturating_add(next.movements),
         movement_tracks: one.movement_tracks + next.movement_tracks,
@@ -152,7 +151,7 @@ impl Device for Zoned {
             self.put_back(dispatch.sector, end);
         }
         if dispatch.operation != Operation::Write || dispatch.sector >= end {
-            return self.drive.serve(now, dispatch);
+            return self.drive.serve(now, dispatch).counted_from(now);
         }
         let first_end = self.part_end(dispatch.sector, end);
         let mut service = self.write(now, (dispatch.sector, first_end), dispatch);
@@ -162,7 +161,7 @@ impl Device for Zoned {
             service = joined(service, self.write(service.finish, (sector, part_end), dispatch));
             sector = part_end;
         }
-        service
+        service.counted_from(now)
     }
 
     fn positioning_nanos(&self, now: Nanos, dispatch: &Dispatch) -> u64 {
@@ -189,11 +188,12 @@ mod tests {
     use ioweir_core::{Flags, Request, StreamId};
 
     const MIB: u64 = 2048;
+    const TRACK: u64 = 1 << 16;
 
-    /// A drive that takes a millisecond for every request, behind 16 MiB that can be written anywhere.
+    /// A drive with zones of 2 MiB behind 4 MiB that can be written anywhere, all of them on its first track.
     fn zoned() -> Box<dyn Device> {
-        let text = "[zoned]\nzone = \"8MiB\"\nconventional = \"16MiB\"\n[zoned.drive.hdd]\nrevolutions_per_minute = 6000\nsurfaces = 1\n\
-                    cylinders = 2000\ninterface_rate = \"1GB/s\"\nzone = [{ first_cylinder = 0, sectors_per_track = 100 }]\n\
+        let text = "[zoned]\nzone = \"2MiB\"\nconventional = \"4MiB\"\n[zoned.drive.hdd]\nrevolutions_per_minute = 6000\nsurfaces = 1\n\
+                    cylinders = 20\ninterface_rate = \"1GB/s\"\nzone = [{ first_cylinder = 0, sectors_per_track = 65536 }]\n\
                     [zoned.drive.hdd.seek.datasheet]\nsingle = \"1ms\"\naverage = \"5ms\"\nfull = \"9ms\"\n";
         DeviceSpec::parse("zoned.toml", text).expect("a device").build(0).expect("it builds")
     }
@@ -213,27 +213,28 @@ mod tests {
             service
         }
 
-        /// How many sectors pass the head, at 0.1 ms each and no gap between tracks.
+        /// How many sectors pass the head for a write, to the next eight.
         fn written(&mut self, sector: u64, sectors: u32) -> u64 {
-            self.serve(Operation::Write, sector, sectors).transfer_nanos / 100_000
+            let passed = self.serve(Operation::Write, sector, sectors).transfer_nanos * TRACK / 10_000_000;
+            (passed + 4) / 8 * 8
         }
     }
 
     #[test]
     fn a_zone_is_written_at_its_pointer_and_anything_else_writes_it_again() {
         let mut host = Host(zoned(), Nanos::ZERO);
-        let zone = 24 * MIB;
+        let zone = 6 * MIB;
         assert_eq!([0, 64, 128].map(|at| host.written(zone + at, 64)), [64; 3], "at the pointer");
         assert_eq!(host.written(zone + 64, 64), 192 + 192, "what lies before the pointer is read and written");
         assert_eq!(host.written(zone + 160, 64), 192 + 224, "with what goes on behind it");
         assert_eq!(host.written(zone + 224, 64), 64, "it goes on from there");
-        assert_eq!(host.written(zone + 388, 64), 100 + 64, "a gap is written as well");
+        assert_eq!(host.written(zone + 392, 64), 104 + 64, "a gap is written as well");
     }
 
     #[test]
     fn the_discard_of_a_whole_zone_puts_its_pointer_back_and_of_a_part_does_not() {
         let mut host = Host(zoned(), Nanos::ZERO);
-        let (zone, whole) = (24 * MIB, 8 * MIB as u32);
+        let (zone, whole) = (6 * MIB, 2 * MIB as u32);
         host.written(zone, 128);
         host.serve(Operation::Discard, zone, whole - 8);
         assert_eq!(host.written(zone, 128), 128 + 128);
@@ -245,10 +246,10 @@ mod tests {
     fn the_front_is_written_anywhere_and_a_write_across_zones_is_one_of_each() {
         let mut host = Host(zoned(), Nanos::ZERO);
         assert_eq!([64, 0, 64].map(|at| host.written(at, 64)), [64; 3], "conventional");
-        let border = 32 * MIB;
+        let border = 8 * MIB;
         assert_eq!(host.written(border - 64, 128), 128);
         assert_eq!(host.written(border + 64, 64), 64, "the second zone goes on");
-        assert_eq!(host.written(16 * MIB - 64, 128), 128, "from the front into the first zone");
+        assert_eq!(host.written(4 * MIB - 64, 128), 128, "from the front into the first zone");
     }
 
     #[test]

@@ -38,10 +38,10 @@ pub(crate) struct ReplayArguments {
     pub(crate) reads_only: bool,
 
     #[command(flatten)]
-    pub(crate) folding: FoldArguments,
+    pub(crate) reading: ReadingArguments,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
+    pub(crate) folding: FoldArguments,
 
     /// Allow writes to the device, which destroy what it holds; must be the same name as DEVICE
     #[arg(long, value_name = "DEVICE", conflicts_with = "scratch", help_heading = "The device")]

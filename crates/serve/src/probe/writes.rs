@@ -68,9 +68,10 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     run.rest()?;
     let mut alone = latencies(&run.all(1, reads)?, Action::Read);
     run.written.reads_alone_nanos = quantiles(&mut alone);
-    run.wake(&later)?;
     run.burst(size_bytes, begin.after(Nanos(span.0 / 100 * BURST_PERCENT)))?;
     run.beside(size_bytes, &later)?;
+    // Last, because rests take time that the others need.
+    run.wake(&later)?;
     Ok(run.written)
 }
 
@@ -119,6 +120,9 @@ impl Run<'_> {
     fn wake(&mut self, reads: &[Operation]) -> Result<(), Halt> {
         let mut rested = Vec::new();
         for read in reads.iter().take(RESTS) {
+            if self.ring.now().after(REST) > self.end {
+                break;
+            }
             self.rest()?;
             rested.extend(latencies(&self.all(1, [*read])?, Action::Read));
         }

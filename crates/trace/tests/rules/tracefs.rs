@@ -125,14 +125,15 @@ fn dropped_events_are_counted_where_the_page_says_so() {
 
 #[test]
 fn a_request_that_a_device_fails_has_a_latency_and_one_that_it_does_not_answer_has_none() {
-    // Kind and time since the one before, type, pid; device; sector; the rest as in the kernel's description.
+    // Kind and time since the one before, type, pid; device; sector; the rest as in the kernel's description. The
+    // command of the device's own is empty, at byte 40.
     let queue = |sector: u32| {
         let letters = u32::from_le_bytes(*b"R\0\0\0");
         vec![14 | 5 << 5, 2097, 1, 7 << 20, 0, sector, 0, 8, letters, 0, 0, 0, 0, 0, 0]
     };
     let complete = |sector: u32, wait: u32, error: i32| {
         let letters = u32::from(u16::from_le_bytes(*b"R\0")) << 16;
-        vec![12 | wait << 5, 2107, 1, 7 << 20, 0, sector, 0, 8, error.cast_unsigned(), letters, 0, 0, 0]
+        vec![12 | wait << 5, 2107, 1, 7 << 20, 0, sector, 0, 8, error.cast_unsigned(), letters, 0, 0, 40]
     };
     let late = 5_000_000_u32;
     let events = [queue(64), queue(128), queue(192), complete(64, late, -5), complete(128, 100, 0)].concat();
