@@ -30,8 +30,18 @@ impl Served {
         self.ask(&Command::RemoveDevice(name.into()))
     }
 
+    /// A state with what the engines have counted up to now: they are asked ten times a second at most.
     fn state(&self) -> Value {
-        self.ask(&Command::State {}).unwrap()
+        let state = || self.ask(&Command::State {}).unwrap();
+        let begin = state()["now_seconds"].as_f64().unwrap();
+        loop {
+            let state = state();
+            let counted =
+                |device: &Value| state["now_seconds"].as_f64().unwrap() - device["age_seconds"].as_f64().unwrap();
+            if state["devices"].as_array().unwrap().iter().all(|device| counted(device) >= begin) {
+                return state;
+            }
+        }
     }
 
     /// The names of the devices in the state.
@@ -94,7 +104,7 @@ fn a_device_that_comes_while_the_server_runs_is_served_by_its_shares_and_shown()
     assert_eq!((size, write(&mut b, MIB, 7), is_answered(&mut b, &request(FLUSH, 0, 1, 0, 0))), (8 * MIB, 0, 0));
     assert_eq!((read(&mut b, MIB), read(&mut a, 0)), (vec![7; 4096], vec![1; 4096]));
     let class = served.class("b");
-    assert_eq!((&class["share"]["weight"], &class["totals"]["write"]["requests"]), (&json!(300.0), &json!(1)));
+    assert_eq!((&class["share"]["weight"], &class["totals"]["write"]["requests"]), (&json!(300), &json!(1)));
     assert_eq!(class["device"], "second");
     // Its scheduler holds back what the limit of a class holds back.
     let mut slow = served.client("slow");
