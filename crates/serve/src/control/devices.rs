@@ -39,8 +39,8 @@ impl Controller {
 
     /// Opens the devices that a spec has more than the running one.
     pub(super) fn open_devices(&self, before: &Spec, after: &Spec) -> Result<Vec<Opened>, String> {
-        let came = after.device.iter().skip(before.device.len());
-        came.map(|device| check_workers(device, after)).collect::<Result<(), _>>()?;
+        let mut came = after.device.iter().skip(before.device.len());
+        came.try_for_each(|device| check_workers(device, after))?;
         self.0.engines.open(after, None).map_err(|error| {
             let is_confined = confine::status().iter().any(|its| its.is_on && its.what != "calls");
             let hint =
