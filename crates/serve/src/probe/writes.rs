@@ -22,8 +22,9 @@ const BESIDE_READS: usize = 500;
 /// How long nothing is asked before a burst and before the read that may wake the device up.
 const REST: Nanos = Nanos::from_millis(1_000);
 const RESTS: usize = 9;
-/// The part of the time, in percent, at which a burst ends.
-const BURST_PERCENT: u64 = 60;
+/// The parts of the time, in percent, at which rests end, and a burst.
+const RESTS_PERCENT: u64 = 40;
+const BURST_PERCENT: u64 = 70;
 /// A burst has a knee if it was at least so many times as fast before it.
 const KNEE: f64 = 1.5;
 /// A rest shows if the read after it takes at least so many times as long.
@@ -61,6 +62,7 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     let end = begin.after(span);
     let mut run = Run { ring, end, written: Written::default() };
     let mut random = Random::stream(seed, 5);
+    let at = |percent| begin.after(Nanos(span.0 / 100 * percent));
     let mut place = move || random.below(size_bytes / KIB_4) * KIB_4;
     let mut single = |action| -> Vec<Operation> { (0..SINGLE).map(|_| (action, place(), KIB_4)).collect() };
     let (writes, reads, later) = (single(Action::Write), single(Action::Read), single(Action::Read));
@@ -68,10 +70,10 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     run.rest()?;
     let mut alone = latencies(&run.all(1, reads)?, Action::Read);
     run.written.reads_alone_nanos = quantiles(&mut alone);
-    run.burst(size_bytes, begin.after(Nanos(span.0 / 100 * BURST_PERCENT)))?;
+    // Before the burst: a device that still writes what it holds does not sleep.
+    run.wake(&later, at(RESTS_PERCENT))?;
+    run.burst(size_bytes, at(BURST_PERCENT))?;
     run.beside(size_bytes, &later)?;
-    // Last, because rests take time that the others need.
-    run.wake(&later)?;
     Ok(run.written)
 }
 
@@ -116,11 +118,11 @@ impl Run<'_> {
         self.ring.wait(until, &mut Vec::new())
     }
 
-    /// Reads after rests.
-    fn wake(&mut self, reads: &[Operation]) -> Result<(), Halt> {
+    /// Reads after rests, until a time.
+    fn wake(&mut self, reads: &[Operation], until: Nanos) -> Result<(), Halt> {
         let mut rested = Vec::new();
         for read in reads.iter().take(RESTS) {
-            if self.ring.now().after(REST) > self.end {
+            if self.ring.now().after(REST) > until {
                 break;
             }
             self.rest()?;
