@@ -159,7 +159,11 @@ impl Snapshots {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
-            let metadata = entry.metadata().map_err(unreadable)?;
+            let metadata = match entry.metadata() {
+                // It was deleted meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                metadata => metadata.map_err(unreadable)?,
+            };
             let Some(name) = entry.file_name().to_str().filter(|name| is_whole(name)).map(String::from) else {
                 continue;
             };
