@@ -52,11 +52,7 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             tell(&ask(&socket, &command)?)
         }
         CtlVerb::Device { verb: DeviceVerb::List { json } } => {
-            let state = ask(&socket, &Command::State {})?;
-            match json {
-                Some(target) => output::put(target, format!("{:#}\n", state["devices"]).as_bytes()),
-                None => devices::print(state),
-            }
+            show_list(json, ask(&socket, &Command::State {})?, "devices", devices::print)
         }
         CtlVerb::Device { verb: DeviceVerb::Add { name, keys } } => {
             tell(&ask(&socket, &Command::AddDevice { name: name.clone(), keys: keys.clone() })?)
@@ -69,11 +65,7 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
         }
         CtlVerb::Volume { verb } => tell(&ask(&socket, &volume_command(verb)?)?),
         CtlVerb::Service { verb: ServiceVerb::List { json } } => {
-            let state = ask(&socket, &Command::State {})?;
-            match json {
-                Some(target) => output::put(target, format!("{:#}\n", state["services"]).as_bytes()),
-                None => services::print(state),
-            }
+            show_list(json, ask(&socket, &Command::State {})?, "services", services::print)
         }
         CtlVerb::Service { verb } => tell(&ask(&socket, &Command::Service(service_command(verb)?))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
@@ -86,6 +78,16 @@ fn show(json: &Option<String>, answer: Value, print: impl FnOnce(Value) -> Resul
         Some(target) => output::put(target, format!("{answer:#}\n").as_bytes()),
         None => print(answer),
     }
+}
+
+/// The same of a list in a state: as JSON the list alone, and for people with what else the state says of it.
+fn show_list(
+    json: &Option<String>,
+    mut state: Value,
+    list: &str,
+    print: impl FnOnce(Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    show(json, if json.is_some() { state[list].take() } else { state }, print)
 }
 
 /// The command of a verb that changes a bitmap.

@@ -20,6 +20,8 @@ use crate::{engine, output, trace as verb};
 const SPAN: &str = "5min";
 /// The longest that a device is probed.
 const SPAN_MAX: Nanos = Nanos::from_millis(300_000);
+/// The size of the file that is written, if nothing else is asked for.
+const WRITE_SIZE: Size = Size(1 << 30);
 /// The smallest file that is written.
 const WRITE_MIN: u64 = 64 << 20;
 /// The most reads in flight.
@@ -86,9 +88,6 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
     Ok(Some(engine::watched(arguments.quiet, fit)?))
 }
-
-/// The size of the file that is written, if nothing else is asked for.
-const WRITE_SIZE: Size = Size(1 << 30);
 
 /// Probes by writes into a scratch file on the device, if that is asked for.
 fn write(

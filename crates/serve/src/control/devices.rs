@@ -57,11 +57,7 @@ impl Controller {
         let is_lost = |number: &usize| after.device.get(*number).is_some_and(|device| device.is_removed);
         let lost: Vec<usize> = before.present_devices().map(|(number, _)| number).filter(is_lost).collect();
         for number in &lost {
-            let ends = |export: usize| {
-                let export = before.export.get(export).filter(|export| export.is_removed);
-                export.is_some_and(|export| before.device_of(export) == *number)
-            };
-            if !self.clients_of(ends).is_empty() {
+            if self.is_ending(*number, |_| true) {
                 let name = shown(&before.device[*number].name);
                 return Err(format!(
                     "device {name}: clients of an export that was removed still get answers from it: try again"

@@ -130,7 +130,7 @@ impl Controller {
     }
 
     /// The clients of some exports. An engine that does not answer has none that could ask for anything.
-    pub(super) fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<ClientAccount> {
+    fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<ClientAccount> {
         let answers = self.ask_all(engine::Command::Clients);
         answers.into_iter().flatten().flatten().filter(|client| is_meant(client.export)).collect()
     }
@@ -252,14 +252,19 @@ impl Controller {
         Ok((number, volumes))
     }
 
+    /// Whether clients still get answers from a removed export of a device that is meant.
+    pub(super) fn is_ending(&self, device: usize, is_meant: impl Fn(&Export) -> bool) -> bool {
+        let (spec, _) = self.running();
+        let ends = |number: usize| {
+            let export = spec.export.get(number).filter(|export| export.is_removed);
+            export.is_some_and(|export| spec.device_of(export) == device && is_meant(export))
+        };
+        !self.clients_of(ends).is_empty()
+    }
+
     /// Clients of an export that was removed may still have requests on the volume that it showed.
     fn refuse_while_ending(&self, device: usize, volume: &str) -> Result<(), String> {
-        let (spec, _) = self.running();
-        let is_meant = |number: usize| {
-            let export = spec.export.get(number).filter(|export| export.is_removed);
-            export.is_some_and(|its| spec.device_of(its) == device && its.volume.as_deref() == Some(volume))
-        };
-        if self.clients_of(is_meant).is_empty() {
+        if !self.is_ending(device, |export| export.volume.as_deref() == Some(volume)) {
             return Ok(());
         }
         Err(format!("volume {volume}: clients of an export that was removed still get answers from it: try again"))
