@@ -2,6 +2,8 @@
 
 use ioweir_core::Nanos;
 use ioweir_serve::govern::process::{OUTPUT_BYTES_MAX, ProcessError, run};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use rustix::io::ioctl_fionbio;
 
 fn sh(script: &str) -> Vec<String> {
     ["/bin/sh", "-c", script].map(str::to_owned).into()
@@ -11,16 +13,16 @@ const LIMIT: Nanos = Nanos::from_seconds(60);
 
 #[test]
 fn a_command_that_hangs_is_ended_with_all_that_it_started() {
-    // The pipe of the output is open as long as one of them lives.
-    let (reader, writer) = std::io::pipe().unwrap();
-    let keeper = writer.try_clone().unwrap();
-    let number = std::os::fd::AsRawFd::as_raw_fd(&keeper);
-    rustix::io::fcntl_setfd(&keeper, rustix::io::FdFlags::empty()).unwrap();
-    drop(writer);
-    let hung = run(&sh(&format!("sleep 1000 >&{number} & sleep 1000 >&{number}")), Nanos::from_millis(100));
-    assert_eq!(hung, Err(ProcessError::Hung(Nanos::from_millis(100))));
-    drop(keeper);
-    assert_eq!(std::io::read_to_string(reader).unwrap(), "", "nobody holds it any more");
+    // A named pipe has ended when nobody has it open for writing.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("held");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let reader = open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    let script = format!("(sleep 20; echo alive) >{held} & (sleep 20; echo alive) >{held}", held = path.display());
+    assert_eq!(run(&sh(&script), Nanos::from_millis(300)), Err(ProcessError::Hung(Nanos::from_millis(300))));
+    // What was killed may still be about to close its files.
+    ioctl_fionbio(&reader, false).unwrap();
+    assert_eq!(std::io::read_to_string(std::fs::File::from(reader)).unwrap(), "");
 }
 
 #[test]
