@@ -36,9 +36,14 @@ build() { # SOURCE TARGET [C-FLAG]
         cd "$1"
         # The folder that the crates are unpacked into has to be there before it can be named.
         cargo fetch --quiet --locked --target "$2"
-        RUSTFLAGS=$(flags "$1") CFLAGS="$(c_flags "$1") ${3-}" \
+        CARGO_TARGET_DIR=$1/target/release-$2 RUSTFLAGS=$(flags "$1") CFLAGS="$(c_flags "$1") ${3-}" \
             cargo build --locked --profile dist --target "$2" -p ioweir
     )
+}
+
+# The program that was built for a target.
+program_of() { # TARGET
+    echo "$root/target/release-$1/$1/dist/ioweir"
 }
 
 # A program of this processor, or one of another by qemu.
@@ -55,7 +60,7 @@ run_program() { # PROGRAM ARGUMENT...
 make_archive() { # NAME PROGRAM
     local folder=$work/$1 program=$2 document shell own
     # What is the same for every processor is made by the program that runs here.
-    own=$root/target/$target/dist/ioweir
+    own=$(program_of "$target")
     [ -x "$own" ] || own=$program
     rm -rf "$folder"
     document=$folder/share/doc/ioweir

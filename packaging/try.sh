@@ -64,7 +64,7 @@ serves() { # ROOT SPEC SOCKET COMMAND...
 try_archive() {
     local folder=$trial/empty first
     first=$(sha256sum "$dist/$name.tar.gz")
-    make_archive "$name" "$root/target/$target/dist/ioweir"
+    make_archive "$name" "$(program_of "$target")"
     [ "$first" = "$(sha256sum "$dist/$name.tar.gz")" ] || fails "packed twice, the archive differs"
     mkdir -p "$folder"
     tar --extract --directory "$folder" --strip-components=1 --file "$dist/$name.tar.gz"
@@ -161,7 +161,8 @@ try_wheel() {
 try_arm() {
     [ -e "$dist/$arm_name.tar.gz" ] || return 0
     have qemu-aarch64 "the program for ARM is not tried" || return 0
-    local program=$root/target/$arm_target/dist/ioweir
+    local program
+    program=$(program_of "$arm_target")
     run_program "$program" --version >/dev/null
     (cd "$trial" && run_program "$program" demo >"$trial/demo-arm" 2>/dev/null)
     # The same input gives the same numbers, whatever the processor.
