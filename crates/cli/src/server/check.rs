@@ -1,10 +1,12 @@
 //! The verb `check`: what the server promises, checked in simulated worlds.
 
+use std::collections::BTreeMap;
+
 use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_config::{format_count, unknown};
 use ioweir_core::Nanos;
 use ioweir_lab::document::{Block, Column, Document, Table};
-use ioweir_serve::world::{Broken, Canary, Length, OUTSIDE, Plan, Promise, Sum, campaign, run, shrink};
+use ioweir_serve::world::{Broken, Canary, End, Length, OUTSIDE, Plan, Promise, Sum, campaign, run, shrink};
 use serde_json::json;
 
 use crate::arguments::CheckArguments;
@@ -114,7 +116,7 @@ fn document(sum: &Sum, found: Option<&Found>) -> Result<Document, Failure> {
         "requests": sum.requests,
         "disk_operations": sum.operations,
         "disk_faults": sum.faults,
-        "ends": { "power": sum.ends[0], "killed": sum.ends[1], "stopped": sum.ends[2] },
+        "ends": End::ALL.iter().map(|end| end.name()).zip(sum.ends).collect::<BTreeMap<_, _>>(),
         "promises": promises,
         "failure": failure,
         "outside": OUTSIDE,
@@ -147,14 +149,14 @@ fn document(sum: &Sum, found: Option<&Found>) -> Result<Document, Failure> {
 }
 
 fn facts(sum: &Sum) -> Vec<(String, String)> {
-    let [power, killed, stopped] = sum.ends.map(format_count);
+    let ends = End::ALL.iter().zip(sum.ends).map(|(end, count)| format!("{} {}", format_count(count), end.words()));
     let faults = format!("{}, {} with a fault", format_count(sum.operations), format_count(sum.faults));
     [
         ("worlds", format_count(sum.worlds)),
         ("server-hours", format!("{:.1}, {:.0} in an hour of a processor", sum.hours(), sum.speed())),
         ("requests", format_count(sum.requests)),
         ("operations of disks", faults),
-        ("ends of servers", format!("{power} with the power, {killed} killed, {stopped} stopped")),
+        ("ends of servers", ends.collect::<Vec<_>>().join(", ")),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use ioweir_core::Nanos;
 
-use super::plan::Plan;
+use super::plan::{End, Plan};
 use super::promise::{Broken, Promise};
 use super::run::{Outcome, run};
 use crate::executor::{Clock as _, MachineClock};
@@ -36,8 +36,8 @@ pub struct Sum {
     pub operations: u64,
     /// Faults among them.
     pub faults: u64,
-    /// Servers that ended: with the power, killed, or stopped.
-    pub ends: [u64; 3],
+    /// Servers that ended, in the order of [`End::ALL`].
+    pub ends: [u64; End::ALL.len()],
     /// Checks, in the order of [`Promise::ALL`].
     pub checks: [u64; Promise::ALL.len()],
     /// The least seed that breaks a promise, and how.

@@ -11,6 +11,8 @@ pub enum Canary {
     LyingFlushes,
     /// The answers to clients hide that flushes and writes fail after a failed flush.
     HiddenFailure,
+    /// A bit of the disk changes that nobody has written.
+    UnmarkedChange,
     /// The checker expects a lower limit than the server was told.
     OtherLimit,
     /// The checker expects other weights than the server was told.
@@ -29,6 +31,7 @@ impl Canary {
         Self::LostWrites,
         Self::LyingFlushes,
         Self::HiddenFailure,
+        Self::UnmarkedChange,
         Self::OtherLimit,
         Self::OtherWeights,
         Self::SwallowedReads,
@@ -43,6 +46,7 @@ impl Canary {
             Self::LostWrites => Promise::Linearisable,
             Self::LyingFlushes => Promise::Durable,
             Self::HiddenFailure => Promise::FailedStays,
+            Self::UnmarkedChange => Promise::Marked,
             Self::OtherLimit | Self::OtherWeights => Promise::Shares,
             Self::SwallowedReads => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
@@ -57,6 +61,7 @@ impl Canary {
             Self::LostWrites => "lost-writes",
             Self::LyingFlushes => "lying-flushes",
             Self::HiddenFailure => "hidden-failure",
+            Self::UnmarkedChange => "unmarked-change",
             Self::OtherLimit => "other-limit",
             Self::OtherWeights => "other-weights",
             Self::SwallowedReads => "swallowed-reads",

@@ -11,15 +11,16 @@ use super::disk::Disk;
 use super::plan::{Backing, FAST_SECTORS, Plan, SECTORS};
 use super::random::Random;
 use super::upstream::{Fate, Upstream};
+use crate::backend::bitmaps::Content;
 use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
 use crate::backend::upstream::UpstreamPlan;
-use crate::backend::{self, Backend, Cached, Checked, Late, Ledger, Mirror, MirrorPlan, Placed};
+use crate::backend::{self, Backend, Bitmaps, Cached, Checked, Late, Ledger, Marked, Mirror, MirrorPlan, Placed};
 use crate::spec;
 
-/// The regions of mirrors.
-const REGION_BYTES: u64 = 8192;
+/// The regions of mirrors and bitmaps.
+pub(super) const REGION_BYTES: u64 = 8192;
 /// The head and the map of a leg of a mirror.
 const LEG_HEAD_BYTES: u64 = 2 * 4096;
 /// What a journal or a ledger may grow to.
@@ -76,7 +77,7 @@ impl Devices {
         let bytes = SECTORS * 512;
         let sizes = match plan.backing {
             Backing::Disk | Backing::Checked | Backing::Upstream => vec![bytes],
-            Backing::Late => vec![bytes, BOOK_BYTES],
+            Backing::Late | Backing::Marked => vec![bytes, BOOK_BYTES],
             Backing::Placed => vec![bytes, FAST_SECTORS * 512, BOOK_BYTES],
             Backing::Cached => vec![bytes, FAST_SECTORS * 512],
             Backing::Mirror => vec![bytes + LEG_HEAD_BYTES; 2],
@@ -116,6 +117,10 @@ impl Devices {
                 Box::new(Checked::new(disk, Begun::anew(SECTORS * 512), workers, device.depth * 2)?)
             }
             Backing::Late => Box::new(Late::open(disk(0), Journal::over(self.database()?), None)?),
+            Backing::Marked => {
+                let bitmaps = Bitmaps::over(self.database()?, REGION_BYTES);
+                Box::new(Marked::open(disk(0), bitmaps, Content::Durable)?)
+            }
             Backing::Placed => {
                 let ledger = Ledger::over(self.database()?);
                 Box::new(Placed::open(disk(0), disk(1), ledger, device.depth)?)

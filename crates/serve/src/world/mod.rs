@@ -34,7 +34,7 @@ pub mod wire;
 
 pub use campaign::{Length, Sum, campaign};
 pub use canary::Canary;
-pub use plan::{Backing, Plan, Step};
+pub use plan::{Backing, End, Plan, Step};
 pub use promise::{Broken, Promise, Verdict};
 pub use run::{Outcome, run};
 

@@ -37,12 +37,22 @@ pub enum Backing {
     Mirror,
     /// The export of another server.
     Upstream,
+    /// A disk whose changes are marked.
+    Marked,
 }
 
 impl Backing {
     /// Every one.
-    pub const ALL: &'static [Self] =
-        &[Self::Disk, Self::Checked, Self::Late, Self::Placed, Self::Cached, Self::Mirror, Self::Upstream];
+    pub const ALL: &'static [Self] = &[
+        Self::Disk,
+        Self::Checked,
+        Self::Late,
+        Self::Placed,
+        Self::Cached,
+        Self::Mirror,
+        Self::Upstream,
+        Self::Marked,
+    ];
 
     /// Its name.
     #[must_use]
@@ -55,6 +65,7 @@ impl Backing {
             Self::Cached => "tiers with copies",
             Self::Mirror => "mirror",
             Self::Upstream => "upstream",
+            Self::Marked => "bitmaps",
         }
     }
 }
@@ -118,6 +129,35 @@ pub enum End {
     Killed,
     /// As it is asked to.
     Stopped,
+    /// It hands over to the next one, which begins at once: it answers what was asked, however long that takes.
+    HandedOver,
+}
+
+impl End {
+    /// Every one.
+    pub const ALL: &'static [Self] = &[Self::Power, Self::Killed, Self::Stopped, Self::HandedOver];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Power => "power",
+            Self::Killed => "killed",
+            Self::Stopped => "stopped",
+            Self::HandedOver => "handed_over",
+        }
+    }
+
+    /// The same in words, of those that ended so.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Power => "with the power",
+            Self::Killed => "killed",
+            Self::Stopped => "stopped",
+            Self::HandedOver => "handed over",
+        }
+    }
 }
 
 /// What happens.
@@ -141,6 +181,8 @@ pub enum Act {
     Trouble(usize, Trouble),
     /// Something becomes of the upstream.
     Upstream(Fate),
+    /// An operator changes a bitmap.
+    Bitmap(u64),
     /// The clock jumps: the machine was suspended.
     Jump(Nanos),
     /// The server ends, and another one starts after a while.
@@ -398,16 +440,18 @@ impl Plan {
                 34..=35 => Act::Order(any_order(random)),
                 37 if has_trouble => Act::Trouble(random.below(disks) as usize, any_trouble(random, self.backing)),
                 36 if self.backing == Backing::Upstream => Act::Upstream(any_fate(random)),
+                36 | 39 if self.backing == Backing::Marked => Act::Bitmap(random.draw()),
                 36 => Act::Order(any_order(random)),
                 38 if random.below(8) == 0 => Act::Jump(Nanos::from_millis(random.within(1, 3_600_000))),
                 _ => Act::Ask(client, Ask::Flush, false, 0, 0),
             };
             self.step(soon(random), act);
         }
-        match random.below(8) {
+        match random.below(9) {
             0 | 1 => self.step(soon(random), Act::End(End::Power, Nanos::from_seconds(random.within(1, 60)))),
             2 => self.step(soon(random), Act::End(End::Killed, Nanos::from_seconds(random.within(1, 10)))),
             3 => self.step(soon(random), Act::End(End::Stopped, Nanos::from_seconds(random.within(1, 10)))),
+            4 => self.step(soon(random), Act::End(End::HandedOver, Nanos::ZERO)),
             _ => {}
         }
         self.step(Nanos::from_seconds(1), Act::Rest);

@@ -3,6 +3,7 @@
 mod acts;
 mod answers;
 mod asks;
+mod bitmaps;
 mod ends;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::exports::{Exports, Places};
 use crate::log::{DeviceLog, Log};
 use crate::nbd::Export;
 use crate::spec::{self, Holder, Spec};
+use bitmaps::Span;
 
 /// When the world begins, since 1970.
 const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
@@ -53,8 +55,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Operations of disks, and faults among them.
     pub operations: (u64, u64),
-    /// Servers that ended: with the power, killed, or stopped.
-    pub ends: [u64; 3],
+    /// Servers that ended, in the order of [`End::ALL`].
+    pub ends: [u64; End::ALL.len()],
     /// A hash of everything that happened.
     pub digest: u64,
     /// What happened, line by line, if it was asked for.
@@ -88,6 +90,8 @@ pub(super) struct World {
     /// The connection of each client, by its number in the server.
     numbers: Vec<u64>,
     history: History,
+    /// The spans of which each bitmap marks the changes, by name.
+    bitmaps: BTreeMap<String, Vec<Span>>,
     verdict: Verdict,
     random: Random,
     /// The number of what was asked or answered last.
@@ -134,6 +138,7 @@ impl World {
             clients,
             numbers: vec![0; CLIENTS as usize],
             history: History::new(SECTORS),
+            bitmaps: BTreeMap::new(),
             verdict: Verdict::default(),
             random,
             ticks: 0,
@@ -152,7 +157,7 @@ impl World {
                 served: Nanos::ZERO,
                 requests: 0,
                 operations: (0, 0),
-                ends: [0; 3],
+                ends: <_>::default(),
                 digest: 0xcbf2_9ce4_8422_2325,
                 log: String::new(),
                 steps: 0,
@@ -221,6 +226,7 @@ impl World {
         if !self.is_broken() {
             self.probe();
         }
+        self.check_bitmaps();
         if !self.is_broken() && self.plan.backing == Backing::Checked {
             self.fill();
         }

@@ -263,14 +263,23 @@ impl Bitmaps {
     /// If they cannot be read.
     pub fn marked_bytes(&self, bitmaps: &[Bitmap], size_bytes: u64) -> Result<Vec<u64>, String> {
         let layers = self.layers(self.pages_of(size_bytes)?).map_err(|error| format!("{}: {error}", self.name))?;
+        let regions = size_bytes.div_ceil(self.region_bytes);
+        let bytes = |region: u64| self.region_bytes.min(size_bytes - region * self.region_bytes);
         let of = |bitmap: &Bitmap| {
-            let its: Vec<&Bits> = layers.range(bitmap.layers.clone()).map(|(_, bits)| bits).collect();
-            let regions = 0..size_bytes.div_ceil(self.region_bytes);
-            let marked = regions.filter(|&region| its.iter().any(|bits| bits.get(region)));
-            let bytes = |region: u64| self.region_bytes.min(size_bytes - region * self.region_bytes);
-            marked.map(bytes).sum()
+            let is_marked = marks_of(&layers, bitmap);
+            (0..regions).filter(|&region| is_marked(region)).map(bytes).sum()
         };
         Ok(bitmaps.iter().map(of).collect())
+    }
+
+    /// The regions that a bitmap of a device of this length has not marked, by what is durable.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn unmarked(&self, bitmap: &Bitmap, size_bytes: u64) -> Result<Vec<u64>, String> {
+        let layers = self.layers(self.pages_of(size_bytes)?).map_err(|error| format!("{}: {error}", self.name))?;
+        let is_marked = marks_of(&layers, bitmap);
+        Ok((0..size_bytes.div_ceil(self.region_bytes)).filter(|&region| !is_marked(region)).collect())
     }
 
     /// What a change would make of the bitmaps, with this layer as the newest.
@@ -356,6 +365,12 @@ impl Bitmaps {
         });
         kept.map_err(|error| format!("{}: cannot be made durable: {}", self.name, error.name()))
     }
+}
+
+/// Whether a bitmap has marked a region, of these layers.
+fn marks_of<'a>(layers: &'a Layers, bitmap: &Bitmap) -> impl Fn(u64) -> bool + use<'a> {
+    let its: Vec<&Bits> = layers.range(bitmap.layers.clone()).map(|(_, bits)| bits).collect();
+    move |region| its.iter().any(|bits| bits.get(region))
 }
 
 /// Whether one of these records what is changed from now on.

@@ -49,6 +49,7 @@ impl World {
                 self.devices.meet(self.now, fate);
                 self.stirred = true;
             }
+            Act::Bitmap(draw) => self.change_bitmap(draw),
             Act::Jump(span) => {
                 self.note("jump", span.0, 0);
                 self.excused = self.excused.after(span);

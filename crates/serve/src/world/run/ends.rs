@@ -4,7 +4,7 @@ use ioweir_core::Nanos;
 
 use super::super::plan::{Backing, End};
 use super::super::promise::Promise;
-use super::{REST_MAX, World};
+use super::{PATIENCE, REST_MAX, World};
 use crate::engine::{Command, Turn};
 
 impl World {
@@ -39,6 +39,7 @@ impl World {
             return;
         }
         self.history.settle(self.ticks, &mut self.verdict);
+        self.check_bitmaps();
         self.ask_report();
         self.settle();
         self.note("rest", self.outcome.requests, 0);
@@ -71,8 +72,10 @@ impl World {
     pub(super) fn stop(&mut self, end: End, pause: Nanos) {
         self.note("end", end as u64, 0);
         let mut loses = end == End::Power;
-        if end == End::Stopped {
-            loses = self.stop_well();
+        match end {
+            End::Stopped => loses = self.stop_well(None, Nanos::from_seconds(100)),
+            End::HandedOver => loses = self.stop_well(Some(REST_MAX), REST_MAX.after(PATIENCE)),
+            End::Power | End::Killed => {}
         }
         // A server that was only killed would find what no flush makes durable.
         loses |= self.devices.have_lost();
@@ -102,12 +105,12 @@ impl World {
         self.has_trouble = false;
     }
 
-    /// Asks the server to stop; returns whether what it had answered may be gone after it.
-    pub(super) fn stop_well(&mut self) -> bool {
+    /// Asks the server to stop within a time, or as its spec says; returns whether what it had answered may be gone after it.
+    pub(super) fn stop_well(&mut self, within: Option<Nanos>, patience: Nanos) -> bool {
         let Some(up) = &mut self.up else { return false };
-        up.handle.send(Command::Stop(None));
+        up.handle.send(Command::Stop(within));
         self.is_stopping = true;
-        let until = self.now.after(Nanos::from_seconds(100));
+        let until = self.now.after(patience);
         while self.up.as_ref().is_some_and(|up| up.ended.is_none()) && self.now < until && !self.is_broken() {
             self.run_until(self.now.after(Nanos::from_millis(100)));
         }
