@@ -16,6 +16,7 @@ pub mod late;
 mod memory;
 mod mirror;
 mod parts;
+mod patience;
 mod returned;
 mod store;
 mod threads;

@@ -12,6 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::file::{Files, error_of};
+use super::patience::Patience;
 use super::threads::Threads;
 use super::{Action, Backend, Done, Io, Outcome, Task, poll_for};
 use crate::buffer::Buffer;
@@ -20,22 +21,6 @@ use crate::snapshots::Snapshots;
 
 /// `IORING_ENTER_GETEVENTS`: the kernel finishes completions.
 const ENTER_GETEVENTS: u32 = 1;
-/// How many operations the engine waits for at once, and for how long.
-#[derive(Clone, Copy, Debug)]
-struct Patience {
-    /// A divisor: the part of the operations in flight to wait for.
-    part: usize,
-    /// The longest wait.
-    nanos: u64,
-}
-
-/// With several processors, clients send the next requests meanwhile, and the device must not run dry.
-const PATIENCE: Patience = Patience { part: 4, nanos: 100_000 };
-/// With one processor, clients run only while the server waits, so it alternates between all completions and all clients.
-const PATIENCE_ALONE: Patience = Patience { part: 1, nanos: 200_000 };
-/// The most operations that are waited for at once.
-const AWAITED_MAX: usize = 16;
-
 /// How long to wait for the ring while threads are at work, too.
 const PATIENCE_FOR_THREADS: Nanos = Nanos(200_000);
 
@@ -96,7 +81,7 @@ impl Uring {
             flights: Slots::default(),
             is_registered,
             wake,
-            patience: if is_alone { PATIENCE_ALONE } else { PATIENCE },
+            patience: Patience::new(is_alone),
         })
     }
 
@@ -231,12 +216,9 @@ impl Backend for Uring {
     }
 
     fn rest(&mut self, span: Nanos) -> io::Result<bool> {
-        let wanted = (self.flights.len() / self.patience.part).min(AWAITED_MAX);
-        if wanted < 2 {
-            return Ok(false);
-        }
+        let Some((wanted, nanos_max)) = self.patience.wanted(self.flights.len()) else { return Ok(false) };
         // Less than a millisecond.
-        let span = types::Timespec::new().nsec(span.0.min(self.patience.nanos) as u32);
+        let span = types::Timespec::new().nsec(span.0.min(nanos_max) as u32);
         match self.ring.submitter().submit_with_args(wanted, &types::SubmitArgs::new().timespec(&span)) {
             Ok(_) => Ok(true),
             Err(error) if passes(&error) || Errno::from_io_error(&error) == Some(Errno::TIME) => Ok(false),
@@ -259,7 +241,7 @@ impl Backend for Uring {
     }
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
-        let mut is_more = self.flights.len() > 0;
+        let (mut is_more, mut completed) = (self.flights.len() > 0, 0);
         while is_more {
             // Completions that overflowed the queue are delivered only by a call.
             let (has_work, overflows) = {
@@ -271,9 +253,11 @@ impl Backend for Uring {
             }
             while let Some(entry) = { self.ring.completion().next() } {
                 self.finish(now, entry.user_data(), entry.result(), done);
+                completed += 1;
             }
             is_more = overflows;
         }
+        self.patience.completed(now, completed);
         self.threads.collect(now, done)
     }
 
