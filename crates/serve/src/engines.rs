@@ -160,6 +160,18 @@ impl Engines {
         self.rows().all.get(device)?.volumes.clone()
     }
 
+    /// A device has grown: what is known of it, and the room for its volumes.
+    pub(crate) fn has_grown(&self, device: usize, size_bytes: u64, description: String) {
+        let mut rows = self.rows();
+        let Some(row) = rows.all.get_mut(device) else { return };
+        (row.size_bytes, row.description) = (size_bytes, description);
+        let volumes = row.volumes.clone();
+        drop(rows);
+        if let Some(volumes) = volumes {
+            volumes.lock().unwrap_or_else(PoisonError::into_inner).has_grown(size_bytes);
+        }
+    }
+
     /// Takes engines back that have begun: those from this number on. Nobody has been told of them.
     pub(crate) fn take_back(&self, from: usize) {
         let rows: Vec<Row> = {

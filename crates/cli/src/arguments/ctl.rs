@@ -158,6 +158,15 @@ pub(crate) enum DeviceVerb {
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
     },
+    /// Make the file of a device longer, or take note that a block device is; `save` keeps it. Clients see it when they connect
+    Resize {
+        /// Name of the device
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its length from now on, such as 2TiB; it does not become shorter
+        #[arg(value_name = "SIZE")]
+        size: String,
+    },
     /// Remove a device, and close its file; refused while exports show it
     Remove {
         /// Name of the device

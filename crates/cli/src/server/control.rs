@@ -57,6 +57,9 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
         CtlVerb::Device { verb: DeviceVerb::Add { name, keys } } => {
             tell(&ask(&socket, &Command::AddDevice { name: name.clone(), keys: keys.clone() })?)
         }
+        CtlVerb::Device { verb: DeviceVerb::Resize { name, size } } => {
+            tell(&ask(&socket, &Command::ResizeDevice { name: name.clone(), size: size.parse()? })?)
+        }
         CtlVerb::Device { verb: DeviceVerb::Remove { name } } => {
             tell(&ask(&socket, &Command::RemoveDevice(name.clone()))?)
         }

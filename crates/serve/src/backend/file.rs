@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioweir_config::format_bytes;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
@@ -24,6 +25,7 @@ use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 use crate::real::Target;
 use crate::snapshots::Snapshots;
+use ioweir_core::SECTOR_BYTES;
 
 /// The most slices of one system call.
 const SLICES_MAX: usize = 1024;
@@ -44,7 +46,8 @@ pub(super) struct Files {
     /// Opened for flushes alone. The kernel reports a failed writeback once on each open file, so a durable write of one
     /// client must not take the report that another client's flush should get.
     pub(super) sync: File,
-    pub(super) size_bytes: u64,
+    /// It grows while the server runs.
+    size_bytes: AtomicU64,
     /// What offsets and lengths of direct I/O are multiples of.
     alignment_bytes: u64,
     /// Of a device that takes some.
@@ -145,7 +148,7 @@ impl Files {
             cached,
             direct: past,
             sync,
-            size_bytes: length,
+            size_bytes: AtomicU64::new(length),
             alignment_bytes: ALIGNMENT_BYTES as u64,
             snapshots: None,
             remark,
@@ -159,11 +162,37 @@ impl Files {
             cached: target.file.try_clone()?,
             direct: if target.is_direct() { Some(target.file.try_clone()?) } else { None },
             sync: target.file.try_clone()?,
-            size_bytes: target.size_bytes(),
+            size_bytes: AtomicU64::new(target.size_bytes()),
             alignment_bytes: target.alignment_bytes(),
             snapshots: None,
             remark: String::new(),
         })
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        // Nobody asks for what lies past the old end before the engine, which sets it, has said that it has grown.
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// As [`Backend::grow`](super::Backend::grow): a file is made longer, and a block device has to be it by now.
+    pub(super) fn grow(&self, size_bytes: u64) -> Result<(), String> {
+        let before = self.size_bytes();
+        if size_bytes < before {
+            return Err(format!("has {}, and does not become shorter", format_bytes(before)));
+        }
+        if !size_bytes.is_multiple_of(SECTOR_BYTES) {
+            return Err(format!("size: {size_bytes} bytes are not whole sectors of {SECTOR_BYTES}"));
+        }
+        let file = &self.cached;
+        let metadata = file.metadata().map_err(|error| failed(&self.path, "cannot be looked at", &error))?;
+        if metadata.is_file() && metadata.len() < size_bytes {
+            file.set_len(size_bytes).map_err(|error| failed(&self.path, "cannot be made longer", &error))?;
+            // Its length is part of what a flush makes durable; this one is nobody's else.
+            rustix::fs::fdatasync(file).map_err(|error| failed(&self.path, "cannot be flushed", &error.into()))?;
+        }
+        check_length(&self.path, file, Some(size_bytes))?;
+        self.size_bytes.store(size_bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether its file system keeps it in memory alone.
@@ -173,7 +202,7 @@ impl Files {
 
     pub(super) fn describe(&self) -> String {
         let way = if self.direct.is_some() { "direct" } else { "through the page cache" };
-        format!("file {}, {}, {way}{}", self.path.display(), format_bytes(self.size_bytes), self.remark)
+        format!("file {}, {}, {way}{}", self.path.display(), format_bytes(self.size_bytes()), self.remark)
     }
 
     /// The file with direct I/O, if the operation is aligned.
@@ -279,7 +308,7 @@ impl Files {
     /// The next range of what is owed of deleted snapshots, which lie past the end of the device: no request of a client has
     /// to wait for it.
     pub(super) fn next_owed(&self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
-        let start = from.max(self.size_bytes.next_multiple_of(ALIGNMENT_BYTES as u64));
+        let start = from.max(self.size_bytes().next_multiple_of(ALIGNMENT_BYTES as u64));
         (self.owed_bytes(task) > 0).then(|| start..start + length_max)
     }
 

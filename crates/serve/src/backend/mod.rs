@@ -278,6 +278,15 @@ pub trait Backend {
     /// Its size.
     fn size_bytes(&self) -> u64;
 
+    /// Makes it this long while it serves. A layer that keeps something for each block or region does not pass it on.
+    ///
+    /// # Errors
+    /// Why it stays as long as it is.
+    fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
+        let expected = "a file or block device without checksums, bitmaps, late trims and tiers";
+        Err(format!("its length does not change while the server runs\n  expected: {expected}"))
+    }
+
     /// The ranges of its parts, if exports show these; what lies between them cannot be used.
     fn parts(&self) -> Vec<Range<u64>> {
         self.inner().map_or_else(Vec::new, Backend::parts)

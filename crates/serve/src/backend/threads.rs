@@ -131,7 +131,11 @@ impl Backend for Threads {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.shared.files.size_bytes
+        self.shared.files.size_bytes()
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        self.shared.files.grow(size_bytes)
     }
 
     fn describe(&self) -> String {

@@ -280,7 +280,11 @@ impl Backend for Uring {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.files.size_bytes
+        self.files.size_bytes()
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        self.files.grow(size_bytes)
     }
 
     fn describe(&self) -> String {

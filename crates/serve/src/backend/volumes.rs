@@ -107,6 +107,11 @@ impl Volumes {
         other.map(|(name, _)| format!("overlaps volume {}", shown(name)))
     }
 
+    /// The device has this length from now on.
+    pub(crate) const fn has_grown(&mut self, device_bytes: u64) {
+        self.device_bytes = device_bytes;
+    }
+
     /// Each volume with its place, by name.
     #[must_use]
     pub const fn places(&self) -> &BTreeMap<String, Range<u64>> {

@@ -88,6 +88,13 @@ pub enum Command {
     },
     /// Remove the device of this name.
     RemoveDevice(String),
+    /// Make a device longer.
+    ResizeDevice {
+        /// Its name.
+        name: String,
+        /// Its length from now on.
+        size: Size,
+    },
     /// List the volumes of the device of this name.
     Volumes(String),
     /// Add a volume, which reads as zeroes.
@@ -211,7 +218,7 @@ impl Command {
                             {\"bitmap\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"verb\":\"add\"}}, \
                             {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}}, {\"add_export\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
                             {\"remove_export\":{\"name\":\"NAME\"}}, {\"add_device\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
-                            {\"remove_device\":\"NAME\"}, {\"volumes\":\"DEVICE\"}, \
+                            {\"remove_device\":\"NAME\"}, {\"resize_device\":{\"name\":\"NAME\",\"size\":\"2GiB\"}}, {\"volumes\":\"DEVICE\"}, \
                             {\"add_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"size\":\"1GiB\"}}, {\"resize_volume\":...}, \
                             {\"remove_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
             format!("not a command: {error}\n  expected: one of {expected}")

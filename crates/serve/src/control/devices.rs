@@ -4,12 +4,15 @@
 //! A device goes only when no export shows it and no client gets answers from it any more. It keeps its number, and one of its
 //! name that comes later has another.
 
-use ioweir_config::{Complaint, shown};
+use std::sync::mpsc::channel;
+
+use ioweir_config::{Complaint, Size, shown};
 use toml::Table;
 
-use super::Controller;
 use super::exports::{table_of, unknown_device};
+use super::{Controller, PATIENCE};
 use crate::confine;
+use crate::engine;
 use crate::engines::Opened;
 use crate::spec::{Backend, Device, Spec};
 
@@ -35,6 +38,40 @@ impl Controller {
         let changed = self.change(false, |spec| without_device(spec, name));
         self.note_assigned(&changed);
         self.report(changed)
+    }
+
+    /// Makes a device longer. Returns what has changed.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn resize_device(&self, name: &str, size: Size) -> Result<Vec<String>, String> {
+        let changed = self.change(false, |spec| with_size(spec, name, size));
+        self.note_assigned(&changed);
+        self.report(changed)
+    }
+
+    /// Makes the devices longer that are longer in a spec than in the running one: their numbers and lengths. If the change is not
+    /// made after all, what has grown stays long, and no export shows the rest of it.
+    pub(super) fn grow_devices(&self, before: &Spec, after: &Spec) -> Result<Vec<(usize, u64)>, String> {
+        let mut grown = Vec::new();
+        for (number, device) in before.present_devices() {
+            let Some(new) = after.device.get(number).filter(|new| !new.is_removed) else { continue };
+            let (old, new) = (device.backend.size(), new.backend.size());
+            let Some(size) = new.filter(|_| old != new) else { continue };
+            let of = |problem: String| format!("device {}: {problem}", shown(&device.name));
+            let services: Vec<String> = before.services_of(device).map(|(name, _)| shown(name)).collect();
+            if !services.is_empty() {
+                let what = "services go through all of it, and their place is one in its length:";
+                return Err(of(format!("{what} {}\n\nhint: {STARTED_AGAIN}", services.join(", "))));
+            }
+            let (sender, answer) = channel();
+            self.0.engines.send(number, engine::Command::Grow(size.0, sender));
+            let answer = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string());
+            let description = answer.flatten().map_err(of)?;
+            self.0.engines.has_grown(number, size.0, description);
+            grown.push((number, size.0));
+        }
+        Ok(grown)
     }
 
     /// Opens the devices that a spec has more than the running one.
@@ -93,6 +130,21 @@ fn with_device(spec: &Spec, name: &str, keys: &Table) -> Result<Spec, String> {
         return Err(of(&format!("{problem}\n\nhint: {STARTED_AGAIN}")));
     }
     changed.checked().map_err(of_complaint)
+}
+
+/// The spec with another length of a device.
+fn with_size(spec: &Spec, name: &str, size: Size) -> Result<Spec, String> {
+    let (number, _) = spec.device_named(name).ok_or_else(|| unknown_device(spec, name))?;
+    let mut changed = spec.clone();
+    let Backend::File { size: its, .. } = &mut changed.device[number].backend else {
+        let expected = "a device of backend file";
+        return Err(format!(
+            "device {}: its length does not change while the server runs\n  expected: {expected}",
+            shown(name)
+        ));
+    };
+    *its = Some(size);
+    changed.checked().map_err(|complaint| format!("device {}: {}", shown(name), complaint.problem()))
 }
 
 /// The spec without a device.

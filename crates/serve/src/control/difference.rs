@@ -5,7 +5,7 @@ use std::fmt;
 use ioweir_config::{Key, KeySet as _, ShareKeys, to_table};
 use toml::{Table, Value};
 
-use crate::spec::{Export, Server, Service, Spec};
+use crate::spec::{DeviceKeys, Export, Server, Service, Spec};
 
 /// Keys of `server` that can change while it runs.
 const SERVER_KEYS: [&str; 7] = [
@@ -31,6 +31,7 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
             .into_iter()
             .filter(|key| !["kind", "device", "state", "margin"].contains(&key.name))
             .collect(),
+        "device" => DeviceKeys::keys().into_iter().filter(|key| key.name == "size").collect(),
         "server" => Server::keys().into_iter().filter(|key| SERVER_KEYS.contains(&key.name)).collect(),
         _ => Vec::new(),
     }

@@ -41,7 +41,7 @@ pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;
 pub use exports::VolumeState;
-use exports::aligned;
+use exports::{aligned, unknown_device};
 pub use fleet::{FleetClass, FleetStatus};
 pub use snapshots::SnapshotState;
 pub(crate) use snapshots::SnapshotTimer;
@@ -250,10 +250,7 @@ impl Controller {
     fn engine_of(&self, device: &str) -> Result<Handle, String> {
         let (spec, _) = self.running();
         let engine = spec.device_named(device).and_then(|(number, _)| self.0.engines.handles().into_iter().nth(number));
-        engine.ok_or_else(|| {
-            let names: Vec<_> = spec.present_devices().map(|(_, device)| device.name.as_str()).collect();
-            format!("there is no device `{}`\n  expected: one of {}", shown(device), names.join(", "))
-        })
+        engine.ok_or_else(|| unknown_device(&spec, device))
     }
 
     /// Opens a device again after a failed flush, or what of it is out; returns a description of it.
@@ -301,10 +298,14 @@ impl Controller {
             return Ok(what);
         }
         let (came, lost) = (self.open_devices(&before, &spec)?, self.lost_devices(&before, &spec)?);
+        let grown = self.grow_devices(&before, &spec)?;
         let mut running = self.lock();
         // Only a fleet changes the spec meanwhile.
         spec.parts.clone_from(&running.spec.parts);
-        let target = self.target(spec.clone(), came, drains);
+        let mut target = self.target(spec.clone(), came, drains);
+        for (device, size_bytes) in grown {
+            target.places[device].shape.size_bytes = size_bytes;
+        }
         self.become_target(&mut running, target, || Ok(()))?;
         self.0.tunables.set(&spec.server);
         running.spec = Arc::new(spec);

@@ -39,6 +39,8 @@ pub enum Command {
     Pause(Nanos, Sender<Result<(), String>>),
     /// End the pause; the answer is how long it was, or `None` if it had ended before.
     Resume(Sender<Option<Nanos>>),
+    /// Make the device this long; the answer describes it, or says why it stays as it is.
+    Grow(u64, Sender<Result<String, String>>),
     /// Make a range that no export shows read as zeroes, durably; the answer comes at the end.
     Wipe(Range<u64>, Sender<Result<(), String>>),
     /// Serve the rings of the client of this number as its monitor wants.

@@ -49,6 +49,11 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.resume());
                 }
+                Command::Grow(size_bytes, answer) => {
+                    let backend = self.dispatcher.backend_mut();
+                    // As above.
+                    let _ = answer.send(backend.grow(size_bytes).map(|()| backend.describe()));
+                }
                 Command::Wipe(range, answer) => self.wipe(range, answer),
                 Command::DrainExport(export) => self.sessions.drain_export(export),
                 Command::Rings(client, order) => self.sessions.carry_out(client, *order),

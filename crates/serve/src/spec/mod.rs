@@ -28,7 +28,7 @@ pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use bitmaps::Bitmaps;
 pub use classes::{Class, ClassKind, Holder, class_of};
-use device::DeviceKeys;
+pub(crate) use device::DeviceKeys;
 pub use fleet::{ClassPart, Fleet};
 use ioweir_config::{
     ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,

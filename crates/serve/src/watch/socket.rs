@@ -117,7 +117,8 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             | Command::AddExport { .. }
             | Command::RemoveExport { .. }
             | Command::AddDevice { .. }
-            | Command::RemoveDevice(_)),
+            | Command::RemoveDevice(_)
+            | Command::ResizeDevice { .. }),
         ) => {
             let controller = shared.controller.clone();
             // These wait for devices that open or end, and for each other.
@@ -152,6 +153,7 @@ fn change_spec(controller: &Controller, command: Command) -> Result<Value, Strin
         Command::RemoveExport { name, drain } => controller.remove_export(&name, drain),
         Command::AddDevice { name, keys } => controller.add_device(&name, &keys),
         Command::RemoveDevice(name) => controller.remove_device(&name),
+        Command::ResizeDevice { name, size } => controller.resize_device(&name, size),
         _ => Err("this is no command that changes the spec".into()),
     };
     changed.map(|changes| json!({ "changes": changes }))

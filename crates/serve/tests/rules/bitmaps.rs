@@ -279,7 +279,7 @@ fn bitmaps_are_begun_frozen_merged_and_cleared_by_command_and_outlive_the_server
     let problem = change(&served, device, "monday", BitmapVerb::Clear).unwrap_err();
     assert!(problem.contains("is frozen, and records nothing"), "{problem}");
     let problem = change(&served, "nothing", "daily", BitmapVerb::Clear).unwrap_err();
-    assert!(problem.contains("there is no device `nothing`"), "{problem}");
+    assert!(problem.contains("unknown device `nothing`"), "{problem}");
     drop(client);
     served.stop();
 

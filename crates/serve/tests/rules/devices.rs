@@ -26,6 +26,10 @@ impl Served {
         self.ask(&Command::AddDevice { name: name.into(), keys })
     }
 
+    fn grow(&self, name: &str, bytes: u64) -> Result<Value, String> {
+        self.ask(&Command::ResizeDevice { name: name.into(), size: ioweir_config::Size(bytes) })
+    }
+
     fn go(&self, name: &str) -> Result<Value, String> {
         self.ask(&Command::RemoveDevice(name.into()))
     }
@@ -236,6 +240,84 @@ fn a_device_goes_when_nobody_shows_it_and_leaves_its_file_to_others() {
     assert_eq!((&totals["write"]["requests"], &totals["read"]["requests"]), (&json!(1), &json!(1)));
     assert_eq!(served.ask(&Command::Clients {}).unwrap()["silent_devices"], json!([]));
     drop(a);
+    served.stop();
+}
+
+#[test]
+fn a_file_grows_while_clients_use_it_and_what_is_added_reads_as_zeroes() {
+    let served = Served::of(FIRST);
+    served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "scheduler=sfq"]).unwrap();
+    served.export("whole", &["device=d"]).unwrap();
+    served.export("slice", &["device=d", "size=1MiB"]).unwrap();
+    let mut before = served.client("whole");
+    assert_eq!(write(&mut before, 4 * MIB - 4096, 3), 0);
+    assert_eq!(changes(&served.grow("d", 8 * MIB).unwrap()), "device.d.size 4MiB -> 8MiB");
+    let (size, mut after) = served.open("whole").unwrap();
+    assert_eq!((size, served.open("slice").unwrap().0), (8 * MIB, MIB));
+    assert_eq!((read(&mut after, 4 * MIB), read(&mut before, 4 * MIB - 4096)), (vec![0; 4096], vec![3; 4096]));
+    assert_eq!(write(&mut after, 8 * MIB - 4096, 5), 0);
+    let device = served.state()["devices"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(device["size_bytes"], 8 * MIB);
+    assert!(device["description"].as_str().unwrap().contains("8 MiB"), "{device}");
+    assert_eq!(served.grow("d", 8 * MIB).unwrap(), json!({ "changes": [] }));
+
+    // Volumes have the room; a file that somebody else has made longer is taken as it is, here by a reload.
+    served.come("pool", &["backend=file", "path=AT/pool", "size=1MiB", "volumes=AT/volumes"]).unwrap();
+    let volume = || Command::AddVolume { device: "pool".into(), name: "v".into(), size: ioweir_config::Size(3 * MIB) };
+    assert!(served.ask(&volume()).unwrap_err().contains("no room"));
+    let pool = std::fs::File::options().write(true).open(served.folder.path().join("pool")).unwrap();
+    pool.set_len(4 * MIB).unwrap();
+    let saved = served.saved();
+    let (before_pool, of_pool) = saved.split_once("name = \"pool\"").unwrap();
+    let longer = format!("{before_pool}name = \"pool\"{}", of_pool.replacen("size = \"1MiB\"", "size = \"4MiB\"", 1));
+    std::fs::write(served.spec_file(), longer).unwrap();
+    let file = served.spec_file();
+    let reloaded = served.ask(&Command::Reload {}).unwrap();
+    assert_eq!(all_changes(&reloaded), ["device.pool.size 1MiB -> 4MiB"]);
+    served.ask(&volume()).unwrap();
+
+    drop((before, after));
+    let folder = served.stop();
+    let again = Served { server: crate::volumes::start(&file), folder };
+    assert_eq!(read(&mut again.client("whole"), 8 * MIB - 4096), [5; 4096]);
+    again.stop();
+}
+
+#[test]
+fn a_device_that_cannot_grow_stays_as_it_is() {
+    let file = |name: &str, more: &str| {
+        format!("[[device]]\nname = \"{name}\"\nbackend = \"file\"\npath = \"AT/{name}\"\nsize = \"1MiB\"\n{more}")
+    };
+    let scrub = "[service.scrub]\nkind = \"scrub\"\ndevice = \"scrubbed\"\nevery = \"7d\"\nstate = \"AT/scrub\"\n";
+    let (summed, scrubbed) = (file("summed", "checksums = true\n"), file("scrubbed", ""));
+    let served = Served::of(&format!("{FIRST}{}{summed}{scrubbed}{scrub}", file("plain", "")));
+    let before = (served.saved(), served.devices());
+    for (name, bytes, problem) in [
+        (
+            "first",
+            2 * MIB,
+            "device first: its length does not change while the server runs\n  expected: a device of backend file",
+        ),
+        (
+            "summed",
+            2 * MIB,
+            "device summed: its length does not change while the server runs\n  expected: a file or block device without checksums",
+        ),
+        (
+            "scrubbed",
+            2 * MIB,
+            "device scrubbed: services go through all of it, and their place is one in its length: scrub",
+        ),
+        ("plain", MIB / 2, "device plain: has 1 MiB, and does not become shorter"),
+        ("plain", 2 * MIB + 100, "device plain: size: 2097252 bytes are not whole sectors of 512"),
+        ("plain", u64::MAX / 512 * 512, "device plain: "),
+        ("none", 2 * MIB, "unknown device `none`"),
+    ] {
+        let error = served.grow(name, bytes).unwrap_err();
+        assert!(error.contains(problem), "{error}");
+    }
+    assert_eq!((served.saved(), served.devices()), before);
+    assert_eq!(std::fs::metadata(served.folder.path().join("plain")).unwrap().len(), MIB);
     served.stop();
 }
 

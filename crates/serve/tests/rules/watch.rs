@@ -579,7 +579,7 @@ fn a_spec_that_is_wrong_changes_nothing_and_one_that_is_right_is_taken_as_a_whol
         ("weight = 300", "weight = -3", format!("{name}:24:10: invalid value: integer `-3`")),
         ("\"reward\"", "\"rewart\"", format!("{name}:12:13: unknown scheduler `rewart`")),
         ("\"reward\"", "\"sfq\"", "device.disk.scheduler reward -> sfq: this does not change while".into()),
-        ("size = \"4MiB\"", "size = \"2MiB\"", "device.disk.size 4MiB -> 2MiB: this does not change".into()),
+        ("size = \"4MiB\"", "size = \"2MiB\"", "device disk: its length does not change".into()),
         (
             "[[tenant]]\nname = \"tenant\"\nexport = \"export\"\ncertificate = \"tenant.example\"\nweight = 5\nlatency = \"10ms\"\n",
             "",
@@ -636,7 +636,7 @@ fn a_failed_device_is_said_to_be_and_is_opened_again_over_the_socket_only_where_
     let reopen = |device: &str| served.ask(&Command::Reopen(device.into())).unwrap_err().to_string();
     assert_eq!(reopen("d"), "device d: it is in memory: opened again it would be empty");
     assert_eq!(reopen("good"), "device good: it has not failed");
-    assert!(reopen("none").starts_with("there is no device `none`"));
+    assert!(reopen("none").starts_with("unknown device `none`"));
     // It ends as one whose data is lost.
     let server = served.server.take().unwrap();
     server.stopper().stop();
