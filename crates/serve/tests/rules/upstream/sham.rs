@@ -29,6 +29,10 @@ pub(crate) struct Manner {
     pub(crate) block_min: u32,
     /// Commands that are not answered while they are in here.
     pub(crate) held: Vec<u16>,
+    /// How many more reads are answered; all if absent.
+    pub(crate) reads_left: Option<u64>,
+    /// Reads that were answered.
+    pub(crate) reads: u64,
     /// Commands that are answered with this error.
     pub(crate) fails: Vec<(u16, u32)>,
     /// The next answers to reads are these bytes in place of an answer.
@@ -66,6 +70,8 @@ impl Sham {
             size: SIZE,
             block_min: 1,
             held: Vec::new(),
+            reads_left: None,
+            reads: 0,
             fails: Vec::new(),
             nonsense: None,
             asked: Vec::new(),
@@ -92,6 +98,17 @@ impl Sham {
     pub(crate) fn set(&self, change: impl FnOnce(&mut Manner)) {
         change(&mut self.manner());
         self.shared.1.notify_all();
+    }
+
+    /// Lets it answer so many more reads, and waits until it has.
+    pub(crate) fn answer(&self, reads: u64) {
+        let mut manner = self.manner();
+        let goal = manner.reads + reads;
+        manner.reads_left = Some(reads);
+        self.shared.1.notify_all();
+        while manner.reads < goal {
+            manner = self.shared.1.wait(manner).unwrap();
+        }
     }
 
     /// It is gone with all its connections, and with what was not durable if `loses`.
@@ -206,11 +223,17 @@ fn serve(
         }
         let mut manner = shared.0.lock().unwrap();
         manner.asked.push((command, flags, offset, length));
-        while manner.held.contains(&command) && manner.is_there {
+        let waits = |manner: &Manner| {
+            manner.held.contains(&command) || command == 0 && manner.reads_left == Some(0)
+        };
+        while waits(&manner) && manner.is_there {
             manner = shared.1.wait_timeout(manner, Duration::from_secs(60)).unwrap().0;
         }
         if !manner.is_there {
             return Ok(());
+        }
+        if command == 0 {
+            manner.reads_left = manner.reads_left.map(|left| left - 1);
         }
         let error = manner.fails.iter().find(|(its, _)| *its == command).map_or(0, |(_, error)| *error);
         let nonsense = if command == 0 { manner.nonsense.take() } else { None };
@@ -236,5 +259,9 @@ fn serve(
             }
         }
         socket.write_all(&answer)?;
+        if command == 0 {
+            shared.0.lock().unwrap().reads += 1;
+            shared.1.notify_all();
+        }
     }
 }
