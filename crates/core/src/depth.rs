@@ -10,8 +10,9 @@
 //!   taken if it completes at least what lies halfway between nothing gained and gained in proportion: a quarter more has to bring
 //!   an eighth more, a quarter less may cost an eighth. By Little's law that is as much as to say how latency may change: if nothing
 //!   is gained, it rises in proportion to the depth.
-//! - If the two epochs around a trial differ by more than an eighth, the device itself has changed meanwhile, or times differ
-//!   so much that an epoch says little: the trial is repeated, with epochs of twice the length, up to sixteen times.
+//! - If the two epochs around a trial differ by more than an eighth, the trial is repeated. If they differ by less than a half,
+//!   times differ so much that an epoch says little, and epochs become twice as long, up to sixteen times; if by more, the device
+//!   itself has become slow or fast, and they become short.
 //! - After two trials in a row that changed nothing it rests, for one epoch and then for up to sixteen.
 //!
 //! **Bound.** Before a device that serves n at a time, and clients that ask for more, the depth ends between n / 2 and 2 n, and at
@@ -43,9 +44,8 @@ struct Rate {
 impl Rate {
     /// Whether this is at least `times` / `over` of another rate.
     fn is_at_least(self, other: Self, times: u64, over: u64) -> bool {
-        let product = |one: Self, by: Self, factor: u64| {
-            u128::from(one.completions) * u128::from(by.nanos) * u128::from(factor)
-        };
+        let product =
+            |one: Self, by: Self, factor: u64| u128::from(one.completions) * u128::from(by.nanos) * u128::from(factor);
         product(self, other, over) >= product(other, self, times)
     }
 
@@ -202,9 +202,10 @@ impl LearntDepth {
     }
 
     fn judge(&mut self, before: Rate, trial: Rate, after: Rate) {
-        let is_steady = |one: Rate, other: Rate| one.is_at_least(other, STEADY - 1, STEADY);
-        if !is_steady(before, after) || !is_steady(after, before) {
-            self.longer = (self.longer + 1).min(LONGER_MAX);
+        let is_within =
+            |times: u64, over: u64| before.is_at_least(after, times, over) && after.is_at_least(before, times, over);
+        if !is_within(STEADY - 1, STEADY) {
+            self.longer = if is_within(1, 2) { (self.longer + 1).min(LONGER_MAX) } else { 0 };
             self.stage = Stage::Trial(after);
             return;
         }

@@ -223,9 +223,7 @@ fn serve(
         }
         let mut manner = shared.0.lock().unwrap();
         manner.asked.push((command, flags, offset, length));
-        let waits = |manner: &Manner| {
-            manner.held.contains(&command) || command == 0 && manner.reads_left == Some(0)
-        };
+        let waits = |manner: &Manner| manner.held.contains(&command) || command == 0 && manner.reads_left == Some(0);
         while waits(&manner) && manner.is_there {
             manner = shared.1.wait_timeout(manner, Duration::from_secs(60)).unwrap().0;
         }
