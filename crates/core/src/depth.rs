@@ -3,7 +3,7 @@
 //! A device that serves n requests at a time completes more with each one that it has, up to n; beyond n, requests only wait
 //! there instead of in the scheduler, where the policy could act. [`LearntDepth`] finds n by trying. An *epoch* is a number of
 //! completions while the device was full, that is, while it had as many requests as it may; only time in which it was full
-//! counts, so that clients who ask for little teach nothing.
+//! counts, so that clients who ask for little teach nothing of the device.
 //!
 //! - At first the depth doubles for as long as that brings at least half as much more.
 //! - Then a quarter more and a quarter less are tried in turn, each between two epochs at the present depth. The trial's depth is
@@ -14,6 +14,9 @@
 //!   times differ so much that an epoch says little, and epochs become twice as long, up to sixteen times; if by more, the device
 //!   itself has become slow or fast, and they become short.
 //! - After two trials in a row that changed nothing it rests, for one epoch and then for up to sixteen.
+//! - A depth that is not used for the length of an epoch is given back: it becomes the most that was used, but not less than at the
+//!   start. Otherwise nothing would be tried any more, and a device that does less at a time than clients ask for would keep it all.
+//!   After the next trial of more that is taken, it doubles as at first.
 //!
 //! **Bound.** Before a device that serves n at a time, and clients that ask for more, the depth ends between n / 2 and 2 n, and at
 //! the most that it may be if that is less (`tests/rules/depth.rs`).
@@ -83,12 +86,17 @@ pub struct LearntDepth {
     stage: Stage,
     /// Whether the next trial, or the present one, is of more.
     tries_more: bool,
+    /// Whether some of the depth was given back since it last doubled.
+    gave_back: bool,
     /// Trials in a row that changed nothing, and the rest that follows the second.
     failures: u32,
     rest: u32,
     /// How much longer epochs are, as a power of two.
     longer: u32,
     epoch: Rate,
+    /// Completions since the epoch began while the device was not full, and the most requests that it had.
+    unused: u32,
+    peak: u32,
     /// Completions that say nothing of the present epoch, since they began under another depth.
     stale: u32,
     /// When it was last seen, if the device was full then, and what has completed since.
@@ -106,10 +114,13 @@ impl LearntDepth {
             depth: if most < START { most } else { START },
             stage: Stage::Doubling(None),
             tries_more: true,
+            gave_back: false,
             failures: 0,
             rest: 1,
             longer: 0,
             epoch: Rate { completions: 0, nanos: 0 },
+            unused: 0,
+            peak: 0,
             stale: 0,
             full_since: None,
             completed: 0,
@@ -147,32 +158,42 @@ impl LearntDepth {
     #[inline]
     pub fn settled(&mut self, now: Nanos, in_flight: u32) {
         let completed = core::mem::take(&mut self.completed);
-        if let Some(since) = self.full_since
-            && completed > 0
-        {
-            self.count(completed, now.since(since));
+        if completed > 0 {
+            self.count(completed, self.full_since.map(|since| now.since(since)));
         }
+        self.peak = self.peak.max(in_flight);
         // The time until the next completion is that of one epoch, even if it is looked at meanwhile.
         if completed > 0 || self.full_since.is_none() || in_flight < self.limit() {
             self.full_since = (in_flight >= self.limit()).then_some(now);
         }
     }
 
-    fn count(&mut self, completed: u32, span: Nanos) {
+    /// Counts completions, and the time since those before, if the device was full in it.
+    fn count(&mut self, completed: u32, full: Option<Nanos>) {
         if self.stale > 0 {
             self.stale = self.stale.saturating_sub(completed);
             return;
         }
-        self.epoch.completions += u64::from(completed);
-        self.epoch.nanos = self.epoch.nanos.saturating_add(span.0);
-        let whole = EPOCH.saturating_add(EPOCH_OF_EACH.saturating_mul(self.limit()));
-        if self.epoch.completions >= u64::from(whole) << self.longer {
-            let rate = core::mem::take(&mut self.epoch);
-            let before = self.limit();
-            self.ended(rate);
-            if self.limit() != before {
-                self.stale = before.max(self.limit());
+        match full {
+            Some(span) => {
+                self.epoch.completions += u64::from(completed);
+                self.epoch.nanos = self.epoch.nanos.saturating_add(span.0);
             }
+            None => self.unused = self.unused.saturating_add(completed),
+        }
+        let limit = self.limit();
+        let whole = EPOCH.saturating_add(EPOCH_OF_EACH.saturating_mul(limit));
+        let (rate, peak) = (self.epoch, self.peak);
+        if rate.completions >= u64::from(whole) << self.longer {
+            self.ended(rate);
+        } else if self.unused >= whole {
+            self.went_unused(peak);
+        } else {
+            return;
+        }
+        (self.epoch, self.unused, self.peak) = (Rate::default(), 0, 0);
+        if self.limit() != limit {
+            self.stale = limit.max(self.limit());
         }
     }
 
@@ -185,6 +206,20 @@ impl LearntDepth {
             Stage::After(before, trial) => self.judge(before, trial, rate),
             Stage::Rest(left) if left > 1 => self.stage = Stage::Rest(left - 1),
             Stage::Rest(_) => self.next_trial(rate),
+        }
+    }
+
+    /// Clients did not ask for as many requests as the device may have, but for so many at most.
+    fn went_unused(&mut self, peak: u32) {
+        if matches!(self.stage, Stage::Trial(_)) {
+            self.failed(None);
+        }
+        let used = peak.max(START.min(self.most));
+        if used < self.depth {
+            self.depth = used;
+            self.stage = Stage::Before;
+            self.tries_more = false;
+            self.gave_back = true;
         }
     }
 
@@ -210,19 +245,27 @@ impl LearntDepth {
             return;
         }
         self.longer = self.longer.saturating_sub(1);
-        if trial.has_gained(before.and(after), self.depth, self.tried()) {
-            self.depth = self.tried();
-            (self.failures, self.rest) = (0, 1);
-            self.stage = Stage::Before;
-            return;
+        if !trial.has_gained(before.and(after), self.depth, self.tried()) {
+            return self.failed(Some(after));
         }
+        self.depth = self.tried();
+        (self.failures, self.rest) = (0, 1);
+        let doubles = self.tries_more && core::mem::take(&mut self.gave_back);
+        self.stage = if doubles { Stage::Doubling(None) } else { Stage::Before };
+    }
+
+    /// A trial has changed nothing: the next is of the other direction, after this rate at the present depth, or it rests.
+    fn failed(&mut self, rate: Option<Rate>) {
         self.tries_more = !self.tries_more;
         self.failures += 1;
-        if self.failures < 2 {
-            return self.next_trial(after);
+        match rate {
+            _ if self.failures == 2 => {
+                self.stage = Stage::Rest(self.rest);
+                (self.failures, self.rest) = (0, (self.rest * 2).min(REST_MAX));
+            }
+            Some(rate) => self.next_trial(rate),
+            None => self.stage = Stage::Before,
         }
-        self.stage = Stage::Rest(self.rest);
-        (self.failures, self.rest) = (0, (self.rest * 2).min(REST_MAX));
     }
 
     /// Tries another depth, after an epoch at the present one; the other direction if there is none in this.

@@ -56,7 +56,7 @@ fn part_while_speed_moves(name: &str, depth: u32, servers: usize, looks_every: u
     let spent = Rc::new([Cell::new(0), Cell::new(0)]);
     let spends = Rc::clone(&spent);
     let work = move |client: u32, now: Nanos| {
-        let took = if now.0 / (50 * MILLI) % 2 == 0 { MILLI / 100 } else { MILLI };
+        let took = if (now.0 / (50 * MILLI)).is_multiple_of(2) { MILLI / 100 } else { MILLI };
         let of = &spends[client as usize];
         of.set(of.get() + took);
         took

@@ -178,13 +178,8 @@ fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Serves one connection, with simple replies, in order.
-fn serve(
-    mut socket: UnixStream,
-    shared: &(Mutex<Manner>, Condvar),
-    media: &Media,
-    has_agreed: &mut bool,
-) -> std::io::Result<()> {
+/// Agrees with a client on the export.
+fn agree(socket: &mut UnixStream, shared: &Mutex<Manner>) -> std::io::Result<()> {
     socket.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
     let mut flags = [0; 4];
     socket.read_exact(&mut flags)?;
@@ -198,17 +193,27 @@ fn serve(
             socket.write_all(&reply(option, 0x8000_0001, b""))?;
             continue;
         }
-        let manner = shared.0.lock().unwrap();
+        let manner = shared.lock().unwrap();
         let (size, flags, min) = (manner.size, manner.flags, manner.block_min);
         drop(manner);
         socket.write_all(&reply(7, 3, &[&[0, 0][..], &size.to_be_bytes(), &flags.to_be_bytes()].concat()))?;
         let blocks = [min, min.max(4096), 1 << 20].map(u32::to_be_bytes).concat();
         socket.write_all(&reply(7, 3, &[&[0, 3][..], &blocks].concat()))?;
         socket.write_all(&reply(7, 1, b""))?;
-        *has_agreed = true;
-        shared.0.lock().unwrap().agreed += 1;
-        break;
+        shared.lock().unwrap().agreed += 1;
+        return Ok(());
     }
+}
+
+/// Serves one connection, with simple replies, in order.
+fn serve(
+    mut socket: UnixStream,
+    shared: &(Mutex<Manner>, Condvar),
+    media: &Media,
+    has_agreed: &mut bool,
+) -> std::io::Result<()> {
+    agree(&mut socket, &shared.0)?;
+    *has_agreed = true;
     loop {
         let mut head = [0; 28];
         socket.read_exact(&mut head)?;
