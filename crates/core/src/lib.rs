@@ -73,7 +73,9 @@
 //! the scheduler of [`tenant`] (shares, rate limits, groups, tags). A `pair` is an order of tenants above an elevator.
 //! `part` has what several elevators are made of (sorted queues with a FIFO, think times, seeks), and `structure` the slab,
 //! list, tree, heap and index of fixed capacity that everything is built from. [`cores`] decides which queue a server's
-//! worker serves and for how long, [`external`] takes policies from outside, [`fleet`] apportions a share over many servers, and [`background`] when debt of background services is paid.
+//! worker serves and for how long, [`external`] takes policies from outside, [`fleet`] apportions a share over many servers,
+//! [`background`] decides when debt of background services is paid, and [`depth`] how many requests a device should have at
+//! once.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -82,6 +84,7 @@ extern crate alloc;
 
 pub mod background;
 pub mod cores;
+pub mod depth;
 pub mod driver;
 mod elevator;
 pub mod external;

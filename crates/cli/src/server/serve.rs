@@ -125,7 +125,9 @@ fn tell(spec: &Spec, server: &Server) {
     }
     for (device, description) in spec.device.iter().zip(server.devices()) {
         lines.push(format!("device {}: {description}", device.name));
-        lines.push(format!("device {}: scheduler {}, depth {}", device.name, device.scheduler, device.depth));
+        let depth =
+            device.depth_stated.map_or_else(|| format!("learnt, up to {}", device.depth), |depth| depth.to_string());
+        lines.push(format!("device {}: scheduler {}, depth {depth}", device.name, device.scheduler));
         if let Some(cores) = spec.workers_of(device) {
             let whose = if device.shares_cores() { "shared cores" } else { "cores" };
             lines.push(format!("device {}: {whose} for checksums by schedule {}", device.name, cores.schedule));

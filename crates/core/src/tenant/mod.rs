@@ -14,6 +14,7 @@ mod fair;
 mod groups;
 mod limit;
 mod live;
+mod moment;
 mod order;
 mod pace;
 mod readiness;

@@ -443,7 +443,7 @@ impl<P: Order> TenantScheduler<P> {
     fn device_has(&mut self, now: Nanos, slot: u32) {
         self.order.begun(now, slot);
         if let Some(times) = &mut self.times {
-            times.service.dispatched(now, slot);
+            times.dispatched(now, slot);
         }
     }
 
@@ -453,7 +453,7 @@ impl<P: Order> TenantScheduler<P> {
         let cost = self.order.ended(now, slot, begun);
         match &mut self.times {
             None => cost,
-            Some(times) => times.service.completed(now, slot),
+            Some(times) => times.completed(now, slot),
         }
     }
 

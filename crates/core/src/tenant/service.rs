@@ -9,7 +9,7 @@
 //! The width is learnt. A completion with `width` older requests still in flight shows that the device serves more at a
 //! time, so the width grows by one; after [`PATIENCE`] times `width` completions without one it shrinks by one. If service
 //! times differ at all, a device that serves k at a time shows it, because requests overtake one another. If they do not
-//! differ, the width does not matter, as all requests are charged alike.
+//! differ, several complete at one moment, the first of which is charged for the others ([`super::moment`] divides that).
 //!
 //! A device that reorders its queue looks wide, and the estimate becomes the response time, which the paper uses. So does one of
 //! several queues side by side, such as an array of tiers: the fast queue overtakes the slow one, and what waits in

@@ -2,12 +2,14 @@
 //!
 //! The estimate is a running mean for each client and operation; for a client not seen before, that of all clients. At
 //! completion the exact difference goes to whatever was charged: a fraction of a unit is kept for the client's next request.
-//! A request costs its service time as observed by [`Service`], so a tenant of random reads pays for its seeks.
+//! A request costs its service time as observed by [`Service`], so a tenant of random reads pays for its seeks. Requests that
+//! complete at one moment divide it ([`Moment`]), as nobody can see which of them took it.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::cost::COST_MAX;
+use super::moment::Moment;
 use super::service::Service;
 use crate::{Nanos, Operation};
 
@@ -33,7 +35,8 @@ impl Client {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    pub(crate) service: Service,
+    service: Service,
+    moment: Moment,
     clients: Box<[Client]>,
     /// The means over all clients.
     means: [u32; OPERATIONS],
@@ -43,9 +46,21 @@ impl Times {
     pub(crate) fn new(clients: u32, slots: u32) -> Self {
         Self {
             service: Service::new(slots),
+            moment: Moment::NEW,
             clients: vec![Client::NEW; clients as usize].into_boxed_slice(),
             means: [0; OPERATIONS],
         }
+    }
+
+    /// The device has received a request, or a merged one.
+    pub(crate) fn dispatched(&mut self, now: Nanos, slot: u32) {
+        self.service.dispatched(now, slot);
+    }
+
+    /// The device has completed it; returns the time that it is charged for.
+    pub(crate) fn completed(&mut self, now: Nanos, slot: u32) -> Nanos {
+        let took = self.service.completed(now, slot);
+        self.moment.divide(now, took)
     }
 
     /// Resets an entry that belongs to a new client.

@@ -13,6 +13,7 @@ mod background_device;
 mod cores;
 mod cores_model;
 mod cores_orders;
+mod depth;
 mod driver;
 mod driving;
 mod fleet;

@@ -236,6 +236,8 @@ pub struct Report {
     pub classes: Vec<ClassState>,
     /// Dispatches in flight.
     pub inflight: u32,
+    /// The most that there may be at present.
+    pub depth: u32,
     /// What the device has checked since the server began, if it keeps checksums.
     pub checksums: Option<Checksums>,
     /// The state of the device's upstream, if it has one.

@@ -1,6 +1,7 @@
 //! Admission: sub-requests from when a client asks until the scheduler dispatches them. This is the server's side of the
 //! driver, which keeps sub-requests in the scheduler, or holds them back while the scheduler is full.
 
+use ioweir_core::depth::LearntDepth;
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Elsewhere, Explanation, Share, ShareError};
@@ -211,8 +212,11 @@ pub(super) struct Admission {
     observer: Option<Box<dyn Observer>>,
     /// The number of sub-requests that have arrived.
     arrived: u64,
-    /// The number of dispatches that the devices can still take.
-    room: u32,
+    /// Dispatches that the devices have, and the most that they can take.
+    in_flight: u32,
+    in_flight_max: u32,
+    /// How many of these they are given, if that is learnt.
+    learnt: Option<LearntDepth>,
     /// When to poll the scheduler again without an event.
     due: Nanos,
 }
@@ -243,7 +247,9 @@ impl Admission {
             rejected: Vec::new(),
             observer: None,
             arrived: 0,
-            room: limits.depth.saturating_add(limits.fast_depth),
+            in_flight: 0,
+            in_flight_max: limits.depth.saturating_add(limits.fast_depth),
+            learnt: device.depth_stated.is_none().then(|| LearntDepth::new(limits.depth)),
             due: Nanos::NEVER,
         }
     }
@@ -276,8 +282,16 @@ impl Admission {
         }
     }
 
+    /// The most dispatches that the device may have at present, if that is learnt.
+    pub(super) fn learnt_depth(&self) -> Option<u32> {
+        self.learnt.as_ref().map(LearntDepth::limit)
+    }
+
     /// All calls of this moment were made.
     pub(super) fn settle(&mut self, now: Nanos) {
+        if let Some(learnt) = &mut self.learnt {
+            learnt.settled(now, self.in_flight);
+        }
         self.driver.settle(now);
         if let Some(observer) = &mut self.observer {
             observer.settled(now, self.driver.scheduler());
@@ -326,7 +340,7 @@ impl Admission {
     /// The next dispatch of the scheduler, with its sub-requests. As in the simulator, the scheduler is not polled while the
     /// devices are full: a pair would release requests earlier.
     pub(super) fn poll(&mut self, now: Nanos, accounts: &mut Accounts) -> Option<(Dispatch, Members)> {
-        if self.room == 0 {
+        if self.in_flight >= self.learnt_depth().unwrap_or(self.in_flight_max) {
             self.due = Nanos::NEVER;
             return None;
         }
@@ -343,7 +357,7 @@ impl Admission {
                 return None;
             }
         };
-        self.room -= 1;
+        self.in_flight += 1;
         let Self { driver, sub_requests, observer, .. } = self;
         let mut members = driver.members(&dispatch).filter_map(|(_, member)| {
             let mut sub_request = sub_requests.remove(member.handle)?;
@@ -360,7 +374,10 @@ impl Admission {
 
     /// Handles a dispatch that the backend has completed.
     pub(super) fn complete(&mut self, now: Nanos, dispatch: &Dispatch) {
-        self.room += 1;
+        self.in_flight -= 1;
+        if let Some(learnt) = &mut self.learnt {
+            learnt.completed();
+        }
         self.driver.complete(now, dispatch, |_| {});
         self.called(now, &Call::Complete(dispatch.tag));
     }

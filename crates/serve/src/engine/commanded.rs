@@ -201,6 +201,7 @@ impl Engine {
             counters,
             classes,
             inflight,
+            depth: self.admission.learnt_depth().unwrap_or(self.device.depth),
             checksums,
             upstream,
             mirror,

@@ -17,6 +17,9 @@ use super::tiers::{Cache, TierKeys, Tiers};
 use super::upstream::{self, Upstream, UpstreamTls};
 use super::{Device, Group, Listen, Spec, Workers};
 
+/// The most requests of a depth that is learnt.
+const DEPTH_LEARNT_MAX: u32 = 256;
+
 keys! {
     /// Keys that only some backends take; `ioweir doc serve` says which.
     #[derive(Clone, Debug, Default)]
@@ -73,7 +76,7 @@ keys! {
         /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served if absent
         scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
         /// requests that the backend holds at once, 1 to 1024; the rest waits in the scheduler, or no policy could act. As suits
-        /// the backend if absent
+        /// the backend if absent; that of an upstream is then learnt while it serves, between 1 and 256
         depth: Option<u32> = absent,
         /// requests that the scheduler holds in each direction, 1 to 65536
         queue_requests: u32 = (4096),
@@ -214,7 +217,8 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     within(&key("buffer_bytes_max"), keys.buffer_bytes_max, least, Size(1 << 40))?;
     within(&key("queue_requests"), keys.queue_requests, 1, 65_536)?;
-    let depth = keys.depth.unwrap_or_else(|| backend.depth(row));
+    let learns = keys.depth.is_none() && matches!(backend, Backend::Nbd(_));
+    let depth = keys.depth.unwrap_or_else(|| if learns { DEPTH_LEARNT_MAX } else { backend.depth(row) });
     within(&key("depth"), depth, 1, 1024)?;
     if let Some(snapshots) = &keys.snapshots {
         snapshots::check(snapshots, &backend, at)?;
@@ -237,6 +241,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         relocates: None,
         scheduler,
         depth,
+        depth_stated: (!learns).then_some(depth),
         queue_requests: keys.queue_requests,
         request_bytes_max: bytes_max,
         merge: keys.merge,

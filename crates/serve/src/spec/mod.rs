@@ -211,8 +211,13 @@ pub struct Device {
     pub backend: Backend,
     /// Policy, in the form `name[:parameter=value...]`.
     pub scheduler: SchedulerChoice,
-    /// The number of operations that the backend holds at once. The rest wait in the scheduler, where the policy can act.
+    /// The number of operations that the backend holds at once, or the most if it is learnt. The rest wait in the scheduler, where
+    /// the policy can act.
+    #[serde(skip)]
     pub depth: u32,
+    /// The same, unless it is learnt.
+    #[serde(rename = "depth", skip_serializing_if = "Option::is_none")]
+    pub depth_stated: Option<u32>,
     /// Requests that the scheduler holds in each direction.
     pub queue_requests: u32,
     /// The longest request: longer ones are split, and adjacent ones are merged up to this.

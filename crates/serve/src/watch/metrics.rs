@@ -44,7 +44,7 @@ enum Source {
     /// The server.
     Server(fn(&Scene<'_>) -> Vec<Sample>),
     /// Each device.
-    Device(fn(&Device, u32) -> Sample),
+    Device(fn(&Device, Held) -> Sample),
     /// Each device, by its number in the record.
     Record(fn(&Record, usize) -> f64),
     /// Each device: whether it has failed.
@@ -71,6 +71,13 @@ enum Source {
     Operation(fn(&OperationCounters) -> Vec<Sample>),
     /// Each operation of each class, if it was requested at least once. A histogram takes twenty lines.
     Durations(fn(&OperationCounters) -> &Durations),
+}
+
+/// Dispatches that a device holds, and the most that it may.
+#[derive(Clone, Copy)]
+struct Held {
+    in_flight: u32,
+    depth: u32,
 }
 
 /// A key of the state, with the title and unit of its column if it has one.
@@ -150,7 +157,7 @@ const METRICS: [Metric; 51] = [
     gauge(
         "ioweir_inflight_requests",
         "Dispatches that the device holds: merged requests count as one",
-        Source::Device(|_, in_flight| (vec![], Value::Whole(in_flight.into()))),
+        Source::Device(|_, of| (vec![], Value::Whole(of.in_flight.into()))),
     ),
     gauge(
         "ioweir_device_failed",
@@ -169,8 +176,8 @@ const METRICS: [Metric; 51] = [
     ),
     gauge(
         "ioweir_inflight_limit_requests",
-        "Dispatches that the device may hold",
-        Source::Device(|device, _| (vec![], Value::Whole(device.depth.into()))),
+        "Dispatches that the device may hold: as stated, or as learnt by now",
+        Source::Device(|_, of| (vec![], Value::Whole(of.depth.into()))),
     ),
     gauge(
         "ioweir_policy_info",
@@ -377,8 +384,9 @@ impl Scene<'_> {
         match source {
             Source::Server(of) => of(self),
             Source::Device(of) => {
-                let devices = self.devices(&self.record.inflight);
-                devices.map(|(device, in_flight)| named(device, of(device, *in_flight))).collect()
+                let devices = self.devices(&self.record.inflight).zip(self.devices(&self.record.depths));
+                let held = devices.map(|((device, &in_flight), (_, &depth))| (device, Held { in_flight, depth }));
+                held.map(|(device, held)| named(device, of(device, held))).collect()
             }
             Source::Record(of) => {
                 let devices = self.spec.present_devices();

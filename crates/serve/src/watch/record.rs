@@ -50,6 +50,8 @@ pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
     /// Dispatches in flight, by device.
     pub(super) inflight: Vec<u32>,
+    /// The most that there may be, by device.
+    pub(super) depths: Vec<u32>,
     /// Failures, by device.
     pub(super) failures: Vec<Option<Failure>>,
     /// The time by which reservations have fallen behind, by device, and whether it still grew in the last report.
@@ -79,6 +81,7 @@ impl Record {
     pub(super) fn fit(&mut self, spec: &Spec) {
         let devices = spec.device.len().max(self.inflight.len());
         self.inflight.resize(devices, 0);
+        self.depths.extend(spec.device.iter().skip(self.depths.len()).map(|device| device.depth));
         self.failures.resize(devices, None);
         self.behind.resize(devices, <_>::default());
         self.reported.resize(devices, Nanos::ZERO);
@@ -102,6 +105,9 @@ impl Record {
         let mut counters = report.counters;
         if let Some(inflight) = self.inflight.get_mut(device) {
             *inflight = report.inflight;
+        }
+        if let Some(depth) = self.depths.get_mut(device) {
+            *depth = report.depth;
         }
         if let Some(failure) = self.failures.get_mut(device) {
             *failure = report.failure;

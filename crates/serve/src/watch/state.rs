@@ -104,7 +104,7 @@ pub struct DeviceState {
     pub description: String,
     /// The policy with its parameters.
     pub scheduler: String,
-    /// The most dispatches that may be in flight.
+    /// The most dispatches that may be in flight now.
     pub depth: u32,
     /// The size of its exports.
     pub size_bytes: u64,
@@ -405,7 +405,7 @@ impl State {
                 name: device.name.clone(),
                 description: watched.description.clone(),
                 scheduler: device.scheduler.to_string(),
-                depth: device.depth,
+                depth: record.depths.get(number).copied().unwrap_or(device.depth),
                 size_bytes: watched.size_bytes,
                 connections: its().map(|state| state.connections).sum(),
                 inflight_requests: inflight,

@@ -1,5 +1,8 @@
 //! Costs in the device's time: who is slow to serve pays for it.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{GroupId, Rule, Share};
 use ioweir_core::{Nanos, Reason, Request, Scheduler, Step, StreamId};
@@ -43,6 +46,42 @@ fn shares_are_of_the_devices_time_whatever_each_request_costs() {
             assert_parts(policy, 3, [0.5, 0.25, 0.25], 0.04, &format!("{name} at {depth}"));
         }
     }
+}
+
+/// The part of the device's time of the first of two clients of weights 3 and 1, each with 64 requests outstanding. A request takes
+/// 10 us and 1 ms in turns of 50 ms, and the device is looked at so often.
+fn part_while_speed_moves(name: &str, depth: u32, servers: usize, looks_every: u64) -> f64 {
+    let mut policy = build(name, TIME, limits(depth));
+    weights(&mut policy, &[300, 100]);
+    let spent = Rc::new([Cell::new(0), Cell::new(0)]);
+    let spends = Rc::clone(&spent);
+    let work = move |client: u32, now: Nanos| {
+        let took = if (now.0 / (50 * MILLI)).is_multiple_of(2) { MILLI / 100 } else { MILLI };
+        let of = &spends[client as usize];
+        of.set(of.get() + took);
+        took
+    };
+    let mut world = World::new(policy, &[64; 2], servers, Box::new(work));
+    world.looks_every = looks_every;
+    world.run_until(4 * SECOND);
+    let [first, second] = [spent[0].get(), spent[1].get()].map(|nanos: u64| nanos as f64);
+    first / (first + second)
+}
+
+#[test]
+fn shares_of_the_devices_time_hold_while_its_speed_moves_and_several_requests_complete_between_two_looks() {
+    let mut wrong = Vec::new();
+    for name in ["sfq", "wfq", "mclock"] {
+        for (depth, servers) in [(1, 1), (4, 1), (16, 1), (4, 4), (8, 4), (16, 4)] {
+            for looks_every in [0, MILLI / 20, MILLI / 5] {
+                let part = part_while_speed_moves(name, depth, servers, looks_every);
+                if !near(part, 0.75, 0.05) {
+                    wrong.push(format!("{name} at {depth} of {servers}, seen each {looks_every} ns: {part:.3}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "three quarters are due: {wrong:#?}");
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub(crate) struct World {
     /// When a request of whom went to the device.
     pub(crate) dispatches: Vec<(Nanos, u32)>,
     pub(crate) polls: u64,
+    /// The device is looked at so often, in nanoseconds; zero means at each completion.
+    pub(crate) looks_every: u64,
     free_at: Vec<u64>,
     flight: BinaryHeap<Reverse<(u64, u64, u32)>>,
     tags: Vec<Option<Tag>>,
@@ -79,6 +81,7 @@ impl World {
             completed: vec![0; backlog.len()],
             dispatches: vec![],
             polls: 0,
+            looks_every: 0,
             free_at: vec![0; servers],
             flight: BinaryHeap::new(),
             tags: vec![],
@@ -129,6 +132,7 @@ impl World {
             self.ask();
             let wake = self.drain();
             let finish = self.flight.peek().map_or(u64::MAX, |next| next.0.0);
+            let finish = finish.checked_next_multiple_of(self.looks_every).unwrap_or(finish);
             let next = wake.min(finish);
             if next > end {
                 self.now = Nanos(end.max(self.now.0));

@@ -129,14 +129,19 @@ impl Bench {
         Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false, hung: false }
     }
 
-    /// What its services have done, in their order.
-    pub(crate) fn services(&mut self) -> Vec<ServiceReport> {
+    /// What it has done, and its state.
+    pub(crate) fn report(&mut self) -> Report {
         let (sender, answer) = channel();
-        let reply = Box::new(move |report: Report| sender.send(report.services).expect("somebody listens"));
+        let reply = Box::new(move |report: Report| sender.send(report).expect("somebody listens"));
         let question = Question { counters: Box::<Counters>::default(), reply };
         self.engine.handle().send(Command::Report(question));
         self.turn();
         answer.recv().expect("it reports")
+    }
+
+    /// What its services have done, in their order.
+    pub(crate) fn services(&mut self) -> Vec<ServiceReport> {
+        self.report().services
     }
 
     /// Tells the service of a class what to do.

@@ -5,4 +5,5 @@ mod governed;
 mod peers;
 mod rules;
 mod sham;
+mod shares;
 mod watched;

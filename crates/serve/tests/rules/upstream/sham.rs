@@ -29,6 +29,10 @@ pub(crate) struct Manner {
     pub(crate) block_min: u32,
     /// Commands that are not answered while they are in here.
     pub(crate) held: Vec<u16>,
+    /// How many more reads are answered; all if absent.
+    pub(crate) reads_left: Option<u64>,
+    /// Reads that were answered.
+    pub(crate) reads: u64,
     /// Commands that are answered with this error.
     pub(crate) fails: Vec<(u16, u32)>,
     /// The next answers to reads are these bytes in place of an answer.
@@ -66,6 +70,8 @@ impl Sham {
             size: SIZE,
             block_min: 1,
             held: Vec::new(),
+            reads_left: None,
+            reads: 0,
             fails: Vec::new(),
             nonsense: None,
             asked: Vec::new(),
@@ -92,6 +98,17 @@ impl Sham {
     pub(crate) fn set(&self, change: impl FnOnce(&mut Manner)) {
         change(&mut self.manner());
         self.shared.1.notify_all();
+    }
+
+    /// Lets it answer so many more reads, and waits until it has.
+    pub(crate) fn answer(&self, reads: u64) {
+        let mut manner = self.manner();
+        let goal = manner.reads + reads;
+        manner.reads_left = Some(reads);
+        self.shared.1.notify_all();
+        while manner.reads < goal {
+            manner = self.shared.1.wait(manner).unwrap();
+        }
     }
 
     /// It is gone with all its connections, and with what was not durable if `loses`.
@@ -161,13 +178,8 @@ fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Serves one connection, with simple replies, in order.
-fn serve(
-    mut socket: UnixStream,
-    shared: &(Mutex<Manner>, Condvar),
-    media: &Media,
-    has_agreed: &mut bool,
-) -> std::io::Result<()> {
+/// Agrees with a client on the export.
+fn agree(socket: &mut UnixStream, shared: &Mutex<Manner>) -> std::io::Result<()> {
     socket.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
     let mut flags = [0; 4];
     socket.read_exact(&mut flags)?;
@@ -181,17 +193,27 @@ fn serve(
             socket.write_all(&reply(option, 0x8000_0001, b""))?;
             continue;
         }
-        let manner = shared.0.lock().unwrap();
+        let manner = shared.lock().unwrap();
         let (size, flags, min) = (manner.size, manner.flags, manner.block_min);
         drop(manner);
         socket.write_all(&reply(7, 3, &[&[0, 0][..], &size.to_be_bytes(), &flags.to_be_bytes()].concat()))?;
         let blocks = [min, min.max(4096), 1 << 20].map(u32::to_be_bytes).concat();
         socket.write_all(&reply(7, 3, &[&[0, 3][..], &blocks].concat()))?;
         socket.write_all(&reply(7, 1, b""))?;
-        *has_agreed = true;
-        shared.0.lock().unwrap().agreed += 1;
-        break;
+        shared.lock().unwrap().agreed += 1;
+        return Ok(());
     }
+}
+
+/// Serves one connection, with simple replies, in order.
+fn serve(
+    mut socket: UnixStream,
+    shared: &(Mutex<Manner>, Condvar),
+    media: &Media,
+    has_agreed: &mut bool,
+) -> std::io::Result<()> {
+    agree(&mut socket, &shared.0)?;
+    *has_agreed = true;
     loop {
         let mut head = [0; 28];
         socket.read_exact(&mut head)?;
@@ -206,11 +228,15 @@ fn serve(
         }
         let mut manner = shared.0.lock().unwrap();
         manner.asked.push((command, flags, offset, length));
-        while manner.held.contains(&command) && manner.is_there {
+        let waits = |manner: &Manner| manner.held.contains(&command) || command == 0 && manner.reads_left == Some(0);
+        while waits(&manner) && manner.is_there {
             manner = shared.1.wait_timeout(manner, Duration::from_secs(60)).unwrap().0;
         }
         if !manner.is_there {
             return Ok(());
+        }
+        if command == 0 {
+            manner.reads_left = manner.reads_left.map(|left| left - 1);
         }
         let error = manner.fails.iter().find(|(its, _)| *its == command).map_or(0, |(_, error)| *error);
         let nonsense = if command == 0 { manner.nonsense.take() } else { None };
@@ -236,5 +262,9 @@ fn serve(
             }
         }
         socket.write_all(&answer)?;
+        if command == 0 {
+            shared.0.lock().unwrap().reads += 1;
+            shared.1.notify_all();
+        }
     }
 }

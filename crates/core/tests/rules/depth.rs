@@ -1,0 +1,198 @@
+//! The learnt depth, against a naive server that serves so many requests at a time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ioweir_core::Nanos;
+use ioweir_core::depth::LearntDepth;
+use proptest::prelude::*;
+
+use crate::tenants::world::Random;
+
+const MILLI: u64 = 1_000_000;
+
+/// How the times of requests differ.
+#[derive(Clone, Copy, Debug)]
+enum Times {
+    Alike,
+    Uniform,
+    Exponential,
+}
+
+/// A server with a line before it, and who keeps the learnt depth with it.
+struct Server {
+    learnt: LearntDepth,
+    slots: usize,
+    mean: u64,
+    times: Times,
+    /// It is looked at so often, in nanoseconds; zero means at each completion.
+    looks_every: u64,
+    /// The most that clients ask for at once.
+    asked_max: u32,
+    random: Random,
+    now: u64,
+    free_at: Vec<u64>,
+    flight: BinaryHeap<Reverse<u64>>,
+}
+
+impl Server {
+    fn new(slots: usize, mean: u64, times: Times, seed: u64) -> Self {
+        Self {
+            learnt: LearntDepth::new(256),
+            slots,
+            mean,
+            times,
+            looks_every: 0,
+            asked_max: u32::MAX,
+            random: Random(seed),
+            now: 0,
+            free_at: vec![0; slots],
+            flight: BinaryHeap::new(),
+        }
+    }
+
+    fn serve_at_once(&mut self, slots: usize) {
+        self.slots = slots;
+        self.free_at.resize(slots, 0);
+    }
+
+    fn span(&mut self) -> u64 {
+        match self.times {
+            Times::Alike => self.mean,
+            Times::Uniform => self.mean / 2 + self.random.below(self.mean),
+            Times::Exponential => self.random.exponential(self.mean),
+        }
+    }
+
+    /// Serves so many requests; returns the least and the largest limit meanwhile.
+    fn serve(&mut self, requests: u64) -> (u32, u32) {
+        let (mut least, mut largest) = (u32::MAX, 0);
+        let mut served = 0;
+        while served < requests {
+            let limit = self.learnt.limit();
+            (least, largest) = (least.min(limit), largest.max(limit));
+            while (self.flight.len() as u32) < limit.min(self.asked_max) {
+                let slot = (0..self.slots).min_by_key(|&slot| self.free_at[slot]).unwrap();
+                let done = self.free_at[slot].max(self.now) + self.span();
+                self.free_at[slot] = done;
+                self.flight.push(Reverse(done));
+            }
+            self.learnt.settled(Nanos(self.now), self.flight.len() as u32);
+            let next = self.flight.peek().unwrap().0;
+            self.now = next.checked_next_multiple_of(self.looks_every).unwrap_or(next).max(self.now);
+            while self.flight.peek().is_some_and(|next| next.0 <= self.now) {
+                self.flight.pop();
+                self.learnt.completed();
+                served += 1;
+            }
+        }
+        (least, largest)
+    }
+
+    /// Serves until the depth has been learnt, and then checks it for as long again.
+    fn ends_near(&mut self, slots: u32) -> Result<(), TestCaseError> {
+        self.serve(60_000);
+        let (least, largest) = self.serve(60_000);
+        // What is completed between two looks has to be there, too.
+        let unseen = self.looks_every * u64::from(slots) / self.mean;
+        let (low, high) = (slots.div_ceil(2), 2 * (slots + unseen as u32));
+        prop_assert!(
+            low <= least && largest <= high,
+            "{slots} at a time, {:?} of {} ns, looked at each {} ns: {least} to {largest}",
+            self.times,
+            self.mean,
+            self.looks_every
+        );
+        Ok(())
+    }
+}
+
+fn times() -> impl Strategy<Value = Times> {
+    prop_oneof![Just(Times::Alike), Just(Times::Uniform), Just(Times::Exponential)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_depth_ends_within_a_factor_of_two_of_what_the_server_does_at_a_time(
+        slots in 1_u32..100,
+        mean in 10_000_u64..10 * MILLI,
+        times in times(),
+        looks in 0_u64..3,
+        seed in any::<u64>(),
+    ) {
+        let mut server = Server::new(slots as usize, mean, times, seed);
+        // As often as a request ends, in the mean, or more seldom.
+        server.looks_every = looks * mean / u64::from(slots);
+        server.ends_near(slots)?;
+    }
+}
+
+#[test]
+fn the_depth_follows_a_server_that_serves_more_or_less_at_a_time_than_before() {
+    for times in [Times::Alike, Times::Uniform, Times::Exponential] {
+        let mut server = Server::new(8, MILLI, times, 1);
+        for slots in [8, 64, 4, 1, 32] {
+            server.serve_at_once(slots as usize);
+            server.ends_near(slots).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_speed_that_moves_is_not_taken_for_a_gain_of_the_depth() {
+    for times in [Times::Alike, Times::Uniform, Times::Exponential] {
+        let mut server = Server::new(16, MILLI, times, 2);
+        server.serve(60_000);
+        for turn in 0..60 {
+            server.mean = [MILLI / 10, MILLI, 10 * MILLI][turn % 3];
+            let (least, largest) = server.serve(4_000);
+            assert!(least >= 8 && largest <= 32, "{times:?}, turn {turn}: {least} to {largest}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_takes_all_there_is_gets_the_most() {
+    let mut server = Server::new(1_000, MILLI, Times::Exponential, 3);
+    server.serve(100_000);
+    let (least, largest) = server.serve(100_000);
+    // A quarter less is tried now and then.
+    assert!((192, 256) <= (least, largest) && largest == 256, "{least} to {largest}");
+}
+
+#[test]
+fn clients_that_ask_for_less_than_the_depth_teach_nothing_of_the_device() {
+    let mut server = Server::new(64, MILLI, Times::Uniform, 4);
+    server.asked_max = 3;
+    assert_eq!(server.serve(50_000), (4, 4));
+    server.asked_max = u32::MAX;
+    server.ends_near(64).unwrap();
+}
+
+#[test]
+fn a_depth_that_clients_do_not_use_is_given_back_and_learnt_again() {
+    for times in [Times::Alike, Times::Uniform, Times::Exponential] {
+        let mut server = Server::new(64, MILLI, times, 6);
+        server.ends_near(64).unwrap();
+        server.asked_max = 3;
+        server.serve(50_000);
+        assert_eq!(server.learnt.limit(), 4);
+        server.asked_max = u32::MAX;
+        server.ends_near(64).unwrap();
+        // Clients ask for less than the depth, and the server does less at a time than they ask for.
+        server.asked_max = 50;
+        server.serve_at_once(8);
+        server.ends_near(8).unwrap();
+    }
+}
+
+#[test]
+fn a_depth_of_at_most_one_is_one() {
+    for most in [0, 1] {
+        let mut server = Server::new(4, MILLI, Times::Uniform, 5);
+        server.learnt = LearntDepth::new(most);
+        assert_eq!(server.serve(20_000), (1, 1));
+    }
+}
