@@ -164,7 +164,7 @@ impl Executor {
         if free == 0 || !self.slots.has_room(now) {
             return Step::WaitUntil(self.wake(), self.hold());
         }
-        match self.choose().and_then(|service| self.start(service, free)) {
+        match self.choose().and_then(|(service, most)| self.start(service, most, free)) {
             Some(slice) => Step::Run(slice),
             None => Step::WaitUntil(self.wake(), self.hold()),
         }
@@ -180,6 +180,10 @@ impl Executor {
         let Slice { service, blocks, due_at, .. } = slice;
         if let Some(unpaid) = blocks.checked_sub(paid_blocks) {
             self.queues[service as usize].put_back(Batch { payable_at: now, due_at, blocks: unpaid });
+            if slice.started_at >= self.directive.from {
+                let work = self.settings.services[service as usize].work(unpaid);
+                self.directive.unspend(service, unpaid, work);
+            }
         }
         let paid = paid_blocks.min(blocks);
         if now > due_at {
@@ -322,6 +326,14 @@ impl Executor {
         }
         self.late_blocks = exchange(self.late_blocks);
         Some(())
+    }
+
+    /// Writes the plan's limits of work as words, or reads them back, after [`Self::words`]. States that were kept before directives had
+    /// such limits have none: all work of the bins in them may be done.
+    pub fn limit_words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
+        for directive in self.directives.iter_mut().chain([&mut self.directive]) {
+            directive.limit_words(exchange);
+        }
     }
 
     fn advance(&mut self, now: Nanos) {
