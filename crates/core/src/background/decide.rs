@@ -183,15 +183,17 @@ impl Executor {
                 return Some((densest, self.within_limit(densest, 0)));
             }
         }
-        let most = self.most_by_plan();
         let planned = self.directive.pay_blocks;
         let is_planned = |service: Service| is_ready(&service) && planned[service as usize] > 0;
-        if let Some(next) = self.turns.next(|service| is_planned(service) && most[service as usize] > 0) {
+        let of_plan = Service::ALL.map(|service| if is_planned(service) { self.within_limit(service, 0) } else { 0 });
+        if let Some(next) = self.turns.next(|service| of_plan[service as usize] > 0) {
             // No more than is planned, where what is beyond it is for others or nobody.
             let is_all = !self.directive.is_limited(next) && self.may_have_leftovers(next);
             let planned = if is_all { u64::MAX } else { planned[next as usize] };
-            return Some((next, most[next as usize].min(planned)));
+            return Some((next, of_plan[next as usize].min(planned)));
         }
+        let kept = self.kept_work();
+        let most = Service::ALL.map(|service| self.within_limit(service, kept));
         let may = |service: Service| {
             is_ready(&service) && self.may_have_leftovers(service) && self.is_worth_it(service, most[service as usize])
         };
@@ -217,21 +219,17 @@ impl Executor {
         self.queues[service as usize].oldest().map_or(Nanos::NEVER, |batch| batch.due_at)
     }
 
-    /// The most blocks of each service within the plan's limit, where what it has for the others is kept for them.
-    fn most_by_plan(&self) -> [u64; SERVICES_COUNT] {
-        if self.directive.limit_work == u64::MAX {
-            return [u64::MAX; SERVICES_COUNT];
-        }
-        let kept = Service::ALL.map(|service| {
+    /// Work of the plan's limit that is kept for what it has for services which cannot have it now.
+    fn kept_work(&self) -> u64 {
+        let kept = |service: Service| {
             let planned = self.directive.pay_blocks[service as usize];
-            match self.directive.is_limited(service) && planned > 0 {
-                true => self.settings.services[service as usize]
-                    .work(planned.min(self.queues[service as usize].payable(self.now))),
-                false => 0,
+            if planned == 0 || !self.directive.is_limited(service) {
+                return 0;
             }
-        });
-        let all = kept.iter().copied().fold(0, u64::saturating_add);
-        Service::ALL.map(|service| self.within_limit(service, all.saturating_sub(kept[service as usize])))
+            let payable = self.queues[service as usize].payable(self.now);
+            self.settings.services[service as usize].work(planned.min(payable))
+        };
+        Service::ALL.into_iter().map(kept).fold(0, u64::saturating_add)
     }
 
     /// The most blocks of a service within the plan's limit, if so much work of it is kept for others.

@@ -23,6 +23,9 @@ pub struct Schedule {
     /// The most work of each bin, in thousandths of an operation, for services that can wait for more than hours, beside what is due in
     /// it: what the others leave of the cores of a bin is not theirs.
     pub limit_work: Vec<u64>,
+    /// The most work of each bin, of the same, for those that give no room back: what others leave where room is pressed for is not
+    /// theirs.
+    pub limit_roomless: Vec<u64>,
     /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
     pub prompt_cores: Vec<u32>,
     /// Whether deadline work is done when it cannot be postponed any further, and not only on the prompt cores.
@@ -50,6 +53,7 @@ impl Schedule {
             pressing: vec![false; bins],
             limit_cores: vec![system.cores; bins],
             limit_work: vec![u64::MAX; bins],
+            limit_roomless: vec![u64::MAX; bins],
             prompt_cores: vec![0; bins],
             is_in_time: true,
             harvests: true,
@@ -317,6 +321,12 @@ impl<'a> Horizon<'a> {
         room
     }
 
+    /// The services that can wait and give no room back.
+    pub(super) fn roomless(&self, schedule: &Schedule) -> Vec<Service> {
+        let is_one = |owing: &&Owing| owing.tied_per_mille == 0 && !owing.is_urgent(schedule);
+        self.owing.iter().filter(is_one).map(|owing| owing.service).collect()
+    }
+
     /// The work for some services in a bin that was played.
     pub(super) fn work(&self, course: &BinCourse, services: &[Service]) -> u64 {
         let work = |owing: &Owing| course.paid_blocks[owing.service as usize].saturating_mul(owing.cost);
@@ -457,6 +467,7 @@ impl<'a> Horizon<'a> {
             let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
             state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));
             state.waiting_left = schedule.limit_work[bin].saturating_sub(state.used_waiting);
+            state.roomless_left = schedule.limit_roomless[bin].saturating_sub(state.used_roomless);
             if schedule.pressing[bin] {
                 for at in &densest {
                     state.pay(*at, u64::MAX);
@@ -511,6 +522,10 @@ struct State<'a> {
     can_wait: [bool; SERVICES_COUNT],
     waiting_left: u64,
     used_waiting: u64,
+    /// The same of those among them that give no room back.
+    is_roomless: [bool; SERVICES_COUNT],
+    roomless_left: u64,
+    used_roomless: u64,
     /// The work of a block of the service that needs the most.
     dearest: u64,
     /// Work done for deadlines within the horizon.
@@ -522,9 +537,10 @@ struct State<'a> {
 
 impl<'a> State<'a> {
     fn new(horizon: &'a Horizon<'_>, schedule: &'a Schedule) -> Self {
-        let mut can_wait = [true; SERVICES_COUNT];
-        for (can_wait, owing) in can_wait.iter_mut().zip(&horizon.owing) {
-            *can_wait = !owing.is_urgent(schedule);
+        let (mut can_wait, mut is_roomless) = ([true; SERVICES_COUNT], [false; SERVICES_COUNT]);
+        for (at, owing) in horizon.owing.iter().enumerate() {
+            can_wait[at] = !owing.is_urgent(schedule);
+            is_roomless[at] = can_wait[at] && owing.tied_per_mille == 0;
         }
         Self {
             schedule,
@@ -532,6 +548,9 @@ impl<'a> State<'a> {
             can_wait,
             waiting_left: u64::MAX,
             used_waiting: 0,
+            is_roomless,
+            roomless_left: u64::MAX,
+            used_roomless: 0,
             dearest: horizon.owing.iter().map(|owing| owing.cost).max().unwrap_or(0),
             payable: [0; SERVICES_COUNT],
             paid: [0; SERVICES_COUNT],
@@ -567,6 +586,7 @@ impl<'a> State<'a> {
     fn begin(&mut self, bin: usize, work: u64, taken: u64) {
         (self.work_left, self.used_work) = (work, 0);
         (self.waiting_left, self.used_waiting) = (u64::MAX, 0);
+        (self.roomless_left, self.used_roomless) = (u64::MAX, 0);
         self.paid_now = [0; SERVICES_COUNT];
         self.used_blocks = self.used_blocks.saturating_add(taken);
         for (at, owing) in self.owing.iter().enumerate() {
@@ -579,6 +599,7 @@ impl<'a> State<'a> {
         match self.can_wait[at] {
             // What is too little for a block of one is not spent on another in its place: that would be a crumb in every bin.
             true if self.waiting_left < self.dearest => 0,
+            true if self.is_roomless[at] => self.work_left.min(self.waiting_left).min(self.roomless_left),
             true => self.work_left.min(self.waiting_left),
             false => self.work_left,
         }
@@ -603,6 +624,10 @@ impl<'a> State<'a> {
         if self.can_wait[at] {
             self.waiting_left -= work;
             self.used_waiting += work;
+        }
+        if self.is_roomless[at] {
+            self.roomless_left -= work;
+            self.used_roomless += work;
         }
         self.payable[at] -= blocks;
         let before = self.paid[at];
