@@ -226,8 +226,7 @@ impl Executor {
             if planned == 0 || !self.directive.is_limited(service) {
                 return 0;
             }
-            let payable = self.queues[service as usize].payable(self.now);
-            self.settings.services[service as usize].work(planned.min(payable))
+            self.planned_work(service, planned.min(self.queues[service as usize].payable(self.now)))
         };
         Service::ALL.into_iter().map(kept).fold(0, u64::saturating_add)
     }
@@ -235,15 +234,20 @@ impl Executor {
     /// The most blocks of a service within the plan's limit, if so much work of it is kept for others.
     fn within_limit(&self, service: Service, kept: u64) -> u64 {
         match self.directive.is_limited(service) {
-            true => self.settings.services[service as usize].blocks(self.directive.limit_work.saturating_sub(kept)),
+            true => self.directive.limit_work.saturating_sub(kept) / self.planned_work(service, 1).max(1),
             false => u64::MAX,
         }
+    }
+
+    /// The work of blocks as the plan counted it: that a block turns out to cost more or less makes the bin no shorter or longer.
+    pub(super) fn planned_work(&self, service: Service, blocks: u64) -> u64 {
+        blocks.saturating_mul(u64::from(self.planned_costs[service as usize]))
     }
 
     /// Whether so many blocks, of what is left, are not less than one block of the service that needs the most for it: that much is
     /// left in nearly every bin, as plans count blocks.
     fn is_worth_it(&self, service: Service, most: u64) -> bool {
-        let cost = |service: Service| self.settings.services[service as usize].work(1);
+        let cost = |service: Service| self.planned_work(service, 1);
         let owing = Service::ALL.into_iter().filter(|service| self.queues[*service as usize].blocks() > 0);
         let work = u128::from(most) * u128::from(cost(service));
         work > 0 && work >= owing.map(|service| u128::from(cost(service))).max().unwrap_or(0)
@@ -285,7 +289,7 @@ impl Executor {
             self.slots.start(started_at, |tag| Slice { tag, service, units, blocks, due_at, started_at, ends_at })?;
         let paced = &mut self.paced_until[service as usize];
         *paced = (*paced).max(self.now).after(settings.pace(blocks));
-        self.directive.spend(service, blocks, settings.work(blocks));
+        self.directive.spend(service, blocks, self.planned_work(service, blocks));
         Some(slice)
     }
 }

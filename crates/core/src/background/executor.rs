@@ -35,6 +35,8 @@ pub struct Executor {
     pub(super) directives: Vec<Directive>,
     /// The directive in effect, with what of its blocks is not paid yet.
     pub(super) directive: Directive,
+    /// Operations for a thousand blocks of each service when the plan was made: its limit of work is counted by them.
+    pub(super) planned_costs: [u32; SERVICES_COUNT],
     pub(super) slots: Slots,
     /// Units that the foreground leaves.
     pub(super) spare: u32,
@@ -65,6 +67,7 @@ impl Executor {
             turns: Turns::new(priorities),
             directives: Vec::with_capacity(settings.directives_max),
             directive: Directive::NONE,
+            planned_costs: settings.services.map(|service| service.cost_per_mille),
             slots,
             spare: 0,
             calming: None,
@@ -83,6 +86,7 @@ impl Executor {
         self.directives.clear();
         self.directives.extend_from_slice(&directives[..kept]);
         self.directive = Directive::NONE;
+        self.planned_costs = self.settings.services.map(|service| service.cost_per_mille);
         self.advance(now);
     }
 
@@ -181,7 +185,7 @@ impl Executor {
         if let Some(unpaid) = blocks.checked_sub(paid_blocks) {
             self.queues[service as usize].put_back(Batch { payable_at: now, due_at, blocks: unpaid });
             if slice.started_at >= self.directive.from {
-                let work = self.settings.services[service as usize].work(unpaid);
+                let work = self.planned_work(service, unpaid);
                 self.directive.unspend(service, unpaid, work);
             }
         }
@@ -333,6 +337,9 @@ impl Executor {
     pub fn limit_words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
         for directive in self.directives.iter_mut().chain([&mut self.directive]) {
             directive.limit_words(exchange);
+        }
+        for cost in &mut self.planned_costs {
+            *cost = u32::try_from(exchange(u64::from(*cost))).unwrap_or(u32::MAX);
         }
     }
 

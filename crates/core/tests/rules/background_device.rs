@@ -189,6 +189,22 @@ fn what_a_slice_did_not_pay_may_be_paid_later_in_the_bin() {
 }
 
 #[test]
+fn a_block_that_costs_more_than_the_plan_assumed_does_not_shorten_the_bin() {
+    let mut executor = Executor::new(settings());
+    owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
+    executor.adopt(Nanos::ZERO, &[limited(20_000, &[(Service::Unmap, 20_000)])]);
+    executor.foreground(Nanos::ZERO, 0);
+    let (mut now, mut paid) = (Nanos::ZERO, 0);
+    while let Some(slice) = run(&mut executor, now) {
+        // Five times as long as assumed, which is learnt with the first slice.
+        now = now.after(Nanos(slice.blocks * 5_000_000));
+        assert!(executor.complete(now, slice.tag, slice.blocks, Nanos(slice.blocks * 5_000_000)));
+        paid += slice.blocks;
+    }
+    assert_eq!(paid, 20_000);
+}
+
+#[test]
 fn a_service_that_cannot_wait_is_not_limited_and_one_that_is_nearly_due_is_not_either() {
     let mut executor = Executor::new(settings());
     for service in [Service::Flush, Service::Analytics] {
@@ -353,6 +369,8 @@ struct Naive {
     /// Work that the plan leaves, and since when there is a plan.
     work_left: Option<u64>,
     planned_at: Nanos,
+    /// What a thousand blocks cost then.
+    planned_costs: [u32; SERVICES_COUNT],
     /// Slices that run, with whether they were told to end, and units that are held until a time.
     running: Vec<(Slice, Nanos, bool)>,
     held: Vec<(u32, Nanos)>,
@@ -425,7 +443,7 @@ proptest! {
                             let span = slice.ends_at.since(*since).0 / 1000 * took;
                             let used = Nanos(span / 1000 * u64::from(slice.units));
                             let unpaid = slice.blocks.saturating_sub(slice.blocks * paid / 1000);
-                            unspent = executor.service(slice.service).work(unpaid);
+                            unspent = unpaid * u64::from(naive.planned_costs[slice.service as usize]);
                             prop_assert!(executor.complete(now, slice.tag, slice.blocks * paid / 1000, used));
                         }
                     }
@@ -447,6 +465,7 @@ proptest! {
                 Call::Adopt(reserve, limit, _, _, work) => {
                     (naive.reserve, naive.limit) = (reserve, limit);
                     (naive.work_left, naive.planned_at) = (work.map(|blocks| 1000 * blocks), now);
+                    naive.planned_costs = Service::ALL.map(|service| executor.service(service).cost_per_mille);
                 }
                 Call::Complete(place, paid, took) if place < naive.running.len() => {
                     let (slice, since, _) = naive.running.remove(place);
@@ -469,7 +488,7 @@ proptest! {
                         prop_assert!(alone, "one slice a service");
                         naive.running.push((slice, now, false));
                         prop_assert!(naive.used(now) <= naive.granted(), "{} of {}", naive.used(now), naive.granted());
-                        let work = executor.service(slice.service).work(slice.blocks);
+                        let work = slice.blocks * u64::from(naive.planned_costs[slice.service as usize]);
                         prop_assert!(naive.work_left.is_none_or(|left| work <= left), "{work} of {:?}", naive.work_left);
                         naive.work_left = naive.work_left.map(|left| left - work);
                     }

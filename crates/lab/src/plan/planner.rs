@@ -21,8 +21,9 @@
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, SERVICES_COUNT, Service};
 
-use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+use super::horizon::Horizon;
 use super::rest;
+use super::schedule::{BinCourse, GIVEN_UP, Schedule};
 
 /// The result of the search.
 #[derive(Clone, Debug)]

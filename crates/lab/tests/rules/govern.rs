@@ -225,8 +225,8 @@ fn midst() -> Bench {
 fn a_state_from_before_plans_limited_work_is_read() {
     let bench = midst();
     let mut state = serde_json::to_value(bench.governor.state()).unwrap();
-    // Of each bin of the plan, and of the open one: the limit, and for each service whether it can wait.
-    let limits = (bench.governor.ahead().len() + 1) * (1 + SERVICES_COUNT);
+    // Of each bin of the plan, and of the open one: the limit, and for each service whether it can wait. What services cost.
+    let limits = (bench.governor.ahead().len() + 1) * (1 + SERVICES_COUNT) + SERVICES_COUNT;
     state["version"] = 2.into();
     let words = state["executor"].as_array_mut().unwrap();
     words.truncate(words.len() - limits);

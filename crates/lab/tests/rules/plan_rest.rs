@@ -424,7 +424,8 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
         assert!(waiting <= 1.05 * least, "{pool}, {seed}: {waiting} beside {least}");
         // Of the schedules with the least waiting, none delays many fewer.
         let delayed: f64 = solution.course.iter().map(|bin| bin.delayed_requests as f64).sum();
-        let [fewest, fewest_beside] = [1.000_1 * least, waiting.max(1.000_1 * least)].map(|most| least_waiting(&case, Some(most)));
+        let [fewest, fewest_beside] =
+            [1.000_1 * least, waiting.max(1.000_1 * least)].map(|most| least_waiting(&case, Some(most)));
         let over = |fewest: f64| 100.0 * (delayed / fewest - 1.0);
         println!("  {delayed:.0} delayed, {fewest:.0} must, {:.2} %", over(fewest));
         assert!(delayed <= 1.05 * fewest, "{pool}, {seed}: {delayed} delayed beside {fewest}");
