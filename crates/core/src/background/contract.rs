@@ -1,6 +1,6 @@
 //! What an executor is told at the start and by a plan, and what it answers.
 
-use super::{Pool, SERVICES_COUNT, ServiceSettings, Slice, SliceTag, Watermark};
+use super::{Pool, SERVICES_COUNT, Service, ServiceSettings, Slice, SliceTag, Watermark};
 use crate::Nanos;
 
 /// What background work takes from the foreground.
@@ -56,7 +56,12 @@ pub struct Directive {
     pub reserve_units: u32,
     /// The most units of background work; the others rest, even if the foreground leaves them idle.
     pub limit_units: u32,
-    /// Whether space is short: if so, the service that frees the most space for its work goes first.
+    /// The most work of all services that are not `urgent`, in thousandths of an operation: what those leave is not theirs.
+    pub limit_work: u64,
+    /// The services that cannot wait for a quieter time.
+    pub urgent: [bool; SERVICES_COUNT],
+    /// Whether space is short: if so, the service that frees the most space for its work goes first, and what such services leave
+    /// is not for others.
     pub pressing: bool,
     /// The blocks of each service that are to be paid: they go before all other debt.
     pub pay_blocks: [u64; SERVICES_COUNT],
@@ -68,6 +73,8 @@ impl Directive {
         from: Nanos::NEVER,
         reserve_units: 0,
         limit_units: u32::MAX,
+        limit_work: u64::MAX,
+        urgent: [false; SERVICES_COUNT],
         pressing: false,
         pay_blocks: [0; SERVICES_COUNT],
     };
@@ -171,6 +178,30 @@ pub enum Step {
 }
 
 impl Directive {
+    /// Counts blocks of a service, and their work, that a slice begins with.
+    pub(super) fn spend(&mut self, service: Service, blocks: u64, work: u64) {
+        let planned = &mut self.pay_blocks[service as usize];
+        *planned = planned.saturating_sub(blocks);
+        if self.is_limited(service) {
+            self.limit_work = self.limit_work.saturating_sub(work);
+        }
+    }
+
+    /// Takes back what a slice did not pay.
+    pub(super) fn unspend(&mut self, service: Service, blocks: u64, work: u64) {
+        let planned = &mut self.pay_blocks[service as usize];
+        *planned = planned.saturating_add(blocks);
+        if self.is_limited(service) {
+            // All that is left of a limit stays one.
+            self.limit_work = self.limit_work.saturating_add(work).min(u64::MAX - 1);
+        }
+    }
+
+    /// Whether the work of a service is limited.
+    pub(super) const fn is_limited(&self, service: Service) -> bool {
+        self.limit_work != u64::MAX && !self.urgent[service as usize]
+    }
+
     pub(super) fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
         self.from = Nanos(exchange(self.from.0));
         self.reserve_units = u32::try_from(exchange(u64::from(self.reserve_units))).ok()?;
@@ -180,5 +211,11 @@ impl Directive {
             *blocks = exchange(*blocks);
         }
         Some(())
+    }
+    pub(super) fn limit_words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
+        self.limit_work = exchange(self.limit_work);
+        for urgent in &mut self.urgent {
+            *urgent = exchange(u64::from(*urgent)) == 1;
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How the executor decides: how much background work gets, which debt is paid next, and why the rest waits.
 
-use super::contract::{Bucket, Hold, Resource, Step};
+use super::contract::{Bucket, Directive, Hold, Resource, Step};
 use super::executor::Executor;
 use super::{DebtQueue, PoolState, SERVICES_COUNT, Service, ServiceSettings, Slice, Watermark, time_to_clear};
 use crate::Nanos;
@@ -110,7 +110,13 @@ impl Executor {
         let (granted, used) = (self.granted(), self.slots.used_units(self.now));
         if granted > used {
             let is_paced = |service| self.is_payable(service) && self.paced_until[service as usize] > self.now;
-            return if Service::ALL.into_iter().any(is_paced) { Hold::Rate } else { Hold::Running };
+            let is_held = self.directive.limit_work != u64::MAX || self.directive.pressing;
+            return match Service::ALL.into_iter().any(is_paced) {
+                // What is ready and does not run is what the plan does not have for now.
+                _ if is_held && Service::ALL.into_iter().any(|service| self.is_ready(service)) => Hold::Plan,
+                true => Hold::Rate,
+                false => Hold::Running,
+            };
         }
         if granted > 0 && used > 0 {
             return if self.slots.is_any_running() { Hold::Running } else { Hold::Budget };
@@ -153,36 +159,98 @@ impl Executor {
         all.filter(later).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// The service of the next slice: urgent debt first; then, if space is short, the service that frees the most space;
-    /// then what the plan has for now, and then the others, both round robin.
-    pub(super) fn choose(&mut self) -> Option<Service> {
+    /// The service of the next slice, and the most blocks of it: urgent debt first; then, if space is short, the service that frees the
+    /// most space; then what the plan has for now, and then what is left, both round robin.
+    pub(super) fn choose(&mut self) -> Option<(Service, u64)> {
         let ready: [bool; SERVICES_COUNT] = Service::ALL.map(|service| self.is_ready(service));
         let is_ready = |service: &Service| ready[*service as usize];
-        if self.settings.bucket == Bucket::Planned {
-            let urgent =
-                Service::ALL.into_iter().filter(|service| is_ready(service) && self.urgency(*service).is_some());
-            let due_at = |service: &Service| self.queues[*service as usize].oldest().map(|batch| batch.due_at);
-            if let Some(first) = urgent.min_by_key(due_at) {
-                return Some(first);
-            }
-            if self.directive.pressing || self.pool.state() >= PoolState::BelowFloor {
-                let settings = &self.settings.services;
-                let reclaiming = Service::ALL
-                    .into_iter()
-                    .filter(|service| settings[*service as usize].reclaims() && is_ready(service));
-                let denser = |best: Service, other: Service| {
-                    if settings[other as usize].is_denser(&settings[best as usize]) { other } else { best }
-                };
-                if let Some(densest) = reclaiming.reduce(denser) {
-                    return Some(densest);
-                }
-            }
-            let planned = self.directive.pay_blocks;
-            if let Some(next) = self.turns.next(|service| is_ready(&service) && planned[service as usize] > 0) {
-                return Some(next);
+        if self.settings.bucket != Bucket::Planned {
+            return self.turns.next(|service| is_ready(&service)).map(|service| (service, u64::MAX));
+        }
+        let urgent = Service::ALL.into_iter().filter(|service| is_ready(service) && self.urgency(*service).is_some());
+        if let Some(first) = urgent.min_by_key(|service| self.due_at(*service)) {
+            return Some((first, u64::MAX));
+        }
+        if self.directive.pressing || self.pool.state() >= PoolState::BelowFloor {
+            let settings = &self.settings.services;
+            let may = |service: &Service| {
+                settings[*service as usize].reclaims() && is_ready(service) && self.within_limit(*service, 0) > 0
+            };
+            let denser = |best: Service, other: Service| {
+                if settings[other as usize].is_denser(&settings[best as usize]) { other } else { best }
+            };
+            if let Some(densest) = Service::ALL.into_iter().filter(may).reduce(denser) {
+                return Some((densest, self.within_limit(densest, 0)));
             }
         }
-        self.turns.next(|service| is_ready(&service))
+        let planned = self.directive.pay_blocks;
+        let is_planned = |service: Service| is_ready(&service) && planned[service as usize] > 0;
+        let of_plan = Service::ALL.map(|service| if is_planned(service) { self.within_limit(service, 0) } else { 0 });
+        if let Some(next) = self.turns.next(|service| of_plan[service as usize] > 0) {
+            // No more than is planned, where what is beyond it is for others or nobody.
+            let is_all = !self.directive.is_limited(next) && self.may_have_leftovers(next);
+            let planned = if is_all { u64::MAX } else { planned[next as usize] };
+            return Some((next, of_plan[next as usize].min(planned)));
+        }
+        let kept = self.kept_work();
+        let most = Service::ALL.map(|service| self.within_limit(service, kept));
+        let may = |service: Service| {
+            is_ready(&service) && self.may_have_leftovers(service) && self.is_worth_it(service, most[service as usize])
+        };
+        let may: [bool; SERVICES_COUNT] = Service::ALL.map(may);
+        let mut next = self.turns.next(|service| may[service as usize])?;
+        if self.due_at(next) < Nanos::NEVER {
+            // The turn of a service with a deadline goes to the earliest one, so early work never replaces work that is due sooner.
+            let all = Service::ALL.into_iter().filter(|service| may[*service as usize]);
+            next = all.min_by_key(|service| self.due_at(*service)).unwrap_or(next);
+        }
+        Some((next, most[next as usize]))
+    }
+
+    /// Whether a service may use what the plan has for nobody: where room is pressed for, others than those that give some back would do
+    /// crumbs with it.
+    fn may_have_leftovers(&self, service: Service) -> bool {
+        let Directive { pressing, urgent, .. } = &self.directive;
+        !pressing || urgent[service as usize] || self.settings.services[service as usize].reclaims()
+    }
+
+    /// When the oldest debt of a service is due.
+    fn due_at(&self, service: Service) -> Nanos {
+        self.queues[service as usize].oldest().map_or(Nanos::NEVER, |batch| batch.due_at)
+    }
+
+    /// Work of the plan's limit that is kept for what it has for services which cannot have it now.
+    fn kept_work(&self) -> u64 {
+        let kept = |service: Service| {
+            let planned = self.directive.pay_blocks[service as usize];
+            if planned == 0 || !self.directive.is_limited(service) {
+                return 0;
+            }
+            self.planned_work(service, planned.min(self.queues[service as usize].payable(self.now)))
+        };
+        Service::ALL.into_iter().map(kept).fold(0, u64::saturating_add)
+    }
+
+    /// The most blocks of a service within the plan's limit, if so much work of it is kept for others.
+    fn within_limit(&self, service: Service, kept: u64) -> u64 {
+        match self.directive.is_limited(service) {
+            true => self.directive.limit_work.saturating_sub(kept) / self.planned_work(service, 1).max(1),
+            false => u64::MAX,
+        }
+    }
+
+    /// The work of blocks as the plan counted it: that a block turns out to cost more or less makes the bin no shorter or longer.
+    pub(super) fn planned_work(&self, service: Service, blocks: u64) -> u64 {
+        blocks.saturating_mul(u64::from(self.planned_costs[service as usize]))
+    }
+
+    /// Whether so many blocks, of what is left, are not less than one block of the service that needs the most for it: that much is
+    /// left in nearly every bin, as plans count blocks.
+    fn is_worth_it(&self, service: Service, most: u64) -> bool {
+        let cost = |service: Service| self.planned_work(service, 1);
+        let owing = Service::ALL.into_iter().filter(|service| self.queues[*service as usize].blocks() > 0);
+        let work = u128::from(most) * u128::from(cost(service));
+        work > 0 && work >= owing.map(|service| u128::from(cost(service))).max().unwrap_or(0)
     }
 
     /// The time that one unit needs for blocks of a service.
@@ -191,7 +259,7 @@ impl Executor {
     }
 
     /// The units of a slice, and the most blocks that it pays.
-    fn size(&self, service: &ServiceSettings, free: u32) -> (u32, u64) {
+    fn size(&self, service: &ServiceSettings, most: u64, free: u32) -> (u32, u64) {
         let units = match self.settings.resource {
             Resource::Cores(_) => 1,
             // No more than the service's rate needs.
@@ -206,13 +274,13 @@ impl Executor {
         let work = u128::from(self.settings.slice.0) * 1000 * u128::from(units) / u128::from(self.settings.operation.0);
         let blocks = service.blocks(u64::try_from(work).unwrap_or(u64::MAX));
         let in_pace = self.settings.slice.0.checked_div(service.block_nanos_min.0).unwrap_or(u64::MAX);
-        let (blocks, item) = (blocks.min(in_pace), u64::from(service.item_blocks.max(1)));
+        let (blocks, item) = (blocks.min(in_pace).min(most), u64::from(service.item_blocks.max(1)));
         (units, (blocks - blocks % item).max(item))
     }
 
-    pub(super) fn start(&mut self, service: Service, free: u32) -> Option<Slice> {
+    pub(super) fn start(&mut self, service: Service, most: u64, free: u32) -> Option<Slice> {
         let settings = self.settings.services[service as usize];
-        let (units, most) = self.size(&settings, free);
+        let (units, most) = self.size(&settings, most, free);
         let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
         let unit_nanos = self.unit_nanos(&settings, blocks).div_ceil(u64::from(units));
         let ends_at = self.now.after(Nanos(unit_nanos).max(settings.pace(blocks)));
@@ -221,8 +289,7 @@ impl Executor {
             self.slots.start(started_at, |tag| Slice { tag, service, units, blocks, due_at, started_at, ends_at })?;
         let paced = &mut self.paced_until[service as usize];
         *paced = (*paced).max(self.now).after(settings.pace(blocks));
-        let planned = &mut self.directive.pay_blocks[service as usize];
-        *planned = planned.saturating_sub(blocks);
+        self.directive.spend(service, blocks, self.planned_work(service, blocks));
         Some(slice)
     }
 }

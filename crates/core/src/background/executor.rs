@@ -35,6 +35,8 @@ pub struct Executor {
     pub(super) directives: Vec<Directive>,
     /// The directive in effect, with what of its blocks is not paid yet.
     pub(super) directive: Directive,
+    /// Operations for a thousand blocks of each service when the plan was made: its limit of work is counted by them.
+    pub(super) planned_costs: [u32; SERVICES_COUNT],
     pub(super) slots: Slots,
     /// Units that the foreground leaves.
     pub(super) spare: u32,
@@ -65,6 +67,7 @@ impl Executor {
             turns: Turns::new(priorities),
             directives: Vec::with_capacity(settings.directives_max),
             directive: Directive::NONE,
+            planned_costs: settings.services.map(|service| service.cost_per_mille),
             slots,
             spare: 0,
             calming: None,
@@ -83,6 +86,7 @@ impl Executor {
         self.directives.clear();
         self.directives.extend_from_slice(&directives[..kept]);
         self.directive = Directive::NONE;
+        self.planned_costs = self.settings.services.map(|service| service.cost_per_mille);
         self.advance(now);
     }
 
@@ -164,7 +168,7 @@ impl Executor {
         if free == 0 || !self.slots.has_room(now) {
             return Step::WaitUntil(self.wake(), self.hold());
         }
-        match self.choose().and_then(|service| self.start(service, free)) {
+        match self.choose().and_then(|(service, most)| self.start(service, most, free)) {
             Some(slice) => Step::Run(slice),
             None => Step::WaitUntil(self.wake(), self.hold()),
         }
@@ -180,6 +184,10 @@ impl Executor {
         let Slice { service, blocks, due_at, .. } = slice;
         if let Some(unpaid) = blocks.checked_sub(paid_blocks) {
             self.queues[service as usize].put_back(Batch { payable_at: now, due_at, blocks: unpaid });
+            if slice.started_at >= self.directive.from {
+                let work = self.planned_work(service, unpaid);
+                self.directive.unspend(service, unpaid, work);
+            }
         }
         let paid = paid_blocks.min(blocks);
         if now > due_at {
@@ -322,6 +330,17 @@ impl Executor {
         }
         self.late_blocks = exchange(self.late_blocks);
         Some(())
+    }
+
+    /// Writes the plan's limits of work as words, or reads them back, after [`Self::words`]. States that were kept before directives had
+    /// such limits have none: all work of the bins in them may be done.
+    pub fn limit_words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
+        for directive in self.directives.iter_mut().chain([&mut self.directive]) {
+            directive.limit_words(exchange);
+        }
+        for cost in &mut self.planned_costs {
+            *cost = u32::try_from(exchange(u64::from(*cost))).unwrap_or(u32::MAX);
+        }
     }
 
     fn advance(&mut self, now: Nanos) {

@@ -127,6 +127,152 @@ fn what_the_plan_has_for_the_bin_goes_first_and_its_limit_holds_the_rest() {
     assert_eq!(executor.poll(seconds(600)), Step::WaitUntil(Nanos::NEVER, Hold::Plan));
 }
 
+/// A plan of one bin that limits work to so many blocks of a millisecond.
+fn limited(blocks: u64, planned: &[(Service, u64)]) -> Directive {
+    let mut pay_blocks = [0; SERVICES_COUNT];
+    planned.iter().for_each(|(service, blocks)| pay_blocks[*service as usize] = *blocks);
+    Directive { from: Nanos::ZERO, limit_work: 1000 * blocks, pay_blocks, ..Directive::NONE }
+}
+
+/// Runs the next slice and completes it at the end of its time.
+fn pay(executor: &mut Executor, now: &mut Nanos) -> Option<(Service, u64)> {
+    let slice = run(executor, *now)?;
+    *now = slice.ends_at;
+    assert!(executor.complete(*now, slice.tag, slice.blocks, Nanos(slice.blocks * 1_000_000)));
+    Some((slice.service, slice.blocks))
+}
+
+#[test]
+fn no_more_is_done_than_a_plan_has_for_the_bin_and_what_it_has_for_nobody_is_given_in_turns() {
+    let mut executor = Executor::new(settings());
+    for service in [Service::Unmap, Service::Relocation, Service::Analytics] {
+        owe(&mut executor, Nanos::ZERO, service, 1_000_000);
+    }
+    executor.adopt(Nanos::ZERO, &[limited(5000, &[(Service::Analytics, 2000)])]);
+    executor.foreground(Nanos::ZERO, 0);
+    let mut now = Nanos::ZERO;
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::Analytics, 2000)), "what is planned, and no more");
+    let rest = pay(&mut executor, &mut now);
+    assert!(rest.is_some_and(|(_, blocks)| blocks == 3000), "{rest:?}");
+    assert_eq!(executor.poll(now), Step::WaitUntil(Nanos::NEVER, Hold::Plan), "the device is idle, and the plan rests");
+    assert_eq!(executor.waits(Service::Unmap), Some(Hold::Plan));
+}
+
+#[test]
+fn what_a_plan_has_for_a_service_is_kept_for_it_while_it_is_paid_at_its_rate() {
+    let mut executor = Executor::new(settings());
+    for service in [Service::Unmap, Service::OfflineDedup] {
+        owe(&mut executor, Nanos::ZERO, service, 1_000_000);
+    }
+    executor.adopt(Nanos::ZERO, &[limited(6000, &[(Service::OfflineDedup, 5000)])]);
+    executor.foreground(Nanos::ZERO, 0);
+    // Its rate is a third of the device: of its 5000 blocks a slice pays 3333.
+    let slice = run(&mut executor, Nanos::ZERO).expect("all is idle");
+    assert_eq!((slice.service, slice.blocks), (Service::OfflineDedup, 3333));
+    let slice = run(&mut executor, Nanos::ZERO).expect("two thirds are idle");
+    assert_eq!((slice.service, slice.blocks), (Service::Unmap, 1000), "and not what the other will pay later");
+}
+
+#[test]
+fn what_a_slice_did_not_pay_may_be_paid_later_in_the_bin() {
+    let mut executor = Executor::new(settings());
+    owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
+    executor.adopt(Nanos::ZERO, &[limited(4000, &[(Service::Unmap, 4000)])]);
+    executor.foreground(Nanos::ZERO, 0);
+    let slice = run(&mut executor, Nanos::ZERO).expect("all is idle");
+    assert_eq!(slice.blocks, 4000);
+    // It is paused after a quarter.
+    executor.complete(seconds(1), slice.tag, 1000, seconds(1));
+    let mut now = seconds(1);
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::Unmap, 3000)));
+    assert_eq!(pay(&mut executor, &mut now), None);
+}
+
+#[test]
+fn a_block_that_costs_more_than_the_plan_assumed_does_not_shorten_the_bin() {
+    let mut executor = Executor::new(settings());
+    owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
+    executor.adopt(Nanos::ZERO, &[limited(20_000, &[(Service::Unmap, 20_000)])]);
+    executor.foreground(Nanos::ZERO, 0);
+    let (mut now, mut paid) = (Nanos::ZERO, 0);
+    while let Some(slice) = run(&mut executor, now) {
+        // Five times as long as assumed, which is learnt with the first slice.
+        now = now.after(Nanos(slice.blocks * 5_000_000));
+        assert!(executor.complete(now, slice.tag, slice.blocks, Nanos(slice.blocks * 5_000_000)));
+        paid += slice.blocks;
+    }
+    assert_eq!(paid, 20_000);
+}
+
+#[test]
+fn a_service_that_cannot_wait_is_not_limited_and_one_that_is_nearly_due_is_not_either() {
+    let mut executor = Executor::new(settings());
+    for service in [Service::Flush, Service::Analytics] {
+        owe(&mut executor, Nanos::ZERO, service, 1000);
+    }
+    let mut directive = limited(0, &[]);
+    directive.urgent[Service::Flush as usize] = true;
+    executor.adopt(Nanos::ZERO, &[directive]);
+    executor.foreground(Nanos::ZERO, 0);
+    let mut now = Nanos::ZERO;
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::Flush, 1000)));
+    assert_eq!(pay(&mut executor, &mut now), None);
+    // A rebuild is due a day after it was owed: 10,000 blocks take twenty seconds of half the device.
+    owe(&mut executor, now, Service::Rebuild, 10_000);
+    assert_eq!(pay(&mut executor, &mut now), None);
+    now = now.after(seconds(86_400 - 20));
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::Rebuild, 10_000)));
+}
+
+#[test]
+fn what_is_too_little_for_a_block_of_one_service_is_not_spent_on_another() {
+    let mut settings = settings();
+    settings.services[Service::Scrub as usize].cost_per_mille = 10;
+    let mut executor = Executor::new(settings);
+    owe(&mut executor, Nanos::ZERO, Service::Unmap, 1000);
+    owe(&mut executor, Nanos::ZERO, Service::Scrub, 1000);
+    let directive = Directive { limit_work: 2990, ..limited(0, &[(Service::Unmap, 2)]) };
+    executor.adopt(Nanos::ZERO, &[directive]);
+    executor.foreground(Nanos::ZERO, 0);
+    let mut now = Nanos::ZERO;
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::Unmap, 2)));
+    assert_eq!(pay(&mut executor, &mut now), None, "99 blocks of a scrub would be a crumb");
+}
+
+#[test]
+fn the_turn_of_a_service_with_a_deadline_goes_to_the_debt_that_is_due_first() {
+    let mut executor = Executor::new(settings());
+    for service in [Service::Scrub, Service::Replication, Service::Rebuild] {
+        owe(&mut executor, Nanos::ZERO, service, 5);
+    }
+    executor.adopt(Nanos::ZERO, &[limited(15, &[])]);
+    executor.foreground(Nanos::ZERO, 0);
+    let mut now = Nanos::ZERO;
+    let order: Vec<_> = std::iter::from_fn(|| pay(&mut executor, &mut now)).collect();
+    // Due after a quarter of an hour, a day and a week.
+    assert_eq!(order, [(Service::Replication, 5), (Service::Rebuild, 5), (Service::Scrub, 5)]);
+}
+
+#[test]
+fn where_room_is_pressed_for_only_what_gives_room_back_has_more_than_is_planned() {
+    let mut settings = settings();
+    settings.services[Service::SnapshotDelete as usize].tied_per_mille = 1000;
+    let mut executor = Executor::new(settings);
+    for service in [Service::SnapshotDelete, Service::Analytics, Service::Relocation] {
+        owe(&mut executor, Nanos::ZERO, service, 3000);
+    }
+    let mut pay_blocks = [0; SERVICES_COUNT];
+    pay_blocks[Service::SnapshotDelete as usize] = 1000;
+    pay_blocks[Service::Relocation as usize] = 2000;
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, pressing: true, pay_blocks, ..Directive::NONE }]);
+    executor.foreground(Nanos::ZERO, 0);
+    let mut now = Nanos::ZERO;
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::SnapshotDelete, 3000)));
+    assert_eq!(pay(&mut executor, &mut now), Some((Service::Relocation, 2000)), "what is planned");
+    assert_eq!(pay(&mut executor, &mut now), None, "the rest would be a crumb by day");
+    assert_eq!(executor.waits(Service::Analytics), Some(Hold::Plan));
+}
+
 #[test]
 fn a_missed_objective_closes_slices_at_once_calm_opens_them_and_a_deadline_is_kept() {
     let mut executor = Executor::new(settings());
@@ -189,7 +335,8 @@ enum Call {
     Forgive(usize, u64),
     Foreground(u32),
     Felt(bool),
-    Adopt(u32, u32, usize, u64),
+    /// Reserve, limit, a service with what is planned of it, and the most blocks of work.
+    Adopt(u32, u32, usize, u64, Option<u64>),
     /// The slice at a place pays so many of a thousand of its blocks, and takes so many of a thousand of its time.
     Complete(usize, u64, u64),
 }
@@ -200,8 +347,8 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
         (0..NAMED.len(), 0..9000_u64).prop_map(|(service, blocks)| Call::Forgive(service, blocks)),
         (0..1200_u32).prop_map(Call::Foreground),
         any::<bool>().prop_map(Call::Felt),
-        (0..500_u32, 0..1200_u32, 0..NAMED.len(), 0..9000_u64)
-            .prop_map(|(reserve, limit, service, blocks)| Call::Adopt(reserve, limit, service, blocks)),
+        (0..500_u32, 0..1200_u32, 0..NAMED.len(), 0..9000_u64, prop::option::of(0..20_000_u64))
+            .prop_map(|(reserve, limit, service, blocks, work)| Call::Adopt(reserve, limit, service, blocks, work)),
         (0..SERVICES_COUNT, 0..1200_u64, 0..3000_u64).prop_map(|(place, paid, took)| Call::Complete(place, paid, took)),
     ];
     (0..6_000_u64, call)
@@ -219,6 +366,11 @@ struct Naive {
     open: u32,
     reserve: u32,
     limit: u32,
+    /// Work that the plan leaves, and since when there is a plan.
+    work_left: Option<u64>,
+    planned_at: Nanos,
+    /// What a thousand blocks cost then.
+    planned_costs: [u32; SERVICES_COUNT],
     /// Slices that run, with whether they were told to end, and units that are held until a time.
     running: Vec<(Slice, Nanos, bool)>,
     held: Vec<(u32, Nanos)>,
@@ -245,9 +397,15 @@ fn restored(executor: &mut Executor) -> Executor {
         word
     });
     assert!(kept.is_some());
+    executor.limit_words(&mut |word| {
+        words.push(word);
+        word
+    });
     let mut words = words.into_iter();
     let mut other = Executor::new(settings());
-    assert!(other.words(&mut |_| words.next().expect("as many words as were written")).is_some());
+    let mut next = |_| words.next().expect("as many words as were written");
+    assert!(other.words(&mut next).is_some());
+    other.limit_words(&mut next);
     assert_eq!(words.next(), None);
     other
 }
@@ -266,23 +424,26 @@ proptest! {
         let mut now = Nanos::ZERO;
         for (turn, (pause, call)) in calls.into_iter().enumerate() {
             now = now.after(Nanos::from_millis(pause));
+            let mut unspent = 0;
             for executor in [&mut executor, &mut other] {
                 match call {
                     Call::Owe(service, blocks) => owe(executor, now, NAMED[service], blocks),
                     Call::Forgive(service, blocks) => executor.forgive(now, NAMED[service], blocks),
                     Call::Foreground(wanted) => executor.foreground(now, wanted),
                     Call::Felt(is_above) => executor.felt(now, is_above),
-                    Call::Adopt(reserve_units, limit_units, service, blocks) => {
+                    Call::Adopt(reserve_units, limit_units, service, blocks, work) => {
                         let mut pay_blocks = [0; SERVICES_COUNT];
                         pay_blocks[NAMED[service] as usize] = blocks;
-                        let directive =
-                            Directive { from: now, reserve_units, limit_units, pay_blocks, pressing: false };
-                        executor.adopt(now, &[directive]);
+                        let limit_work = work.map_or(u64::MAX, |blocks| 1000 * blocks);
+                        let bin = Directive { from: now, reserve_units, limit_units, limit_work, ..Directive::NONE };
+                        executor.adopt(now, &[Directive { pay_blocks, ..bin }]);
                     }
                     Call::Complete(place, paid, took) => {
                         if let Some((slice, since, _)) = naive.running.get(place) {
                             let span = slice.ends_at.since(*since).0 / 1000 * took;
                             let used = Nanos(span / 1000 * u64::from(slice.units));
+                            let unpaid = slice.blocks.saturating_sub(slice.blocks * paid / 1000);
+                            unspent = unpaid * u64::from(naive.planned_costs[slice.service as usize]);
                             prop_assert!(executor.complete(now, slice.tag, slice.blocks * paid / 1000, used));
                         }
                     }
@@ -301,9 +462,16 @@ proptest! {
                 Call::Foreground(wanted) => (naive.wanted, naive.is_told) = (wanted, true),
                 Call::Felt(true) => naive.open /= 2,
                 Call::Felt(false) => naive.open = (naive.open + 125).min(1000),
-                Call::Adopt(reserve, limit, _, _) => (naive.reserve, naive.limit) = (reserve, limit),
+                Call::Adopt(reserve, limit, _, _, work) => {
+                    (naive.reserve, naive.limit) = (reserve, limit);
+                    (naive.work_left, naive.planned_at) = (work.map(|blocks| 1000 * blocks), now);
+                    naive.planned_costs = Service::ALL.map(|service| executor.service(service).cost_per_mille);
+                }
                 Call::Complete(place, paid, took) if place < naive.running.len() => {
                     let (slice, since, _) = naive.running.remove(place);
+                    if since >= naive.planned_at {
+                        naive.work_left = naive.work_left.map(|left| left + unspent);
+                    }
                     let owed = &mut naive.owed[slice.service as usize];
                     *owed = owed.saturating_sub(slice.blocks * paid / 1000);
                     let used = slice.ends_at.since(since).0 / 1000 * took / 1000 * u64::from(slice.units) * 1000;
@@ -320,6 +488,9 @@ proptest! {
                         prop_assert!(alone, "one slice a service");
                         naive.running.push((slice, now, false));
                         prop_assert!(naive.used(now) <= naive.granted(), "{} of {}", naive.used(now), naive.granted());
+                        let work = slice.blocks * u64::from(naive.planned_costs[slice.service as usize]);
+                        prop_assert!(naive.work_left.is_none_or(|left| work <= left), "{work} of {:?}", naive.work_left);
+                        naive.work_left = naive.work_left.map(|left| left - work);
                     }
                     Step::Pause(tag) => prop_assert!(naive.running.iter().any(|(slice, _, _)| slice.tag == tag)),
                     Step::End(tag) => {

@@ -7,7 +7,7 @@ use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, S
 use super::planning::{forecaster, load};
 use super::sample::{OpenBin, Sample};
 use super::spec::{GovernSpec, ServiceSpec};
-use super::state::{Known, State, StateError, VERSION};
+use super::state::{Known, State, StateError, VERSION, VERSION_WITHOUT_LIMITS};
 use super::status::{BinRecord, PlannedBin};
 use crate::forecast::Calendar;
 use crate::plan::{Demand, LoadForecaster};
@@ -99,8 +99,9 @@ impl Governor {
     pub fn resume(spec: &GovernSpec, now: Nanos, state: State) -> Result<Self, StateError> {
         let fresh =
             Self::without_plan(spec, now).map_err(|complaint| StateError::new(complaint.problem(), "a valid spec"))?;
-        if state.version != VERSION {
-            return Err(StateError::new(format!("it is of version {}", state.version), format!("version {VERSION}")));
+        if !(VERSION_WITHOUT_LIMITS..=VERSION).contains(&state.version) {
+            let expected = format!("version {VERSION_WITHOUT_LIMITS} to {VERSION}");
+            return Err(StateError::new(format!("it is of version {}", state.version), expected));
         }
         if state.about != about(spec) {
             return Err(StateError::new(format!("it is of another spec: {}", state.about), about(spec)));
@@ -124,6 +125,9 @@ impl Governor {
             word.unwrap_or(0)
         };
         let is_state = executor.words(&mut next).is_some();
+        if is_state && state.version > VERSION_WITHOUT_LIMITS {
+            executor.limit_words(&mut next);
+        }
         if !is_state || !are_enough || words.next().is_some() || executor.now().0 > then {
             return Err(StateError::new("the debts are damaged", "a state as this program keeps it"));
         }
@@ -138,11 +142,14 @@ impl Governor {
     #[must_use]
     pub fn state(&self) -> State {
         let mut words = Vec::new();
-        // Each word stays what it is.
-        let _ = self.executor.clone().words(&mut |word| {
+        let mut keep = |word| {
             words.push(word);
             word
-        });
+        };
+        // Each word stays what it is.
+        let mut executor = self.executor.clone();
+        let _ = executor.words(&mut keep);
+        executor.limit_words(&mut keep);
         State {
             version: VERSION,
             about: about(&self.spec),

@@ -55,7 +55,13 @@ impl Governor {
         let ledger = Ledger::of(&self.executor, place, 0);
         let busy = outlook.busy();
         let solution = solve(&Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy));
-        let directive = |at: usize| solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
+        // Before a day was seen the forecast is a guess, for which nothing rests that finds the foreground idle.
+        let is_guess = outlook.history_days == 0;
+        let directive = |at: usize| {
+            let directive = solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
+            let limit_work = if is_guess { u64::MAX } else { directive.limit_work };
+            Directive { limit_work, ..directive }
+        };
         let directives: Vec<Directive> = (0..bins).map(directive).collect();
         self.executor.adopt(Nanos(self.known.now_nanos), &directives);
         self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();

@@ -9,7 +9,9 @@ use super::status::{BinRecord, PlannedBin, ServiceCount};
 use crate::plan::LoadForecaster;
 
 /// The version of a kept state.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
+/// The oldest version that is read: directives had no limits of work.
+pub(super) const VERSION_WITHOUT_LIMITS: u32 = 2;
 
 /// All that a governor knows beside its spec. It is written as JSON, for example; the same state makes the same decisions.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,11 +4,12 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{DebtQueue, Pool, SERVICES_COUNT, Service};
 use serde::Serialize;
 
-use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+use super::horizon::Horizon;
 use super::lint::{Finding, lint};
 use super::load::Outlook;
 use super::planner::solve;
 use super::queueing::servers_needed;
+use super::schedule::{BinCourse, GIVEN_UP, Schedule};
 use super::system::{Ledger, System};
 use crate::forecast::Calendar;
 

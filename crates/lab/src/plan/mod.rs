@@ -5,22 +5,26 @@
 
 mod bound;
 mod document;
+mod envelope;
 mod horizon;
 mod lint;
 mod load;
 mod made;
+mod owing;
 mod planner;
+mod play;
 pub mod policy;
 mod queueing;
 mod replay;
 mod rest;
+mod schedule;
 mod spec;
 mod system;
 mod timers;
 
 pub use bound::{Bound, bound};
 pub use document::{Actual, document};
-pub use horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+pub use horizon::Horizon;
 pub use lint::{Finding, Severity, lint};
 pub use load::{Ahead, Load, LoadError, LoadForecaster, Outlook, Rates, Unique, outlooks};
 pub use made::{Likely, Plan, PlanBin, Setting, Sheet, Window, plan};
@@ -28,5 +32,6 @@ pub use planner::{Solution, solve};
 pub use policy::Policy;
 pub use queueing::{erlang_c, servers_needed};
 pub use replay::{Decider, Replayed, replay};
+pub use schedule::{BinCourse, GIVEN_UP, Schedule};
 pub use spec::PlanSpec;
 pub use system::{Demand, Ledger, System, Terms};

@@ -21,8 +21,9 @@
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, SERVICES_COUNT, Service};
 
-use super::horizon::{BinCourse, GIVEN_UP, Horizon, Schedule};
+use super::horizon::Horizon;
 use super::rest;
+use super::schedule::{BinCourse, GIVEN_UP, Schedule};
 
 /// The result of the search.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Solution {
     pub below_floor: Vec<usize>,
     /// Services whose deadlines were given up, because no schedule meets them or the floor comes first.
     pub gave_up: Vec<Service>,
+    /// The services whose debts are due within hours of becoming payable.
+    pub urgent: [bool; SERVICES_COUNT],
     /// The number of times that the horizon was played.
     pub plays: u32,
 }
@@ -49,6 +52,8 @@ impl Solution {
             from,
             reserve_units: self.schedule.reserve_cores[bin],
             limit_units: self.schedule.limit_cores[bin],
+            limit_work: self.schedule.limit_work[bin],
+            urgent: self.urgent,
             pressing: self.schedule.pressing[bin],
             pay_blocks: self.course[bin].paid_blocks,
         }
@@ -101,8 +106,11 @@ pub fn solve(horizon: &Horizon<'_>) -> Solution {
     search.run();
     let at_once = search.schedule.clone();
     search.rest();
+    search.keep_for_room();
     let Search { schedule, course, below_floor, gave_up, plays, .. } = search;
-    Solution { schedule, at_once, course, below_floor, gave_up, plays }
+    let mut urgent = [false; SERVICES_COUNT];
+    horizon.urgent(&schedule).into_iter().for_each(|service| urgent[service as usize] = true);
+    Solution { schedule, at_once, course, below_floor, gave_up, urgent, plays }
 }
 
 impl Search<'_> {
@@ -394,6 +402,17 @@ impl Search<'_> {
             }
         }
         (self.schedule, self.course) = before;
+    }
+
+    /// Where room is pressed for, keeps what those that give some back turn out to leave from the others, which do what they do at this
+    /// load. At this load nothing changes.
+    fn keep_for_room(&mut self) {
+        let roomless = self.horizon.roomless(&self.schedule);
+        for (bin, limit) in self.schedule.limit_roomless.iter_mut().enumerate() {
+            if self.schedule.pressing[bin] {
+                *limit = self.horizon.work(&self.course[bin], &roomless);
+            }
+        }
     }
 
     /// Returns unused reserves to the foreground.

@@ -11,9 +11,10 @@ use ioweir_core::background::{
     Bucket, Executor, Resource, SERVICES, ServiceSettings, Settings, Slice, Step, Watermark,
 };
 
-use super::horizon::{BinCourse, Horizon};
+use super::horizon::Horizon;
 use super::load::Ahead;
 use super::planner::solve;
+use super::schedule::BinCourse;
 use super::system::{Demand, Ledger, System};
 
 /// Steps in a bin.

@@ -26,7 +26,9 @@ use std::collections::BinaryHeap;
 
 use ioweir_core::background::Service;
 
-use super::horizon::{BinCourse, Envelope, Horizon, PATIENCE, Schedule};
+use super::envelope::Envelope;
+use super::horizon::Horizon;
+use super::schedule::{BinCourse, PATIENCE, Schedule};
 
 /// The most offers of a bin.
 const STEPS: u64 = 16;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ioweir_core::Nanos;
+use ioweir_core::background::SERVICES_COUNT;
 use ioweir_lab::govern::{GovernSpec, Governor, Hold, Sample, Slice, SliceTag, State, Step};
 
 /// Monday, 2026-03-02 00:00 UTC.
@@ -218,6 +219,27 @@ fn midst() -> Bench {
     let mut bench = Bench::new(SCRUB);
     bench.days(30, 100, 700);
     bench
+}
+
+#[test]
+fn a_state_from_before_plans_limited_work_is_read() {
+    let bench = midst();
+    let mut state = serde_json::to_value(bench.governor.state()).unwrap();
+    // Of each bin of the plan, and of the open one: the limit, and for each service whether it can wait. What services cost.
+    let limits = (bench.governor.ahead().len() + 1) * (1 + SERVICES_COUNT) + SERVICES_COUNT;
+    state["version"] = 2.into();
+    let words = state["executor"].as_array_mut().unwrap();
+    words.truncate(words.len() - limits);
+    let resume = |state: &serde_json::Value| {
+        let state: State = serde_json::from_value(state.clone()).unwrap();
+        Governor::resume(bench.governor.spec(), bench.now, state)
+    };
+    let mut governor = resume(&state).unwrap();
+    let now = Nanos(bench.now.0 + bench.governor.spec().bin().0);
+    let _ = governor.poll(now);
+    assert_eq!(serde_json::to_value(governor.state()).unwrap()["version"], 3);
+    state["executor"].as_array_mut().unwrap().pop();
+    assert!(resume(&state).is_err(), "a word is missing");
 }
 
 #[test]

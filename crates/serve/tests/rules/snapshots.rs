@@ -17,6 +17,7 @@ use ioweir_core::Nanos;
 use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Media, Memory};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::Command;
+use ioweir_serve::nbd::NbdError;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::snapshots::{SLICE_BYTES, Snapshots};
 use ioweir_serve::spec::{Faults, Spec};
@@ -47,6 +48,18 @@ impl Xfs {
             eprintln!("skipped: it takes mkfs.xfs, a loop device and the rights of root");
         }
         is_mounted.then_some(Self { folder })
+    }
+
+    /// What would be there if the power went now: what the file system has written into its image is what a disk would have.
+    fn after_power_cut(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, mount) = (folder.path().join("image"), folder.path().join("mount"));
+        fs::copy(self.folder.path().join("image"), &image).unwrap();
+        fs::create_dir(&mount).unwrap();
+        // It has the identity of the first one.
+        let mounted = Program::new("mount").args(["-o", "loop,nouuid"]).args([&image, &mount]).status().unwrap();
+        assert!(mounted.success(), "its journal is replayed");
+        Self { folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -107,7 +120,9 @@ fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_on
     let refused = |name: &str| controller.take_snapshot("d", Some(name), None).unwrap_err();
     assert!(refused("one").contains("there is such a snapshot"), "{}", refused("one"));
     assert!(refused("../disk").contains("is no name of a snapshot"));
-    assert!(controller.delete_snapshot("d", "three").unwrap_err().contains("there is no snapshot `three`"));
+    for name in ["three", "../disk", ".."] {
+        assert!(controller.delete_snapshot("d", name).unwrap_err().contains("there is no snapshot"), "{name}");
+    }
     assert!(controller.list_snapshots("e").unwrap_err().starts_with("unknown device `e`"));
     controller.delete_snapshot("d", "one").unwrap();
     assert_eq!(names(), ["two"]);
@@ -119,6 +134,96 @@ fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_on
     drop(client);
     server.stopper().stop();
     server.wait().unwrap();
+}
+
+fn stop(server: Server, client: UnixStream) {
+    drop(client);
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn after_a_power_cut_a_snapshot_that_was_answered_is_there_and_one_whose_deletion_was_is_not() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (server, mut client) = serve(&xfs, "");
+    let controller = server.controller();
+    write(&mut client, 0, 1);
+    controller.take_snapshot("d", Some("one"), None).unwrap();
+    let cut = xfs.after_power_cut();
+    let there = Snapshots::open(&cut.path("disk"), &cut.path("disk.snapshots")).unwrap();
+    let names: Vec<_> = there.list().unwrap().into_iter().map(|its| its.name).collect();
+    assert_eq!((names, there.owed_bytes()), (vec!["one".to_string()], 0));
+    assert!(holds(&cut.path("disk.snapshots").join("one"), 1), "with what was answered before it");
+    controller.delete_snapshot("d", "one").unwrap();
+    let cut = xfs.after_power_cut();
+    let there = Snapshots::open(&cut.path("disk"), &cut.path("disk.snapshots")).unwrap();
+    assert_eq!(there.list().unwrap(), []);
+    stop(server, client);
+}
+
+#[test]
+fn a_snapshot_that_fails_leaves_nothing_and_the_next_one_may_have_its_name() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (server, mut client) = serve(&xfs, "");
+    let controller = server.controller();
+    write(&mut client, 0, 1);
+    // The device's file is elsewhere for a moment, where it shares no blocks.
+    let (disk, away) = (xfs.path("disk"), xfs.path("away"));
+    fs::rename(&disk, &away).unwrap();
+    let other = tempfile::NamedTempFile::new().unwrap();
+    std::os::unix::fs::symlink(other.path(), &disk).unwrap();
+    let refused = controller.take_snapshot("d", Some("one"), None).unwrap_err();
+    assert!(refused.contains("files cannot share blocks"), "{refused}");
+    assert_eq!(controller.list_snapshots("d").unwrap().len(), 0);
+    fs::rename(&away, &disk).unwrap();
+    let folder = xfs.path("disk.snapshots");
+    let is_empty = (0..2000).any(|_| {
+        write(&mut client, 0, 1);
+        fs::read_dir(&folder).unwrap().count() == 0
+    });
+    assert!(is_empty, "the service gives back what there was of it");
+    controller.take_snapshot("d", Some("one"), None).unwrap();
+    stop(server, client);
+}
+
+#[test]
+fn of_two_that_are_taken_under_one_name_the_first_stays() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (disk, folder) = (xfs.path("disk"), xfs.path("snapshots"));
+    fs::write(&disk, vec![1; 1 << 20]).unwrap();
+    let snapshots = Snapshots::open(&disk, &folder).unwrap();
+    let [first, second] = [(); 2].map(|()| snapshots.begin("one").unwrap());
+    first.clone_now().unwrap();
+    first.keep().unwrap();
+    fs::write(&disk, vec![2; 1 << 20]).unwrap();
+    second.clone_now().unwrap();
+    let refused = second.keep().unwrap_err();
+    assert!(refused.contains("cannot be kept"), "{refused}");
+    assert!(holds(&folder.join("one"), 1));
+    let mode = fs::metadata(folder.join("one")).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o400, "nobody writes into it");
+    snapshots.give_up(second);
+    assert_eq!(snapshots.owed_bytes(), 1 << 20);
+}
+
+#[test]
+fn snapshots_are_listed_while_others_are_deleted() {
+    let Some(xfs) = Xfs::mount() else { return };
+    let (disk, folder) = (xfs.path("disk"), xfs.path("snapshots"));
+    fs::write(&disk, [1; 4096]).unwrap();
+    let snapshots = Snapshots::open(&disk, &folder).unwrap();
+    let path = |number: u32| folder.join(format!("{number:04}"));
+    (0..2000).for_each(|number| drop(File::create(path(number)).unwrap()));
+    let deleted = std::thread::spawn({
+        let paths: Vec<_> = (1..2000).rev().map(path).collect();
+        move || paths.iter().for_each(|path| fs::remove_file(path).unwrap())
+    });
+    while !deleted.is_finished() {
+        let names: Vec<_> = snapshots.list().unwrap().into_iter().map(|its| its.name).collect();
+        assert!(names.contains(&"0000".into()));
+    }
+    deleted.join().unwrap();
+    assert_eq!(snapshots.list().unwrap().len(), 1);
 }
 
 #[test]
@@ -238,6 +343,55 @@ struct Slow {
     memory: Memory,
     held: Vec<Io>,
     goes_on: Arc<AtomicBool>,
+}
+
+/// Memory whose flushes fail.
+struct Failing {
+    memory: Memory,
+    flushes: Vec<Io>,
+}
+
+impl Backend for Failing {
+    fn start(&mut self, now: Nanos, io: Io) {
+        if io.action == Action::Flush { self.flushes.push(io) } else { self.memory.start(now, io) }
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        done.extend(self.flushes.drain(..).map(|io| Done::new(io.id, io.buffers, Err(NbdError::InputOutput))));
+        self.memory.collect(now, done)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.memory.describe()
+    }
+}
+
+#[test]
+fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
+    let device = device("backend = \"memory\"\nsize = \"1MiB\"");
+    let pool = Pool::new(device.request_bytes_max.0 as usize);
+    let failing = Failing { memory: Memory::new(1 << 20), flushes: Vec::new() };
+    let mut bench = Bench::over(device, Box::new(failing), pool);
+    let pause = |bench: &mut Bench| {
+        let (ready, hear) = channel();
+        bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
+        for _ in 0..4 {
+            bench.turn();
+        }
+        hear.try_recv().unwrap()
+    };
+    assert_eq!(pause(&mut bench), Err("a flush has failed".into()));
+    assert_eq!(pause(&mut bench), Err("it has failed".into()));
+    // Its clients go on: they read, and hear of the flush.
+    let mut peer = bench.connect(0, true);
+    peer.send(&request(READ, 0, 1, 0, 4096));
+    peer.expect(1, 4096);
+    bench.settle();
+    assert_eq!(peer.answers().len(), 1);
 }
 
 impl Backend for Slow {

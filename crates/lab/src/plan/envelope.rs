@@ -1,0 +1,111 @@
+//! What any schedule has to stay within: the work, the room and the waiting that are possible and necessary by the end of each bin.
+
+use ioweir_core::background::Service;
+
+use super::horizon::Horizon;
+use super::owing::{Owing, denser_first};
+use super::schedule::Schedule;
+
+/// Background work that is possible and necessary by the end of each bin, cumulative, in thousandths of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Envelope {
+    /// All that is payable.
+    pub(super) payable: Vec<u64>,
+    /// What deadlines and patience ask for.
+    pub(super) needed: Vec<u64>,
+}
+
+/// The room that debts can free and the pool needs, cumulative by bin, in thousandths of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// What a core frees in a bin at most.
+    pub(super) core_milliblocks: u128,
+    /// What is payable.
+    pub(super) payable: Vec<u128>,
+    /// What must be freed so that the floor holds.
+    pub(super) needed: Vec<u128>,
+}
+
+impl Horizon<'_> {
+    /// What is payable of some services, and what a schedule must have paid: by deadlines, and for debt without one, when it has
+    /// been payable for `patience_bins`.
+    pub(super) fn envelope(&self, schedule: &Schedule, services: &[Service], patience_bins: usize) -> Envelope {
+        let bins = self.bins();
+        let mut envelope = Envelope { payable: vec![0; bins], needed: vec![0; bins] };
+        for owing in self.owing_of(services) {
+            let (mut blocks, mut possible) = (0_u64, 0_u64);
+            for (bin, payable) in owing.payable.iter().enumerate() {
+                blocks = blocks.saturating_add(*payable);
+                possible = possible.saturating_add(owing.bin_blocks_max).min(blocks);
+                let sum = possible.saturating_mul(owing.cost);
+                envelope.payable[bin] = envelope.payable[bin].saturating_add(sum);
+                if !owing.is_heeded(schedule)
+                    && let Some(needed) =
+                        (bin + patience_bins).checked_sub(1).and_then(|by| envelope.needed.get_mut(by))
+                {
+                    *needed = needed.saturating_add(sum);
+                }
+            }
+            if owing.is_heeded(schedule) {
+                for (bin, needed) in envelope.needed.iter_mut().enumerate() {
+                    let later = if bin + 1 == bins { owing.due_later } else { 0 };
+                    let due = owing.due_by(schedule, bin).saturating_add(later);
+                    *needed = needed.saturating_add(due.saturating_mul(owing.cost));
+                }
+            }
+        }
+        envelope
+    }
+
+    /// The room that debts can free and the pool needs, cumulative by bin.
+    pub(super) fn room(&self) -> Room {
+        let bins = self.bins();
+        let pool = &self.ledger.pool;
+        let dense = self
+            .owing
+            .iter()
+            .filter(|owing| owing.tied_per_mille > 0)
+            .max_by(|left, right| (left.tied_per_mille * right.cost).cmp(&(right.tied_per_mille * left.cost)));
+        let core_milliblocks = dense.map_or(0, |dense| {
+            u128::from(self.system.core_work) * u128::from(dense.tied_per_mille) / u128::from(dense.cost)
+        });
+        let mut room = Room { core_milliblocks, payable: vec![0; bins], needed: vec![0; bins] };
+        let (mut payable, mut used) = (0_u128, u128::from(pool.used_blocks));
+        for bin in 0..bins {
+            let debts =
+                self.owing.iter().map(|owing| u128::from(owing.payable[bin]) * u128::from(owing.tied_per_mille));
+            payable += debts.sum::<u128>();
+            used += u128::from(self.taken[bin]);
+            let most = u128::from(pool.blocks.saturating_sub(pool.floor_blocks));
+            (room.payable[bin], room.needed[bin]) = (payable, used.saturating_sub(most) * 1000);
+        }
+        room
+    }
+
+    /// The most work that may wait at the end of each bin so that it holds no more than `spare` blocks of the pool, whichever
+    /// debts it consists of, if none waits for longer than `patience_bins`.
+    pub(super) fn may_wait(&self, patience_bins: usize, spare: impl Fn(usize) -> u64) -> Vec<u64> {
+        let mut dense: Vec<&Owing> = self.owing.iter().filter(|owing| owing.tied_per_mille > 0).collect();
+        dense.sort_by(|left, right| denser_first(left, right));
+        let mut waiting = vec![0_u64; dense.len()];
+        let mut most = Vec::with_capacity(self.bins());
+        for bin in 0..self.bins() {
+            let (mut spare, mut work) = (u128::from(spare(bin)) * 1000, 0_u128);
+            let mut is_all = true;
+            for (owing, waiting) in dense.iter().zip(&mut waiting) {
+                *waiting = waiting.saturating_add(owing.payable[bin]);
+                let paid = bin.checked_sub(patience_bins).map_or(0, |bin| owing.payable[bin]);
+                *waiting = waiting.saturating_sub(paid);
+                if !is_all {
+                    continue;
+                }
+                let blocks = u128::from(*waiting).min(spare / u128::from(owing.tied_per_mille));
+                is_all = blocks == u128::from(*waiting);
+                spare -= blocks * u128::from(owing.tied_per_mille);
+                work += blocks * u128::from(owing.cost);
+            }
+            most.push(if is_all { u64::MAX } else { u64::try_from(work).unwrap_or(u64::MAX) });
+        }
+        most
+    }
+}

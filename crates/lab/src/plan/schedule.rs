@@ -1,0 +1,87 @@
+//! A schedule: the decisions for the bins ahead, and what comes of a bin under them.
+
+use ioweir_core::Nanos;
+use ioweir_core::background::SERVICES_COUNT;
+
+use super::system::System;
+
+/// The decisions for the bins ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Cores reserved for background work in each bin, even if the foreground wants them.
+    pub reserve_cores: Vec<u32>,
+    /// Bins in which the debt that frees the most space per unit of work goes first.
+    pub pressing: Vec<bool>,
+    /// The most cores that do background work in each bin; the others rest, even if the foreground leaves them idle.
+    pub limit_cores: Vec<u32>,
+    /// The most work of each bin, in thousandths of an operation, for services that can wait for more than hours, beside what is due in
+    /// it: what the others leave of the cores of a bin is not theirs.
+    pub limit_work: Vec<u64>,
+    /// The most work of each bin, of the same, for those that give no room back: what others leave where room is pressed for is not
+    /// theirs.
+    pub limit_roomless: Vec<u64>,
+    /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
+    pub prompt_cores: Vec<u32>,
+    /// Whether deadline work is done when it cannot be postponed any further, and not only on the prompt cores.
+    pub is_in_time: bool,
+    /// Whether background work takes cores that the foreground leaves idle; if not, it gets only its reserve.
+    pub harvests: bool,
+    /// By how many bins the schedule lets each service be late, in the order of the table. Zero keeps what was promised; with
+    /// [`GIVEN_UP`], the service is paid in turn.
+    pub late_bins: [usize; SERVICES_COUNT],
+}
+
+/// The longest that debt without a deadline waits for a quiet bin. A service is urgent if its debt is due sooner than that.
+pub(super) const PATIENCE: Nanos = Nanos::from_seconds(86_400);
+
+/// No time within the horizon can be promised for a service.
+pub const GIVEN_UP: usize = usize::MAX;
+
+impl Schedule {
+    /// A schedule that uses only idle cores and the resident cores.
+    #[must_use]
+    pub fn idle_only(system: &System, bins: usize) -> Self {
+        let reserve = system.resident_cores.min(system.cores);
+        Self {
+            reserve_cores: vec![reserve; bins],
+            pressing: vec![false; bins],
+            limit_cores: vec![system.cores; bins],
+            limit_work: vec![u64::MAX; bins],
+            limit_roomless: vec![u64::MAX; bins],
+            prompt_cores: vec![0; bins],
+            is_in_time: true,
+            harvests: true,
+            late_bins: [0; SERVICES_COUNT],
+        }
+    }
+
+    /// A schedule with as much background work as possible: if it does not suffice, no schedule does.
+    #[must_use]
+    pub fn all_out(system: &System, bins: usize) -> Self {
+        let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
+        Self { reserve_cores, pressing, ..Self::idle_only(system, bins) }
+    }
+}
+
+/// The outcome of a bin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BinCourse {
+    /// Cores that the foreground wanted for arrived and waiting requests; this may exceed the number of cores.
+    pub wanted_cores: u64,
+    /// Cores that the foreground got.
+    pub foreground_cores: u32,
+    /// Cores that did background work.
+    pub background_cores: u32,
+    /// Requests that wait at the end of the bin.
+    pub queued_requests: u64,
+    /// Arrived requests beyond the capacity of the foreground's cores in the bin, which had to queue.
+    pub delayed_requests: u64,
+    /// Blocks of debt paid, by service.
+    pub paid_blocks: [u64; SERVICES_COUNT],
+    /// Blocks used at the end; the excess over the pool did not fit.
+    pub used_blocks: u64,
+    /// Blocks of debt that are past their deadline at the end.
+    pub late_blocks: u64,
+    /// The blocks among them that are later than the schedule lets them be.
+    pub missed_blocks: u64,
+}
