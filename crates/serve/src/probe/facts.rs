@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::Probed;
 use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
+use super::rests::{self, Wake};
 use super::track;
 use crate::real::Completed;
 
@@ -45,6 +46,8 @@ pub struct Facts {
     pub places: Vec<Place>,
     /// What a read costs before it waits for a place on the track where the head is.
     pub command_nanos: Option<f64>,
+    /// How it wakes up, if it does not rotate.
+    pub wake: Option<Wake>,
 }
 
 impl Facts {
@@ -76,7 +79,7 @@ impl Facts {
         let places: Vec<Place> = sequential.iter().enumerate().filter_map(place).collect();
         let track = places.first().and_then(|place| place.sectors_per_track);
         let command = first.zip(track).and_then(|(revolution, track)| track::command_nanos(probed, revolution, track));
-        Self { rotates, revolution_nanos: first, places, command_nanos: command }
+        Self { rotates, revolution_nanos: first, places, command_nanos: command, wake: rests::wake(probed) }
     }
 
     /// The time of a revolution.
@@ -117,6 +120,12 @@ impl Facts {
         known
     }
 
+    /// The parameters of a flash drive that are known by this: how it wakes up.
+    #[must_use]
+    pub fn of_flash(&self) -> Vec<(String, Amount)> {
+        self.wake.map(Wake::of_flash).unwrap_or_default()
+    }
+
     /// What sequential reads take for a track beyond the revolution.
     fn skew(&self, place: &Place) -> Option<f64> {
         let bytes = place.sectors_per_track? * SECTOR_BYTES as f64;
@@ -149,6 +158,9 @@ impl Facts {
         }
         if let Some(command) = self.command_nanos {
             say("a command", format!("{:.0} us before the head waits for its place", command / 1e3));
+        }
+        if let Some(wake) = self.wake {
+            say("at rest", wake.in_words());
         }
         for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
             let Some(place) = place else { continue };

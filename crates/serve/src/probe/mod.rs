@@ -1,11 +1,12 @@
 //! Probes: reads that show what a device is.
 //!
-//! A [`Probe`] is a list of reads and how many of them are kept in flight. [`Plan`] says which probe comes next, from what was
+//! A [`Probe`] is a list of reads, how many of them are kept in flight, and how long the device rests before each. [`Plan`] says which probe comes next, from what was
 //! seen before; [`run`] carries all of them out on a [`Ring`], within a time, and writes nothing. [`run_writes`] writes, into a scratch file. What the answers say
 //! directly, such as the speed of a spindle, is in [`Facts`]; a fit takes the requests themselves.
 
 mod facts;
 mod plan;
+mod rests;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -17,6 +18,7 @@ use ioweir_device::validate::Measured;
 
 pub use facts::{Facts, Place};
 pub use plan::{BYTES_MIN, HELD_OUT, Plan};
+pub use rests::Wake;
 pub use writes::{Written, run_writes};
 
 use crate::backend::Action;
@@ -39,6 +41,8 @@ pub struct Io {
 pub enum Step {
     /// It reads.
     Read(Io),
+    /// It asks for nothing for so long.
+    Rest(Nanos),
     /// It waits for a completion.
     Wait,
     /// It has been carried out.
@@ -51,6 +55,9 @@ pub struct Probe {
     /// What it shows.
     pub name: &'static str,
     reads: Vec<Io>,
+    /// How long nothing is asked for before each of the reads; empty if they follow each other.
+    rests: Vec<Nanos>,
+    has_rested: bool,
     depth: usize,
     next: usize,
     in_flight: usize,
@@ -60,13 +67,24 @@ impl Probe {
     /// A probe that keeps `depth` of these reads in flight.
     #[must_use]
     pub const fn new(name: &'static str, depth: usize, reads: Vec<Io>) -> Self {
-        Self { name, reads, depth, next: 0, in_flight: 0 }
+        Self { name, reads, rests: Vec::new(), has_rested: false, depth, next: 0, in_flight: 0 }
+    }
+
+    /// The same with a rest before each read.
+    #[must_use]
+    pub fn with_rests(self, rests: Vec<Nanos>) -> Self {
+        Self { rests, ..self }
     }
 
     /// What it does next.
     pub fn step(&mut self) -> Step {
         match self.reads.get(self.next) {
             Some(io) if self.in_flight < self.depth => {
+                if let Some(rest) = self.rests.get(self.next).filter(|_| !self.has_rested) {
+                    self.has_rested = true;
+                    return Step::Rest(*rest);
+                }
+                self.has_rested = false;
                 (self.next, self.in_flight) = (self.next + 1, self.in_flight + 1);
                 Step::Read(*io)
             }
@@ -207,6 +225,7 @@ fn answer(ring: &mut Ring, probe: &mut Probe, end: Nanos, probed: &mut Probed) -
                 ring.start(token, Action::Read, offset, length);
                 token += 1;
             }
+            Step::Rest(rest) => ring.wait(ring.now().after(rest).min(end), &mut done)?,
             Step::Wait => {
                 ring.wait(Nanos::NEVER, &mut done)?;
                 for read in done.drain(..) {

@@ -2,7 +2,7 @@
 
 use ioweir_device::random::Random;
 
-use super::{Io, Probe, Probed, track};
+use super::{Io, Probe, Probed, rests, track};
 
 /// The smallest device that is probed.
 pub const BYTES_MIN: u64 = 64 << 20;
@@ -77,6 +77,8 @@ impl Plan {
         plan.probes.push(Probe::new(track::BOUNDARY, 1, Vec::new()));
         plan.probes.push(Probe::new(track::WITHIN, 1, Vec::new()));
         plan.probes.push(Probe::new(SEEKS, 1, plan.seeks()));
+        plan.probes.push(Probe::new(rests::OCTAVES, 1, Vec::new()));
+        plan.probes.push(Probe::new(rests::BETWEEN, 1, Vec::new()));
         let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
         plan.probes.push(Probe::new(HELD_OUT, HELD_OUT_DEPTH, held_out));
         plan
@@ -87,7 +89,8 @@ impl Plan {
     pub fn most(&self) -> (u64, u64) {
         let reads = || self.probes.iter().flat_map(Probe::reads);
         let (count, bytes) = (reads().count() as u64, reads().map(|io| io.length).sum::<u64>());
-        (count + track::READS_MAX, bytes + track::READS_MAX * KIB_4)
+        let later = track::READS_MAX.max(rests::READS_MAX);
+        (count + later, bytes + later * KIB_4)
     }
 
     /// The next probe, from what was seen so far.
@@ -100,6 +103,13 @@ impl Plan {
                 track::BOUNDARY | track::WITHIN => {
                     if let Some(reads) = track::reads(probe.name, probed) {
                         return Some(Probe::new(probe.name, 1, reads));
+                    }
+                }
+                rests::OCTAVES | rests::BETWEEN => {
+                    let rests = (!rotates(probed)).then(|| rests::rests(probe.name, probed)).flatten();
+                    if let Some(rests) = rests {
+                        let reads = self.random(rests.len(), 5 + self.next as u64, |_| KIB_4);
+                        return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
                     }
                 }
                 _ => return Some(probe),
