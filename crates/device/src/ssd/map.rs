@@ -4,15 +4,17 @@
 //! discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from before the first request is computed
 //! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each step.
 //!
-//! Every die has its own free blocks, a block for the host's units, a block for copies of garbage collection, and its closed
-//! blocks by the number of invalid units, so that the best victim is found at once.
+//! Every die has its own free blocks, a block for the host's units, and a block for copies of garbage collection. Which closed block is
+//! worth collecting most is known ([`Victims`]), and so is which locations of it hold something ([`Lost`]).
 
 use std::collections::VecDeque;
 
 use super::super::divider::Divider;
 use super::fill::Fill;
+use super::lost::Lost;
 use super::sparse::Sparse;
 use super::spec::Shape;
+use super::victims::Victims;
 
 /// No unit, block or leaf.
 const NONE: u32 = u32::MAX;
@@ -23,7 +25,7 @@ const NOWHERE: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Full, and listed by its invalid units unless it has none.
+    /// Full, and a possible victim unless it has no invalid units.
     Closed,
     /// Being written or collected.
     Open,
@@ -36,8 +38,6 @@ struct Block {
     lost: u32,
     /// The leaf of the reverse map; none in a block that the fill has written.
     leaf: u32,
-    previous: u32,
-    next: u32,
     role: Role,
 }
 
@@ -60,10 +60,6 @@ struct Victim {
 
 #[derive(Clone, Debug)]
 struct Pool {
-    /// The first closed block for each number of invalid units.
-    heads: Vec<u32>,
-    /// An upper bound of the invalid units of closed blocks.
-    lost_most: u32,
     /// Erased blocks, the longest erased first.
     erased: VecDeque<u32>,
     /// Blocks of the die from here on have never been used.
@@ -93,6 +89,8 @@ pub(super) struct Map {
     fill: Fill,
     places: Sparse,
     blocks: Vec<Block>,
+    lost: Lost,
+    victims: Victims,
     block_leaves: Vec<Box<[u32]>>,
     spare_leaves: Vec<u32>,
     pools: Vec<Pool>,
@@ -103,7 +101,8 @@ pub(super) struct Map {
 }
 
 #[allow(clippy::cast_possible_truncation)] // Quotients and remainders of 32-bit numbers.
-fn split(divider: &Divider, value: u32) -> (u32, u32) {
+#[inline]
+pub(super) fn split(divider: &Divider, value: u32) -> (u32, u32) {
     let (quotient, remainder) = divider.divide(u64::from(value));
     (quotient as u32, remainder as u32)
 }
@@ -112,8 +111,6 @@ impl Map {
     pub(super) fn new(shape: &Shape, fill: Fill) -> Self {
         let nowhere = Frontier { block: NONE, slot: shape.block_units };
         let pool = Pool {
-            heads: vec![NONE; shape.block_units as usize + 1],
-            lost_most: 0,
             erased: VecDeque::new(),
             unused: fill.blocks() / shape.dies,
             host: nowhere,
@@ -121,13 +118,15 @@ impl Map {
             victim: None,
             held: 0,
         };
-        let blank = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };
+        let blank = Block { lost: 0, leaf: NONE, role: Role::Free };
         let share = shape.units.div_ceil(shape.dies);
         let usable = (shape.die_blocks - 3) * shape.block_units;
         let mut map = Self {
             shape: *shape,
             places: Sparse::default(),
             blocks: vec![blank; shape.blocks() as usize],
+            lost: Lost::new(shape.blocks(), shape.block_units),
+            victims: Victims::new(shape.dies, shape.die_blocks),
             block_leaves: Vec::new(),
             spare_leaves: Vec::new(),
             pools: vec![pool; shape.dies as usize],
@@ -245,10 +244,11 @@ impl Map {
     /// Leaves a number of locations in the host's block empty.
     pub(super) fn pad(&mut self, die: u32, units: u32) {
         let pool = &mut self.pools[die as usize];
-        let block = pool.host.block;
-        let units = units.min(self.shape.block_units - pool.host.slot);
+        let Frontier { block, slot } = pool.host;
+        let units = units.min(self.shape.block_units - slot);
         pool.host.slot += units;
         let is_full = pool.host.slot == self.shape.block_units;
+        self.lost.set(block, slot, units);
         self.blocks[block as usize].lost += units;
         if is_full && units > 0 {
             self.close(block);
@@ -293,52 +293,22 @@ impl Map {
     /// Invalidates locations that follow one another in a block; the caller updates the map.
     fn lose(&mut self, place: Option<u32>, units: u32) {
         let Some(place) = place else { return };
-        let number = split(&self.by_block, place).0;
-        let die = split(&self.by_die, number).1;
+        let (number, slot) = split(&self.by_block, place);
+        let (row, die) = split(&self.by_die, number);
         self.pools[die as usize].held -= units;
-        let block = self.blocks[number as usize];
-        if block.role == Role::Closed {
-            self.unlist(die, number);
-        }
-        self.blocks[number as usize].lost += units;
-        if block.role == Role::Closed {
-            self.list(die, number);
-        }
-    }
-
-    fn close(&mut self, block: u32) {
-        self.blocks[block as usize].role = Role::Closed;
-        self.list(split(&self.by_die, block).1, block);
-    }
-
-    fn list(&mut self, die: u32, number: u32) {
-        let lost = self.blocks[number as usize].lost;
-        if lost == 0 {
-            return;
-        }
-        let pool = &mut self.pools[die as usize];
-        let next = std::mem::replace(&mut pool.heads[lost as usize], number);
-        pool.lost_most = pool.lost_most.max(lost);
+        self.lost.set(number, slot, units);
         let block = &mut self.blocks[number as usize];
-        (block.previous, block.next) = (NONE, next);
-        if next != NONE {
-            self.blocks[next as usize].previous = number;
+        block.lost += units;
+        if block.role == Role::Closed {
+            self.victims.lost(die, row, block.lost);
         }
     }
 
-    fn unlist(&mut self, die: u32, number: u32) {
-        let Block { lost, previous, next, .. } = self.blocks[number as usize];
-        if lost == 0 {
-            return;
-        }
-        if previous == NONE {
-            self.pools[die as usize].heads[lost as usize] = next;
-        } else {
-            self.blocks[previous as usize].next = next;
-        }
-        if next != NONE {
-            self.blocks[next as usize].previous = previous;
-        }
+    fn close(&mut self, number: u32) {
+        let (row, die) = split(&self.by_die, number);
+        let block = &mut self.blocks[number as usize];
+        block.role = Role::Closed;
+        self.victims.lost(die, row, block.lost);
     }
 
     /// Takes a free block, which is then open and has room for its reverse map.
@@ -356,7 +326,7 @@ impl Map {
             self.block_leaves.push(vec![NONE; self.shape.block_units as usize].into());
             u32::try_from(self.block_leaves.len() - 1).unwrap_or(NONE)
         });
-        self.blocks[block as usize] = Block { lost: 0, leaf, previous: NONE, next: NONE, role: Role::Open };
+        self.blocks[block as usize] = Block { lost: 0, leaf, role: Role::Open };
         block
     }
 
@@ -367,17 +337,9 @@ impl Map {
         if let Some(victim) = pool.victim {
             return Some((victim.kept, victim.lost));
         }
-        while pool.lost_most > 0 && pool.heads[pool.lost_most as usize] == NONE {
-            pool.lost_most -= 1;
-        }
-        let block = pool.heads[pool.lost_most as usize];
-        if pool.lost_most == 0 || block == NONE {
-            return None;
-        }
-        let lost = pool.lost_most;
-        let kept = self.shape.block_units - lost;
+        let (row, lost) = self.victims.take(die)?;
+        let (block, kept) = (row * self.shape.dies + die, self.shape.block_units - lost);
         pool.victim = Some(Victim { block, slot: 0, kept, lost });
-        self.unlist(die, block);
         self.blocks[block as usize].role = Role::Open;
         Some((kept, lost))
     }
@@ -388,14 +350,19 @@ impl Map {
             return Step::Nothing;
         }
         let Some(Victim { block, slot, kept, lost }) = self.pools[die as usize].victim else { return Step::Nothing };
-        // Without valid units there is nothing to look for.
-        let is_empty = self.blocks[block as usize].lost == self.shape.block_units;
-        let mut slots = if is_empty { 0..0 } else { slot..self.shape.block_units };
-        let found = slots.find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
-        let Some((slot, unit)) = found else {
+        let leaf = self.blocks[block as usize].leaf;
+        // The fill leaves the end of a block empty.
+        let end = if leaf == NONE { self.fill.units(block) } else { self.shape.block_units };
+        let found = self.lost.next_kept(block, slot, end);
+        let kept_unit = |slot| match leaf {
+            NONE => self.fill.unit(block, slot),
+            leaf => Some(self.block_leaves[leaf as usize][slot as usize]),
+        };
+        let Some((slot, unit)) = found.and_then(|slot| Some((slot, kept_unit(slot)?))) else {
             self.erase(die, block);
             return Step::Erased;
         };
+        self.lost.set(block, slot, 1);
         self.pools[die as usize].victim = Some(Victim { block, slot: slot + 1, kept, lost });
         if self.pools[die as usize].copies.slot == self.shape.block_units {
             let block = self.take_free(die);
@@ -411,11 +378,12 @@ impl Map {
         Step::Copied { from: block * self.shape.block_units + slot, to }
     }
 
-    /// The unit at a location.
+    /// The unit at a location, by both directions of the map.
+    #[cfg(test)]
     fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
         let leaf = self.blocks[block as usize].leaf;
         if leaf != NONE {
-            // The leaf keeps units that have moved on: the map says where they are.
+            // The leaf keeps units that have moved on.
             let location = block * self.shape.block_units + slot + 2;
             return Some(self.block_leaves[leaf as usize][slot as usize])
                 .filter(|&unit| self.places.get(unit) == location);
@@ -429,7 +397,8 @@ impl Map {
         if leaf != NONE {
             self.spare_leaves.push(leaf);
         }
-        self.blocks[block as usize] = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };
+        self.blocks[block as usize] = Block { lost: 0, leaf: NONE, role: Role::Free };
+        self.lost.clear(block);
         let pool = &mut self.pools[die as usize];
         pool.victim = None;
         pool.erased.push_back(block);
@@ -440,16 +409,16 @@ impl Map {
         let places = self.places.state_bytes();
         let back =
             self.block_leaves.len() * (2 * size_of::<usize>() + self.shape.block_units as usize * size_of::<u32>());
-        let heads = self.pools.len() * (self.shape.block_units as usize + 1) * size_of::<u32>();
+        let collected = self.lost.state_bytes() + self.victims.state_bytes();
         let erased: usize = self.pools.iter().map(|pool| pool.erased.capacity() * size_of::<u32>()).sum();
         let spare = self.spare_leaves.capacity() * size_of::<u32>();
-        places + back + heads + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
+        places + back + collected + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
     }
 }
 
 #[cfg(test)]
 impl Map {
-    /// Panics if the two directions, the counts or the lists do not agree. Checks every location.
+    /// Panics if the two directions, the counts or what may be collected do not agree. Checks every location.
     pub(super) fn check(&self) {
         let mut held = vec![0_u32; self.shape.dies as usize];
         let mut there = std::collections::BTreeMap::new();
@@ -473,20 +442,19 @@ impl Map {
         }
         for (die, pool) in (0..).zip(&self.pools) {
             assert_eq!(pool.held, held[die as usize], "die {die}");
-            let mut listed = 0;
-            for (lost, &head) in (0..).zip(&pool.heads) {
-                let mut number = head;
-                while number != NONE {
-                    let block = &self.blocks[number as usize];
-                    assert!(block.lost == lost && block.role == Role::Closed && number % self.shape.dies == die);
-                    listed += 1;
-                    number = block.next;
-                }
+        }
+        for (number, block) in (0..).zip(&self.blocks) {
+            let (row, die) = split(&self.by_die, number);
+            let lost = if block.role == Role::Closed { block.lost } else { 0 };
+            assert_eq!(self.victims.known(die, row), lost, "every closed block that has lost something may be collected");
+            if block.role != Role::Closed {
+                continue;
             }
-            let closed = (0..).zip(&self.blocks).filter(|(number, block)| {
-                number % self.shape.dies == die && block.role == Role::Closed && block.lost > 0
-            });
-            assert_eq!(listed, closed.count(), "every block that has lost something is listed once");
+            let end = if block.leaf == NONE { self.fill.units(number) } else { self.shape.block_units };
+            for slot in 0..end {
+                let is_kept = self.lost.next_kept(number, slot, slot + 1).is_some();
+                assert_eq!(is_kept, self.unit_at(number, slot).is_some(), "block {number} slot {slot}");
+            }
         }
     }
 }

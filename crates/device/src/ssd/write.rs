@@ -109,7 +109,7 @@ impl Ssd {
         let (sense_nanos, move_nanos) = (self.times.sense_one, self.times.channel.nanos(self.times.unit_bytes));
         let start = self.sense(now_nanos, ready_nanos.max(pending.unwrap_or(0)), die, sense_nanos);
         let sensed = start.saturating_add(sense_nanos);
-        let moving = self.channels[(die % self.shape.channels) as usize].reserve(now_nanos, sensed, move_nanos);
+        let moving = self.channels[self.dies[die as usize].channel as usize].reserve(now_nanos, sensed, move_nanos);
         Course { finish_nanos: moving.saturating_add(move_nanos), own_nanos: sense_nanos + move_nanos }
     }
 
@@ -125,16 +125,23 @@ impl Ssd {
 
     /// When there is room for `units` more; takes that room.
     fn claim_room(&mut self, units: u32) -> u64 {
-        for _ in 0..units {
-            if self.buffered_units >= self.buffer_units
-                && let Some(Reverse((end_nanos, freed))) = self.releases.pop()
-            {
-                self.buffered_units -= freed;
-                self.room_nanos = self.room_nanos.max(end_nanos);
+        let mut left = units;
+        loop {
+            let here = left.min(self.buffer_units.saturating_sub(self.buffered_units));
+            self.buffered_units += here;
+            left -= here;
+            if left == 0 {
+                return self.room_nanos;
             }
-            self.buffered_units += 1;
+            // Each program that ends frees room, and what waits longest takes it.
+            let Some(Reverse((end_nanos, freed))) = self.releases.pop() else {
+                self.buffered_units += left;
+                return self.room_nanos;
+            };
+            self.buffered_units = self.buffered_units - freed + 1;
+            left -= 1;
+            self.room_nanos = self.room_nanos.max(end_nanos);
         }
-        self.room_nanos
     }
 
     /// Adds as many units as still fit to the program that is being filled. Returns their number, and when they are in the
@@ -149,9 +156,10 @@ impl Ssd {
         while unit < end && self.filling.units < program_units {
             let (old, units) = self.map.run(unit, (end - unit).min(program_units));
             // Locations of one program, so that they are of one block, and all or none of them are being filled.
-            let units = old.map_or(units, |place| units.min(program_units - place % program_units));
-            let is_filling = |place: u32| place / program_units == self.filling.number;
-            let taken = if self.filling.units > 0 && old.is_some_and(is_filling) {
+            let old_program = old.map(|place| self.program_of(place));
+            let units = old_program.map_or(units, |(_, slot)| units.min(program_units - slot));
+            let is_filling = |(number, _): (u32, u32)| number == self.filling.number;
+            let taken = if self.filling.units > 0 && old_program.is_some_and(is_filling) {
                 self.counts.coalesced_units += u64::from(units);
                 units
             } else {
@@ -159,7 +167,8 @@ impl Ssd {
                 if self.buffer_units > 0 {
                     room_nanos = room_nanos.max(self.claim_room(units));
                 }
-                self.filling.number = self.map.write(self.filling.die, unit, units, old) / program_units;
+                let place = self.map.write(self.filling.die, unit, units, old);
+                self.filling.number = self.program_of(place).0;
                 self.filling.units += units;
                 units
             };
@@ -201,7 +210,7 @@ impl Ssd {
             self.counts.padded_units += u64::from(padding);
         }
         let move_nanos = self.times.channel.nanos(u64::from(units) * self.times.unit_bytes);
-        let bus = &mut self.channels[(number % self.shape.channels) as usize];
+        let bus = &mut self.channels[self.dies[number as usize].channel as usize];
         let there_nanos = bus.reserve(now_nanos, ready_nanos, move_nanos).saturating_add(move_nanos);
         let die = &mut self.dies[number as usize];
         let start = die.calendar.reserve(now_nanos, there_nanos, self.times.program);
@@ -256,7 +265,7 @@ impl Ssd {
                 }
                 if (to + 1) % self.shape.program_units == 0 {
                     let move_nanos = times.channel.nanos(u64::from(self.shape.program_units) * times.unit_bytes);
-                    let bus = &mut self.channels[(number % self.shape.channels) as usize];
+                    let bus = &mut self.channels[die.channel as usize];
                     let out = bus.reserve(now_nanos, die.copied_nanos, move_nanos).saturating_add(move_nanos);
                     let back = bus.reserve(now_nanos, out, move_nanos).saturating_add(move_nanos);
                     die.calendar.reserve(now_nanos, back, times.program);

@@ -11,6 +11,7 @@ use ioweir_core::SECTOR_BYTES;
 use super::facts::Facts;
 use super::plan::{KIB_4, MIB, PLACES, place};
 use super::{Answers, Io, Probed};
+use crate::real::Completed;
 
 /// The probe; it has several rounds.
 pub(super) const SEEKS: &str = "seeks";
@@ -65,7 +66,7 @@ pub(super) fn round(size_bytes: u64, probed: &Probed) -> Vec<Io> {
         let place = |number: u64| (kind.from + kind.distance).saturating_sub(number * far);
         let sector_nanos = facts.revolution_nanos.unwrap_or(0.0) / (far / SECTOR_BYTES) as f64;
         let seen: Vec<Seen> = before.map_or_else(Vec::new, |answers| {
-            let seen = |(at, [_, second]): (u64, [&_; 2])| Seen {
+            let seen = |(at, [_, second]): (u64, [&Completed; 2])| Seen {
                 angle_nanos: (second.offset as f64 - place(at) as f64) / SECTOR_BYTES as f64 * sector_nanos,
                 nanos: second.latency().0 as f64,
             };
