@@ -5,16 +5,17 @@
 //! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each step.
 //!
 //! Every die has its own free blocks, a block for the host's units, and a block for copies of garbage collection. Which closed block is
-//! worth collecting most is known ([`Victims`]), and so is which locations of it hold something ([`Lost`]).
+//! worth collecting most is known ([`Victims`]).
 
 use std::collections::VecDeque;
 
 use super::super::divider::Divider;
 use super::fill::Fill;
-use super::lost::Lost;
 use super::sparse::Sparse;
 use super::spec::Shape;
 use super::victims::Victims;
+#[cfg(test)]
+use super::victims::lost_of;
 
 /// No unit, block or leaf.
 const NONE: u32 = u32::MAX;
@@ -39,6 +40,12 @@ struct Block {
     /// The leaf of the reverse map; none in a block that the fill has written.
     leaf: u32,
     role: Role,
+    /// How much it is worth collecting, if it is closed.
+    key: u64,
+}
+
+impl Block {
+    const FREE: Self = Self { lost: 0, leaf: NONE, role: Role::Free, key: 0 };
 }
 
 /// A block being written.
@@ -71,6 +78,20 @@ struct Pool {
     held: u32,
 }
 
+/// Units whose locations follow one another, or that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) place: Option<u32>,
+    pub(super) units: u32,
+}
+
+impl Run {
+    /// What is left of it after so many units.
+    pub(super) fn after(self, units: u32) -> Self {
+        Self { place: self.place.map(|place| place + units), units: self.units - units }
+    }
+}
+
 /// One step of garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -89,7 +110,6 @@ pub(super) struct Map {
     fill: Fill,
     places: Sparse,
     blocks: Vec<Block>,
-    lost: Lost,
     victims: Victims,
     block_leaves: Vec<Box<[u32]>>,
     spare_leaves: Vec<u32>,
@@ -118,14 +138,12 @@ impl Map {
             victim: None,
             held: 0,
         };
-        let blank = Block { lost: 0, leaf: NONE, role: Role::Free };
         let share = shape.units.div_ceil(shape.dies);
         let usable = (shape.die_blocks - 3) * shape.block_units;
         let mut map = Self {
             shape: *shape,
             places: Sparse::default(),
-            blocks: vec![blank; shape.blocks() as usize],
-            lost: Lost::new(shape.blocks(), shape.block_units),
+            blocks: vec![Block::FREE; shape.blocks() as usize],
             victims: Victims::new(shape.dies, shape.die_blocks),
             block_leaves: Vec::new(),
             spare_leaves: Vec::new(),
@@ -197,6 +215,29 @@ impl Map {
         }
     }
 
+    /// The runs of the units from `first` to before `end`. All of them are looked for before any of them is used, and so is what their
+    /// loss will change: the processor waits for memory once, and not once for each.
+    pub(super) fn runs(&self, first: u32, end: u32, runs: &mut Vec<Run>) {
+        runs.clear();
+        let (mut unit, mut seen) = (first, 0);
+        while unit < end {
+            // Most runs are as long as a program: that is known at once.
+            let (place, units) = self.run_in_leaf(unit, (end - unit).min(self.shape.program_units));
+            unit += units;
+            if let Some(last) = runs.last_mut()
+                && last.place.map(|place| place + last.units) == place
+            {
+                last.units += units;
+                continue;
+            }
+            if let Some(place) = place {
+                seen |= self.blocks[split(&self.by_block, place).0 as usize].key;
+            }
+            runs.push(Run { place, units });
+        }
+        std::hint::black_box(seen);
+    }
+
     /// The die of a location, and the slot in its block.
     #[inline]
     pub(super) fn die_and_slot(&self, place: u32) -> (u32, u32) {
@@ -248,9 +289,11 @@ impl Map {
         let units = units.min(self.shape.block_units - slot);
         pool.host.slot += units;
         let is_full = pool.host.slot == self.shape.block_units;
-        self.lost.set(block, slot, units);
+        if units == 0 {
+            return;
+        }
         self.blocks[block as usize].lost += units;
-        if is_full && units > 0 {
+        if is_full {
             self.close(block);
         }
     }
@@ -293,14 +336,13 @@ impl Map {
     /// Invalidates locations that follow one another in a block; the caller updates the map.
     fn lose(&mut self, place: Option<u32>, units: u32) {
         let Some(place) = place else { return };
-        let (number, slot) = split(&self.by_block, place);
+        let number = split(&self.by_block, place).0;
         let (row, die) = split(&self.by_die, number);
         self.pools[die as usize].held -= units;
-        self.lost.set(number, slot, units);
         let block = &mut self.blocks[number as usize];
         block.lost += units;
         if block.role == Role::Closed {
-            self.victims.lost(die, row, block.lost);
+            block.key = self.victims.lost(die, row, block.lost, block.key);
         }
     }
 
@@ -308,7 +350,7 @@ impl Map {
         let (row, die) = split(&self.by_die, number);
         let block = &mut self.blocks[number as usize];
         block.role = Role::Closed;
-        self.victims.lost(die, row, block.lost);
+        block.key = self.victims.lost(die, row, block.lost, block.key);
     }
 
     /// Takes a free block, which is then open and has room for its reverse map.
@@ -326,7 +368,7 @@ impl Map {
             self.block_leaves.push(vec![NONE; self.shape.block_units as usize].into());
             u32::try_from(self.block_leaves.len() - 1).unwrap_or(NONE)
         });
-        self.blocks[block as usize] = Block { lost: 0, leaf, role: Role::Open };
+        self.blocks[block as usize] = Block { leaf, role: Role::Open, ..Block::FREE };
         block
     }
 
@@ -337,10 +379,13 @@ impl Map {
         if let Some(victim) = pool.victim {
             return Some((victim.kept, victim.lost));
         }
-        let (row, lost) = self.victims.take(die)?;
-        let (block, kept) = (row * self.shape.dies + die, self.shape.block_units - lost);
-        pool.victim = Some(Victim { block, slot: 0, kept, lost });
-        self.blocks[block as usize].role = Role::Open;
+        let (blocks, dies) = (&self.blocks, self.shape.dies);
+        let keys = |from: u32| blocks.iter().skip((from * dies + die) as usize).step_by(dies as usize).map(|block| block.key);
+        let (row, lost) = self.victims.take(die, keys)?;
+        let (number, kept) = (row * dies + die, self.shape.block_units - lost);
+        pool.victim = Some(Victim { block: number, slot: 0, kept, lost });
+        let block = &mut self.blocks[number as usize];
+        (block.role, block.key) = (Role::Open, 0);
         Some((kept, lost))
     }
 
@@ -350,19 +395,10 @@ impl Map {
             return Step::Nothing;
         }
         let Some(Victim { block, slot, kept, lost }) = self.pools[die as usize].victim else { return Step::Nothing };
-        let leaf = self.blocks[block as usize].leaf;
-        // The fill leaves the end of a block empty.
-        let end = if leaf == NONE { self.fill.units(block) } else { self.shape.block_units };
-        let found = self.lost.next_kept(block, slot, end);
-        let kept_unit = |slot| match leaf {
-            NONE => self.fill.unit(block, slot),
-            leaf => Some(self.block_leaves[leaf as usize][slot as usize]),
-        };
-        let Some((slot, unit)) = found.and_then(|slot| Some((slot, kept_unit(slot)?))) else {
+        let Some((slot, unit)) = self.next_kept(block, slot) else {
             self.erase(die, block);
             return Step::Erased;
         };
-        self.lost.set(block, slot, 1);
         self.pools[die as usize].victim = Some(Victim { block, slot: slot + 1, kept, lost });
         if self.pools[die as usize].copies.slot == self.shape.block_units {
             let block = self.take_free(die);
@@ -378,12 +414,40 @@ impl Map {
         Step::Copied { from: block * self.shape.block_units + slot, to }
     }
 
-    /// The unit at a location, by both directions of the map.
-    #[cfg(test)]
+    /// The first location of a block from `slot` on that holds something, and its unit.
+    fn next_kept(&self, block: u32, slot: u32) -> Option<(u32, u32)> {
+        let Block { leaf, lost, .. } = self.blocks[block as usize];
+        if lost == self.shape.block_units {
+            return None;
+        }
+        if leaf == NONE {
+            // The fill leaves the end of a block empty.
+            return (slot..self.fill.units(block)).find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
+        }
+        let units = &self.block_leaves[leaf as usize];
+        let mut slot = slot;
+        while let Some(&unit) = units.get(slot as usize) {
+            // Units that were written together are looked up together.
+            let numbers = self.places.leaf(unit).unwrap_or_default();
+            let alike = units[slot as usize..].iter().zip(numbers).zip(0..);
+            let alike = alike.take_while(|((other, _), distance)| **other == unit.wrapping_add(*distance));
+            let (mut passed, first) = (1, block * self.shape.block_units + slot + 2);
+            for ((unit, number), distance) in alike {
+                if *number == first + distance {
+                    return Some((slot + distance, *unit));
+                }
+                passed = distance + 1;
+            }
+            slot += passed;
+        }
+        None
+    }
+
+    /// The unit at a location.
     fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
         let leaf = self.blocks[block as usize].leaf;
         if leaf != NONE {
-            // The leaf keeps units that have moved on.
+            // The leaf keeps units that have moved on: the map says where they are.
             let location = block * self.shape.block_units + slot + 2;
             return Some(self.block_leaves[leaf as usize][slot as usize])
                 .filter(|&unit| self.places.get(unit) == location);
@@ -393,12 +457,10 @@ impl Map {
     }
 
     fn erase(&mut self, die: u32, block: u32) {
-        let leaf = self.blocks[block as usize].leaf;
+        let Block { leaf, .. } = std::mem::replace(&mut self.blocks[block as usize], Block::FREE);
         if leaf != NONE {
             self.spare_leaves.push(leaf);
         }
-        self.blocks[block as usize] = Block { lost: 0, leaf: NONE, role: Role::Free };
-        self.lost.clear(block);
         let pool = &mut self.pools[die as usize];
         pool.victim = None;
         pool.erased.push_back(block);
@@ -409,10 +471,9 @@ impl Map {
         let places = self.places.state_bytes();
         let back =
             self.block_leaves.len() * (2 * size_of::<usize>() + self.shape.block_units as usize * size_of::<u32>());
-        let collected = self.lost.state_bytes() + self.victims.state_bytes();
         let erased: usize = self.pools.iter().map(|pool| pool.erased.capacity() * size_of::<u32>()).sum();
         let spare = self.spare_leaves.capacity() * size_of::<u32>();
-        places + back + collected + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
+        places + back + self.victims.state_bytes() + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
     }
 }
 
@@ -443,18 +504,9 @@ impl Map {
         for (die, pool) in (0..).zip(&self.pools) {
             assert_eq!(pool.held, held[die as usize], "die {die}");
         }
-        for (number, block) in (0..).zip(&self.blocks) {
-            let (row, die) = split(&self.by_die, number);
+        for block in &self.blocks {
             let lost = if block.role == Role::Closed { block.lost } else { 0 };
-            assert_eq!(self.victims.known(die, row), lost, "every closed block that has lost something may be collected");
-            if block.role != Role::Closed {
-                continue;
-            }
-            let end = if block.leaf == NONE { self.fill.units(number) } else { self.shape.block_units };
-            for slot in 0..end {
-                let is_kept = self.lost.next_kept(number, slot, slot + 1).is_some();
-                assert_eq!(is_kept, self.unit_at(number, slot).is_some(), "block {number} slot {slot}");
-            }
+            assert_eq!(lost_of(block.key), lost, "every closed block that has lost something may be collected");
         }
     }
 }

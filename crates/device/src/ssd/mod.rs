@@ -24,7 +24,6 @@
 mod clock;
 mod datasheet;
 mod fill;
-mod lost;
 mod map;
 mod sparse;
 mod spec;
@@ -46,6 +45,7 @@ use fill::Fill;
 use ioweir_config::Complaint;
 use map::Map;
 use spec::Shape;
+use write::OldRuns;
 pub use spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
 
 /// Gaps remembered for a die or channel, and for the interface.
@@ -216,6 +216,8 @@ pub struct Ssd {
     drained_nanos: u64,
     protected: bool,
     counts: FlashCounts,
+    /// Kept for its memory.
+    old: OldRuns,
 }
 
 impl Model for SsdSpec {
@@ -294,6 +296,7 @@ impl Ssd {
             drained_nanos: 0,
             protected: spec.power_loss_protection,
             counts: FlashCounts::default(),
+            old: OldRuns::default(),
             by_program: Divider::new(u64::from(shape.program_units)),
             by_page: Divider::new(u64::from(shape.page_units)),
             times,

@@ -5,8 +5,43 @@ use std::cmp::Reverse;
 use ioweir_core::{Dispatch, Flags};
 
 use super::fill::Fill;
-use super::map::{Map, Step};
+use super::map::{Map, Run, Step};
 use super::{Course, Filling, PROGRAMS_MAX, Program, Service, Ssd, service};
+
+/// Where the units of a write were before it. They are looked up together, and again where garbage collection has moved units since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OldRuns {
+    runs: Vec<Run>,
+    /// The run of the next unit.
+    next: usize,
+    /// The units that had been copied when they were looked up.
+    copied_units: u64,
+}
+
+impl OldRuns {
+    fn look_up(&mut self, map: &Map, first: u32, end: u32, copied_units: u64) {
+        map.runs(first, end, &mut self.runs);
+        (self.next, self.copied_units) = (0, copied_units);
+    }
+
+    /// The run from a unit on, which is the next one.
+    #[inline]
+    fn at(&mut self, map: &Map, unit: u32, end: u32, copied_units: u64) -> Option<Run> {
+        if copied_units != self.copied_units {
+            self.look_up(map, unit, end, copied_units);
+        }
+        self.runs.get(self.next).copied()
+    }
+
+    /// So many units of it were dealt with.
+    #[inline]
+    fn pass(&mut self, units: u32) {
+        if let Some(run) = self.runs.get_mut(self.next) {
+            *run = run.after(units);
+            self.next += usize::from(run.units == 0);
+        }
+    }
+}
 
 impl Ssd {
     pub(super) fn write(&mut self, now_nanos: u64, dispatch: &Dispatch) -> Service {
@@ -26,9 +61,11 @@ impl Ssd {
         self.make_room(now_nanos);
         let waits = self.buffer_units == 0 || (dispatch.flags.has(Flags::FUA) && !self.protected);
         let mut done_nanos = ready_nanos;
+        let mut old = std::mem::take(&mut self.old);
+        old.look_up(&self.map, first, end, self.counts.copied_units);
         let mut unit = first;
         while unit < end {
-            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end);
+            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end, &mut old);
             unit += taken;
             done_nanos = done_nanos.max(in_nanos);
             if self.filling.units == self.shape.program_units || (waits && unit == end) {
@@ -38,6 +75,7 @@ impl Ssd {
                 }
             }
         }
+        self.old = old;
         if waits && units > 0 {
             let moved_units = units.min(u64::from(self.shape.program_units));
             own_nanos += self.times.channel.nanos(moved_units * self.times.unit_bytes) + self.times.program;
@@ -146,7 +184,7 @@ impl Ssd {
 
     /// Adds as many units as still fit to the program that is being filled. Returns their number, and when they are in the
     /// controller.
-    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32) -> (u32, u64) {
+    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32, old: &mut OldRuns) -> (u32, u64) {
         if self.filling.units == 0 {
             self.begin_program(now_nanos, ready_nanos);
         }
@@ -154,9 +192,9 @@ impl Ssd {
         let mut room_nanos = ready_nanos;
         let mut unit = first;
         while unit < end && self.filling.units < program_units {
-            let (old, units) = self.map.run(unit, (end - unit).min(program_units));
+            let Some(Run { place, units }) = old.at(&self.map, unit, end, self.counts.copied_units) else { break };
             // Locations of one program, so that they are of one block, and all or none of them are being filled.
-            let old_program = old.map(|place| self.program_of(place));
+            let old_program = place.map(|place| self.program_of(place));
             let units = old_program.map_or(units, |(_, slot)| units.min(program_units - slot));
             let is_filling = |(number, _): (u32, u32)| number == self.filling.number;
             let taken = if self.filling.units > 0 && old_program.is_some_and(is_filling) {
@@ -167,12 +205,13 @@ impl Ssd {
                 if self.buffer_units > 0 {
                     room_nanos = room_nanos.max(self.claim_room(units));
                 }
-                let place = self.map.write(self.filling.die, unit, units, old);
-                self.filling.number = self.program_of(place).0;
+                let new = self.map.write(self.filling.die, unit, units, place);
+                self.filling.number = self.program_of(new).0;
                 self.filling.units += units;
                 units
             };
             self.counts.written_units += u64::from(taken);
+            old.pass(taken);
             unit += taken;
         }
         let pass_nanos = self.times.interface.nanos(u64::from(unit - first) * self.times.unit_bytes);
