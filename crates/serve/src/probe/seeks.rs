@@ -3,7 +3,7 @@
 //! That wait is anything up to a revolution. Over a distance at a place, pairs of reads differ by the angle of the second one only: the
 //! shortest time among them is above what the access takes, and the longest, less a revolution, below. So each round of pairs is aimed
 //! at the middle of what the rounds before it have left open, by the speed at which the medium passes, and halves it. Each pair
-//! lies a track before the one of the round before it, where no buffer has it; tracks of one zone begin at angles that differ alike, so
+//! lies two tracks before the one of the round before it, where no buffer has it; tracks of one zone begin at angles that differ alike, so
 //! that the angle between the two reads stays. Where it does not, a round tells less, and nothing wrong.
 
 use ioweir_core::SECTOR_BYTES;
@@ -15,16 +15,20 @@ use crate::real::Completed;
 
 /// The probe; it has several rounds.
 pub(super) const SEEKS: &str = "seeks";
-/// Rounds: ten of them leave a thousandth of a revolution.
-pub(super) const ROUNDS: u64 = 11;
+/// Rounds: ten of them leave a thousandth of a revolution, and some lead nowhere.
+pub(super) const ROUNDS: u64 = 14;
 /// The places of a distance.
 const FROM: u64 = 8;
 /// How far the first reads of two places are apart at least: further than the rounds go back.
-const APART: u64 = 24 * MIB;
+const APART: u64 = 40 * MIB;
+/// The tracks from one round to the next: no pair lies where one of another round does.
+const STEP: u64 = 2;
 /// The track where none is known.
 const TRACK: u64 = MIB;
 /// How far apart, as a part of a revolution, times lie of which only the wait for a place differs.
 const WAITS: f64 = 1.01;
+/// How far apart, as a part of a revolution, angles are the same.
+const SAME: f64 = 0.01;
 /// The fewest times that show what their access takes, and the part of all that has to agree.
 const TIMES_MIN: usize = 6;
 const AGREES: f64 = 0.8;
@@ -63,7 +67,7 @@ pub(super) fn round(size_bytes: u64, probed: &Probed) -> Vec<Io> {
     let round = before.map_or(0, Answers::rounds);
     let pair = |(number, kind): (usize, Kind)| {
         let (near, far) = (track(&facts, kind.from), track(&facts, kind.from + kind.distance));
-        let place = |number: u64| (kind.from + kind.distance).saturating_sub(number * far);
+        let place = |number: u64| (kind.from + kind.distance).saturating_sub(number * STEP * far);
         let sector_nanos = facts.revolution_nanos.unwrap_or(0.0) / (far / SECTOR_BYTES) as f64;
         let seen: Vec<Seen> = before.map_or_else(Vec::new, |answers| {
             let seen = |(at, [_, second]): (u64, [&Completed; 2])| Seen {
@@ -75,7 +79,7 @@ pub(super) fn round(size_bytes: u64, probed: &Probed) -> Vec<Io> {
         let angle = facts.revolution_nanos.map_or(0.0, |revolution| aim(&seen, revolution));
         let ahead = if sector_nanos > 0.0 { angle / sector_nanos * SECTOR_BYTES as f64 } else { 0.0 };
         let bound = |offset: f64| offset.clamp(0.0, (size_bytes - KIB_4) as f64) as u64 / KIB_4 * KIB_4;
-        [kind.from.saturating_sub(round * near) as f64, place(round) as f64 + ahead].map(bound)
+        [kind.from.saturating_sub(round * STEP * near) as f64, place(round) as f64 + ahead].map(bound)
     };
     kinds(size_bytes).enumerate().flat_map(pair).map(|offset| Io { offset, length: KIB_4 }).collect()
 }
@@ -103,9 +107,12 @@ fn aim(seen: &[Seen], revolution_nanos: f64) -> f64 {
         Some((_, least, greatest)) => f64::midpoint(least, greatest - revolution_nanos),
         None => last.nanos + revolution_nanos / 2.0,
     };
-    let angle = last.angle_nanos + target - last.nanos;
-    // The nearest place at that angle.
-    angle - (angle / revolution_nanos).round() * revolution_nanos
+    let ahead = |seen: &Seen| (target - seen.nanos) - ((target - seen.nanos) / revolution_nanos).round() * revolution_nanos;
+    let near = seen.iter().rev().min_by(|one, other| ahead(one).abs().total_cmp(&ahead(other).abs())).unwrap_or(last);
+    let (ahead, angle) = (ahead(near), near.angle_nanos + ahead(near));
+    // Past the end of a track angles are others: what led nowhere lies at the other end of the same track.
+    let is_tried = seen.iter().any(|seen| (seen.angle_nanos - angle).abs() < SAME * revolution_nanos);
+    if is_tried { angle - ahead.signum() * revolution_nanos } else { angle }
 }
 
 /// The most times that lie within a revolution: their number, the shortest and the longest. Others had something else to wait for, such as
