@@ -76,7 +76,7 @@ fn a_drive_that_sleeps_is_found_by_reads_after_rests_without_a_write() {
     }
     let (_, facts) = probe("ssd-970pro", None, SPAN);
     assert_eq!(facts.wake.map(|wake| wake.takes_nanos), Some(0.0), "it does not sleep");
-    let longer = sleeping("1h", "1ms");
+    let longer = sleeping("4s", "1ms");
     assert_eq!(longer.wake.map(|wake| wake.takes_nanos), Some(0.0), "nobody waits for that");
     let (_, disk) = probe("hdd", None, SPAN);
     assert_eq!(disk.wake, None, "a disk is not asked");

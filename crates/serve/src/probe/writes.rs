@@ -22,8 +22,9 @@ const BESIDE_DEPTH: usize = 4;
 const BESIDE_READS: usize = 500;
 /// How long nothing is asked before a burst and before reads that are to be alone.
 const REST: Nanos = Nanos::from_millis(1_000);
-/// The part of the time, in percent, at which the burst ends.
+/// The parts of the time, in percent, at which the burst ends, and reads beside writes.
 const BURST_PERCENT: u64 = 70;
+const BESIDE_PERCENT: u64 = 85;
 /// A trim that fails where none can be done, instead of doing nothing.
 const TRIM: Action = Action::Zero { keep: false, fast: true };
 /// A burst has a knee if it was at least so many times as fast before it.
@@ -74,7 +75,10 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     run.burst(size_bytes, at(BURST_PERCENT))?;
     let places = (size_bytes / KIB_128).max(1);
     let in_turn = |action, from: u64, count: u64| (0..count).map(move |at| (action, (from + at) % places * KIB_128, KIB_128));
+    run.end = at(BESIDE_PERCENT);
     run.written.reads_beside_nanos = run.beside(in_turn(Action::Write, 0, u64::MAX), &later)?;
+    run.end = end;
+    run.rest()?;
     // Of what was written: a trim of what is not there is nothing. A quarter is trimmed alone, another one beside reads of the rest.
     let (half, quarter) = (places / 2, places / 4);
     let singles = quarter.min(SINGLE as u64);
