@@ -380,7 +380,8 @@ impl Map {
             return Some((victim.kept, victim.lost));
         }
         let (blocks, dies) = (&self.blocks, self.shape.dies);
-        let keys = |from: u32| blocks.iter().skip((from * dies + die) as usize).step_by(dies as usize).map(|block| block.key);
+        let keys =
+            |from: u32| blocks.iter().skip((from * dies + die) as usize).step_by(dies as usize).map(|block| block.key);
         let (row, lost) = self.victims.take(die, keys)?;
         let (number, kept) = (row * dies + die, self.shape.block_units - lost);
         pool.victim = Some(Victim { block: number, slot: 0, kept, lost });
@@ -473,7 +474,13 @@ impl Map {
             self.block_leaves.len() * (2 * size_of::<usize>() + self.shape.block_units as usize * size_of::<u32>());
         let erased: usize = self.pools.iter().map(|pool| pool.erased.capacity() * size_of::<u32>()).sum();
         let spare = self.spare_leaves.capacity() * size_of::<u32>();
-        places + back + self.victims.state_bytes() + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
+        places
+            + back
+            + self.victims.state_bytes()
+            + erased
+            + spare
+            + self.blocks.len() * size_of::<Block>()
+            + self.fill.state_bytes()
     }
 }
 

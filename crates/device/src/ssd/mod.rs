@@ -45,8 +45,8 @@ use fill::Fill;
 use ioweir_config::Complaint;
 use map::Map;
 use spec::Shape;
-use write::OldRuns;
 pub use spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
+use write::OldRuns;
 
 /// Gaps remembered for a die or channel, and for the interface.
 const GAPS_MAX: usize = 16;

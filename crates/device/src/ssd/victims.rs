@@ -49,7 +49,11 @@ impl Victims {
 
     /// Takes the best of a die's blocks out: its number on the die, and its invalid units. `keys` are those of the blocks from one on;
     /// that of the block that is taken is zero from now on.
-    pub(super) fn take<I: Iterator<Item = u64>>(&mut self, die: u32, keys: impl FnOnce(u32) -> I) -> Option<(u32, u32)> {
+    pub(super) fn take<I: Iterator<Item = u64>>(
+        &mut self,
+        die: u32,
+        keys: impl FnOnce(u32) -> I,
+    ) -> Option<(u32, u32)> {
         if self.counts[die as usize] == 0 {
             return None;
         }

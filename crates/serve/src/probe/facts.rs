@@ -210,7 +210,9 @@ fn skew(revolution: f64, places: &[Place], sequential: &[&[Completed]], backward
     let (mut lost, mut tracks) = (0.0, 0.0);
     for (beyond, length) in runs {
         let passed = [length.floor(), length.floor() + 1.0].into_iter().filter(|passed| *passed > 0.0);
-        let Some(passed) = passed.min_by(|one, other| off(beyond, *one).total_cmp(&off(beyond, *other))) else { continue };
+        let Some(passed) = passed.min_by(|one, other| off(beyond, *one).total_cmp(&off(beyond, *other))) else {
+            continue;
+        };
         // Runs that waited for something else say nothing.
         if off(beyond, passed) < SKEW_DIFFERS {
             (lost, tracks) = (lost + beyond, tracks + passed);

@@ -173,7 +173,8 @@ impl Probed {
         match self.answers.last_mut().filter(|last| last.name == answers.name) {
             Some(last) => {
                 let before = last.rounds * last.round_reads as u64;
-                last.reads.extend(answers.reads.into_iter().map(|read| Completed { token: read.token + before, ..read }));
+                last.reads
+                    .extend(answers.reads.into_iter().map(|read| Completed { token: read.token + before, ..read }));
                 last.rounds += 1;
             }
             None => self.answers.push(answers),

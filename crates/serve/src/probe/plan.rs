@@ -70,7 +70,8 @@ impl Plan {
         }
         let front = 24 * MIB;
         plan.probes.push(Probe::new(BACKWARDS_SMALL, 1, backwards(front, KIB_4, REVOLUTION_READS)));
-        let places = (0..PLACES).flat_map(|place| backwards(self::place(plan.size_bytes, place) + 3 * MIB, KIB_128, BACKWARDS_READS));
+        let places = (0..PLACES)
+            .flat_map(|place| backwards(self::place(plan.size_bytes, place) + 3 * MIB, KIB_128, BACKWARDS_READS));
         plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
         plan.probes.push(Probe::new(track::BOUNDARY, 1, Vec::new()));
         plan.probes.push(Probe::new(track::WITHIN, 1, Vec::new()));
@@ -126,8 +127,10 @@ impl Plan {
     }
 
     fn sequential(&self, length: u64, count: u64, skip: u64) -> Vec<Io> {
-        let at =
-            |place| (0..count).map(move |number| Io { offset: self::place(self.size_bytes, place) + skip + number * length, length });
+        let at = |place| {
+            (0..count)
+                .map(move |number| Io { offset: self::place(self.size_bytes, place) + skip + number * length, length })
+        };
         (0..PLACES).flat_map(at).collect()
     }
 }

@@ -79,7 +79,8 @@ struct Seen {
 
 impl Seen {
     fn of(probed: &Probed) -> Option<Self> {
-        let alone_nanos = median(&mut probed.to(RANDOM).iter().map(|read| read.latency().0 as f64).collect::<Vec<_>>())?;
+        let alone_nanos =
+            median(&mut probed.to(RANDOM).iter().map(|read| read.latency().0 as f64).collect::<Vec<_>>())?;
         let mut reads: Vec<(u64, u64)> = Vec::new();
         for name in [OCTAVES, BETWEEN] {
             let answers = probed.to(name);
@@ -117,7 +118,10 @@ impl Wake {
     pub(super) fn in_words(self) -> String {
         let millis = self.idle_nanos / 1e6;
         if self.takes_nanos > 0.0 {
-            format!("it sleeps after {millis:.1} ms without requests, and takes {:.0} us to wake up", self.takes_nanos / 1e3)
+            format!(
+                "it sleeps after {millis:.1} ms without requests, and takes {:.0} us to wake up",
+                self.takes_nanos / 1e3
+            )
         } else {
             format!("a read after {millis:.0} ms takes no longer than any other")
         }

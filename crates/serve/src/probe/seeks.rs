@@ -42,7 +42,8 @@ struct Kind {
 
 /// Every distance at every of its places: distances by octaves from a megabyte to half of the whole, and two that are longer.
 fn kinds(size_bytes: u64) -> impl Iterator<Item = Kind> {
-    let octaves = (0..u64::BITS - 20).map(|octave| MIB << octave).take_while(move |distance| *distance <= size_bytes / 2);
+    let octaves =
+        (0..u64::BITS - 20).map(|octave| MIB << octave).take_while(move |distance| *distance <= size_bytes / 2);
     let distances = octaves.chain([size_bytes / 4 * 3, size_bytes / 16 * 15].map(|distance| distance / KIB_4 * KIB_4));
     distances.flat_map(move |distance| {
         let span = size_bytes.saturating_sub(distance + 2 * MIB);
@@ -107,7 +108,8 @@ fn aim(seen: &[Seen], revolution_nanos: f64) -> f64 {
         Some((_, least, greatest)) => f64::midpoint(least, greatest - revolution_nanos),
         None => last.nanos + revolution_nanos / 2.0,
     };
-    let ahead = |seen: &Seen| (target - seen.nanos) - ((target - seen.nanos) / revolution_nanos).round() * revolution_nanos;
+    let ahead =
+        |seen: &Seen| (target - seen.nanos) - ((target - seen.nanos) / revolution_nanos).round() * revolution_nanos;
     let near = seen.iter().rev().min_by(|one, other| ahead(one).abs().total_cmp(&ahead(other).abs())).unwrap_or(last);
     let (ahead, angle) = (ahead(near), near.angle_nanos + ahead(near));
     // Past the end of a track angles are others: what led nowhere lies at the other end of the same track.
@@ -140,7 +142,9 @@ pub(super) struct Accesses(Vec<Option<f64>>);
 impl Accesses {
     /// As the answers show them.
     pub(super) fn of(probed: &Probed, facts: &Facts) -> Self {
-        let (Some(answers), Some(revolution)) = (probed.all(SEEKS), facts.revolution_nanos) else { return Self(Vec::new()) };
+        let (Some(answers), Some(revolution)) = (probed.all(SEEKS), facts.revolution_nanos) else {
+            return Self(Vec::new());
+        };
         let times = |kind| answers.pairs(kind).map(|(_, [_, second])| second.latency().0 as f64).collect();
         Self((0..answers.round_reads / 2).map(|kind| access_nanos(revolution, times(kind))).collect())
     }

@@ -74,7 +74,8 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     run.written.reads_alone_nanos = quantiles(&mut alone);
     run.burst(size_bytes, at(BURST_PERCENT))?;
     let places = (size_bytes / KIB_128).max(1);
-    let in_turn = |action, from: u64, count: u64| (0..count).map(move |at| (action, (from + at) % places * KIB_128, KIB_128));
+    let in_turn =
+        |action, from: u64, count: u64| (0..count).map(move |at| (action, (from + at) % places * KIB_128, KIB_128));
     run.end = at(BESIDE_PERCENT);
     run.written.reads_beside_nanos = run.beside(in_turn(Action::Write, 0, u64::MAX), &later)?;
     run.end = end;
