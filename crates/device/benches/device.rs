@@ -49,7 +49,7 @@ const PATTERNS: [Pattern; 4] = [
         sectors: 1_024,
         place: |number, random, places| {
             let few = places / 50;
-            let run = (random.next_u64() % 9 == 0).then(|| random.next_u64() % few).unwrap_or(number % few);
+            let run = if random.next_u64() % 9 == 0 { random.next_u64() % few } else { number % few };
             (run, number % 2 == 1)
         },
     },
