@@ -25,7 +25,7 @@ struct Pattern {
     place: fn(u64, &mut Pcg64Mcg, u64) -> (u64, bool),
 }
 
-const PATTERNS: [Pattern; 3] = [
+const PATTERNS: [Pattern; 4] = [
     Pattern {
         name: "random 4 KiB",
         sectors: 8,
@@ -41,6 +41,16 @@ const PATTERNS: [Pattern; 3] = [
         place: |number, _, places| {
             let (stream, step) = (number % 8, number / 8);
             ((stream * (places / 8) + step) % places, stream % 2 == 1)
+        },
+    },
+    // Twice as much as flash has to spare, so that garbage is collected.
+    Pattern {
+        name: "overwrites 512 KiB",
+        sectors: 1_024,
+        place: |number, random, places| {
+            let few = places / 50;
+            let run = if random.next_u64() % 9 == 0 { random.next_u64() % few } else { number % few };
+            (run, number % 2 == 1)
         },
     },
 ];

@@ -64,8 +64,8 @@ pub(crate) struct CalibrateArguments {
     #[arg(long = "for", value_name = "SPAN", help_heading = "Probes")]
     pub(crate) span: Option<String>,
 
-    /// Write, too, into this file on the device, which is made for it, filled, and removed: bursts, sustained writes, and reads
-    /// beside them, for half of the time again
+    /// Write, too, into this file on the device, which is made for it, filled, and removed: bursts, sustained writes, reads beside
+    /// them, and trims, for half of the time again
     #[arg(long, value_name = "FILE", help_heading = "Probes")]
     pub(crate) write: Option<String>,
 

@@ -133,9 +133,10 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
     let kind = spec.kind.unwrap_or(shows);
     let table = if kind == Kind::Disk { "hdd" } else { "ssd" };
     let mut known = vec![(format!("{table}.capacity"), Amount::Size(Size(size_bytes)))];
-    if kind == Kind::Disk {
-        known.extend(facts.of_disk(spec.preset.is_some()));
-    }
+    known.extend(match kind {
+        Kind::Disk => facts.of_disk(spec.preset.is_some()),
+        Kind::Flash => facts.of_flash(),
+    });
     let (requests, held_out) = found.measured();
     let mut words = facts.in_words();
     words.push((

@@ -180,11 +180,10 @@ fn grouped_cost(spec: &DeviceSpec, requests: &[Measured], groups: &Groups, load:
         }
     }
     let share = |(group, [measured, modelled]): (usize, &mut [Vec<u64>; 2])| {
-        modelled.sort_unstable();
         if let Some(Some(access)) = groups.accesses.get(group) {
-            let median = modelled.get(modelled.len() / 2).copied().unwrap_or(0);
-            return (median as f64 / access.max(1.0) - 1.0).abs();
+            return (mean(modelled) / access.max(1.0) - 1.0).abs();
         }
+        modelled.sort_unstable();
         measured.sort_unstable();
         sorted_demerit(measured, modelled) / mean(measured).max(1.0)
     };

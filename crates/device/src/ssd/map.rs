@@ -4,8 +4,8 @@
 //! discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from before the first request is computed
 //! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each step.
 //!
-//! Every die has its own free blocks, a block for the host's units, a block for copies of garbage collection, and its closed
-//! blocks by the number of invalid units, so that the best victim is found at once.
+//! Every die has its own free blocks, a block for the host's units, and a block for copies of garbage collection. Which closed block is
+//! worth collecting most is known ([`Victims`]).
 
 use std::collections::VecDeque;
 
@@ -13,6 +13,9 @@ use super::super::divider::Divider;
 use super::fill::Fill;
 use super::sparse::Sparse;
 use super::spec::Shape;
+use super::victims::Victims;
+#[cfg(test)]
+use super::victims::lost_of;
 
 /// No unit, block or leaf.
 const NONE: u32 = u32::MAX;
@@ -23,7 +26,7 @@ const NOWHERE: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Full, and listed by its invalid units unless it has none.
+    /// Full, and a possible victim unless it has no invalid units.
     Closed,
     /// Being written or collected.
     Open,
@@ -36,9 +39,13 @@ struct Block {
     lost: u32,
     /// The leaf of the reverse map; none in a block that the fill has written.
     leaf: u32,
-    previous: u32,
-    next: u32,
     role: Role,
+    /// How much it is worth collecting, if it is closed.
+    key: u64,
+}
+
+impl Block {
+    const FREE: Self = Self { lost: 0, leaf: NONE, role: Role::Free, key: 0 };
 }
 
 /// A block being written.
@@ -60,10 +67,6 @@ struct Victim {
 
 #[derive(Clone, Debug)]
 struct Pool {
-    /// The first closed block for each number of invalid units.
-    heads: Vec<u32>,
-    /// An upper bound of the invalid units of closed blocks.
-    lost_most: u32,
     /// Erased blocks, the longest erased first.
     erased: VecDeque<u32>,
     /// Blocks of the die from here on have never been used.
@@ -73,6 +76,20 @@ struct Pool {
     victim: Option<Victim>,
     /// The number of valid units on the die.
     held: u32,
+}
+
+/// Units whose locations follow one another, or that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) place: Option<u32>,
+    pub(super) units: u32,
+}
+
+impl Run {
+    /// What is left of it after so many units.
+    pub(super) fn after(self, units: u32) -> Self {
+        Self { place: self.place.map(|place| place + units), units: self.units - units }
+    }
 }
 
 /// One step of garbage collection.
@@ -93,6 +110,7 @@ pub(super) struct Map {
     fill: Fill,
     places: Sparse,
     blocks: Vec<Block>,
+    victims: Victims,
     block_leaves: Vec<Box<[u32]>>,
     spare_leaves: Vec<u32>,
     pools: Vec<Pool>,
@@ -103,7 +121,8 @@ pub(super) struct Map {
 }
 
 #[allow(clippy::cast_possible_truncation)] // Quotients and remainders of 32-bit numbers.
-fn split(divider: &Divider, value: u32) -> (u32, u32) {
+#[inline]
+pub(super) fn split(divider: &Divider, value: u32) -> (u32, u32) {
     let (quotient, remainder) = divider.divide(u64::from(value));
     (quotient as u32, remainder as u32)
 }
@@ -112,8 +131,6 @@ impl Map {
     pub(super) fn new(shape: &Shape, fill: Fill) -> Self {
         let nowhere = Frontier { block: NONE, slot: shape.block_units };
         let pool = Pool {
-            heads: vec![NONE; shape.block_units as usize + 1],
-            lost_most: 0,
             erased: VecDeque::new(),
             unused: fill.blocks() / shape.dies,
             host: nowhere,
@@ -121,13 +138,13 @@ impl Map {
             victim: None,
             held: 0,
         };
-        let blank = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };
         let share = shape.units.div_ceil(shape.dies);
         let usable = (shape.die_blocks - 3) * shape.block_units;
         let mut map = Self {
             shape: *shape,
             places: Sparse::default(),
-            blocks: vec![blank; shape.blocks() as usize],
+            blocks: vec![Block::FREE; shape.blocks() as usize],
+            victims: Victims::new(shape.dies, shape.die_blocks),
             block_leaves: Vec::new(),
             spare_leaves: Vec::new(),
             pools: vec![pool; shape.dies as usize],
@@ -198,6 +215,29 @@ impl Map {
         }
     }
 
+    /// The runs of the units from `first` to before `end`. All of them are looked for before any of them is used, and so is what their
+    /// loss will change: the processor waits for memory once, and not once for each.
+    pub(super) fn runs(&self, first: u32, end: u32, runs: &mut Vec<Run>) {
+        runs.clear();
+        let (mut unit, mut seen) = (first, 0);
+        while unit < end {
+            // Most runs are as long as a program: that is known at once.
+            let (place, units) = self.run_in_leaf(unit, (end - unit).min(self.shape.program_units));
+            unit += units;
+            if let Some(last) = runs.last_mut()
+                && last.place.map(|place| place + last.units) == place
+            {
+                last.units += units;
+                continue;
+            }
+            if let Some(place) = place {
+                seen |= self.blocks[split(&self.by_block, place).0 as usize].key;
+            }
+            runs.push(Run { place, units });
+        }
+        std::hint::black_box(seen);
+    }
+
     /// The die of a location, and the slot in its block.
     #[inline]
     pub(super) fn die_and_slot(&self, place: u32) -> (u32, u32) {
@@ -245,12 +285,15 @@ impl Map {
     /// Leaves a number of locations in the host's block empty.
     pub(super) fn pad(&mut self, die: u32, units: u32) {
         let pool = &mut self.pools[die as usize];
-        let block = pool.host.block;
-        let units = units.min(self.shape.block_units - pool.host.slot);
+        let Frontier { block, slot } = pool.host;
+        let units = units.min(self.shape.block_units - slot);
         pool.host.slot += units;
         let is_full = pool.host.slot == self.shape.block_units;
+        if units == 0 {
+            return;
+        }
         self.blocks[block as usize].lost += units;
-        if is_full && units > 0 {
+        if is_full {
             self.close(block);
         }
     }
@@ -294,51 +337,20 @@ impl Map {
     fn lose(&mut self, place: Option<u32>, units: u32) {
         let Some(place) = place else { return };
         let number = split(&self.by_block, place).0;
-        let die = split(&self.by_die, number).1;
+        let (row, die) = split(&self.by_die, number);
         self.pools[die as usize].held -= units;
-        let block = self.blocks[number as usize];
-        if block.role == Role::Closed {
-            self.unlist(die, number);
-        }
-        self.blocks[number as usize].lost += units;
-        if block.role == Role::Closed {
-            self.list(die, number);
-        }
-    }
-
-    fn close(&mut self, block: u32) {
-        self.blocks[block as usize].role = Role::Closed;
-        self.list(split(&self.by_die, block).1, block);
-    }
-
-    fn list(&mut self, die: u32, number: u32) {
-        let lost = self.blocks[number as usize].lost;
-        if lost == 0 {
-            return;
-        }
-        let pool = &mut self.pools[die as usize];
-        let next = std::mem::replace(&mut pool.heads[lost as usize], number);
-        pool.lost_most = pool.lost_most.max(lost);
         let block = &mut self.blocks[number as usize];
-        (block.previous, block.next) = (NONE, next);
-        if next != NONE {
-            self.blocks[next as usize].previous = number;
+        block.lost += units;
+        if block.role == Role::Closed {
+            block.key = self.victims.lost(die, row, block.lost, block.key);
         }
     }
 
-    fn unlist(&mut self, die: u32, number: u32) {
-        let Block { lost, previous, next, .. } = self.blocks[number as usize];
-        if lost == 0 {
-            return;
-        }
-        if previous == NONE {
-            self.pools[die as usize].heads[lost as usize] = next;
-        } else {
-            self.blocks[previous as usize].next = next;
-        }
-        if next != NONE {
-            self.blocks[next as usize].previous = previous;
-        }
+    fn close(&mut self, number: u32) {
+        let (row, die) = split(&self.by_die, number);
+        let block = &mut self.blocks[number as usize];
+        block.role = Role::Closed;
+        block.key = self.victims.lost(die, row, block.lost, block.key);
     }
 
     /// Takes a free block, which is then open and has room for its reverse map.
@@ -356,7 +368,7 @@ impl Map {
             self.block_leaves.push(vec![NONE; self.shape.block_units as usize].into());
             u32::try_from(self.block_leaves.len() - 1).unwrap_or(NONE)
         });
-        self.blocks[block as usize] = Block { lost: 0, leaf, previous: NONE, next: NONE, role: Role::Open };
+        self.blocks[block as usize] = Block { leaf, role: Role::Open, ..Block::FREE };
         block
     }
 
@@ -367,18 +379,14 @@ impl Map {
         if let Some(victim) = pool.victim {
             return Some((victim.kept, victim.lost));
         }
-        while pool.lost_most > 0 && pool.heads[pool.lost_most as usize] == NONE {
-            pool.lost_most -= 1;
-        }
-        let block = pool.heads[pool.lost_most as usize];
-        if pool.lost_most == 0 || block == NONE {
-            return None;
-        }
-        let lost = pool.lost_most;
-        let kept = self.shape.block_units - lost;
-        pool.victim = Some(Victim { block, slot: 0, kept, lost });
-        self.unlist(die, block);
-        self.blocks[block as usize].role = Role::Open;
+        let (blocks, dies) = (&self.blocks, self.shape.dies);
+        let keys =
+            |from: u32| blocks.iter().skip((from * dies + die) as usize).step_by(dies as usize).map(|block| block.key);
+        let (row, lost) = self.victims.take(die, keys)?;
+        let (number, kept) = (row * dies + die, self.shape.block_units - lost);
+        pool.victim = Some(Victim { block: number, slot: 0, kept, lost });
+        let block = &mut self.blocks[number as usize];
+        (block.role, block.key) = (Role::Open, 0);
         Some((kept, lost))
     }
 
@@ -388,11 +396,7 @@ impl Map {
             return Step::Nothing;
         }
         let Some(Victim { block, slot, kept, lost }) = self.pools[die as usize].victim else { return Step::Nothing };
-        // Without valid units there is nothing to look for.
-        let is_empty = self.blocks[block as usize].lost == self.shape.block_units;
-        let mut slots = if is_empty { 0..0 } else { slot..self.shape.block_units };
-        let found = slots.find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
-        let Some((slot, unit)) = found else {
+        let Some((slot, unit)) = self.next_kept(block, slot) else {
             self.erase(die, block);
             return Step::Erased;
         };
@@ -411,6 +415,35 @@ impl Map {
         Step::Copied { from: block * self.shape.block_units + slot, to }
     }
 
+    /// The first location of a block from `slot` on that holds something, and its unit.
+    fn next_kept(&self, block: u32, slot: u32) -> Option<(u32, u32)> {
+        let Block { leaf, lost, .. } = self.blocks[block as usize];
+        if lost == self.shape.block_units {
+            return None;
+        }
+        if leaf == NONE {
+            // The fill leaves the end of a block empty.
+            return (slot..self.fill.units(block)).find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
+        }
+        let units = &self.block_leaves[leaf as usize];
+        let mut slot = slot;
+        while let Some(&unit) = units.get(slot as usize) {
+            // Units that were written together are looked up together.
+            let numbers = self.places.leaf(unit).unwrap_or_default();
+            let alike = units[slot as usize..].iter().zip(numbers).zip(0..);
+            let alike = alike.take_while(|((other, _), distance)| **other == unit.wrapping_add(*distance));
+            let (mut passed, first) = (1, block * self.shape.block_units + slot + 2);
+            for ((unit, number), distance) in alike {
+                if *number == first + distance {
+                    return Some((slot + distance, *unit));
+                }
+                passed = distance + 1;
+            }
+            slot += passed;
+        }
+        None
+    }
+
     /// The unit at a location.
     fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
         let leaf = self.blocks[block as usize].leaf;
@@ -425,11 +458,10 @@ impl Map {
     }
 
     fn erase(&mut self, die: u32, block: u32) {
-        let leaf = self.blocks[block as usize].leaf;
+        let Block { leaf, .. } = std::mem::replace(&mut self.blocks[block as usize], Block::FREE);
         if leaf != NONE {
             self.spare_leaves.push(leaf);
         }
-        self.blocks[block as usize] = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };
         let pool = &mut self.pools[die as usize];
         pool.victim = None;
         pool.erased.push_back(block);
@@ -440,16 +472,21 @@ impl Map {
         let places = self.places.state_bytes();
         let back =
             self.block_leaves.len() * (2 * size_of::<usize>() + self.shape.block_units as usize * size_of::<u32>());
-        let heads = self.pools.len() * (self.shape.block_units as usize + 1) * size_of::<u32>();
         let erased: usize = self.pools.iter().map(|pool| pool.erased.capacity() * size_of::<u32>()).sum();
         let spare = self.spare_leaves.capacity() * size_of::<u32>();
-        places + back + heads + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
+        places
+            + back
+            + self.victims.state_bytes()
+            + erased
+            + spare
+            + self.blocks.len() * size_of::<Block>()
+            + self.fill.state_bytes()
     }
 }
 
 #[cfg(test)]
 impl Map {
-    /// Panics if the two directions, the counts or the lists do not agree. Checks every location.
+    /// Panics if the two directions, the counts or what may be collected do not agree. Checks every location.
     pub(super) fn check(&self) {
         let mut held = vec![0_u32; self.shape.dies as usize];
         let mut there = std::collections::BTreeMap::new();
@@ -473,20 +510,10 @@ impl Map {
         }
         for (die, pool) in (0..).zip(&self.pools) {
             assert_eq!(pool.held, held[die as usize], "die {die}");
-            let mut listed = 0;
-            for (lost, &head) in (0..).zip(&pool.heads) {
-                let mut number = head;
-                while number != NONE {
-                    let block = &self.blocks[number as usize];
-                    assert!(block.lost == lost && block.role == Role::Closed && number % self.shape.dies == die);
-                    listed += 1;
-                    number = block.next;
-                }
-            }
-            let closed = (0..).zip(&self.blocks).filter(|(number, block)| {
-                number % self.shape.dies == die && block.role == Role::Closed && block.lost > 0
-            });
-            assert_eq!(listed, closed.count(), "every block that has lost something is listed once");
+        }
+        for block in &self.blocks {
+            let lost = if block.role == Role::Closed { block.lost } else { 0 };
+            assert_eq!(lost_of(block.key), lost, "every closed block that has lost something may be collected");
         }
     }
 }

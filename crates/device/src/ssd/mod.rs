@@ -29,6 +29,7 @@ mod sparse;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod victims;
 mod write;
 
 use std::cmp::Reverse;
@@ -36,6 +37,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::{Dispatch, Nanos, Operation};
 
+use super::divider::Divider;
 use super::{Device, Model, Service};
 use clock::{Calendar, Pace};
 pub use datasheet::FlashDatasheet;
@@ -44,6 +46,7 @@ use ioweir_config::Complaint;
 use map::Map;
 use spec::Shape;
 pub use spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
+use write::OldRuns;
 
 /// Gaps remembered for a die or channel, and for the interface.
 const GAPS_MAX: usize = 16;
@@ -98,6 +101,7 @@ struct Program {
 
 #[derive(Clone, Debug)]
 struct Die {
+    channel: u32,
     calendar: Calendar,
     /// When the last read has been sensed; a read that suspends waits only for that.
     read_free_nanos: u64,
@@ -190,6 +194,8 @@ impl Gate {
 pub struct Ssd {
     shape: Shape,
     times: Times,
+    by_program: Divider,
+    by_page: Divider,
     map: Map,
     dies: Vec<Die>,
     channels: Vec<Calendar>,
@@ -210,6 +216,8 @@ pub struct Ssd {
     drained_nanos: u64,
     protected: bool,
     counts: FlashCounts,
+    /// Kept for its memory.
+    old: OldRuns,
 }
 
 impl Model for SsdSpec {
@@ -260,7 +268,8 @@ impl Ssd {
             interface: Pace::new(spec.interface_rate.map(|rate| rate.0)),
         };
         let least_sense = times.sense.min(times.sense_one) - times.spread;
-        let die = Die {
+        let die = |channel| Die {
+            channel,
             calendar: Calendar::new(least_sense, GAPS_MAX),
             read_free_nanos: 0,
             programs: VecDeque::new(),
@@ -273,7 +282,7 @@ impl Ssd {
         let interface = Calendar::new(times.interface.nanos(times.unit_bytes), INTERFACE_GAPS_MAX);
         Ok(Self {
             map: Map::new(&shape, Fill::new(&shape, spec.state, seed)),
-            dies: vec![die; shape.dies as usize],
+            dies: (0..shape.dies).map(|number| die(number % shape.channels)).collect(),
             channels: vec![channel; shape.channels as usize],
             to_host: interface.clone(),
             from_host: interface,
@@ -287,12 +296,15 @@ impl Ssd {
             drained_nanos: 0,
             protected: spec.power_loss_protection,
             counts: FlashCounts::default(),
+            old: OldRuns::default(),
+            by_program: Divider::new(u64::from(shape.program_units)),
+            by_page: Divider::new(u64::from(shape.page_units)),
             times,
             shape,
         })
     }
 
-    /// The memory that its state takes, in bytes. At the start this is about twenty bytes for each block, and four more in a
+    /// The memory that its state takes, in bytes. At the start this is about thirty bytes for each block, and four more in a
     /// steady drive. A unit that was written, copied or discarded takes 5 to 7 bytes together with its neighbours, and up to
     /// 112 alone; each location on flash takes four more when its block is first written. Reading takes none.
     #[must_use]
@@ -326,17 +338,23 @@ impl Ssd {
         (narrow(first), narrow(last))
     }
 
+    /// The program of a location, and the number of the location within it.
+    #[inline]
+    fn program_of(&self, place: u32) -> (u32, u32) {
+        map::split(&self.by_program, place)
+    }
+
     /// When the program of a location ends, if it has not ended by `now_nanos`: `u64::MAX` while it waits to be filled.
     #[inline]
     fn pending(&self, now_nanos: u64, die: u32, place: u32) -> Option<u64> {
-        if self.filling.units > 0 && place / self.shape.program_units == self.filling.number {
+        let number = self.program_of(place).0;
+        if self.filling.units > 0 && number == self.filling.number {
             return Some(u64::MAX);
         }
         let die = &self.dies[die as usize];
         if die.programmed_nanos <= now_nanos {
             return None;
         }
-        let number = place / self.shape.program_units;
         let found = die.programs.iter().rev().find(|program| program.number == number);
         found.map(|program| program.end_nanos).filter(|&end| end > now_nanos)
     }
@@ -361,17 +379,17 @@ impl Ssd {
 
     /// Reads units that are next to each other in one page.
     #[inline]
-    fn read_page(&mut self, now_nanos: u64, ready_nanos: u64, (die, slot): (u32, u32), units: u32) -> Course {
+    fn read_page(&mut self, now_nanos: u64, ready_nanos: u64, (die, page): (u32, u32), units: u32) -> Course {
         let times = &self.times;
         let bytes = u64::from(units) * times.unit_bytes;
         let base_nanos = if units == 1 { times.sense_one } else { times.sense };
-        let is_odd = slot / self.shape.page_units % 2 == 1;
+        let is_odd = page % 2 == 1;
         let sense_nanos = if is_odd { base_nanos + times.spread } else { base_nanos - times.spread };
         let (channel, interface) = (times.channel, times.interface);
         let chunk_bytes = times.chunk_bytes.min(bytes);
         let start = self.sense(now_nanos, ready_nanos, die, sense_nanos);
         let sensed = start.saturating_add(sense_nanos);
-        let bus = &mut self.channels[(die % self.shape.channels) as usize];
+        let bus = &mut self.channels[self.dies[die as usize].channel as usize];
         let moving = bus.reserve(now_nanos, sensed, channel.nanos(bytes));
         // The interface begins with the first chunk, but not so early that it would run out of data.
         let first = channel.nanos(chunk_bytes);
@@ -397,14 +415,15 @@ impl Ssd {
             };
             let (die, slot) = self.map.die_and_slot(place);
             // Units of one page, which are of one program.
-            let units = units.min(self.shape.page_units - slot % self.shape.page_units);
+            let (page, within) = map::split(&self.by_page, slot);
+            let units = units.min(self.shape.page_units - within);
             let pending = self.pending(now_nanos, die, place);
             if pending.is_some() && self.buffer_units > 0 {
                 (at_hand, unit) = (at_hand + units, unit + units);
                 continue;
             }
             let ready_nanos = ready_nanos.max(pending.unwrap_or(0));
-            let page = self.read_page(now_nanos, ready_nanos, (die, slot), units);
+            let page = self.read_page(now_nanos, ready_nanos, (die, page), units);
             course.until(page.finish_nanos, page.own_nanos);
             unit += units;
         }

@@ -8,8 +8,8 @@ use ioweir_config::{ByteRate, Complaint, Duration, Size, keys};
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const BLOCK_UNITS_MAX: u64 = 1 << 20;
 const BLOCKS_MAX: u64 = 1 << 23;
-/// The most lists of blocks by invalid units.
-const LISTS_MAX: u64 = 1 << 25;
+/// The most units of one block of every die: blocks that are being written are kept track of unit by unit.
+const OPEN_UNITS_MAX: u64 = 1 << 25;
 const DIES_MAX: u32 = 4096;
 /// Locations are numbered in 32 bits, and two of the values mean none.
 const PLACES_MAX: u64 = u32::MAX as u64 - 2;
@@ -190,7 +190,7 @@ impl SsdSpec {
             return complain("pages_per_block", problem, "a block has two programs at least and 1048576 units at most");
         }
         let dies = u64::from(self.channels) * u64::from(self.dies_per_channel);
-        if dies * block_units > LISTS_MAX {
+        if dies * block_units > OPEN_UNITS_MAX {
             let problem =
                 format!("{dies} dies with blocks of {block_units} units are more than this model keeps track of");
             return complain("pages_per_block", problem, "dies times units of a block are 33554432 at most");

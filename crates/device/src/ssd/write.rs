@@ -5,8 +5,43 @@ use std::cmp::Reverse;
 use ioweir_core::{Dispatch, Flags};
 
 use super::fill::Fill;
-use super::map::{Map, Step};
+use super::map::{Map, Run, Step};
 use super::{Course, Filling, PROGRAMS_MAX, Program, Service, Ssd, service};
+
+/// Where the units of a write were before it. They are looked up together, and again where garbage collection has moved units since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OldRuns {
+    runs: Vec<Run>,
+    /// The run of the next unit.
+    next: usize,
+    /// The units that had been copied when they were looked up.
+    copied_units: u64,
+}
+
+impl OldRuns {
+    fn look_up(&mut self, map: &Map, first: u32, end: u32, copied_units: u64) {
+        map.runs(first, end, &mut self.runs);
+        (self.next, self.copied_units) = (0, copied_units);
+    }
+
+    /// The run from a unit on, which is the next one.
+    #[inline]
+    fn at(&mut self, map: &Map, unit: u32, end: u32, copied_units: u64) -> Option<Run> {
+        if copied_units != self.copied_units {
+            self.look_up(map, unit, end, copied_units);
+        }
+        self.runs.get(self.next).copied()
+    }
+
+    /// So many units of it were dealt with.
+    #[inline]
+    fn pass(&mut self, units: u32) {
+        if let Some(run) = self.runs.get_mut(self.next) {
+            *run = run.after(units);
+            self.next += usize::from(run.units == 0);
+        }
+    }
+}
 
 impl Ssd {
     pub(super) fn write(&mut self, now_nanos: u64, dispatch: &Dispatch) -> Service {
@@ -26,9 +61,11 @@ impl Ssd {
         self.make_room(now_nanos);
         let waits = self.buffer_units == 0 || (dispatch.flags.has(Flags::FUA) && !self.protected);
         let mut done_nanos = ready_nanos;
+        let mut old = std::mem::take(&mut self.old);
+        old.look_up(&self.map, first, end, self.counts.copied_units);
         let mut unit = first;
         while unit < end {
-            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end);
+            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end, &mut old);
             unit += taken;
             done_nanos = done_nanos.max(in_nanos);
             if self.filling.units == self.shape.program_units || (waits && unit == end) {
@@ -38,6 +75,7 @@ impl Ssd {
                 }
             }
         }
+        self.old = old;
         if waits && units > 0 {
             let moved_units = units.min(u64::from(self.shape.program_units));
             own_nanos += self.times.channel.nanos(moved_units * self.times.unit_bytes) + self.times.program;
@@ -109,7 +147,7 @@ impl Ssd {
         let (sense_nanos, move_nanos) = (self.times.sense_one, self.times.channel.nanos(self.times.unit_bytes));
         let start = self.sense(now_nanos, ready_nanos.max(pending.unwrap_or(0)), die, sense_nanos);
         let sensed = start.saturating_add(sense_nanos);
-        let moving = self.channels[(die % self.shape.channels) as usize].reserve(now_nanos, sensed, move_nanos);
+        let moving = self.channels[self.dies[die as usize].channel as usize].reserve(now_nanos, sensed, move_nanos);
         Course { finish_nanos: moving.saturating_add(move_nanos), own_nanos: sense_nanos + move_nanos }
     }
 
@@ -125,21 +163,28 @@ impl Ssd {
 
     /// When there is room for `units` more; takes that room.
     fn claim_room(&mut self, units: u32) -> u64 {
-        for _ in 0..units {
-            if self.buffered_units >= self.buffer_units
-                && let Some(Reverse((end_nanos, freed))) = self.releases.pop()
-            {
-                self.buffered_units -= freed;
-                self.room_nanos = self.room_nanos.max(end_nanos);
+        let mut left = units;
+        loop {
+            let here = left.min(self.buffer_units.saturating_sub(self.buffered_units));
+            self.buffered_units += here;
+            left -= here;
+            if left == 0 {
+                return self.room_nanos;
             }
-            self.buffered_units += 1;
+            // Each program that ends frees room, and what waits longest takes it.
+            let Some(Reverse((end_nanos, freed))) = self.releases.pop() else {
+                self.buffered_units += left;
+                return self.room_nanos;
+            };
+            self.buffered_units = self.buffered_units - freed + 1;
+            left -= 1;
+            self.room_nanos = self.room_nanos.max(end_nanos);
         }
-        self.room_nanos
     }
 
     /// Adds as many units as still fit to the program that is being filled. Returns their number, and when they are in the
     /// controller.
-    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32) -> (u32, u64) {
+    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32, old: &mut OldRuns) -> (u32, u64) {
         if self.filling.units == 0 {
             self.begin_program(now_nanos, ready_nanos);
         }
@@ -147,11 +192,12 @@ impl Ssd {
         let mut room_nanos = ready_nanos;
         let mut unit = first;
         while unit < end && self.filling.units < program_units {
-            let (old, units) = self.map.run(unit, (end - unit).min(program_units));
+            let Some(Run { place, units }) = old.at(&self.map, unit, end, self.counts.copied_units) else { break };
             // Locations of one program, so that they are of one block, and all or none of them are being filled.
-            let units = old.map_or(units, |place| units.min(program_units - place % program_units));
-            let is_filling = |place: u32| place / program_units == self.filling.number;
-            let taken = if self.filling.units > 0 && old.is_some_and(is_filling) {
+            let old_program = place.map(|place| self.program_of(place));
+            let units = old_program.map_or(units, |(_, slot)| units.min(program_units - slot));
+            let is_filling = |(number, _): (u32, u32)| number == self.filling.number;
+            let taken = if self.filling.units > 0 && old_program.is_some_and(is_filling) {
                 self.counts.coalesced_units += u64::from(units);
                 units
             } else {
@@ -159,11 +205,13 @@ impl Ssd {
                 if self.buffer_units > 0 {
                     room_nanos = room_nanos.max(self.claim_room(units));
                 }
-                self.filling.number = self.map.write(self.filling.die, unit, units, old) / program_units;
+                let new = self.map.write(self.filling.die, unit, units, place);
+                self.filling.number = self.program_of(new).0;
                 self.filling.units += units;
                 units
             };
             self.counts.written_units += u64::from(taken);
+            old.pass(taken);
             unit += taken;
         }
         let pass_nanos = self.times.interface.nanos(u64::from(unit - first) * self.times.unit_bytes);
@@ -201,7 +249,7 @@ impl Ssd {
             self.counts.padded_units += u64::from(padding);
         }
         let move_nanos = self.times.channel.nanos(u64::from(units) * self.times.unit_bytes);
-        let bus = &mut self.channels[(number % self.shape.channels) as usize];
+        let bus = &mut self.channels[self.dies[number as usize].channel as usize];
         let there_nanos = bus.reserve(now_nanos, ready_nanos, move_nanos).saturating_add(move_nanos);
         let die = &mut self.dies[number as usize];
         let start = die.calendar.reserve(now_nanos, there_nanos, self.times.program);
@@ -256,7 +304,7 @@ impl Ssd {
                 }
                 if (to + 1) % self.shape.program_units == 0 {
                     let move_nanos = times.channel.nanos(u64::from(self.shape.program_units) * times.unit_bytes);
-                    let bus = &mut self.channels[(number % self.shape.channels) as usize];
+                    let bus = &mut self.channels[die.channel as usize];
                     let out = bus.reserve(now_nanos, die.copied_nanos, move_nanos).saturating_add(move_nanos);
                     let back = bus.reserve(now_nanos, out, move_nanos).saturating_add(move_nanos);
                     die.calendar.reserve(now_nanos, back, times.program);

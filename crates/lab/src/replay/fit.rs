@@ -4,6 +4,8 @@ use ioweir_core::{Nanos, Operation};
 use ioweir_trace::{Names, Position, Record, TraceError, TraceSource};
 use serde::Serialize;
 
+use crate::run::Fold;
+
 /// The largest request that is replayed.
 const LENGTH_MAX: u64 = 64 << 20;
 
@@ -147,7 +149,7 @@ impl<'a> Fitted<'a> {
         let end = record.offset_bytes.saturating_add(record.length_bytes);
         self.left.end_bytes = self.left.end_bytes.max(end);
         let mut offset = record.offset_bytes / step * step;
-        let length = end.div_ceil(step).saturating_mul(step).saturating_sub(offset);
+        let mut length = end.div_ceil(step).saturating_mul(step).saturating_sub(offset);
         self.left.widened += u64::from(length != record.length_bytes);
         let size = size_bytes / step * step;
         if length > LENGTH_MAX && record.operation != Operation::Discard || length > size {
@@ -155,14 +157,14 @@ impl<'a> Fitted<'a> {
                 .error(format!("{length} bytes in one request"))
                 .expected(format!("at most {}, and no more than the device has", LENGTH_MAX)));
         }
-        if offset.saturating_add(length) > size {
-            if !fold {
-                return Err(self
-                    .error(format!("ends at byte {end}, past the end of the device at {size_bytes}"))
-                    .expected("a device as large as the traced one")
-                    .hint("--fold moves such requests to the remainder of their address"));
-            }
-            offset = (offset % size).min(size - length) / step * step;
+        if offset.saturating_add(length) > size && !fold {
+            return Err(self
+                .error(format!("ends at byte {end}, past the end of the device at {size_bytes}"))
+                .expected("a device as large as the traced one")
+                .hint("--fold moves such requests to the remainder of their address"));
+        }
+        if fold && let Some((folded, kept)) = Fold::onto(size).place(offset, length) {
+            (offset, length) = (folded / step * step, kept);
             self.left.folded += 1;
         }
         Ok(Record { offset_bytes: offset, length_bytes: length, ..*record })

@@ -3,6 +3,7 @@ use ioweir_trace::{Input, ReadOptions, open_inputs};
 
 use super::*;
 use crate::document::{FORMS, Origin, Provenance};
+use crate::run::Folded;
 
 const TRACE: &str = "\
 time_s,pid,comm,op,lba,sectors
@@ -54,6 +55,20 @@ fn what_lies_past_the_end_is_refused_and_folded_only_on_request() {
     let (records, left) = all(Fit { fold: true, ..fit });
     assert_eq!((records[2].offset_bytes, left.folded, left.end_bytes), (2048000 % (1 << 20), 1, 2049536));
     assert!(records.iter().all(|record| record.offset_bytes + record.length_bytes <= 1 << 20));
+}
+
+#[test]
+fn a_replay_folds_addresses_as_every_other_verb_does() {
+    // Addresses begin anew at a whole number of MiB, so that a device with a ragged end keeps what was aligned.
+    for size_bytes in [(1 << 20) + 512, 3 << 19, 1 << 20] {
+        let (records, left) = all(Fit { fold: true, size_bytes, ..fit() });
+        let mut others = Folded::new(trace(), size_bytes);
+        let mut batch = Vec::new();
+        others.read_batch(&mut batch).expect("it is read");
+        let places = |records: &[Record]| -> Vec<_> { records.iter().map(|record| record.offset_bytes).collect() };
+        assert_eq!(places(&records), places(&batch), "{size_bytes}");
+        assert_eq!(left.folded, others.folded());
+    }
 }
 
 #[test]

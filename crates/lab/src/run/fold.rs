@@ -7,42 +7,52 @@ use ioweir_trace::{Names, Record, TraceError, TraceSource};
 /// Addresses fold at a whole number of these, so that what was aligned stays so.
 const ALIGNMENT_BYTES: u64 = 1 << 20;
 
+/// The rule by which every verb folds addresses onto a device.
+#[derive(Clone, Copy)]
+pub(crate) struct Fold {
+    /// Where addresses begin anew.
+    end_bytes: u64,
+}
+
+impl Fold {
+    /// The rule for a device of this size.
+    pub(crate) fn onto(device_bytes: u64) -> Self {
+        let whole = device_bytes - device_bytes % ALIGNMENT_BYTES;
+        Self { end_bytes: if whole > 0 { whole } else { device_bytes.max(SECTOR_BYTES) } }
+    }
+
+    /// Where an extent goes, as offset and length, if it lies past the end: one that lies across the end is moved before it, and
+    /// one that is longer than the device is cut.
+    pub(crate) fn place(self, offset_bytes: u64, length_bytes: u64) -> Option<(u64, u64)> {
+        if offset_bytes.saturating_add(length_bytes) <= self.end_bytes {
+            return None;
+        }
+        let length_bytes = length_bytes.min(self.end_bytes);
+        Some(((offset_bytes % self.end_bytes).min(self.end_bytes - length_bytes), length_bytes))
+    }
+}
+
 /// A trace whose requests all lie on a device of this size.
 pub(crate) struct Folded {
     source: Box<dyn TraceSource>,
-    end_bytes: u64,
+    fold: Fold,
     folded: u64,
 }
 
 impl Folded {
     pub(crate) fn new(source: Box<dyn TraceSource>, device_bytes: u64) -> Self {
-        Self { source, end_bytes: end_bytes(device_bytes), folded: 0 }
+        Self { source, fold: Fold::onto(device_bytes), folded: 0 }
     }
-}
-
-/// Where addresses begin anew on a device of this size.
-fn end_bytes(device_bytes: u64) -> u64 {
-    let whole = device_bytes - device_bytes % ALIGNMENT_BYTES;
-    if whole > 0 { whole } else { device_bytes.max(SECTOR_BYTES) }
-}
-
-/// Where an extent goes, as offset and length, if it lies past the end: one that lies across the end is moved before it, and one
-/// that is longer than the device is cut.
-fn fold((offset_bytes, length_bytes): (u64, u64), end_bytes: u64) -> Option<(u64, u64)> {
-    if offset_bytes.saturating_add(length_bytes) <= end_bytes {
-        return None;
-    }
-    let length_bytes = length_bytes.min(end_bytes);
-    Some(((offset_bytes % end_bytes).min(end_bytes - length_bytes), length_bytes))
 }
 
 /// Folds measured requests onto a device of this size, and says how many were.
 pub(crate) fn fold_measured(requests: &mut [Measured], device_sectors: u64) -> u64 {
-    let end_bytes = end_bytes(device_sectors.saturating_mul(SECTOR_BYTES));
+    let fold = Fold::onto(device_sectors.saturating_mul(SECTOR_BYTES));
     let mut folded = 0;
     for request in requests {
-        let extent = (request.sector.saturating_mul(SECTOR_BYTES), u64::from(request.sectors) * SECTOR_BYTES);
-        if let Some((offset_bytes, length_bytes)) = fold(extent, end_bytes) {
+        let (offset_bytes, length_bytes) =
+            (request.sector.saturating_mul(SECTOR_BYTES), u64::from(request.sectors) * SECTOR_BYTES);
+        if let Some((offset_bytes, length_bytes)) = fold.place(offset_bytes, length_bytes) {
             request.sector = offset_bytes / SECTOR_BYTES;
             request.sectors = u32::try_from(length_bytes / SECTOR_BYTES).unwrap_or(u32::MAX);
             folded += 1;
@@ -55,8 +65,7 @@ impl TraceSource for Folded {
     fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
         self.source.read_batch(batch)?;
         for record in batch.iter_mut() {
-            if let Some((offset_bytes, length_bytes)) = fold((record.offset_bytes, record.length_bytes), self.end_bytes)
-            {
+            if let Some((offset_bytes, length_bytes)) = self.fold.place(record.offset_bytes, record.length_bytes) {
                 *record = Record { offset_bytes, length_bytes, ..*record };
                 self.folded += 1;
             }

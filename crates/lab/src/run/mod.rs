@@ -12,7 +12,9 @@ mod spread;
 mod stop;
 mod traces;
 
-pub(crate) use fold::fold_measured;
+#[cfg(test)]
+pub(crate) use fold::Folded;
+pub(crate) use fold::{Fold, fold_measured};
 pub use job::{Job, Traffic};
 pub use requests::Requests;
 pub(crate) use traces::KeptTrace;

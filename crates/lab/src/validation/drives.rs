@@ -58,10 +58,10 @@ impl Drive {
 
 /// Every such drive. DiskSim's demerits were computed by its own validation run, and are those that its authors publish.
 pub const DRIVES: [Drive; 5] = [
-    Drive::new("cheetah-9lp", "cheetah9LP.trace", 107_000.0),
+    Drive::new("cheetah-9lp", "cheetah9LP.trace", 107_000.0).over(ByteRate(4_876_000)),
     Drive::new("atlas-10k", "atlas10k.trace", 268_000.0).over(ByteRate(5_172_000)),
-    Drive::new("barracuda", "barracuda.trace", 348_000.0),
-    Drive::new("hp-c3323a", "hp_c3323a.trace", 306_000.0),
+    Drive::new("barracuda", "barracuda.trace", 348_000.0).over(ByteRate(3_821_000)),
+    Drive::new("hp-c3323a", "hp_c3323a.trace", 306_000.0).over(ByteRate(3_519_000)),
     Drive::new("hdd-15k", "cheetah15k5.trace", 297_000.0),
 ];
 

@@ -94,6 +94,15 @@ fn the_second_half_of_the_requests_is_met_as_well_as_the_whole() {
 }
 
 #[test]
+fn a_preset_has_the_rate_of_its_drive_and_is_compared_over_the_bus_of_the_bench() {
+    for drive in DRIVES.iter().filter(|drive| drive.bench_rate.is_some()) {
+        let DeviceSpec::Hdd(disk) = DeviceSpec::load(drive.preset).unwrap() else { panic!("a disk") };
+        assert!(Some(disk.interface_rate) > drive.bench_rate, "{}: {}", drive.preset, disk.interface_rate);
+    }
+    assert_eq!(DRIVES.iter().filter(|drive| drive.bench_rate.is_some()).count(), 4);
+}
+
+#[test]
 fn a_drive_that_is_absent_is_named_and_one_that_is_there_has_its_row() {
     let folder = tempfile::tempdir().unwrap();
     let report = validate_drives(folder.path()).unwrap();

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::Probed;
 use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
+use super::rests::{self, Wake};
 use super::track;
 use crate::real::Completed;
 
@@ -18,10 +19,9 @@ use crate::real::Completed;
 const REVOLUTION_NANOS: std::ops::RangeInclusive<f64> = 3e6..=20e6;
 /// The part of a revolution within which half of the reads backwards have to agree for it to be known.
 const SPREAD_MAX: f64 = 0.05;
-/// How far apart, as a part of a revolution, times lie of which only the wait for a place differs.
-const WAITS: f64 = 1.01;
-/// The fewest times that show what their access takes.
-const ACCESSES_MIN: usize = 25;
+
+/// How far, as a part, what tracks of a run lose may be from what single ones lose.
+const SKEW_DIFFERS: f64 = 0.3;
 
 /// What is known of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -43,8 +43,12 @@ pub struct Facts {
     pub revolution_nanos: Option<f64>,
     /// The places, from the front.
     pub places: Vec<Place>,
+    /// What is lost from the end of a track to the beginning of the next.
+    pub skew_nanos: Option<f64>,
     /// What a read costs before it waits for a place on the track where the head is.
     pub command_nanos: Option<f64>,
+    /// How it wakes up, if it does not rotate.
+    pub wake: Option<Wake>,
 }
 
 impl Facts {
@@ -74,9 +78,11 @@ impl Facts {
             })
         };
         let places: Vec<Place> = sequential.iter().enumerate().filter_map(place).collect();
+        let skew = first.and_then(|revolution| skew(revolution, &places, &sequential, &backwards));
         let track = places.first().and_then(|place| place.sectors_per_track);
         let command = first.zip(track).and_then(|(revolution, track)| track::command_nanos(probed, revolution, track));
-        Self { rotates, revolution_nanos: first, places, command_nanos: command }
+        let wake = rests::wake(probed);
+        Self { rotates, revolution_nanos: first, places, skew_nanos: skew, command_nanos: command, wake }
     }
 
     /// The time of a revolution.
@@ -100,10 +106,9 @@ impl Facts {
             return known;
         }
         let inner = Ratio::new((inner / outer).clamp(0.1, 1.0)).unwrap_or(Ratio::ONE);
-        let mut skews: Vec<f64> = self.places.iter().filter_map(|place| self.skew(place)).collect();
         known.push(("hdd.zoning.outer_sectors_per_track".into(), Amount::Count(0).with_number(outer.round())));
         known.push(("hdd.zoning.inner".into(), Amount::Share(inner)));
-        if let Some(skew) = median(&mut skews).filter(|skew| *skew > 0.0) {
+        if let Some(skew) = self.skew_nanos {
             let skew = Amount::Time(Duration::default()).with_number(skew);
             known.extend(["hdd.surface_skew", "hdd.cylinder_skew"].map(|key| (key.to_owned(), skew.clone())));
         }
@@ -117,10 +122,10 @@ impl Facts {
         known
     }
 
-    /// What sequential reads take for a track beyond the revolution.
-    fn skew(&self, place: &Place) -> Option<f64> {
-        let bytes = place.sectors_per_track? * SECTOR_BYTES as f64;
-        Some(bytes / place.bytes_per_second * 1e9 - self.revolution_nanos?)
+    /// The parameters of a flash drive that are known by this: how it wakes up.
+    #[must_use]
+    pub fn of_flash(&self) -> Vec<(String, Amount)> {
+        self.wake.map(Wake::of_flash).unwrap_or_default()
     }
 
     /// Where the answers contradict what the device says of itself, in words.
@@ -150,6 +155,9 @@ impl Facts {
         if let Some(command) = self.command_nanos {
             say("a command", format!("{:.0} us before the head waits for its place", command / 1e3));
         }
+        if let Some(wake) = self.wake {
+            say("at rest", wake.in_words());
+        }
         for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
             let Some(place) = place else { continue };
             let track =
@@ -174,6 +182,46 @@ fn track(revolution: f64, reads: &[Completed]) -> Option<f64> {
     Some(sectors(reads)? * revolution / (revolution - large)).filter(|sectors| sectors.is_finite() && *sectors >= 1.0)
 }
 
+/// What is lost between two tracks. A step backwards over the beginning of a track takes so much less than the others, which shows how
+/// many tracks a run of sequential reads passed: all that these took beyond their sectors, over all of those, is the mean.
+fn skew(revolution: f64, places: &[Place], sequential: &[&[Completed]], backwards: &[&[Completed]]) -> Option<f64> {
+    let less = |reads: &&[Completed]| -> Vec<f64> {
+        let gaps = gaps(reads);
+        let usual = median(&mut gaps.clone()).unwrap_or(0.0);
+        gaps.iter().filter(|gap| track::differs(**gap, usual)).map(|gap| (usual - gap).rem_euclid(revolution)).collect()
+    };
+    let crossings: Vec<f64> = backwards.iter().flat_map(less).filter(|less| *less < revolution / 2.0).collect();
+    // What each run took beyond its sectors, and its length in tracks.
+    let runs: Vec<(f64, f64)> = places
+        .iter()
+        .zip(sequential)
+        .filter_map(|(place, reads)| {
+            let (track, begin, end) = (place.sectors_per_track?, reads.first()?, reads.last()?);
+            let sectors = reads.iter().skip(1).map(|read| read.length / SECTOR_BYTES).sum::<u64>() as f64;
+            let took = end.completed.since(begin.completed).0 as f64;
+            Some((took - sectors * revolution / track.round(), sectors / track))
+        })
+        .collect();
+    let about = match crossings.len() {
+        0 => median(&mut runs.iter().map(|(beyond, tracks)| beyond / tracks).collect::<Vec<_>>())?,
+        count => crossings.iter().sum::<f64>() / count as f64,
+    };
+    let off = |beyond: f64, passed: f64| (beyond / passed / about - 1.0).abs();
+    let (mut lost, mut tracks) = (0.0, 0.0);
+    for (beyond, length) in runs {
+        let passed = [length.floor(), length.floor() + 1.0].into_iter().filter(|passed| *passed > 0.0);
+        let Some(passed) = passed.min_by(|one, other| off(beyond, *one).total_cmp(&off(beyond, *other))) else {
+            continue;
+        };
+        // Runs that waited for something else say nothing.
+        if off(beyond, passed) < SKEW_DIFFERS {
+            (lost, tracks) = (lost + beyond, tracks + passed);
+        }
+    }
+    let skew = if tracks > 0.0 { lost / tracks } else { about };
+    Some(skew).filter(|skew| *skew > 0.0)
+}
+
 /// The sectors of a step backwards.
 fn sectors(reads: &[Completed]) -> Option<f64> {
     let (one, next) = (reads.first()?, reads.get(1)?);
@@ -195,18 +243,4 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
 /// The runs of reads of which each follows the one before.
 pub(super) fn runs(reads: &[Completed], follows: impl Fn(&Completed, &Completed) -> bool) -> Vec<&[Completed]> {
     reads.chunk_by(follows).collect()
-}
-
-/// What an access takes without the wait for a place, which is anything up to a revolution: half-way between the shortest and the
-/// longest time, less half of a revolution, of the most times that lie within a revolution. Others had something else to
-/// wait for, such as the next track, or came from a buffer.
-pub(super) fn access_nanos(revolution_nanos: f64, mut times: Vec<f64>) -> Option<f64> {
-    times.sort_unstable_by(f64::total_cmp);
-    let within = |(at, least): (usize, &f64)| {
-        let count = times.iter().skip(at).take_while(|time| **time - least <= revolution_nanos * WAITS).count();
-        Some((count, *least, *times.get(at + count.checked_sub(1)?)?))
-    };
-    let (count, least, greatest) = times.iter().enumerate().filter_map(within).max_by_key(|(count, ..)| *count)?;
-    let access = f64::midpoint(least, greatest) - revolution_nanos / 2.0;
-    (count >= ACCESSES_MIN && access > 0.0).then_some(access)
 }

@@ -1,11 +1,13 @@
 //! Probes: reads that show what a device is.
 //!
-//! A [`Probe`] is a list of reads and how many of them are kept in flight. [`Plan`] says which probe comes next, from what was
+//! A [`Probe`] is a list of reads, how many of them are kept in flight, and how long the device rests before each. [`Plan`] says which probe comes next, from what was
 //! seen before; [`run`] carries all of them out on a [`Ring`], within a time, and writes nothing. [`run_writes`] writes, into a scratch file. What the answers say
 //! directly, such as the speed of a spindle, is in [`Facts`]; a fit takes the requests themselves.
 
 mod facts;
 mod plan;
+mod rests;
+mod seeks;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -17,6 +19,8 @@ use ioweir_device::validate::Measured;
 
 pub use facts::{Facts, Place};
 pub use plan::{BYTES_MIN, HELD_OUT, Plan};
+pub use rests::Wake;
+use seeks::Accesses;
 pub use writes::{Written, run_writes};
 
 use crate::backend::Action;
@@ -39,6 +43,8 @@ pub struct Io {
 pub enum Step {
     /// It reads.
     Read(Io),
+    /// It asks for nothing for so long.
+    Rest(Nanos),
     /// It waits for a completion.
     Wait,
     /// It has been carried out.
@@ -51,6 +57,9 @@ pub struct Probe {
     /// What it shows.
     pub name: &'static str,
     reads: Vec<Io>,
+    /// How long nothing is asked for before each of the reads; empty if they follow each other.
+    rests: Vec<Nanos>,
+    has_rested: bool,
     depth: usize,
     next: usize,
     in_flight: usize,
@@ -60,13 +69,24 @@ impl Probe {
     /// A probe that keeps `depth` of these reads in flight.
     #[must_use]
     pub const fn new(name: &'static str, depth: usize, reads: Vec<Io>) -> Self {
-        Self { name, reads, depth, next: 0, in_flight: 0 }
+        Self { name, reads, rests: Vec::new(), has_rested: false, depth, next: 0, in_flight: 0 }
+    }
+
+    /// The same with a rest before each read.
+    #[must_use]
+    pub fn with_rests(self, rests: Vec<Nanos>) -> Self {
+        Self { rests, ..self }
     }
 
     /// What it does next.
     pub fn step(&mut self) -> Step {
         match self.reads.get(self.next) {
             Some(io) if self.in_flight < self.depth => {
+                if let Some(rest) = self.rests.get(self.next).filter(|_| !self.has_rested) {
+                    self.has_rested = true;
+                    return Step::Rest(*rest);
+                }
+                self.has_rested = false;
                 (self.next, self.in_flight) = (self.next + 1, self.in_flight + 1);
                 Step::Read(*io)
             }
@@ -92,13 +112,33 @@ impl Probe {
     }
 }
 
-/// The answers to one probe, in the order of submission.
+/// The answers to one probe with all its rounds, in the order of submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
     /// The probe.
     pub name: &'static str,
-    /// Reads that were carried out.
+    /// Reads that were carried out. Their numbers go on from round to round.
     pub reads: Vec<Completed>,
+    /// The reads of a round.
+    round_reads: usize,
+    rounds: u64,
+}
+
+impl Answers {
+    /// Its rounds.
+    const fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// The pairs of reads of a number in each round, with the round, where both were carried out.
+    fn pairs(&self, number: usize) -> impl Iterator<Item = (u64, [&Completed; 2])> {
+        let round = self.round_reads as u64;
+        self.reads.windows(2).filter_map(move |pair| {
+            let [first, second] = pair else { return None };
+            let is_pair = first.token % round == 2 * number as u64 && second.token == first.token + 1;
+            is_pair.then_some((first.token / round, [first, second]))
+        })
+    }
 }
 
 /// What a device answered to a plan.
@@ -120,7 +160,25 @@ impl Probed {
     /// The answers to a probe.
     #[must_use]
     pub fn to(&self, name: &str) -> &[Completed] {
-        self.answers.iter().find(|answers| answers.name == name).map_or(&[], |answers| &answers.reads)
+        self.all(name).map_or(&[], |answers| &answers.reads)
+    }
+
+    /// The answers to a probe with what is known of its rounds.
+    fn all(&self, name: &str) -> Option<&Answers> {
+        self.answers.iter().find(|answers| answers.name == name)
+    }
+
+    /// Adds the answers to a probe, or to another round of it.
+    fn add(&mut self, answers: Answers) {
+        match self.answers.last_mut().filter(|last| last.name == answers.name) {
+            Some(last) => {
+                let before = last.rounds * last.round_reads as u64;
+                last.reads
+                    .extend(answers.reads.into_iter().map(|read| Completed { token: read.token + before, ..read }));
+                last.rounds += 1;
+            }
+            None => self.answers.push(answers),
+        }
     }
 
     /// The measured requests that a model is fitted to, and those that judge it.
@@ -137,31 +195,24 @@ impl Probed {
     #[must_use]
     pub fn groups(&self, facts: &Facts) -> Groups {
         let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());
-        for Answers { name, reads } in self.answers.iter().filter(|answers| answers.name != HELD_OUT) {
+        let accesses = Accesses::of(self, facts);
+        for Answers { name, reads, round_reads, .. } in self.answers.iter().filter(|answers| answers.name != HELD_OUT) {
             for read in reads {
-                // All places of a device that does not rotate are alike.
-                let shown = if facts.rotates || *name != plan::SEQUENTIAL {
-                    plan::shows(name, read.token, read.length)
-                } else {
-                    0
+                let shown = match *name {
+                    seeks::SEEKS => accesses.shows(read.token, *round_reads),
+                    // All places of a device that does not rotate are alike.
+                    plan::SEQUENTIAL if !facts.rotates => 0,
+                    name => plan::shows(name, read.token, read.length),
                 };
                 let shows = (*name, shown);
                 groups.of.push(seen.iter().position(|one| *one == shows).unwrap_or(seen.len()));
                 if !seen.contains(&shows) {
                     seen.push(shows);
-                    groups.accesses.push(self.access_nanos(shows, facts));
+                    groups.accesses.push(if *name == seeks::SEEKS { accesses.mean(shown) } else { None });
                 }
             }
         }
         groups
-    }
-
-    /// What an access takes without the wait for a place of the medium, if the reads of a probe that show one thing show it.
-    fn access_nanos(&self, (name, shown): (&str, u64), facts: &Facts) -> Option<f64> {
-        let shows_distance = name == plan::SEEKS && shown > 0;
-        let revolution_nanos = facts.revolution_nanos.filter(|_| shows_distance)?;
-        let reads = self.to(name).iter().filter(|read| plan::shows(name, read.token, read.length) == shown);
-        facts::access_nanos(revolution_nanos, reads.map(|read| read.latency().0 as f64).collect())
     }
 }
 
@@ -187,7 +238,7 @@ pub fn run(ring: &mut Ring, plan: &mut Plan, span: Nanos, watch: &mut dyn FnMut(
     while let Some(mut probe) = plan.next(&probed) {
         let end = if probe.name == HELD_OUT { begin.after(span) } else { others };
         let answers = answer(ring, &mut probe, end, &mut probed)?;
-        probed.answers.push(answers);
+        probed.add(answers);
         watch(probe.name);
     }
     probed.took = ring.now().since(begin);
@@ -195,18 +246,22 @@ pub fn run(ring: &mut Ring, plan: &mut Plan, span: Nanos, watch: &mut dyn FnMut(
 }
 
 fn answer(ring: &mut Ring, probe: &mut Probe, end: Nanos, probed: &mut Probed) -> Result<Answers, Halt> {
-    let (mut reads, mut done) = (Vec::with_capacity(probe.reads.len()), Vec::new());
+    let round_reads = probe.reads.len();
+    let (mut reads, mut done) = (Vec::with_capacity(round_reads), Vec::new());
     let mut token = 0;
     loop {
         if ring.now() >= end && probe.next < probe.reads.len() {
             probe.cut();
-            probed.cut.push(probe.name);
+            if probed.cut.last() != Some(&probe.name) {
+                probed.cut.push(probe.name);
+            }
         }
         match probe.step() {
             Step::Read(Io { offset, length }) => {
                 ring.start(token, Action::Read, offset, length);
                 token += 1;
             }
+            Step::Rest(rest) => ring.wait(ring.now().after(rest).min(end), &mut done)?,
             Step::Wait => {
                 ring.wait(Nanos::NEVER, &mut done)?;
                 for read in done.drain(..) {
@@ -224,5 +279,5 @@ fn answer(ring: &mut Ring, probe: &mut Probe, end: Nanos, probed: &mut Probed) -
         }
     }
     reads.sort_unstable_by_key(|read| read.token);
-    Ok(Answers { name: probe.name, reads })
+    Ok(Answers { name: probe.name, reads, round_reads, rounds: 1 })
 }

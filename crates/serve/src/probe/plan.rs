@@ -2,7 +2,7 @@
 
 use ioweir_device::random::Random;
 
-use super::{Io, Probe, Probed, track};
+use super::{Io, Probe, Probed, rests, seeks, track};
 
 /// The smallest device that is probed.
 pub const BYTES_MIN: u64 = 64 << 20;
@@ -20,9 +20,9 @@ const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
 /// Lengths.
 pub(super) const KIB_4: u64 = 4 << 10;
 const KIB_128: u64 = 128 << 10;
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 /// Places of the device that are read sequentially, and the reads of 128 KiB and of 1 MiB at each.
-const PLACES: u64 = 16;
+pub(super) const PLACES: u64 = 16;
 const SEQUENTIAL_READS: u64 = 32;
 const SEQUENTIAL_LARGE_READS: u64 = 4;
 /// Random reads one at a time.
@@ -36,10 +36,8 @@ const DEPTH_READS: usize = 250;
 const BACKWARDS_READS: u64 = 9;
 /// Reads backwards at the front in the smallest steps, which show the revolution.
 const REVOLUTION_READS: u64 = 120;
-/// Pairs of each distance of seeks.
-pub(super) const SEEKS: &str = "seeks";
+/// Reads of different lengths.
 const LENGTHS: &str = "4 KiB to 1 MiB";
-pub(super) const PAIRS: u64 = 150;
 /// Reads of the held-out mix at each depth.
 const HELD_OUT_READS: usize = 2_000;
 /// The depth of the held-out mix: it is at most this, and less while requests are few.
@@ -72,11 +70,14 @@ impl Plan {
         }
         let front = 24 * MIB;
         plan.probes.push(Probe::new(BACKWARDS_SMALL, 1, backwards(front, KIB_4, REVOLUTION_READS)));
-        let places = (0..PLACES).flat_map(|place| backwards(plan.place(place) + 3 * MIB, KIB_128, BACKWARDS_READS));
+        let places = (0..PLACES)
+            .flat_map(|place| backwards(self::place(plan.size_bytes, place) + 3 * MIB, KIB_128, BACKWARDS_READS));
         plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
         plan.probes.push(Probe::new(track::BOUNDARY, 1, Vec::new()));
         plan.probes.push(Probe::new(track::WITHIN, 1, Vec::new()));
-        plan.probes.push(Probe::new(SEEKS, 1, plan.seeks()));
+        plan.probes.extend((0..seeks::ROUNDS).map(|_| Probe::new(seeks::SEEKS, 1, Vec::new())));
+        plan.probes.push(Probe::new(rests::OCTAVES, 1, Vec::new()));
+        plan.probes.push(Probe::new(rests::BETWEEN, 1, Vec::new()));
         let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
         plan.probes.push(Probe::new(HELD_OUT, HELD_OUT_DEPTH, held_out));
         plan
@@ -87,7 +88,8 @@ impl Plan {
     pub fn most(&self) -> (u64, u64) {
         let reads = || self.probes.iter().flat_map(Probe::reads);
         let (count, bytes) = (reads().count() as u64, reads().map(|io| io.length).sum::<u64>());
-        (count + track::READS_MAX, bytes + track::READS_MAX * KIB_4)
+        let later = (track::READS_MAX + seeks::reads_max(self.size_bytes)).max(rests::READS_MAX);
+        (count + later, bytes + later * KIB_4)
     }
 
     /// The next probe, from what was seen so far.
@@ -96,21 +98,23 @@ impl Plan {
             let probe = self.probes.get(self.next)?.clone();
             self.next += 1;
             match probe.name {
-                BACKWARDS_SMALL | BACKWARDS_LARGE | SEEKS if !rotates(probed) => {}
+                BACKWARDS_SMALL | BACKWARDS_LARGE | seeks::SEEKS if !rotates(probed) => {}
+                seeks::SEEKS => return Some(Probe::new(probe.name, 1, seeks::round(self.size_bytes, probed))),
                 track::BOUNDARY | track::WITHIN => {
                     if let Some(reads) = track::reads(probe.name, probed) {
                         return Some(Probe::new(probe.name, 1, reads));
                     }
                 }
+                rests::OCTAVES | rests::BETWEEN => {
+                    let rests = (!rotates(probed)).then(|| rests::rests(probe.name, probed)).flatten();
+                    if let Some(rests) = rests {
+                        let reads = self.random(rests.len(), 5 + self.next as u64, |_| KIB_4);
+                        return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
+                    }
+                }
                 _ => return Some(probe),
             }
         }
-    }
-
-    /// The beginning of a place: the first is the front, the last is near the end.
-    fn place(&self, place: u64) -> u64 {
-        let last = self.size_bytes.saturating_sub(16 * MIB);
-        last / (PLACES - 1) / MIB * MIB * place
     }
 
     fn random(&self, count: usize, stream: u64, length: impl Fn(&mut Random) -> u64) -> Vec<Io> {
@@ -123,36 +127,25 @@ impl Plan {
     }
 
     fn sequential(&self, length: u64, count: u64, skip: u64) -> Vec<Io> {
-        let at =
-            |place| (0..count).map(move |number| Io { offset: self.place(place) + skip + number * length, length });
+        let at = |place| {
+            (0..count)
+                .map(move |number| Io { offset: self::place(self.size_bytes, place) + skip + number * length, length })
+        };
         (0..PLACES).flat_map(at).collect()
-    }
-
-    /// Pairs of reads, each pair about as far apart as the others of its distance, by octaves from a megabyte to at least half of the whole.
-    /// The distances of a kind differ by up to a megabyte by even steps, so that the second reads find the medium at any angle.
-    fn seeks(&self) -> Vec<Io> {
-        let mut random = Random::stream(self.seed, 4);
-        let octaves = (self.size_bytes / MIB).ilog2();
-        let mut reads = Vec::new();
-        for octave in 0..octaves {
-            let distance = MIB << octave;
-            let distance = distance.min(self.size_bytes - MIB);
-            for pair in 0..PAIRS {
-                let distance = (distance - MIB / 2 + pair * MIB / PAIRS) / KIB_4 * KIB_4;
-                let offset = random.below((self.size_bytes - distance - MIB) / KIB_4 + 1) * KIB_4;
-                reads.extend([offset, offset + distance].map(|offset| Io { offset, length: KIB_4 }));
-            }
-        }
-        reads
     }
 }
 
+/// The beginning of a place: the first is the front, the last is near the end.
+pub(super) fn place(size_bytes: u64, place: u64) -> u64 {
+    let last = size_bytes.saturating_sub(16 * MIB);
+    last / (PLACES - 1) / MIB * MIB * place
+}
+
 /// Which of the things that a probe shows a read of it shows, by the number of the read and its length: sequential reads show the
-/// bandwidth of their place, the second read of a pair shows a seek over the pair's distance.
+/// bandwidth of their place.
 pub(super) fn shows(probe: &str, number: u64, length: u64) -> u64 {
     match probe {
         SEQUENTIAL => number / SEQUENTIAL_READS,
-        SEEKS if number % 2 == 1 => 1 + number / (2 * PAIRS),
         LENGTHS => length,
         _ => 0,
     }

@@ -49,7 +49,12 @@ fn crossing(probed: &Probed) -> Option<Vec<Io>> {
 /// The first of the times that differs from the median.
 fn odd(times: &[f64]) -> Option<usize> {
     let usual = median(&mut times.to_vec())?;
-    times.iter().position(|time| (time / usual - 1.0).abs() > DIFFERS)
+    times.iter().position(|time| differs(*time, usual))
+}
+
+/// Whether a time is another one than usual.
+pub(super) fn differs(time: f64, usual: f64) -> bool {
+    (time / usual - 1.0).abs() > DIFFERS
 }
 
 /// Pairs on one track each: its last sectors, and sectors after its beginning.

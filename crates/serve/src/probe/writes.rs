@@ -1,5 +1,5 @@
 //! Probes that write, into a scratch file: a burst up to the point where it slows down, what goes on after it, reads beside
-//! writes, and the first read after a rest.
+//! writes, and trims.
 
 use ioweir_config::{Duration, Size, format_bytes};
 use ioweir_core::Nanos;
@@ -9,6 +9,7 @@ use ioweir_device::random::Random;
 use super::facts::median;
 use super::plan::KIB_4;
 use crate::backend::Action;
+use crate::nbd::NbdError;
 use crate::real::{Completed, Halt, Ring};
 
 const KIB_128: u64 = 128 << 10;
@@ -19,16 +20,15 @@ const BURST_DEPTH: usize = 32;
 const BESIDE_DEPTH: usize = 4;
 /// Reads beside writes.
 const BESIDE_READS: usize = 500;
-/// How long nothing is asked before a burst and before the read that may wake the device up.
+/// How long nothing is asked before a burst and before reads that are to be alone.
 const REST: Nanos = Nanos::from_millis(1_000);
-const RESTS: usize = 9;
-/// The parts of the time, in percent, at which rests end, and a burst.
-const RESTS_PERCENT: u64 = 40;
+/// The parts of the time, in percent, at which the burst ends, and reads beside writes.
 const BURST_PERCENT: u64 = 70;
+const BESIDE_PERCENT: u64 = 85;
+/// A trim that fails where none can be done, instead of doing nothing.
+const TRIM: Action = Action::Zero { keep: false, fast: true };
 /// A burst has a knee if it was at least so many times as fast before it.
 const KNEE: f64 = 1.5;
-/// A rest shows if the read after it takes at least so many times as long.
-const WAKES: f64 = 1.3;
 
 /// What writes show of a device. What there was no time for, or what it does not do, is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,8 +45,10 @@ pub struct Written {
     pub reads_alone_nanos: Option<(f64, f64)>,
     /// The same beside writes.
     pub reads_beside_nanos: Option<(f64, f64)>,
-    /// How much longer a read takes after a rest of a second.
-    pub wake_nanos: Option<f64>,
+    /// The median of single trims of 128 KiB.
+    pub trim_nanos: Option<f64>,
+    /// As of reads alone, beside trims.
+    pub reads_beside_trims_nanos: Option<(f64, f64)>,
     /// Operations that the device failed.
     pub failed: u64,
     /// Bytes that were written.
@@ -70,10 +72,22 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     run.rest()?;
     let mut alone = latencies(&run.all(1, reads)?, Action::Read);
     run.written.reads_alone_nanos = quantiles(&mut alone);
-    // Before the burst: a device that still writes what it holds does not sleep.
-    run.wake(&later, at(RESTS_PERCENT))?;
     run.burst(size_bytes, at(BURST_PERCENT))?;
-    run.beside(size_bytes, &later)?;
+    let places = (size_bytes / KIB_128).max(1);
+    let in_turn =
+        |action, from: u64, count: u64| (0..count).map(move |at| (action, (from + at) % places * KIB_128, KIB_128));
+    run.end = at(BESIDE_PERCENT);
+    run.written.reads_beside_nanos = run.beside(in_turn(Action::Write, 0, u64::MAX), &later)?;
+    run.end = end;
+    run.rest()?;
+    // Of what was written: a trim of what is not there is nothing. A quarter is trimmed alone, another one beside reads of the rest.
+    let (half, quarter) = (places / 2, places / 4);
+    let singles = quarter.min(SINGLE as u64);
+    run.written.trim_nanos = median(&mut latencies(&run.all(1, in_turn(TRIM, half, singles))?, TRIM));
+    if run.written.trim_nanos.is_some() {
+        let kept: Vec<Operation> = later.iter().filter(|read| read.1 < half * KIB_128).copied().collect();
+        run.written.reads_beside_trims_nanos = run.beside(in_turn(TRIM, half + quarter, quarter), &kept)?;
+    }
     Ok(run.written)
 }
 
@@ -102,11 +116,7 @@ impl Run<'_> {
             }
             self.ring.wait(Nanos::NEVER, &mut done)?;
             for one in done.drain(..) {
-                match one.result {
-                    Ok(()) if one.action == Action::Write => self.written.bytes += one.length,
-                    Ok(()) => {}
-                    Err(_) => self.written.failed += 1,
-                }
+                self.count(&one);
                 all.extend(one.result.is_ok().then_some(one));
             }
         }
@@ -116,23 +126,6 @@ impl Run<'_> {
     fn rest(&mut self) -> Result<(), Halt> {
         let until = self.ring.now().after(REST).min(self.end);
         self.ring.wait(until, &mut Vec::new())
-    }
-
-    /// Reads after rests, until a time.
-    fn wake(&mut self, reads: &[Operation], until: Nanos) -> Result<(), Halt> {
-        let mut rested = Vec::new();
-        for read in reads.iter().take(RESTS) {
-            if self.ring.now().after(REST) > until {
-                break;
-            }
-            self.rest()?;
-            rested.extend(latencies(&self.all(1, [*read])?, Action::Read));
-        }
-        let (Some(rested), Some((alone, _))) = (median(&mut rested), self.written.reads_alone_nanos) else {
-            return Ok(());
-        };
-        self.written.wake_nanos = (rested > alone * WAKES).then_some(rested - alone);
-        Ok(())
     }
 
     /// Writes from the front of the file to its end, again and again, until a time.
@@ -166,19 +159,22 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads one at a time while writes go on.
-    fn beside(&mut self, size_bytes: u64, reads: &[Operation]) -> Result<(), Halt> {
-        let places = (size_bytes / KIB_128).max(1);
-        let mut times = Vec::new();
-        let mut writes = (0_u64..).map(|number| (Action::Write, number % places * KIB_128, KIB_128));
-        let mut done = Vec::new();
+    /// Reads one at a time while other operations go on, until there are no more of either or the time is over.
+    fn beside(
+        &mut self,
+        others: impl IntoIterator<Item = Operation>,
+        reads: &[Operation],
+    ) -> Result<Option<(f64, f64)>, Halt> {
+        let (mut others, mut times, mut done) = (others.into_iter(), Vec::new(), Vec::new());
         let mut reads = reads.iter().cycle().take(BESIDE_READS);
         let (mut is_reading, mut is_over) = (false, false);
         loop {
             is_over |= self.ring.now() >= self.end;
             while !is_over && self.ring.in_flight() < BESIDE_DEPTH + usize::from(is_reading) {
-                let Some((action, offset, length)) = writes.next() else { break };
-                self.ring.start(0, action, offset, length);
+                match others.next() {
+                    Some((action, offset, length)) => self.ring.start(0, action, offset, length),
+                    None => is_over = true,
+                }
             }
             if !is_over && !is_reading {
                 match reads.next() {
@@ -192,17 +188,25 @@ impl Run<'_> {
             }
             self.ring.wait(Nanos::NEVER, &mut done)?;
             for one in done.drain(..) {
-                self.written.failed += u64::from(one.result.is_err());
-                if one.action == Action::Read {
-                    is_reading = false;
-                    times.extend(one.result.is_ok().then_some(one.latency().0 as f64));
-                } else if one.result.is_ok() {
-                    self.written.bytes += one.length;
+                is_reading &= one.action != Action::Read;
+                self.count(&one);
+                if one.action == Action::Read && one.result.is_ok() {
+                    times.push(one.latency().0 as f64);
                 }
             }
         }
-        self.written.reads_beside_nanos = quantiles(&mut times);
-        Ok(())
+        Ok(quantiles(&mut times))
+    }
+
+    /// Counts what was written, and what failed.
+    fn count(&mut self, one: &Completed) {
+        match one.result {
+            Ok(()) if one.action == Action::Write => self.written.bytes += one.length,
+            Ok(()) => {}
+            // Not every file system frees a part of a file.
+            Err(NbdError::NotSupported) if one.action == TRIM => {}
+            Err(_) => self.written.failed += 1,
+        }
     }
 }
 
@@ -217,19 +221,15 @@ fn quantiles(times: &mut [f64]) -> Option<(f64, f64)> {
 }
 
 impl Written {
-    /// The parameters of a flash drive that are known by this: its write buffer, and how it wakes up.
+    /// The parameters of a flash drive that are known by this: its write buffer, and what a trim takes.
     #[must_use]
     pub fn of_flash(&self) -> Vec<(String, Amount)> {
         let mut known = Vec::new();
         if let Some((_, held)) = self.knee.filter(|(_, held)| *held > 0) {
             known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(held.next_multiple_of(KIB_4)))));
         }
-        if let Some(wake) = self.wake_nanos {
-            let time = |nanos: f64| Amount::Time(Duration::default()).with_number(nanos);
-            known.extend(
-                [("ssd.wake.idle", REST.0 as f64), ("ssd.wake.takes", wake)]
-                    .map(|(key, nanos)| (key.to_owned(), time(nanos))),
-            );
+        if let Some(trim) = self.trim_nanos {
+            known.push(("ssd.overhead.command".to_owned(), Amount::Time(Duration::default()).with_number(trim)));
         }
         known
     }
@@ -253,7 +253,8 @@ impl Written {
             ("sustained writes", self.sustained_bytes_per_second.map(rate)),
             ("reads alone", self.reads_alone_nanos.map(both)),
             ("reads beside writes", self.reads_beside_nanos.map(both)),
-            ("after a rest of a second", self.wake_nanos.map(|nanos| format!("a read takes {} longer", micros(nanos)))),
+            ("single trims of 128 KiB", self.trim_nanos.map(micros)),
+            ("reads beside trims", self.reads_beside_trims_nanos.map(both)),
         ];
         words.into_iter().filter_map(|(what, said)| Some((what.to_owned(), said?))).collect()
     }
@@ -293,15 +294,17 @@ mod tests {
         assert!(seen.burst_bytes_per_second > seen.sustained_bytes_per_second.map(|rate| rate * 5.0), "{seen:?}");
         let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_nanos.expect("reads"));
         assert!(beside.1 > 2.0 * alone.1, "reads wait for programs: {seen:?}");
-        assert_eq!((seen.wake_nanos, seen.failed), (None, 0), "it does not sleep");
+        assert_eq!(seen.failed, 0);
         assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.write_buffer"), "{:?}", seen.of_flash());
     }
 
     #[test]
-    fn a_drive_that_sleeps_is_found_by_the_reads_after_rests() {
-        let seen = written("[ssd.wake]\nidle = \"500ms\"\ntakes = \"900us\"\n");
-        assert!(seen.wake_nanos.is_some_and(|nanos| (nanos / 9e5 - 1.0).abs() < 0.05), "{seen:?}");
-        assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.wake.takes"), "{:?}", seen.of_flash());
+    fn trims_show_what_a_command_takes_and_are_of_what_was_written() {
+        let seen = written("command = \"70us\"\n");
+        assert_eq!(seen.trim_nanos, Some(70_000.0), "{seen:?}");
+        let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_trims_nanos.expect("reads"));
+        assert!((beside.0 / alone.0 - 1.0).abs() < 0.05, "trims of this drive delay no read: {seen:?}");
+        assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.overhead.command"), "{:?}", seen.of_flash());
     }
 
     #[test]

@@ -21,14 +21,15 @@ think time also on others, unless they queue commands and do not seek; never whi
 (queues of different priorities are busy, no other queue is, or the queue is raised and others are not). For a seeky queue it idles 2 ms at most. A queue that asks \
 again within three idle times keeps its budget and its position, and may preempt. Interactive and soft real-time queues are \
 raised in weight, but none in large bursts, and none of a process with another level than 4. Within a queue the nearest \
-request goes; an expired one goes first, once a turn. Simplified: `max-budget` is fixed, where the kernel derives it from \
-the measured peak rate, and so is the time for which interactive queues are raised. Whether the device queues commands is \
+request goes; an expired one goes first, once a turn. Simplified: `max-budget` is fixed at what the kernel begins with, where it goes on to derive it from \
+the measured peak rate, and so is the time for which interactive queues are raised. Beside the kernel's on an emulated disk (experiments/serve), \
+the time made no difference, and turns of the kernel are shorter than these: `max-budget=1MiB` comes closer there. Whether the device queues commands is \
 inferred from its depth. A process counts as bound by its device if its think time is short. A turn serves at least one \
 request however small its budget is, where the kernel enlarges the budget beforehand. Queues that are not busy weigh \
 nothing. While the device idles for a queue, one request of the next queue may be injected, where the queue thinks long, or after an \
 idle time if it never came back; on a device that does not seek also where it comes back at once. The kernel injects as many \
 requests as it has measured to be harmless. Left out: the cgroup \
-hierarchy; merging of cooperating queues; raising of asynchronous queues; the limit of tags for asynchronous requests.",
+hierarchy; merging of cooperating queues and of queues created together; being bound by I/O as a share of idle time; raising of asynchronous queues; the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")
