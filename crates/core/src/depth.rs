@@ -14,8 +14,8 @@
 //!   times differ so much that an epoch says little, and epochs become twice as long, up to sixteen times; if by more, the device
 //!   itself has become slow or fast, and they become short.
 //! - After two trials in a row that changed nothing it rests, for one epoch and then for up to sixteen.
-//! - A depth that is not used for the length of an epoch is given back: it becomes the most that was used, but not less than at the
-//!   start. Otherwise nothing would be tried any more, and a device that does less at a time than clients ask for would keep it all.
+//! - A depth that is not used for the length of an epoch is given back: it becomes the most that was used, and a quarter less at least,
+//!   or half where it has just doubled, since at times clients may ask for all of it; but not less than at the start. Otherwise nothing would be tried any more, and a device that does less at a time than clients ask for would keep it all.
 //!   After the next trial of more that is taken, it doubles as at first.
 //!
 //! **Bound.** Before a device that serves n at a time, and clients that ask for more, the depth ends between n / 2 and 2 n, and at
@@ -214,7 +214,11 @@ impl LearntDepth {
         if matches!(self.stage, Stage::Trial(_)) {
             self.failed(None);
         }
-        let used = peak.max(START.min(self.most));
+        let less = match self.stage {
+            Stage::Doubling(Some((before, _))) => before,
+            _ => self.depth - self.depth / TRIAL,
+        };
+        let used = peak.min(less).max(START.min(self.most));
         if used < self.depth {
             self.depth = used;
             self.stage = Stage::Before;

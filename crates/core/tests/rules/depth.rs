@@ -29,6 +29,8 @@ struct Server {
     looks_every: u64,
     /// The most that clients ask for at once.
     asked_max: u32,
+    /// They ask for up to so many less, as it comes.
+    asked_varies: u32,
     random: Random,
     now: u64,
     free_at: Vec<u64>,
@@ -44,6 +46,7 @@ impl Server {
             times,
             looks_every: 0,
             asked_max: u32::MAX,
+            asked_varies: 0,
             random: Random(seed),
             now: 0,
             free_at: vec![0; slots],
@@ -71,7 +74,9 @@ impl Server {
         while served < requests {
             let limit = self.learnt.limit();
             (least, largest) = (least.min(limit), largest.max(limit));
-            while (self.flight.len() as u32) < limit.min(self.asked_max) {
+            let less = if self.asked_varies > 0 { self.random.below(u64::from(self.asked_varies)) as u32 } else { 0 };
+            let asked = self.asked_max - less;
+            while (self.flight.len() as u32) < limit.min(asked) {
                 let slot = (0..self.slots).min_by_key(|&slot| self.free_at[slot]).unwrap();
                 let done = self.free_at[slot].max(self.now) + self.span();
                 self.free_at[slot] = done;
@@ -185,6 +190,18 @@ fn a_depth_that_clients_do_not_use_is_given_back_and_learnt_again() {
         server.asked_max = 50;
         server.serve_at_once(8);
         server.ends_near(8).unwrap();
+    }
+}
+
+#[test]
+fn a_depth_that_clients_use_at_times_only_does_not_stay_at_all_that_they_ask_for() {
+    for seed in 0..8 {
+        let mut server = Server::new(64, MILLI, Times::Uniform, seed);
+        (server.asked_max, server.asked_varies) = (128, 40);
+        server.serve(100_000);
+        let limits: Vec<u32> = (0..100).map(|_| server.serve(1_000).0).collect();
+        let of_all = limits.iter().filter(|&&limit| limit >= 128).count();
+        assert!(of_all <= 10 && limits.iter().all(|&limit| limit >= 32), "{limits:?}");
     }
 }
 
