@@ -212,6 +212,7 @@ impl Directive {
         }
         Some(())
     }
+
     pub(super) fn limit_words(&mut self, exchange: &mut impl FnMut(u64) -> u64) {
         self.limit_work = exchange(self.limit_work);
         for urgent in &mut self.urgent {

@@ -338,26 +338,36 @@ fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
     }
 }
 
-/// Memory that keeps a write until it is told to go on, and flushes at once.
-struct Slow {
+/// Memory that keeps what it is asked to do of one kind until it is told to go on, and then does it or fails.
+struct Held {
     memory: Memory,
+    kind: Action,
     held: Vec<Io>,
     goes_on: Arc<AtomicBool>,
+    fails: bool,
 }
 
-/// Memory whose flushes fail.
-struct Failing {
-    memory: Memory,
-    flushes: Vec<Io>,
+impl Held {
+    fn new(kind: Action, goes_on: bool, fails: bool) -> Self {
+        let goes_on = Arc::new(AtomicBool::new(goes_on));
+        Self { memory: Memory::new(1 << 20), kind, held: Vec::new(), goes_on, fails }
+    }
 }
 
-impl Backend for Failing {
+impl Backend for Held {
     fn start(&mut self, now: Nanos, io: Io) {
-        if io.action == Action::Flush { self.flushes.push(io) } else { self.memory.start(now, io) }
+        if io.action == self.kind { self.held.push(io) } else { self.memory.start(now, io) }
     }
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
-        done.extend(self.flushes.drain(..).map(|io| Done::new(io.id, io.buffers, Err(NbdError::InputOutput))));
+        if self.goes_on.load(Ordering::Relaxed) {
+            for io in self.held.drain(..) {
+                match self.fails {
+                    true => done.push(Done::new(io.id, io.buffers, Err(NbdError::InputOutput))),
+                    false => self.memory.start(now, io),
+                }
+            }
+        }
         self.memory.collect(now, done)
     }
 
@@ -374,8 +384,7 @@ impl Backend for Failing {
 fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
     let device = device("backend = \"memory\"\nsize = \"1MiB\"");
     let pool = Pool::new(device.request_bytes_max.0 as usize);
-    let failing = Failing { memory: Memory::new(1 << 20), flushes: Vec::new() };
-    let mut bench = Bench::over(device, Box::new(failing), pool);
+    let mut bench = Bench::over(device, Box::new(Held::new(Action::Flush, true, true)), pool);
     let pause = |bench: &mut Bench| {
         let (ready, hear) = channel();
         bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
@@ -394,33 +403,12 @@ fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
     assert_eq!(peer.answers().len(), 1);
 }
 
-impl Backend for Slow {
-    fn start(&mut self, now: Nanos, io: Io) {
-        if io.action == Action::Write { self.held.push(io) } else { self.memory.start(now, io) }
-    }
-
-    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
-        if self.goes_on.load(Ordering::Relaxed) {
-            self.held.drain(..).for_each(|io| self.memory.start(now, io));
-        }
-        self.memory.collect(now, done)
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
-    }
-
-    fn describe(&self) -> String {
-        self.memory.describe()
-    }
-}
-
 #[test]
 fn a_device_is_not_at_rest_before_a_write_has_ended_even_if_a_flush_would() {
     let device = device("backend = \"memory\"\nsize = \"1MiB\"");
     let pool = Pool::new(device.request_bytes_max.0 as usize);
-    let goes_on = Arc::new(AtomicBool::new(false));
-    let slow = Slow { memory: Memory::new(1 << 20), held: Vec::new(), goes_on: Arc::clone(&goes_on) };
+    let slow = Held::new(Action::Write, false, false);
+    let goes_on = Arc::clone(&slow.goes_on);
     let mut bench = Bench::over(device, Box::new(slow), pool);
     let mut peer = bench.connect(0, true);
     peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
