@@ -91,11 +91,13 @@ def background(command: list, socket: pathlib.Path, what: str):
 
 @contextlib.contextmanager
 def server(folder: pathlib.Path, spec: str, *arguments: str):
-    """`ioweir serve` of a spec that listens at `folder/server.sock`; yields that path."""
+    """`ioweir serve` of a spec that listens at `folder/server.sock`, and may be controlled at `folder/control.sock`; yields the first."""
     socket = folder / "server.sock"
     file = folder / "server.toml"
     file.write_text(f'[server]\nlisten = ["unix:{socket}"]\n{spec}')
-    with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet", *arguments], socket, "ioweir serve"):
+    with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet", *arguments], socket, "ioweir serve") as process:
+        if "control = " in spec:
+            wait_for(folder / "control.sock", process, "the control of ioweir serve")
         yield socket
 
 
