@@ -114,6 +114,8 @@ impl Server {
         let log = Log::default();
         // Before there are threads, and before anything but the sockets is open.
         give_up(spec, &log, clock.now())?;
+        // A client that finds the server there finds its control, too, which answers once devices are open.
+        let watched = bind_watch(spec)?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let workers = WorkerPool::shared(spec).map_err(ServeError)?;
         let engines = Engines::new(workers, clock, log.clone());
@@ -144,7 +146,7 @@ impl Server {
         #[cfg(feature = "fleet")]
         let fleet = crate::fleet::Fleet::start(&controller, engines.clone(), log.clone(), clock).map_err(ServeError)?;
         let (watch, watched_at) =
-            start_watch(spec, (&controller, &engines), (front.permits(), stopper.clone(), log), clock)?;
+            start_watch(watched, (&controller, &engines), (front.permits(), stopper.clone(), log), clock)?;
         let snapshots = SnapshotTimer::start(controller.clone());
         let snapshots = snapshots.map_err(|error| failed("no thread can be started", &error))?;
         let front = Builder::new().name("ioweir-front".into()).spawn(move || front.run());
@@ -314,15 +316,20 @@ fn bind_all(spec: &Spec, taken: Vec<Listener>) -> Result<Vec<Listener>, ServeErr
     Ok(listeners)
 }
 
-/// Starts the thread of the watch, if the spec or the service manager asks for one.
+/// The sockets of the page and of the control, where the spec has them.
+fn bind_watch(spec: &Spec) -> Result<(Option<Listener>, Option<Listener>), ServeError> {
+    let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
+    let control = spec.server.control.as_ref().map(Listener::bind_private).transpose().map_err(ServeError)?;
+    Ok((watch, control))
+}
+
+/// Starts the thread of the watch, if it has a socket or the service manager asks for one.
 fn start_watch(
-    spec: &Spec,
+    (watch, control): (Option<Listener>, Option<Listener>),
     (controller, engines): (&Controller, &Engines),
     (permits, stopper, log): (Permits, Stopper, Log),
     clock: MachineClock,
 ) -> Result<(Option<Watch>, Option<String>), ServeError> {
-    let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
-    let control = spec.server.control.as_ref().map(Listener::bind_private).transpose().map_err(ServeError)?;
     if watch.is_none() && control.is_none() && !manager::is_watching() {
         return Ok((None, None));
     }

@@ -231,6 +231,21 @@ fn a_device_that_cannot_be_opened_is_said_so() {
     assert!(refused("backend = \"emulated\"\nmodel = \"nothing\"").starts_with("device d: nothing: no preset"));
 }
 
+#[test]
+fn a_server_has_its_control_before_it_opens_or_makes_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let text = format!(
+        "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\ncontrol = \"unix:{at}/control\"\n[[device]]\nname = \"d\"\nbackend = \"file\"\n\
+         path = \"{at}/disk\"\nsize = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\""
+    );
+    let _other = UnixListener::bind(folder.path().join("control")).unwrap();
+    let spec = Spec::parse("test", &text).unwrap();
+    let refused = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap_err().to_string();
+    assert!(refused.contains("/control: cannot listen"), "{refused}");
+    assert!(!folder.path().join("disk").exists());
+}
+
 /// Whether a tool is there; where it is not, says that this part is skipped.
 pub(crate) fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
