@@ -1,4 +1,4 @@
-//! How many requests a second does a device model serve on one core? `cargo bench -p ioweir-device --bench device`.
+//! How many requests a second does a device model serve on one core? `cargo bench -p ioweir-device --bench device [-- DEVICE...]`.
 //!
 //! Prints the median of several runs in millions of requests a second; the checksum of the finish times tells two builds
 //! apart that do not compute the same.
@@ -74,7 +74,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    for name in [
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let names = [
         "hdd-15k",
         "hdd",
         "cheetah-9lp",
@@ -84,7 +85,8 @@ fn main() {
         "ssd-slc",
         "ssd-970pro steady",
         "null",
-    ] {
+    ];
+    for name in names.into_iter().filter(|name| chosen.is_empty() || chosen.iter().any(|one| one == name)) {
         let (preset, steady) = name.split_once(' ').map_or((name, false), |(preset, _)| (preset, true));
         let Ok(mut spec) = DeviceSpec::load(preset) else { continue };
         if let (DeviceSpec::Ssd(spec), true) = (&mut spec, steady) {
