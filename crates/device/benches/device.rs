@@ -1,7 +1,7 @@
-//! How many requests a second does a device model serve on one core? `cargo bench -p ioweir-device --bench device`.
+//! How many requests a second does a device model serve on one core? `cargo bench -p ioweir-device --bench device [-- DEVICE...]`.
 //!
 //! Prints the median of several runs in millions of requests a second; the checksum of the finish times tells two builds
-//! apart that do not compute the same.
+//! apart that do not compute the same. `IOWEIR_BENCH_RUNS` sets another number of runs.
 
 #![allow(clippy::disallowed_methods)] // A benchmark measures time; nothing it measures reads the clock.
 #![allow(clippy::print_stdout)] // Its result is what it prints.
@@ -14,7 +14,6 @@ use ioweir_device::{DeviceSpec, SsdState};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-const RUNS: usize = 7;
 const REQUESTS: usize = 1 << 20;
 const ROUNDS: usize = 8;
 
@@ -74,7 +73,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    for name in [
+    let runs: usize = std::env::var("IOWEIR_BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(7);
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let names = [
         "hdd-15k",
         "hdd",
         "cheetah-9lp",
@@ -84,14 +85,15 @@ fn main() {
         "ssd-slc",
         "ssd-970pro steady",
         "null",
-    ] {
+    ];
+    for name in names.into_iter().filter(|name| chosen.is_empty() || chosen.iter().any(|one| one == name)) {
         let (preset, steady) = name.split_once(' ').map_or((name, false), |(preset, _)| (preset, true));
         let Ok(mut spec) = DeviceSpec::load(preset) else { continue };
         if let (DeviceSpec::Ssd(spec), true) = (&mut spec, steady) {
             spec.state = SsdState::Steady;
         }
         let build = median(
-            (0..RUNS)
+            (0..runs)
                 .filter_map(|_| {
                     let start = Instant::now();
                     black_box(spec.build(1)).ok().map(|_| start.elapsed().as_secs_f64() * 1e3)
@@ -106,7 +108,7 @@ fn main() {
             // A solid-state drive serves side by side: 4 KiB every 20 us, near what the slowest of them can take.
             let pause_nanos = 20_000 * u64::from(pattern.sectors / 8);
             let (mut now, pause) = (Nanos::ZERO, Nanos(if name.starts_with("ssd") { pause_nanos } else { 0 }));
-            let rates = (0..RUNS).map(|_| {
+            let rates = (0..runs).map(|_| {
                 let start = Instant::now();
                 for _ in 0..ROUNDS {
                     for dispatch in &dispatches {

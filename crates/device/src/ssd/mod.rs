@@ -21,6 +21,7 @@
 //! Not modelled: collection while the drive is idle, wear, bad blocks, read disturb and retries, an SLC cache, misses in the
 //! map cache, heat. Nor does a suspended program free its part of the buffer later.
 
+mod buffer;
 mod clock;
 mod datasheet;
 mod fill;
@@ -29,23 +30,25 @@ mod sparse;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod times;
 mod victims;
 mod write;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use ioweir_core::{Dispatch, Nanos, Operation};
 
 use super::divider::Divider;
 use super::{Device, Model, Service};
-use clock::{Calendar, Pace};
+use buffer::Buffer;
+use clock::Calendar;
 pub use datasheet::FlashDatasheet;
 use fill::Fill;
 use ioweir_config::Complaint;
-use map::Map;
+use map::{Map, Run};
 use spec::Shape;
 pub use spec::{SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
+use times::{Moves, Times};
 use write::OldRuns;
 
 /// Gaps remembered for a die or channel, and for the interface.
@@ -127,28 +130,6 @@ struct Filling {
     ready_nanos: u64,
 }
 
-/// Times in nanoseconds.
-#[derive(Clone, Debug)]
-struct Times {
-    sense: u64,
-    sense_one: u64,
-    spread: u64,
-    program: u64,
-    erase: u64,
-    suspend: Option<u64>,
-    read: u64,
-    read_one: u64,
-    write: u64,
-    write_unit: u64,
-    command: u64,
-    serial_read: u64,
-    serial_write: u64,
-    chunk_bytes: u64,
-    unit_bytes: u64,
-    channel: Pace,
-    interface: Pace,
-}
-
 /// The last wait of a request, and its time on an idle drive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
@@ -205,19 +186,15 @@ pub struct Ssd {
     /// The die of the host's next program, if it has room.
     next_die: u32,
     filling: Filling,
-    /// The size of the buffer in units; zero without a buffer.
-    buffer_units: u32,
-    buffered_units: u32,
-    /// When each program ends, and how many units of the buffer it frees.
-    releases: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Room is given first come, first served: none before this time.
-    room_nanos: u64,
+    buffer: Buffer,
     /// When all programs have ended.
     drained_nanos: u64,
     protected: bool,
     counts: FlashCounts,
-    /// Kept for its memory.
+    /// Of the write that is being served.
     old: OldRuns,
+    /// Of the read that is being served: kept for its memory.
+    runs: Vec<Run>,
 }
 
 impl Model for SsdSpec {
@@ -247,26 +224,7 @@ impl Ssd {
     pub(super) fn new(spec: &SsdSpec, seed: u64) -> Result<Self, Complaint> {
         let shape = spec.lay_out()?;
         let spec = spec.resolved();
-        let overhead = &spec.overhead;
-        let times = Times {
-            sense: spec.read.nanos().0,
-            sense_one: spec.read_one_unit.unwrap_or(spec.read).nanos().0,
-            spread: spec.read_spread.nanos().0,
-            program: spec.program.nanos().0,
-            erase: spec.erase.nanos().0,
-            suspend: spec.suspend.map(|suspend| suspend.nanos().0),
-            read: overhead.read.nanos().0,
-            read_one: overhead.read_one_unit.unwrap_or(overhead.read).nanos().0,
-            write: overhead.write.nanos().0,
-            write_unit: overhead.write_per_unit.nanos().0,
-            command: overhead.command.nanos().0,
-            serial_read: spec.serial.map_or(0, |serial| serial.read.nanos().0),
-            serial_write: spec.serial.map_or(0, |serial| serial.write.nanos().0),
-            chunk_bytes: spec.transfer_chunk.0,
-            unit_bytes: spec.mapping_unit.0,
-            channel: Pace::new(spec.channel_rate.map(|rate| rate.0)),
-            interface: Pace::new(spec.interface_rate.map(|rate| rate.0)),
-        };
+        let times = Times::new(&spec, &shape);
         let least_sense = times.sense.min(times.sense_one) - times.spread;
         let die = |channel| Die {
             channel,
@@ -289,14 +247,12 @@ impl Ssd {
             gate: Gate { sleep: spec.wake.map(|wake| (wake.idle.nanos().0, wake.takes.nanos().0)), ..Gate::default() },
             next_die: 0,
             filling: Filling::default(),
-            buffer_units: u32::try_from(spec.write_buffer.0 / times.unit_bytes).unwrap_or(u32::MAX),
-            buffered_units: 0,
-            releases: BinaryHeap::new(),
-            room_nanos: 0,
+            buffer: Buffer::new(u32::try_from(spec.write_buffer.0 / times.unit_bytes).unwrap_or(u32::MAX)),
             drained_nanos: 0,
             protected: spec.power_loss_protection,
             counts: FlashCounts::default(),
             old: OldRuns::default(),
+            runs: Vec::new(),
             by_program: Divider::new(u64::from(shape.program_units)),
             by_page: Divider::new(u64::from(shape.page_units)),
             times,
@@ -312,7 +268,7 @@ impl Ssd {
         let gaps = (self.dies.len() + self.channels.len()) * GAPS_MAX + 2 * INTERFACE_GAPS_MAX;
         let programs: usize = self.dies.iter().map(|die| die.programs.capacity()).sum();
         let dies = self.dies.len() * size_of::<Die>() + programs * size_of::<Program>();
-        self.map.state_bytes() + gaps * size_of::<(u64, u64)>() + dies + self.releases.capacity() * 16
+        self.map.state_bytes() + gaps * size_of::<(u64, u64)>() + dies + self.buffer.state_bytes()
     }
 
     /// The units that a request touches: the first, and the one after the last.
@@ -381,23 +337,18 @@ impl Ssd {
     #[inline]
     fn read_page(&mut self, now_nanos: u64, ready_nanos: u64, (die, page): (u32, u32), units: u32) -> Course {
         let times = &self.times;
-        let bytes = u64::from(units) * times.unit_bytes;
         let base_nanos = if units == 1 { times.sense_one } else { times.sense };
         let is_odd = page % 2 == 1;
         let sense_nanos = if is_odd { base_nanos + times.spread } else { base_nanos - times.spread };
-        let (channel, interface) = (times.channel, times.interface);
-        let chunk_bytes = times.chunk_bytes.min(bytes);
+        let Moves { channel_nanos, lead_nanos, interface_nanos } =
+            if units == self.shape.page_units { times.page } else { times.moves(units) };
         let start = self.sense(now_nanos, ready_nanos, die, sense_nanos);
         let sensed = start.saturating_add(sense_nanos);
         let bus = &mut self.channels[self.dies[die as usize].channel as usize];
-        let moving = bus.reserve(now_nanos, sensed, channel.nanos(bytes));
-        // The interface begins with the first chunk, but not so early that it would run out of data.
-        let first = channel.nanos(chunk_bytes);
-        let behind = (channel.nanos(bytes) + interface.nanos(chunk_bytes)).saturating_sub(interface.nanos(bytes));
-        let lead_nanos = first.max(behind);
-        let passing = self.to_host.reserve(now_nanos, moving.saturating_add(lead_nanos), interface.nanos(bytes));
-        let after_nanos = lead_nanos + interface.nanos(bytes);
-        Course { finish_nanos: passing.saturating_add(interface.nanos(bytes)), own_nanos: sense_nanos + after_nanos }
+        let moving = bus.reserve(now_nanos, sensed, channel_nanos);
+        let passing = self.to_host.reserve(now_nanos, moving.saturating_add(lead_nanos), interface_nanos);
+        let own_nanos = sense_nanos + lead_nanos + interface_nanos;
+        Course { finish_nanos: passing.saturating_add(interface_nanos), own_nanos }
     }
 
     fn read(&mut self, now_nanos: u64, first: u32, end: u32) -> Service {
@@ -406,27 +357,30 @@ impl Ssd {
         let mut course = Course { finish_nanos: ready_nanos, own_nanos: 0 };
         // Units that need no flash, and cross the interface in one piece.
         let mut at_hand = 0_u32;
-        let mut unit = first;
-        while unit < end {
-            let (place, units) = self.map.run(unit, (end - unit).min(self.shape.page_units));
-            let Some(place) = place else {
-                (at_hand, unit) = (at_hand + units, unit + units);
-                continue;
-            };
-            let (die, slot) = self.map.die_and_slot(place);
-            // Units of one page, which are of one program.
-            let (page, within) = map::split(&self.by_page, slot);
-            let units = units.min(self.shape.page_units - within);
-            let pending = self.pending(now_nanos, die, place);
-            if pending.is_some() && self.buffer_units > 0 {
-                (at_hand, unit) = (at_hand + units, unit + units);
-                continue;
+        let mut runs = std::mem::take(&mut self.runs);
+        self.map.runs(first, end, &mut runs);
+        for mut run in runs.iter().copied() {
+            while run.units > 0 {
+                let Some(place) = run.place else {
+                    at_hand += run.units;
+                    break;
+                };
+                let (die, slot) = self.map.die_and_slot(place);
+                // Units of one page, which are of one program.
+                let (page, within) = map::split(&self.by_page, slot);
+                let units = run.units.min(self.shape.page_units - within);
+                run = run.after(units);
+                let pending = self.pending(now_nanos, die, place);
+                if pending.is_some() && self.buffer.is_there() {
+                    at_hand += units;
+                    continue;
+                }
+                let ready_nanos = ready_nanos.max(pending.unwrap_or(0));
+                let page = self.read_page(now_nanos, ready_nanos, (die, page), units);
+                course.until(page.finish_nanos, page.own_nanos);
             }
-            let ready_nanos = ready_nanos.max(pending.unwrap_or(0));
-            let page = self.read_page(now_nanos, ready_nanos, (die, page), units);
-            course.until(page.finish_nanos, page.own_nanos);
-            unit += units;
         }
+        self.runs = runs;
         if at_hand > 0 {
             let pass_nanos = self.times.interface.nanos(u64::from(at_hand) * self.times.unit_bytes);
             let passing = self.to_host.reserve(now_nanos, ready_nanos, pass_nanos);

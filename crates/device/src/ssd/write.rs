@@ -1,45 +1,54 @@
 //! Writes, programs and garbage collection.
 
-use std::cmp::Reverse;
-
 use ioweir_core::{Dispatch, Flags};
 
 use super::fill::Fill;
 use super::map::{Map, Run, Step};
 use super::{Course, Filling, PROGRAMS_MAX, Program, Service, Ssd, service};
 
-/// Where the units of a write were before it. They are looked up together, and again where garbage collection has moved units since.
+/// Where the units of a write were before it. They are looked up together, and again where garbage collection has moved any of them since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OldRuns {
     runs: Vec<Run>,
     /// The run of the next unit.
     next: usize,
-    /// The units that had been copied when they were looked up.
-    copied_units: u64,
+    /// The units that were looked up and are not written yet.
+    first: u32,
+    end: u32,
+    /// Whether one of them has been moved.
+    is_stale: bool,
 }
 
 impl OldRuns {
-    fn look_up(&mut self, map: &Map, first: u32, end: u32, copied_units: u64) {
+    fn look_up(&mut self, map: &Map, first: u32, end: u32) {
         map.runs(first, end, &mut self.runs);
-        (self.next, self.copied_units) = (0, copied_units);
+        map.look_ahead(&self.runs);
+        (self.next, self.first, self.end, self.is_stale) = (0, first, end, false);
     }
 
-    /// The run from a unit on, which is the next one.
+    /// The run from the next unit on; `None` after the last.
     #[inline]
-    fn at(&mut self, map: &Map, unit: u32, end: u32, copied_units: u64) -> Option<Run> {
-        if copied_units != self.copied_units {
-            self.look_up(map, unit, end, copied_units);
+    fn next(&mut self, map: &Map) -> Option<Run> {
+        if self.is_stale {
+            self.look_up(map, self.first, self.end);
         }
         self.runs.get(self.next).copied()
     }
 
-    /// So many units of it were dealt with.
+    /// So many units of it were written.
     #[inline]
     fn pass(&mut self, units: u32) {
+        self.first += units;
         if let Some(run) = self.runs.get_mut(self.next) {
             *run = run.after(units);
             self.next += usize::from(run.units == 0);
         }
+    }
+
+    /// Garbage collection has moved a unit.
+    #[inline]
+    fn moved(&mut self, unit: u32) {
+        self.is_stale |= (self.first..self.end).contains(&unit);
     }
 }
 
@@ -58,14 +67,13 @@ impl Ssd {
             ready_nanos = course.finish_nanos;
             own_nanos += course.own_nanos;
         }
-        self.make_room(now_nanos);
-        let waits = self.buffer_units == 0 || (dispatch.flags.has(Flags::FUA) && !self.protected);
+        self.buffer.make_room(now_nanos);
+        let waits = !self.buffer.is_there() || (dispatch.flags.has(Flags::FUA) && !self.protected);
         let mut done_nanos = ready_nanos;
-        let mut old = std::mem::take(&mut self.old);
-        old.look_up(&self.map, first, end, self.counts.copied_units);
+        self.old.look_up(&self.map, first, end);
         let mut unit = first;
         while unit < end {
-            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end, &mut old);
+            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end);
             unit += taken;
             done_nanos = done_nanos.max(in_nanos);
             if self.filling.units == self.shape.program_units || (waits && unit == end) {
@@ -75,7 +83,6 @@ impl Ssd {
                 }
             }
         }
-        self.old = old;
         if waits && units > 0 {
             let moved_units = units.min(u64::from(self.shape.program_units));
             own_nanos += self.times.channel.nanos(moved_units * self.times.unit_bytes) + self.times.program;
@@ -114,7 +121,7 @@ impl Ssd {
     /// Discards everything. The blocks count as erased, as if the drive had had the time to do it.
     fn forget(&mut self) {
         self.map = Map::new(&self.shape, Fill::Fresh);
-        self.buffered_units = self.buffered_units.saturating_sub(self.filling.units);
+        self.buffer.forget(self.filling.units);
         self.filling = Filling::default();
         self.next_die = 0;
         for die in &mut self.dies {
@@ -141,7 +148,7 @@ impl Ssd {
         let Some(place) = self.map.place(unit) else { return at_hand };
         let (die, _) = self.map.die_and_slot(place);
         let pending = self.pending(now_nanos, die, place);
-        if pending.is_some() && self.buffer_units > 0 {
+        if pending.is_some() && self.buffer.is_there() {
             return at_hand;
         }
         let (sense_nanos, move_nanos) = (self.times.sense_one, self.times.channel.nanos(self.times.unit_bytes));
@@ -151,40 +158,9 @@ impl Ssd {
         Course { finish_nanos: moving.saturating_add(move_nanos), own_nanos: sense_nanos + move_nanos }
     }
 
-    /// Frees the room of programs that have ended.
-    fn make_room(&mut self, now_nanos: u64) {
-        while let Some(&Reverse((end_nanos, units))) = self.releases.peek()
-            && end_nanos <= now_nanos
-        {
-            self.releases.pop();
-            self.buffered_units -= units;
-        }
-    }
-
-    /// When there is room for `units` more; takes that room.
-    fn claim_room(&mut self, units: u32) -> u64 {
-        let mut left = units;
-        loop {
-            let here = left.min(self.buffer_units.saturating_sub(self.buffered_units));
-            self.buffered_units += here;
-            left -= here;
-            if left == 0 {
-                return self.room_nanos;
-            }
-            // Each program that ends frees room, and what waits longest takes it.
-            let Some(Reverse((end_nanos, freed))) = self.releases.pop() else {
-                self.buffered_units += left;
-                return self.room_nanos;
-            };
-            self.buffered_units = self.buffered_units - freed + 1;
-            left -= 1;
-            self.room_nanos = self.room_nanos.max(end_nanos);
-        }
-    }
-
     /// Adds as many units as still fit to the program that is being filled. Returns their number, and when they are in the
     /// controller.
-    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32, old: &mut OldRuns) -> (u32, u64) {
+    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32) -> (u32, u64) {
         if self.filling.units == 0 {
             self.begin_program(now_nanos, ready_nanos);
         }
@@ -192,7 +168,7 @@ impl Ssd {
         let mut room_nanos = ready_nanos;
         let mut unit = first;
         while unit < end && self.filling.units < program_units {
-            let Some(Run { place, units }) = old.at(&self.map, unit, end, self.counts.copied_units) else { break };
+            let Some(Run { place, units }) = self.old.next(&self.map) else { break };
             // Locations of one program, so that they are of one block, and all or none of them are being filled.
             let old_program = place.map(|place| self.program_of(place));
             let units = old_program.map_or(units, |(_, slot)| units.min(program_units - slot));
@@ -202,8 +178,8 @@ impl Ssd {
                 units
             } else {
                 let units = units.min(program_units - self.filling.units);
-                if self.buffer_units > 0 {
-                    room_nanos = room_nanos.max(self.claim_room(units));
+                if self.buffer.is_there() {
+                    room_nanos = room_nanos.max(self.buffer.claim(units));
                 }
                 let new = self.map.write(self.filling.die, unit, units, place);
                 self.filling.number = self.program_of(new).0;
@@ -211,7 +187,7 @@ impl Ssd {
                 units
             };
             self.counts.written_units += u64::from(taken);
-            old.pass(taken);
+            self.old.pass(taken);
             unit += taken;
         }
         let pass_nanos = self.times.interface.nanos(u64::from(unit - first) * self.times.unit_bytes);
@@ -248,7 +224,10 @@ impl Ssd {
             self.map.pad(number, padding);
             self.counts.padded_units += u64::from(padding);
         }
-        let move_nanos = self.times.channel.nanos(u64::from(units) * self.times.unit_bytes);
+        let move_nanos = match padding {
+            0 => self.times.program_move,
+            _ => self.times.channel.nanos(u64::from(units) * self.times.unit_bytes),
+        };
         let bus = &mut self.channels[self.dies[number as usize].channel as usize];
         let there_nanos = bus.reserve(now_nanos, ready_nanos, move_nanos).saturating_add(move_nanos);
         let die = &mut self.dies[number as usize];
@@ -262,8 +241,8 @@ impl Ssd {
         die.programs.push_back(Program { number: program, end_nanos });
         die.programmed_nanos = die.programmed_nanos.max(end_nanos);
         self.drained_nanos = self.drained_nanos.max(end_nanos);
-        if self.buffer_units > 0 {
-            self.releases.push(Reverse((end_nanos, units)));
+        if self.buffer.is_there() {
+            self.buffer.free_at(end_nanos, units);
         }
         self.collect(now_nanos, there_nanos, number);
         end_nanos
@@ -294,8 +273,9 @@ impl Ssd {
         let times = &self.times;
         let die = &mut self.dies[number as usize];
         match step {
-            Step::Copied { from, to } => {
+            Step::Copied { unit, from, to } => {
                 self.counts.copied_units += 1;
+                self.old.moved(unit);
                 let page = from / self.shape.page_units;
                 if page != die.copied_page {
                     die.copied_page = page;
@@ -303,7 +283,7 @@ impl Ssd {
                     die.copied_nanos = die.copied_nanos.max(start.saturating_add(times.sense));
                 }
                 if (to + 1) % self.shape.program_units == 0 {
-                    let move_nanos = times.channel.nanos(u64::from(self.shape.program_units) * times.unit_bytes);
+                    let move_nanos = times.program_move;
                     let bus = &mut self.channels[die.channel as usize];
                     let out = bus.reserve(now_nanos, die.copied_nanos, move_nanos).saturating_add(move_nanos);
                     let back = bus.reserve(now_nanos, out, move_nanos).saturating_add(move_nanos);

@@ -1,6 +1,7 @@
 //! The page map, garbage collection and discards, and what they cost in memory.
 
 use super::super::fill::Fill;
+use super::super::map::Run;
 use super::*;
 
 /// Overwrites everything at random `times` times; returns the write amplification of the last time.
@@ -250,12 +251,15 @@ proptest! {
                 Operation::Read | Operation::Flush => {}
             }
         }
+        let mut runs = Vec::new();
         for (unit, &is_there) in (0..).zip(&there) {
             prop_assert_eq!(ssd.map.place(unit).is_some(), is_there, "unit {}", unit);
             let first = ssd.map.place(unit);
             let follows = |&distance: &u32| ssd.map.place(unit + distance) == first.map(|place| place + distance);
             let run = u32::try_from((0..300 - unit).take_while(follows).count()).expect("small");
-            prop_assert_eq!(ssd.map.run(unit, 300 - unit), (first, run), "from unit {}", unit);
+            ssd.map.runs(unit, 300, &mut runs);
+            prop_assert_eq!(runs[0], Run { place: first, units: run }, "from unit {}", unit);
+            prop_assert_eq!(runs.iter().map(|run| run.units).sum::<u32>(), 300 - unit);
         }
         ssd.map.check();
     }
@@ -275,7 +279,7 @@ proptest! {
             if map.host_full(die) {
                 while map.free_blocks(die) < 2 {
                     match map.collect(die) {
-                        super::super::map::Step::Copied { from, to } => flash[to as usize] = flash[from as usize],
+                        super::super::map::Step::Copied { from, to, .. } => flash[to as usize] = flash[from as usize],
                         super::super::map::Step::Erased => {}
                         super::super::map::Step::Nothing => break,
                     }

@@ -7,6 +7,8 @@
 //! Every die has its own free blocks, a block for the host's units, and a block for copies of garbage collection. Which closed block is
 //! worth collecting most is known ([`Victims`]).
 
+mod collect;
+
 use std::collections::VecDeque;
 
 use super::super::divider::Divider;
@@ -23,6 +25,8 @@ const NONE: u32 = u32::MAX;
 const UNTOUCHED: u32 = 0;
 /// In the map: the unit has no location. Every other value is a location plus two.
 const NOWHERE: u32 = 1;
+/// The units of a discard that are looked up together.
+const DISCARD_UNITS: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -92,11 +96,20 @@ impl Run {
     }
 }
 
+/// Adds a run after others, or to the last of them if it goes on.
+#[inline]
+fn add_run(runs: &mut Vec<Run>, place: Option<u32>, units: u32) {
+    match runs.last_mut() {
+        Some(last) if last.place.map(|place| place + last.units) == place => last.units += units,
+        _ => runs.push(Run { place, units }),
+    }
+}
+
 /// One step of garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A unit was copied from one location to another.
-    Copied { from: u32, to: u32 },
+    Copied { unit: u32, from: u32, to: u32 },
     /// The victim was erased.
     Erased,
     /// No block is worth collecting.
@@ -172,69 +185,64 @@ impl Map {
         }
     }
 
-    /// The location of a unit, and how many units from this one on, at most `most`, have locations that follow one another, or
-    /// none.
-    #[inline]
-    pub(super) fn run(&self, unit: u32, most: u32) -> (Option<u32>, u32) {
-        if most == 1 {
-            return (self.place(unit), 1);
-        }
-        let (place, mut units) = self.run_in_leaf(unit, most);
-        while units < most {
-            let (next, more) = self.run_in_leaf(unit + units, most - units);
-            if next != place.map(|place| place + units) {
-                break;
-            }
-            units += more;
-        }
-        (place, units)
-    }
-
-    /// As [`Map::run`], but not always to the end of the run.
-    #[inline]
-    fn run_in_leaf(&self, unit: u32, most: u32) -> (Option<u32>, u32) {
-        let numbers = match self.places.leaf(unit) {
-            Ok(numbers) => numbers,
-            Err(left) => return (self.fill.place(unit), left.min(self.fill.run(unit)).min(most)),
-        };
-        let numbers = &numbers[..numbers.len().min(most as usize)];
-        let first = numbers[0];
-        let step = u32::from(first > NOWHERE);
-        let is_alike = |(number, distance): (&u32, u32)| *number == first + distance * step;
-        // All of them, nearly always: that is known without a branch for each.
-        let units = if numbers.iter().zip(0..).fold(true, |alike, one| alike & is_alike(one)) {
-            numbers.len()
-        } else {
-            numbers.iter().zip(0..).take_while(|one| is_alike(*one)).count()
-        };
-        let units = u32::try_from(units).unwrap_or(1);
-        match first {
-            UNTOUCHED => (self.fill.place(unit), units.min(self.fill.run(unit))),
-            NOWHERE => (None, units),
-            _ => (Some(first - 2), units),
-        }
-    }
-
-    /// The runs of the units from `first` to before `end`. All of them are looked for before any of them is used, and so is what their
-    /// loss will change: the processor waits for memory once, and not once for each.
+    /// The runs of the units from `first` to before `end`.
     pub(super) fn runs(&self, first: u32, end: u32, runs: &mut Vec<Run>) {
         runs.clear();
-        let (mut unit, mut seen) = (first, 0);
+        let mut unit = first;
         while unit < end {
-            // Most runs are as long as a program: that is known at once.
-            let (place, units) = self.run_in_leaf(unit, (end - unit).min(self.shape.program_units));
-            unit += units;
-            if let Some(last) = runs.last_mut()
-                && last.place.map(|place| place + last.units) == place
-            {
-                last.units += units;
-                continue;
+            match self.places.leaf(unit) {
+                Ok(numbers) => {
+                    let numbers = &numbers[..numbers.len().min((end - unit) as usize)];
+                    unit = self.runs_of_leaf(unit, numbers, runs);
+                }
+                Err(units) => {
+                    let end = end.min(unit.saturating_add(units));
+                    unit = self.runs_of_fill(unit, end, runs);
+                }
             }
-            if let Some(place) = place {
-                seen |= self.blocks[split(&self.by_block, place).0 as usize].key;
-            }
-            runs.push(Run { place, units });
         }
+    }
+
+    /// The runs of units with these numbers in the map; returns the unit after them.
+    #[inline]
+    fn runs_of_leaf(&self, mut unit: u32, mut numbers: &[u32], runs: &mut Vec<Run>) -> u32 {
+        while let Some(&first) = numbers.first() {
+            let step = u32::from(first > NOWHERE);
+            let is_alike = |(number, distance): (&u32, u32)| *number == first.wrapping_add(distance * step);
+            // Most runs are as long as a program: that is known without a branch for each unit.
+            let likely = &numbers[..numbers.len().min(self.shape.program_units as usize)];
+            let alike = if likely.iter().zip(0..).fold(true, |alike, one| alike & is_alike(one)) {
+                likely.len()
+            } else {
+                likely.iter().zip(0..).take_while(|one| is_alike(*one)).count()
+            };
+            let units = u32::try_from(alike).unwrap_or(1);
+            match first {
+                UNTOUCHED => _ = self.runs_of_fill(unit, unit + units, runs),
+                NOWHERE => add_run(runs, None, units),
+                _ => add_run(runs, Some(first - 2), units),
+            }
+            unit += units;
+            numbers = &numbers[alike..];
+        }
+        unit
+    }
+
+    /// The runs of units that are where the fill has put them; returns `end`.
+    #[inline]
+    fn runs_of_fill(&self, mut unit: u32, end: u32, runs: &mut Vec<Run>) -> u32 {
+        while unit < end {
+            let units = self.fill.run(unit).min(end - unit);
+            add_run(runs, self.fill.place(unit), units);
+            unit += units;
+        }
+        end
+    }
+
+    /// Looks at what the loss of these runs will change, all at once, so that the processor waits for memory once, and not once for each.
+    pub(super) fn look_ahead(&self, runs: &[Run]) {
+        let key = |place| self.blocks[split(&self.by_block, place).0 as usize].key;
+        let seen = runs.iter().filter_map(|run| run.place).fold(0, |seen, place| seen | key(place));
         std::hint::black_box(seen);
     }
 
@@ -300,15 +308,21 @@ impl Map {
 
     /// Removes the units from `first` to before `end`.
     pub(super) fn discard(&mut self, first: u32, end: u32) {
-        let mut unit = first;
+        let (mut runs, mut unit) = (Vec::new(), first);
         while unit < end {
-            let (old, units) = self.run(unit, end - unit);
-            let units = old.map_or(units, |place| units.min(self.left_in_block(place)));
-            if old.is_some() {
-                self.lose(old, units);
-                self.places.set_run(unit, units, |_| NOWHERE);
+            // A discard may be as large as the drive.
+            self.runs(unit, end.min(unit.saturating_add(DISCARD_UNITS)), &mut runs);
+            for mut run in runs.iter().copied() {
+                while run.units > 0 {
+                    let units = run.place.map_or(run.units, |place| run.units.min(self.left_in_block(place)));
+                    if run.place.is_some() {
+                        self.lose(run.place, units);
+                        self.places.set_run(unit, units, |_| NOWHERE);
+                    }
+                    unit += units;
+                    run = run.after(units);
+                }
             }
-            unit += units;
         }
     }
 
@@ -372,101 +386,6 @@ impl Map {
         block
     }
 
-    /// The valid and invalid units of a die's victim when it was chosen. Without a victim, chooses the block with the most
-    /// invalid units; `None` if collecting would reclaim nothing.
-    pub(super) fn victim(&mut self, die: u32) -> Option<(u32, u32)> {
-        let pool = &mut self.pools[die as usize];
-        if let Some(victim) = pool.victim {
-            return Some((victim.kept, victim.lost));
-        }
-        let (blocks, dies) = (&self.blocks, self.shape.dies);
-        let keys =
-            |from: u32| blocks.iter().skip((from * dies + die) as usize).step_by(dies as usize).map(|block| block.key);
-        let (row, lost) = self.victims.take(die, keys)?;
-        let (number, kept) = (row * dies + die, self.shape.block_units - lost);
-        pool.victim = Some(Victim { block: number, slot: 0, kept, lost });
-        let block = &mut self.blocks[number as usize];
-        (block.role, block.key) = (Role::Open, 0);
-        Some((kept, lost))
-    }
-
-    /// Copies the next valid unit of the victim, or erases the victim when there is none left.
-    pub(super) fn collect(&mut self, die: u32) -> Step {
-        if self.victim(die).is_none() {
-            return Step::Nothing;
-        }
-        let Some(Victim { block, slot, kept, lost }) = self.pools[die as usize].victim else { return Step::Nothing };
-        let Some((slot, unit)) = self.next_kept(block, slot) else {
-            self.erase(die, block);
-            return Step::Erased;
-        };
-        self.pools[die as usize].victim = Some(Victim { block, slot: slot + 1, kept, lost });
-        if self.pools[die as usize].copies.slot == self.shape.block_units {
-            let block = self.take_free(die);
-            self.pools[die as usize].copies = Frontier { block, slot: 0 };
-        }
-        self.blocks[block as usize].lost += 1;
-        let frontier = self.pools[die as usize].copies;
-        let to = self.put(frontier, unit, 1);
-        self.pools[die as usize].copies.slot += 1;
-        if frontier.slot + 1 == self.shape.block_units {
-            self.close(frontier.block);
-        }
-        Step::Copied { from: block * self.shape.block_units + slot, to }
-    }
-
-    /// The first location of a block from `slot` on that holds something, and its unit.
-    fn next_kept(&self, block: u32, slot: u32) -> Option<(u32, u32)> {
-        let Block { leaf, lost, .. } = self.blocks[block as usize];
-        if lost == self.shape.block_units {
-            return None;
-        }
-        if leaf == NONE {
-            // The fill leaves the end of a block empty.
-            return (slot..self.fill.units(block)).find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
-        }
-        let units = &self.block_leaves[leaf as usize];
-        let mut slot = slot;
-        while let Some(&unit) = units.get(slot as usize) {
-            // Units that were written together are looked up together.
-            let numbers = self.places.leaf(unit).unwrap_or_default();
-            let alike = units[slot as usize..].iter().zip(numbers).zip(0..);
-            let alike = alike.take_while(|((other, _), distance)| **other == unit.wrapping_add(*distance));
-            let (mut passed, first) = (1, block * self.shape.block_units + slot + 2);
-            for ((unit, number), distance) in alike {
-                if *number == first + distance {
-                    return Some((slot + distance, *unit));
-                }
-                passed = distance + 1;
-            }
-            slot += passed;
-        }
-        None
-    }
-
-    /// The unit at a location.
-    fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
-        let leaf = self.blocks[block as usize].leaf;
-        if leaf != NONE {
-            // The leaf keeps units that have moved on: the map says where they are.
-            let location = block * self.shape.block_units + slot + 2;
-            return Some(self.block_leaves[leaf as usize][slot as usize])
-                .filter(|&unit| self.places.get(unit) == location);
-        }
-        let unit = self.fill.unit(block, slot)?;
-        (self.places.get(unit) == UNTOUCHED).then_some(unit)
-    }
-
-    fn erase(&mut self, die: u32, block: u32) {
-        let Block { leaf, .. } = std::mem::replace(&mut self.blocks[block as usize], Block::FREE);
-        if leaf != NONE {
-            self.spare_leaves.push(leaf);
-        }
-        let pool = &mut self.pools[die as usize];
-        pool.victim = None;
-        pool.erased.push_back(block);
-    }
-
     /// The memory that it takes, in bytes.
     pub(super) fn state_bytes(&self) -> usize {
         let places = self.places.state_bytes();
@@ -515,5 +434,18 @@ impl Map {
             let lost = if block.role == Role::Closed { block.lost } else { 0 };
             assert_eq!(lost_of(block.key), lost, "every closed block that has lost something may be collected");
         }
+    }
+
+    /// The unit at a location.
+    fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
+        let leaf = self.blocks[block as usize].leaf;
+        if leaf != NONE {
+            // The leaf keeps units that have moved on: the map says where they are.
+            let location = block * self.shape.block_units + slot + 2;
+            return Some(self.block_leaves[leaf as usize][slot as usize])
+                .filter(|&unit| self.places.get(unit) == location);
+        }
+        let unit = self.fill.unit(block, slot)?;
+        (self.places.get(unit) == UNTOUCHED).then_some(unit)
     }
 }
