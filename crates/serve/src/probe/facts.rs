@@ -185,11 +185,7 @@ fn track(revolution: f64, reads: &[Completed]) -> Option<f64> {
 /// What is lost between two tracks. A step backwards over the beginning of a track takes so much less than the others, which shows how
 /// many tracks a run of sequential reads passed: all that these took beyond their sectors, over all of those, is the mean.
 fn skew(revolution: f64, places: &[Place], sequential: &[&[Completed]], backwards: &[&[Completed]]) -> Option<f64> {
-    let less = |reads: &&[Completed]| -> Vec<f64> {
-        let gaps = gaps(reads);
-        let usual = median(&mut gaps.clone()).unwrap_or(0.0);
-        gaps.iter().filter(|gap| track::differs(**gap, usual)).map(|gap| (usual - gap).rem_euclid(revolution)).collect()
-    };
+    let less = |reads: &&[Completed]| track::odd(&gaps(reads)).into_iter().map(|(_, less)| less.rem_euclid(revolution));
     let crossings: Vec<f64> = backwards.iter().flat_map(less).filter(|less| *less < revolution / 2.0).collect();
     // What each run took beyond its sectors, and its length in tracks.
     let runs: Vec<(f64, f64)> = places

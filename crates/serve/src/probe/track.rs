@@ -41,27 +41,23 @@ pub(super) fn reads(name: &str, probed: &Probed) -> Option<Vec<Io>> {
 fn crossing(probed: &Probed) -> Option<Vec<Io>> {
     let backward = runs(probed.to(BACKWARDS_LARGE), |one, next| one.offset > next.offset);
     let reads = backward.first()?;
-    let step = odd(&gaps(reads))?;
+    let step = odd(&gaps(reads)).first()?.0;
     let (from, to) = (reads.get(step)?.offset, reads.get(step + 1)?.offset);
     Some(backwards(from, KIB_4, from.saturating_sub(to) / KIB_4 + 1))
 }
 
-/// The first of the times that differs from the median.
-fn odd(times: &[f64]) -> Option<usize> {
-    let usual = median(&mut times.to_vec())?;
-    times.iter().position(|time| differs(*time, usual))
-}
-
-/// Whether a time is another one than usual.
-pub(super) fn differs(time: f64, usual: f64) -> bool {
-    (time / usual - 1.0).abs() > DIFFERS
+/// The times that differ from the median: which they are, and by how much they are shorter.
+pub(super) fn odd(times: &[f64]) -> Vec<(usize, f64)> {
+    let usual = median(&mut times.to_vec()).unwrap_or(0.0);
+    let differ = times.iter().enumerate().filter(|(_, time)| (**time / usual - 1.0).abs() > DIFFERS);
+    differ.map(|(number, time)| (number, usual - time)).collect()
 }
 
 /// Pairs on one track each: its last sectors, and sectors after its beginning.
 fn within(probed: &Probed, sectors_per_track: f64) -> Option<Vec<Io>> {
     let crossed = probed.to(BOUNDARY);
     // A read that lies on both sides, or begins where the track begins.
-    let begin = crossed.get(odd(&gaps(crossed))?)?.offset / SECTOR_BYTES;
+    let begin = crossed.get(odd(&gaps(crossed)).first()?.0)?.offset / SECTOR_BYTES;
     let sectors = sectors_per_track.round() as u64;
     let pair = |wait: u64| {
         let track = begin + (wait + 1) * sectors;
