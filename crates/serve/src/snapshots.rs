@@ -289,22 +289,23 @@ impl Taking {
     }
 }
 
-/// The seconds until the next snapshot of its own accord: zero if it is due.
+/// The seconds until the next snapshot of its own accord: zero if it is due. `taken` is oldest first.
 #[must_use]
 pub fn due_in(taken: &[Snapshot], every_seconds: i64, now_seconds: i64) -> i64 {
-    let last =
-        taken.iter().filter(|snapshot| snapshot.name.starts_with(OWN)).map(|snapshot| snapshot.taken_seconds).max();
-    // A clock that was put back does not stop them.
-    last.map_or(0, |last| (last.min(now_seconds) + every_seconds - now_seconds).max(0))
+    // A clock that was put back does not stop them: what is of a time to come says nothing.
+    let mut own = taken.iter().filter(|its| its.name.starts_with(OWN) && its.taken_seconds <= now_seconds);
+    own.next_back().map_or(0, |last| (last.taken_seconds + every_seconds - now_seconds).max(0))
 }
 
 /// What names of snapshots begin with that the server takes of its own accord.
 pub const OWN: &str = "auto-";
 
-/// The snapshots that the server took of its own accord, and that are more than are kept.
+/// The snapshots that the server took of its own accord, and that are more than are kept. `taken` is oldest first.
 #[must_use]
-pub fn too_many(taken: &[Snapshot], keep: usize) -> Vec<String> {
-    let own: Vec<_> = taken.iter().filter(|snapshot| snapshot.name.starts_with(OWN)).collect();
+pub fn too_many(taken: &[Snapshot], keep: usize, now_seconds: i64) -> Vec<String> {
+    let mut own: Vec<_> = taken.iter().filter(|snapshot| snapshot.name.starts_with(OWN)).collect();
+    // Those of a time to come are from before the clock was put back.
+    own.sort_by_key(|snapshot| snapshot.taken_seconds <= now_seconds);
     own.iter().take(own.len().saturating_sub(keep)).map(|snapshot| snapshot.name.clone()).collect()
 }
 
@@ -317,17 +318,28 @@ mod tests {
     }
 
     #[test]
-    fn the_next_one_is_due_a_span_after_the_last_and_a_clock_that_was_put_back_does_not_put_it_off_for_ever() {
+    fn the_next_one_is_due_a_span_after_the_last_of_its_own_accord() {
         assert_eq!(due_in(&[], 60, 1000), 0);
         let all = [taken("auto-1", 900), taken("auto-2", 970), taken("by-hand", 999)];
-        assert_eq!((due_in(&all, 60, 1000), due_in(&all, 30, 1000), due_in(&all, 60, 100)), (30, 0, 60));
+        assert_eq!([100, 60, 30, 20].map(|every| due_in(&all, every, 1000)), [70, 30, 0, 0]);
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_stops_no_snapshots_and_those_from_before_go_first() {
+        let before = [taken("auto-3", 900), taken("auto-4", 970)];
+        assert_eq!(due_in(&before, 60, 100), 0);
+        assert_eq!(too_many(&before, 1, 100), ["auto-3"]);
+        // The next one is due by the new clock.
+        let all = [&[taken("auto-1", 40), taken("auto-2", 100)], &before[..]].concat();
+        assert_eq!(due_in(&all, 60, 110), 50);
+        assert_eq!(too_many(&all, 1, 110), ["auto-3", "auto-4", "auto-1"]);
     }
 
     #[test]
     fn the_oldest_go_first_and_those_that_people_took_stay() {
         let all = [taken("by-hand", 1), taken("auto-1", 2), taken("auto-2", 3), taken("auto-3", 4)];
-        assert_eq!(too_many(&all, 1), ["auto-1", "auto-2"]);
-        assert!(too_many(&all, 3).is_empty());
+        assert_eq!(too_many(&all, 1, 9), ["auto-1", "auto-2"]);
+        assert!(too_many(&all, 3, 9).is_empty());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
-    Bucket, Directive, Executor, Hold, Pool, Resource, SERVICES, SERVICES_COUNT, Service, ServiceSettings, Settings,
-    Slice, Step,
+    Batch, Bucket, Directive, Executor, Hold, Pool, Resource, SERVICES, SERVICES_COUNT, Service, ServiceSettings,
+    Settings, Slice, Step,
 };
 use proptest::prelude::*;
 
@@ -327,6 +327,58 @@ fn a_slice_that_overruns_is_paused_then_ended_and_what_it_did_not_pay_is_owed_ag
     assert_eq!(executor.debt_blocks(Service::Unmap), 16_000);
     assert!(!executor.complete(seconds(101), slice.tag, 4000, seconds(20)), "a slice is completed once");
     assert_eq!(run(&mut executor, seconds(101)).map(|slice| slice.service), Some(Service::Unmap));
+}
+
+/// What an executor does from a time on, each with how far away it was then.
+fn course(executor: &mut Executor, from: Nanos) -> Vec<(u64, String)> {
+    let (mut now, mut course) = (from, Vec::new());
+    for _ in 0..60 {
+        executor.felt(now, false);
+        let step = executor.poll(now);
+        let (until, what) = match step {
+            Step::Run(slice) => {
+                executor.complete(slice.ends_at, slice.tag, slice.blocks, Nanos::from_millis(slice.blocks));
+                let due = if slice.due_at == Nanos::NEVER { 0 } else { slice.due_at.since(from).0 };
+                (slice.ends_at, format!("{:?} {} {} {due}", slice.service, slice.units, slice.blocks))
+            }
+            Step::WaitUntil(until, hold) if until != Nanos::NEVER => (until, format!("{hold:?}")),
+            _ => break,
+        };
+        now = until;
+        course.push((until.since(from).0, what));
+    }
+    course
+}
+
+#[test]
+fn after_a_clock_was_put_back_all_is_as_far_away_as_it_was() {
+    let mut executor = Executor::new(Settings { calm: seconds(20), ..settings() });
+    let at = |second: u64| seconds(10_000 + second);
+    // A deadline, debt that is payable later, a plan, units that are held, a slice that runs at a rate, a calm that has begun.
+    for (service, payable_at) in [(Service::OfflineDedup, at(0)), (Service::Unmap, at(2)), (Service::Analytics, at(90))]
+    {
+        executor.incur(at(0), service, Batch { payable_at, due_at: Nanos::NEVER, blocks: 20_000 });
+    }
+    let plan = Directive { from: at(0), reserve_units: 800, limit_units: 900, ..Directive::NONE };
+    executor.adopt(at(0), &[plan, Directive { from: at(60), ..plan }]);
+    executor.foreground(at(0), 900);
+    executor.felt(at(1), true);
+    let rated = run(&mut executor, at(1)).expect("it is payable");
+    let held = run(&mut executor, at(2)).expect("there is room for another");
+    assert_eq!((rated.service, held.service), (Service::OfflineDedup, Service::Unmap));
+    executor.complete(at(3), held.tag, held.blocks, seconds(20));
+    executor.foreground(at(4), 100);
+    owe(&mut executor, at(4), Service::Rebuild, 100_000);
+    let mut other = executor.clone();
+    // As if the slice had paid nothing, and there were no plan.
+    executor.complete(at(4), rated.tag, 0, Nanos::ZERO);
+    executor.adopt(at(4), &[]);
+    // To a time before the plan: it would begin again.
+    let back = seconds(9_990);
+    other.set_back(back);
+    let expected = course(&mut executor, at(4));
+    assert!(expected.len() > 20, "{expected:?}");
+    assert_eq!(course(&mut other, back), expected);
 }
 
 #[derive(Clone, Debug)]

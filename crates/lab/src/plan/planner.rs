@@ -394,7 +394,11 @@ impl Search<'_> {
         let mut keep_until = 0;
         for _ in 0..REST_TRIES {
             let limits = rest::limits(self.horizon, &before.0, &before.1, keep_until);
-            (self.schedule.limit_cores, self.schedule.limit_work) = limits.into_iter().unzip();
+            for (bin, limit) in limits.into_iter().enumerate() {
+                self.schedule.limit_cores[bin] = limit.cores;
+                self.schedule.limit_work[bin] = limit.work;
+                self.schedule.limit_roomless[bin] = limit.roomless;
+            }
             self.play();
             match self.first_breach(self.horizon.bins()) {
                 None => return self.trim(),

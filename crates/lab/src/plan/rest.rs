@@ -41,14 +41,23 @@ struct Offer {
     work: u64,
 }
 
-/// The most cores for background work in each bin, and the most work of the services that can wait, for a schedule with the course
-/// that it took; bins before `keep_until` keep what they had.
+/// The limits of a bin.
+pub(super) struct Limit {
+    /// The most cores for background work.
+    pub(super) cores: u32,
+    /// The most work of the services that can wait.
+    pub(super) work: u64,
+    /// The same of those among them that give no room back.
+    pub(super) roomless: u64,
+}
+
+/// The limits of each bin, for a schedule with the course that it took; bins before `keep_until` keep what they had.
 pub(super) fn limits(
     horizon: &Horizon<'_>,
     schedule: &Schedule,
     at_once: &[BinCourse],
     keep_until: usize,
-) -> Vec<(u32, u64)> {
+) -> Vec<Limit> {
     let system = horizon.system();
     let core_work = system.core_work.max(1);
     let patience = ((PATIENCE.as_seconds() / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
@@ -69,12 +78,14 @@ pub(super) fn limits(
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
         let offered = system.cores.saturating_sub(at_once[bin].foreground_cores);
         let of_others = work - of_urgent;
-        match cores >= offered {
-            // Where room is pressed for, all that turns out to be left frees some.
-            true if of_others > 0 || schedule.pressing[bin] => (system.cores, u64::MAX),
-            true => (system.cores, 0),
-            false => (cores, of_others),
-        }
+        let (cores, work, roomless) = match cores >= offered {
+            // Where room is pressed for, all that turns out to be left frees some: nothing else is done with it.
+            true if schedule.pressing[bin] => (system.cores, u64::MAX, of_others),
+            true if of_others > 0 => (system.cores, u64::MAX, u64::MAX),
+            true => (system.cores, 0, u64::MAX),
+            false => (cores, of_others, u64::MAX),
+        };
+        Limit { cores, work, roomless }
     };
     rest.taken.into_iter().zip(of_urgent).enumerate().map(limit).collect()
 }

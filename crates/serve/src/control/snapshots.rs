@@ -14,7 +14,7 @@ use super::{Controller, PATIENCE};
 use crate::engine;
 use crate::executor::Clock as _;
 use crate::log::{Event, EventKind};
-use crate::snapshots::{OWN, Snapshots, Taking, due_in, too_many};
+use crate::snapshots::{OWN, Snapshots, due_in, too_many};
 
 /// How long after one that failed the server tries again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ impl Controller {
         let keys = spec.device_named(device).and_then(|(_, its)| its.snapshots.as_ref());
         let pause_max = keys.map_or(Nanos::ZERO, |keys| keys.pause_max.nanos());
         let taking = snapshots.begin(name)?;
-        let taken = clone_at_rest(&taking, &engine, pause_max, freeze.is_some())
+        let taken = clone_at_rest(|| taking.clone_now(), &engine, pause_max, freeze.is_some())
             .and_then(|(paused, layer)| Ok((taking.keep()?, paused, layer)));
         match taken {
             Ok((snapshot, paused, layer)) => {
@@ -95,6 +95,8 @@ impl Controller {
             }
             Err(problem) => {
                 snapshots.give_up(taking);
+                // There is something to do for a service now, here and below.
+                engine.send(engine::Command::Look);
                 Err(format!("device {}: {problem}", shown(device)))
             }
         }
@@ -123,7 +125,6 @@ impl Controller {
     pub fn delete_snapshot(&self, device: &str, name: &str) -> Result<String, String> {
         let (snapshots, engine) = self.snapshots_of(device)?;
         let owed = snapshots.delete(name).map_err(|problem| format!("device {}: {problem}", shown(device)))?;
-        // There is something to do for a service now.
         engine.send(engine::Command::Look);
         let what = format!("snapshot {} is deleted; up to {} are given back", shown(name), format_bytes(owed));
         let event = Event { device: Some(device), ..Event::new(EventKind::SnapshotDeleted, &what) };
@@ -153,17 +154,17 @@ impl Controller {
             self.take_snapshot(device, Some(&format!("{OWN}{now}")), None)?;
             due = every_seconds;
         }
-        for name in too_many(&snapshots.list()?, keep) {
+        for name in too_many(&snapshots.list()?, keep, self.wall_seconds()) {
             self.delete_snapshot(device, &name)?;
         }
         Ok(Duration::from_secs(due.unsigned_abs()))
     }
 }
 
-/// Clones the device's file while nothing is with it, and begins a layer of its bitmaps if one is to be frozen; returns how long
+/// Has the device's file cloned while nothing is with it, and begins a layer of its bitmaps if one is to be frozen; returns how long
 /// clients have waited, and the layer.
 fn clone_at_rest(
-    taking: &Taking,
+    clone_now: impl FnOnce() -> Result<(), String>,
     engine: &engine::Handle,
     pause_max: Nanos,
     freezes: bool,
@@ -172,7 +173,7 @@ fn clone_at_rest(
     engine.send(engine::Command::Pause(pause_max, ready));
     let patience = PATIENCE + Duration::from_nanos(pause_max.0);
     hear.recv_timeout(patience).map_err(|_| "it does not answer".to_string()).flatten()?;
-    let cloned = taking.clone_now().and_then(|()| freezes.then(|| layer_in_pause(engine, patience)).transpose());
+    let cloned = clone_now().and_then(|()| freezes.then(|| layer_in_pause(engine, patience)).transpose());
     let (sender, answer) = channel();
     engine.send(engine::Command::Resume(sender));
     let paused = answer.recv_timeout(patience).map_err(|_| "it does not answer".to_string())?;
@@ -213,5 +214,37 @@ impl Drop for SnapshotTimer {
             // A thread that has panicked has ended, too.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Command, Handle};
+
+    /// An engine that is at rest at once, and says at the end how long it has paused.
+    fn at_rest(paused: Option<Nanos>) -> Handle {
+        let (handle, commands) = Handle::new().unwrap_or_else(|error| panic!("{error}"));
+        std::thread::spawn(move || {
+            for command in commands {
+                let is_heard = match command {
+                    Command::Pause(_, ready) => ready.send(Ok(())).is_ok(),
+                    Command::Resume(answer) => answer.send(paused).is_ok(),
+                    _ => false,
+                };
+                assert!(is_heard);
+            }
+        });
+        handle
+    }
+
+    #[test]
+    fn a_clone_that_outlasts_its_pause_is_no_snapshot() {
+        let clone = |paused, cloned: Result<(), String>| clone_at_rest(|| cloned, &at_rest(paused), Nanos::ZERO, false);
+        let span = Nanos::from_millis(7);
+        assert_eq!(clone(Some(span), Ok(())), Ok((span, None)));
+        assert_eq!(clone(Some(span), Err("no room".into())), Err("no room".into()));
+        let refused = clone(None, Ok(())).unwrap_err();
+        assert!(refused.contains("clients went on meanwhile"), "{refused}");
     }
 }

@@ -1,13 +1,14 @@
 //! Messages that other threads send to an engine, and changes of shares that must be made on several devices or on none.
 
-use std::fmt;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::{fmt, io};
 
 use ioweir_core::tenant::{Elsewhere, Share, ShareError};
 use ioweir_core::{Nanos, Priority, StreamId};
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::accounts::{Report, Served};
 use super::{Client, ClientAccount, Counters, ServiceOrder};
@@ -74,6 +75,16 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// A handle, with what is sent by it and its clones.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn new() -> io::Result<(Self, Receiver<Command>)> {
+        let (commands, received) = channel();
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        Ok((Self { commands, wake }, received))
+    }
+
     /// Sends a command. An engine that has ended ignores it.
     pub fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {

@@ -32,11 +32,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
 use ioweir_core::tenant::{Share, ShareError};
 use ioweir_core::{Nanos, Priority, StreamId, Tier};
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{Timespec, epoll};
 
 use crate::backend::checked::WorkerPool;
 use crate::backend::{Action, Backend, Checksums, Outcome, Task, UpstreamStatus};
@@ -152,10 +152,9 @@ impl Engine {
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
         let Settings { exports, device, workers, timeouts, priorities, own_classes, services, epoch, log } = settings;
         let classes = priorities.len() as u32; // a server has thousands at most
-        let (sender, commands) = channel();
-        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let (handle, commands) = Handle::new()?;
         let poller = Poller::new()?;
-        poller.add_descriptor(&wake, TOKEN_WAKE, epoll::EventFlags::IN)?;
+        poller.add_descriptor(&handle.wake, TOKEN_WAKE, epoll::EventFlags::IN)?;
         watch_all(&poller, backend.descriptors())?;
         let services = Services::new(services, &*backend, epoch, device.request_bytes_max.0)?;
         watch_all(&poller, services.descriptors())?;
@@ -171,7 +170,7 @@ impl Engine {
             accounts,
             log,
             commands,
-            handle: Handle { commands: sender, wake },
+            handle,
             device,
             workers,
             ready: Vec::with_capacity(256),

@@ -203,9 +203,10 @@ impl Overseer {
         self.posts.iter().map(|post| (post.employment.name.clone(), post.position)).collect()
     }
 
-    /// Forgets the slices of a governor that has begun anew; their workers rest until there are others.
-    pub fn forget_slices(&mut self) {
+    /// Goes on at an earlier time of the governor, which forgets its slices; their workers rest unless there are others.
+    pub fn set_back(&mut self, now: Nanos, governor: &mut dyn Governor) {
         self.posts.iter_mut().for_each(|post| post.open = None);
+        governor.set_back(now);
     }
 
     /// What workers do a second, together: `None` if one of them runs and does not say.

@@ -224,8 +224,7 @@ impl State {
                     "the clock was put back by {} s; what was measured since then is forgotten",
                     seconds(span)
                 ));
-                self.overseer.forget_slices();
-                governor.set_back(self.timeline.now());
+                self.overseer.set_back(self.timeline.now(), governor);
             }
         }
     }

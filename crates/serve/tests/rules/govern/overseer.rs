@@ -80,7 +80,9 @@ impl Governor for Simple {
         self.owed.push(bytes);
     }
 
-    fn set_back(&mut self, _: Nanos) {}
+    fn set_back(&mut self, now: Nanos) {
+        self.executor.set_back(now);
+    }
 
     fn status(&self, _: Nanos) -> GovernorStatus {
         GovernorStatus::default()
@@ -100,6 +102,8 @@ struct Case {
     overseer: Overseer,
     governor: Simple,
     events: Vec<String>,
+    /// How far the governor's time is behind.
+    behind: Nanos,
 }
 
 pub(crate) fn scrub(renews: Option<Nanos>, works_in_parts: bool) -> Employment {
@@ -110,13 +114,17 @@ pub(crate) fn scrub(renews: Option<Nanos>, works_in_parts: bool) -> Employment {
 impl Case {
     fn new(employment: Employment) -> Self {
         let overseer = Overseer::new(vec![(employment, Position::default())]);
-        Self { overseer, governor: Simple::new(at(0).wall, 1 << 40), events: Vec::new() }
+        Self { overseer, governor: Simple::new(at(0).wall, 1 << 40), events: Vec::new(), behind: Nanos::ZERO }
+    }
+
+    fn now(&self, second: u64) -> Nanos {
+        at(second).wall.since(self.behind)
     }
 
     /// The orders that follow at a second.
     fn turn(&mut self, second: u64) -> Vec<(u64, Order)> {
-        let mut actions = Actions::default();
-        self.overseer.turn(at(second), at(second).wall, &mut self.governor, &mut actions);
+        let (now, mut actions) = (self.now(second), Actions::default());
+        self.overseer.turn(at(second), now, &mut self.governor, &mut actions);
         self.events.extend(actions.events);
         actions.orders.into_iter().map(|(_, serial, order)| (serial, order)).collect()
     }
@@ -134,8 +142,8 @@ impl Case {
     ) {
         let answer = answer.map(|(serial, result)| (serial, result.map_err(|error| WorkerError(error.into()))));
         let report = Report { worker: 0, answer, progress, position: Position::default() };
-        let mut actions = Actions::default();
-        self.overseer.hear(at(second), at(second).wall, report, &mut self.governor, &mut actions);
+        let (now, mut actions) = (self.now(second), Actions::default());
+        self.overseer.hear(at(second), now, report, &mut self.governor, &mut actions);
         self.events.extend(actions.events);
     }
 
@@ -314,6 +322,18 @@ fn what_workers_do_is_known_only_if_each_that_may_be_at_work_says_so() {
     assert_eq!(case.overseer.workers_bytes(), Some(5000.0));
     case.hear_progress(3, None, Ok(Progress::default()));
     assert_eq!(case.overseer.workers_bytes(), None);
+}
+
+#[test]
+fn after_a_clock_was_put_back_a_worker_goes_on_with_another_slice_and_both_pay_once() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    case.hear(1, serial, Ok(()), Some(bytes / 4));
+    case.behind = Nanos::from_seconds(7200);
+    case.overseer.set_back(case.now(2), &mut case.governor);
+    assert!(case.turn(2).is_empty(), "it works already");
+    case.hear_progress(3, None, Ok(Progress { done_bytes: Some(bytes / 4 + bytes), ..Progress::default() }));
+    assert_eq!(case.governor.completed, [(bytes, Nanos::from_seconds(1))]);
 }
 
 #[test]
