@@ -70,9 +70,10 @@ impl Patience {
 
     /// How many of the operations in flight to rest for, and how long at most; `None` for no rest.
     ///
-    /// A rest for one operation costs a timer, which a client with one request at a time would pay for each. Where clients keep more
-    /// outstanding and run on the same processor, a client that has many answers to read would be interrupted for each request that it
-    /// sends, and each would go to the device alone: nothing ends that before the load does, unless the ring rests.
+    /// A rest for one operation costs a timer, which a client with one request at a time would pay for each. Where clients
+    /// keep more outstanding and run on the same processor, a client that has many answers to read would be interrupted for
+    /// each request that it sends, and each would go to the device alone: nothing ends that before the load does, unless the
+    /// ring rests.
     pub(super) fn wanted(&mut self, in_flight: usize) -> Option<(usize, u64)> {
         self.most = self.most.max(in_flight);
         let Way { part, awaited_max, nanos } = WAYS[self.trial.unwrap_or(self.usual)];
