@@ -48,6 +48,8 @@ pub(super) struct Patience {
     /// Which is tried next, and how often in a row it has won.
     next: usize,
     wins: u32,
+    /// The most operations that were in flight at a rest, halved with each span.
+    most: usize,
     /// When this span began, and what has completed in it.
     began: Nanos,
     completed: u64,
@@ -63,14 +65,21 @@ impl Patience {
     pub(super) const fn new(is_alone: bool) -> Self {
         let usual = FIRST[is_alone as usize];
         let (trial, next, wins, began, completed) = (None, 0, 0, Nanos::ZERO, 0);
-        Self { usual, trial, next, wins, began, completed, usual_per_second: 0, left: GAP_MIN, gap: GAP_MIN }
+        Self { usual, trial, next, wins, most: 0, began, completed, usual_per_second: 0, left: GAP_MIN, gap: GAP_MIN }
     }
 
     /// How many of the operations in flight to rest for, and how long at most; `None` for no rest.
-    pub(super) fn wanted(&self, in_flight: usize) -> Option<(usize, u64)> {
+    ///
+    /// A rest for one operation costs a timer, which a client with one request at a time would pay for each. Where clients
+    /// keep more outstanding and run on the same processor, a client that has many answers to read would be interrupted for
+    /// each request that it sends, and each would go to the device alone: nothing ends that before the load does, unless the
+    /// ring rests.
+    pub(super) fn wanted(&mut self, in_flight: usize) -> Option<(usize, u64)> {
+        self.most = self.most.max(in_flight);
         let Way { part, awaited_max, nanos } = WAYS[self.trial.unwrap_or(self.usual)];
         let wanted = (in_flight / part).min(awaited_max);
-        (wanted >= 2).then_some((wanted, nanos))
+        let least = if part == 1 && self.most > 1 { 1 } else { 2 };
+        (wanted >= least).then_some((wanted, nanos))
     }
 
     /// So many operations have completed.
@@ -87,6 +96,7 @@ impl Patience {
             self.trial = None;
         }
         (self.began, self.completed) = (now, 0);
+        self.most /= 2;
     }
 
     fn judge(&mut self, per_second: u64) {
@@ -155,6 +165,21 @@ mod tests {
         let mut patience = Patience { gap: GAP_MAX, left: GAP_MAX, ..Patience::new(true) };
         patience.wins = 0;
         assert_eq!(play(patience, [50_000, 45_000, 40_000, 30_000], 2_000).0, 0);
+    }
+
+    #[test]
+    fn a_single_operation_is_rested_for_on_one_processor_while_clients_keep_more_outstanding() {
+        let mut patience = Patience::new(true);
+        assert_eq!((patience.wanted(0), patience.wanted(1)), (None, None), "one request at a time");
+        assert_eq!((patience.wanted(40), patience.wanted(1)), (Some((16, 200_000)), Some((1, 200_000))));
+        let mut now = Nanos::from_seconds(1);
+        for _ in 0..6 {
+            now = now.after(SPAN);
+            patience.completed(now, 1);
+        }
+        assert_eq!(patience.wanted(1), None, "they did so long ago");
+        let mut apart = Patience::new(false);
+        assert_eq!((apart.wanted(40), apart.wanted(4)), (Some((10, 100_000)), None));
     }
 
     #[test]
