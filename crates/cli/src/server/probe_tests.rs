@@ -147,7 +147,7 @@ fn disks_that_are_not_known_are_found_by_their_probes() {
         assert_eq!(found.revolutions_per_minute, hidden.revolutions_per_minute, "disk {seed}");
         let bandwidth = |place| both(&reads(|number| ((place * 15_u64) << 30) + (number << 17), 1 << 17, 400));
         let bandwidths: Vec<f64> = (0..8).map(bandwidth).collect();
-        // Shorter distances than a few cylinders of any disk: whether the arm moves at all is not known.
+        // Over shorter distances the arm of most disks does not move.
         let seek = |octave| off(seek_nanos(fitted, 1_u64 << octave), seek_nanos(&truth, 1_u64 << octave));
         let seeks: Vec<f64> = (22..37).map(seek).collect();
         let mut random = Random::new(101);
