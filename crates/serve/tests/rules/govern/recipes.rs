@@ -45,7 +45,8 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let done = Command::new("umount").arg(self.folder.path().join("mounted")).status();
-        assert!(done.is_ok_and(|done| done.success()), "it is still in use");
+        // A test that fails may leave something that runs.
+        assert!(std::thread::panicking() || done.is_ok_and(|done| done.success()), "it is still in use");
     }
 }
 
@@ -74,7 +75,9 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
     // Its default is over before another one begins.
     let _ = worker.release();
     let mut worker = open("scrub", &keys, position).unwrap();
-    worker.run(&task).unwrap();
+    // For btrfs a scrub that was cancelled runs until its state is written. The governor tries again, too.
+    let runs = (0..LOOKS_MAX).map(|_| worker.run(&task)).find(Result::is_ok);
+    assert_eq!(runs, Some(Ok(())), "it goes on at some time");
     // What `--raw` says is left out of a scrub of less than a second.
     let scrubbed = || {
         let counts = Command::new("btrfs").args(["scrub", "status", "-R", &mounted.place()]).output().unwrap();
