@@ -22,7 +22,7 @@ use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::snapshots::{SLICE_BYTES, Snapshots};
 use ioweir_serve::spec::{Faults, Spec};
 
-use crate::bench::{Bench, device};
+use crate::bench::{Bench, Peer, device};
 use crate::client::*;
 
 /// An XFS or btrfs in a file.
@@ -426,6 +426,15 @@ impl Held {
         let pool = Pool::new(device.request_bytes_max.0 as usize);
         (Bench::over(device, Box::new(held), pool), goes_on)
     }
+
+    /// An engine over it that has a write with the device, and the client whose it is; what lets it go on.
+    fn with_a_write() -> (Bench, Peer, Arc<AtomicBool>) {
+        let (mut bench, goes_on) = Self::bench(Action::Write, false, false);
+        let mut peer = bench.connect(0, true);
+        peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
+        bench.turn();
+        (bench, peer, goes_on)
+    }
 }
 
 impl Backend for Held {
@@ -477,10 +486,7 @@ fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
 
 #[test]
 fn a_device_is_not_at_rest_before_a_write_has_ended_even_if_a_flush_would() {
-    let (mut bench, goes_on) = Held::bench(Action::Write, false, false);
-    let mut peer = bench.connect(0, true);
-    peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
-    bench.turn();
+    let (mut bench, mut peer, goes_on) = Held::with_a_write();
     let (ready, hear) = channel();
     bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
     for _ in 0..3 {
@@ -496,10 +502,7 @@ fn a_device_is_not_at_rest_before_a_write_has_ended_even_if_a_flush_would() {
 
 #[test]
 fn a_device_of_a_server_that_ends_pauses_no_more() {
-    let (mut bench, goes_on) = Held::bench(Action::Write, false, false);
-    let mut peer = bench.connect(0, true);
-    peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat());
-    bench.turn();
+    let (mut bench, mut peer, goes_on) = Held::with_a_write();
     let (ready, hear) = channel();
     bench.engine.handle().send(Command::Stop(None));
     bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
