@@ -65,7 +65,7 @@ impl Executor {
     }
 
     /// Units beyond the plan when debt is nearly due: enough to pay every batch in time, whichever of them is due first for
-    /// the work before it. It begins at the moment when half of the resource would just be enough.
+    /// the work before it. It begins a slice before half of the resource would just be enough.
     fn overdue(&self) -> u32 {
         Service::ALL
             .into_iter()
@@ -99,10 +99,12 @@ impl Executor {
         })
     }
 
-    /// When queued work becomes urgent: when half of the resource, or the rate of its service, would just be enough.
+    /// When queued work becomes urgent: a slice before half of the resource, or the rate of its service, would just be enough. What is
+    /// left is known, and acted on, a slice at a time.
     fn urgent_from(&self, queued: &Queued) -> Nanos {
         let half = u64::from(self.settings.resource.units().div_ceil(2));
-        Nanos(queued.due_at.0.saturating_sub(queued.alone.0.div_ceil(half).max(queued.paced.0)))
+        let needed = queued.alone.0.div_ceil(half).max(queued.paced.0);
+        Nanos(queued.due_at.0.saturating_sub(needed.saturating_add(self.settings.slice.0)))
     }
 
     /// Why no more of the payable debt runs.

@@ -8,15 +8,16 @@ use proptest::prelude::*;
 
 const CORES: u32 = 8;
 const FIXED: Bucket = Bucket::Fixed { watermark: Watermark::PAPER, harvests: false };
+const SLICE: Nanos = Nanos::from_millis(100);
 
-/// Eight cores of twenty operations a second, slices of a tenth of a second, a pool of a million blocks.
+/// Eight cores of twenty operations a second, a pool of a million blocks.
 fn settings(bucket: Bucket) -> Settings {
     let mut services = SERVICES.each_ref().map(|row| row.defaults());
     services[Service::SnapshotDelete as usize].retention = Nanos::from_seconds(3600);
     Settings {
         resource: Resource::Cores(CORES),
         operation: Nanos::from_millis(50),
-        slice: Nanos::from_millis(100),
+        slice: SLICE,
         grace: Nanos::NEVER,
         headroom_units: 1,
         calm: Nanos::from_seconds(2),
@@ -114,8 +115,9 @@ fn a_deadline_takes_cores_that_the_plan_forgot() {
     // 33 operations a thousand blocks: 3.2 million blocks are 105,600 operations, 660 s on eight cores.
     owe(&mut executor, Nanos::ZERO, Service::Rebuild, 3_200_000);
     let half = seconds(86_400 - 1320);
-    assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(half, Hold::Foreground));
-    let (slices, _) = drain(&mut executor, half);
+    let begin = Nanos(half.0 - SLICE.0);
+    assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(begin, Hold::Foreground), "a slice before that");
+    let (slices, _) = drain(&mut executor, begin);
     assert_eq!((slices.len(), slices[0].service), (4, Service::Rebuild));
 }
 
@@ -127,9 +129,9 @@ fn a_small_old_batch_does_not_hide_a_large_one_that_is_due_soon_after() {
     owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1000);
     executor.foreground(seconds(60), CORES);
     owe(&mut executor, seconds(60), Service::Rebuild, 3_200_000);
-    let half = Nanos(seconds(86_460).0 - 1_320_412_500_000);
-    assert_eq!(executor.poll(seconds(60)), Step::WaitUntil(half, Hold::Foreground));
-    let (slices, _) = drain(&mut executor, half);
+    let begin = Nanos(seconds(86_460).0 - 1_320_412_500_000 - SLICE.0);
+    assert_eq!(executor.poll(seconds(60)), Step::WaitUntil(begin, Hold::Foreground));
+    let (slices, _) = drain(&mut executor, begin);
     assert_eq!(slices.len(), 4);
 }
 
