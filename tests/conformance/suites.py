@@ -31,7 +31,6 @@ class Context(typing.NamedTuple):
 
     program: pathlib.Path
     sources: Sources
-    rounds: int
 
     def serve(self, device: Device, size: str = "64MiB", **more) -> Served:
         return Served(self.program, device, size, **more)
@@ -374,19 +373,6 @@ def fsx(context: Context):
         yield Case("2000 steps through nbdfuse", device.name, lambda d=device: case(d))
 
 
-# Our own test, more often than every day
-
-
-def kill(context: Context):
-    def case():
-        test = ["cargo", "test", "--quiet", "--locked", "-p", "ioweir-serve", "--test", "kill"]
-        environment = {**os.environ, "IOWEIR_KILL_ROUNDS": str(context.rounds)}
-        said = command(["nice", "-n", "10", *test], timeout=3600, env=environment, cwd=HERE.parent.parent)
-        return "; ".join(line for line in said.splitlines() if "nothing lost" in line)
-
-    yield Case(f"killed {context.rounds} times", "each of its own", case)
-
-
 class Suite(typing.NamedTuple):
     cases: typing.Callable[[Context], typing.Iterator[Case]]
     # What of `Sources` it is made of, built before the clock of its first case runs.
@@ -399,6 +385,5 @@ SUITES = {
     "qemu-iotests": Suite(qemu_iotests, "qemu"),
     "nbdkit-corpus": Suite(corpus, "nbdkit"),
     "tools": Suite(tools),
-    "kill": Suite(kill),
     "fsx": Suite(fsx, "fsx"),
 }
