@@ -340,6 +340,12 @@ pub trait Backend {
         self.inner()?.checksums()
     }
 
+    /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone, and says
+    /// whether there were any, so that reading again may help.
+    fn distrust(&mut self, _range: Range<u64>) -> bool {
+        false
+    }
+
     /// The next range at or after an offset whose checksums are known.
     fn known(&self, from: u64) -> Option<Range<u64>> {
         self.inner()?.known(from)

@@ -10,6 +10,7 @@
 mod backend;
 mod bench;
 mod bitmaps;
+mod cached;
 mod captures;
 mod certificates;
 mod checksums;

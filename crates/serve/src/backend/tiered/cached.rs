@@ -193,6 +193,10 @@ impl Backend for Cached {
         self.pair.slow.block_bytes_min().max(self.pair.fast.block_bytes_min())
     }
 
+    fn distrust(&mut self, range: Range<u64>) -> bool {
+        self.directory.forget(blocks_of(range.start, range.end))
+    }
+
     fn size_bytes(&self) -> u64 {
         self.pair.slow.size_bytes()
     }
