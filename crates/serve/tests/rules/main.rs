@@ -23,6 +23,7 @@ mod executor;
 mod extended;
 mod failures;
 mod fleet;
+mod generations;
 mod govern;
 mod history;
 mod joined;

@@ -29,8 +29,8 @@
 //! thread makes the transaction and wakes the engine. Without flushes from clients, a sync begins a second after the first
 //! change, or when all free slots wait for one.
 //!
-//! Slot zero holds an identity that the ledger also has: a map and a fast tier that do not match are refused, because blocks
-//! would be lost.
+//! Slot zero, and an attribute of a file that is the slow tier, hold an identity and a generation that the ledger also has: a map
+//! and tiers that do not match, or are not of the same day, are refused, because blocks would be lost ([`identity`]).
 //!
 //! # Read cache
 //!
@@ -58,6 +58,7 @@ use std::ops::Range;
 use super::parts::BLOCK_BYTES;
 
 pub use cached::Cached;
+pub(crate) use identity::refuse_slow_tier;
 pub use ledger::Ledger;
 pub use placed::Placed;
 

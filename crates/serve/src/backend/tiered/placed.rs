@@ -11,7 +11,7 @@ use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome, Task};
 use super::heat::Heat;
-use super::identity::introduce;
+use super::identity::bind;
 use super::ledger::{Entry, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
@@ -81,8 +81,7 @@ impl Placed {
         let (facts, entries) = ledger.load(slow_bytes, fast_bytes)?;
         let heat = ledger.heat()?;
         let (name, waits) = (ledger.name().to_string(), ledger.waits_for_disk());
-        introduce(fast.as_mut(), facts.identity, entries.is_empty())
-            .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
+        bind(fast.as_mut(), &mut ledger, &facts, entries.is_empty()).map_err(|problem| format!("{name}: {problem}"))?;
         // An incomplete last block stays on the slow tier.
         let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
         Ok(Self {
