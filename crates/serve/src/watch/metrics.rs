@@ -83,7 +83,7 @@ struct Held {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 51] = [
+const METRICS: [Metric; 52] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -103,9 +103,10 @@ const METRICS: [Metric; 51] = [
         "Requests answered",
         Source::Operation(|of| {
             let result = |name: &str, count| (vec![("result", name.to_string())], Value::Whole(count));
-            vec![result("ok", of.requests - of.errors), result("error", of.errors)]
+            vec![result("ok", of.requests - of.errors()), result("error", of.errors())]
         }),
     ),
+    counter("ioweir_failed_requests", "Requests answered with an error after they were accepted", Source::Operation(failed)),
     counter(
         "ioweir_request_bytes",
         "Bytes of requests answered without an error",
@@ -347,8 +348,17 @@ fn build(_scene: &Scene<'_>) -> Vec<Sample> {
 }
 
 fn rejected(class: &ClassRecord) -> Vec<Sample> {
-    let all = NbdError::ALL.into_iter().zip(class.counts.refused).filter(|(_, count)| *count > 0);
-    all.map(|(error, count)| (vec![("reason", error.name().into())], Value::Whole(count))).collect()
+    by_error("reason", class.counts.refused)
+}
+
+fn failed(of: &OperationCounters) -> Vec<Sample> {
+    by_error("error", of.failed)
+}
+
+/// Counts of what there was, in the order of [`NbdError::ALL`].
+fn by_error(label: &'static str, counts: [u64; NbdError::ALL.len()]) -> Vec<Sample> {
+    let all = NbdError::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    all.map(|(error, count)| (vec![(label, error.name().into())], Value::Whole(count))).collect()
 }
 
 fn waits(class: &ClassRecord) -> Vec<Sample> {

@@ -465,7 +465,7 @@ impl ClassState {
         let share = spec.share_of(number);
         let total = |operation: Operation| {
             let of = &record.counts.operations[operation as usize];
-            (operation.name().into(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
+            (operation.name().into(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors() })
         };
         let state = &record.state;
         Self {
