@@ -17,6 +17,7 @@ mod checksums;
 mod client;
 mod confine;
 mod counters;
+mod descriptors;
 mod devices;
 mod engine;
 mod executor;
