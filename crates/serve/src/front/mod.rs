@@ -485,7 +485,13 @@ impl Front {
     /// Continues a negotiation as far as possible without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk(self.tunables.tls().as_ref(), &self.tunables.catalog()) {
+        let catalog = self.tunables.catalog();
+        let talked = caller.talk(self.tunables.tls().as_ref(), &catalog);
+        if let Some(export) = caller.negotiation.take_refused() {
+            let peer = caller.peer;
+            self.report_refused(&catalog, export, peer);
+        }
+        match talked {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(error) => {
@@ -496,6 +502,16 @@ impl Front {
                 }
             }
         }
+    }
+
+    /// Reports that a client has asked for an export that does not exist for it. A volume that is not there is known.
+    fn report_refused(&self, catalog: &Catalog, export: usize, peer: Peer) {
+        if catalog.exports.absent.contains(&export) {
+            return;
+        }
+        let class = catalog.exports.list.get(export).map(|export| export.name.as_str());
+        let event = Event::new(EventKind::ExportRefused, "a client asks for an export that it may not open");
+        self.log.report(self.clock.now(), &Event { class, peer: Some(peer), ..event });
     }
 
     fn report(&self, kind: EventKind, peer: Option<Peer>, what: &str) {

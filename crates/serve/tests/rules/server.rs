@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::client::*;
+use crate::log::{events_of, listen};
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Listen, Spec};
@@ -408,6 +409,7 @@ fn only_those_who_are_named_open_and_list_an_export() {
         &export("open", "\"anyone\""),
     ]
     .concat();
+    listen();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let spec = Spec::parse("test", &text.replace("SOCKET", path.to_str().unwrap())).unwrap();
@@ -447,6 +449,33 @@ fn only_those_who_are_named_open_and_list_an_export() {
         // The name of none is that of the first that there is.
         assert!(!contains(&ask(&talk(info(OPTION_INFO, "", &[]))), "no export"));
     }
+    let asked = events_of("event", "export_refused");
+    let asked = asked.iter().map(|event| event["class"].as_str().unwrap());
+    let asked: Vec<_> = asked.filter(|class| ["theirs", "mine", "near"].contains(class)).collect();
+    assert_eq!(asked, ["theirs", "theirs", "near", "near", "theirs", "theirs", "mine", "mine"], "each is asked for twice");
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn the_system_looks_whether_a_client_over_tcp_is_still_there() {
+    let text = format!("[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n{MEMORY}");
+    let server =
+        Server::start(&Spec::parse("test", &text).unwrap(), Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let place = server.addresses()[0].strip_prefix("tcp:").unwrap().to_string();
+    let mut client = TcpStream::connect(&place).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    let (ours, theirs) = (client.local_addr().unwrap().port(), client.peer_addr().unwrap().port());
+    // Its end of the connection, and which timer that has: none, one of what was sent, or keepalive.
+    let timer = || {
+        let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let ends = [format!(":{theirs:04X}"), format!(":{ours:04X}")];
+        let is_its = |fields: &Vec<&str>| fields[1].ends_with(&ends[0]) && fields[2].ends_with(&ends[1]);
+        let its = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(is_its);
+        its.unwrap()[5][..2].to_string()
+    };
+    while timer() == "01" {}
+    assert_eq!(timer(), "02");
     server.stopper().stop();
     server.wait().unwrap();
 }
