@@ -59,7 +59,7 @@ pub use memory::Memory;
 pub use mirror::{CLEAN_AFTER, HUNG_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
 use tiered::refuse_slow_tier;
-pub use tiered::{Cached, FastTier, Ledger, Placed};
+pub use tiered::{Cached, FastTier, Ledger, Placed, TierStatus, Traffic};
 pub use upstream::{Upstream, UpstreamStatus};
 pub use uring::Uring;
 pub use volumes::Volumes;
@@ -329,6 +329,11 @@ pub trait Backend {
     /// The state of its upstream, if it has one.
     fn upstream(&self) -> Option<UpstreamStatus> {
         self.inner()?.upstream()
+    }
+
+    /// What its tiers hold and have served, if it has any.
+    fn tiers(&self) -> Option<TierStatus> {
+        self.inner()?.tiers()
     }
 
     /// Its legs, if it is a mirror.

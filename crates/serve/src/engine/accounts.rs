@@ -10,7 +10,7 @@ use ioweir_core::{Nanos, Operation, Reason, StreamId};
 use super::admission::{ClassState, SubRequest};
 use super::dispatch::Failure;
 use super::services::ServiceReport;
-use crate::backend::{Checksums, MirrorStatus, UpstreamStatus};
+use crate::backend::{Checksums, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::nbd::NbdError;
 
 /// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. One more bucket holds longer
@@ -248,6 +248,8 @@ pub struct Report {
     pub checksums: Option<Checksums>,
     /// The state of the device's upstream, if it has one.
     pub upstream: Option<UpstreamStatus>,
+    /// What tiers hold and have served.
+    pub tiers: Option<TierStatus>,
     /// The legs of a mirror.
     pub mirror: Option<MirrorStatus>,
     /// What each service of the device has done since the server began.

@@ -18,8 +18,9 @@ const ATTRIBUTE: &str = "user.ioweir.tiers";
 /// Opens the tiers in a folder.
 fn open(at: &Path) -> Result<Bench, String> {
     let at = at.display();
-    let file =
-        |name: &str, size: &str| format!("backend = \"file\"\npath = \"{at}/{name}\"\nsize = \"{size}\"\nio = \"threads\"\n");
+    let file = |name: &str, size: &str| {
+        format!("backend = \"file\"\npath = \"{at}/{name}\"\nsize = \"{size}\"\nio = \"threads\"\n")
+    };
     let keys = format!(
         "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"{at}/map\"\n[device.slow]\n{}[device.fast]\n{}",
         file("slow", "1MiB"),

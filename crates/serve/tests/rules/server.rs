@@ -452,7 +452,11 @@ fn only_those_who_are_named_open_and_list_an_export() {
     let asked = events_of("event", "export_refused");
     let asked = asked.iter().map(|event| event["class"].as_str().unwrap());
     let asked: Vec<_> = asked.filter(|class| ["theirs", "mine", "near"].contains(class)).collect();
-    assert_eq!(asked, ["theirs", "theirs", "near", "near", "theirs", "theirs", "mine", "mine"], "each is asked for twice");
+    assert_eq!(
+        asked,
+        ["theirs", "theirs", "near", "near", "theirs", "theirs", "mine", "mine"],
+        "each is asked for twice"
+    );
     server.stopper().stop();
     server.wait().unwrap();
 }

@@ -42,7 +42,7 @@ fn served(policy: Policy, clients: &[(Share, u32)]) -> Vec<u32> {
     served_of(policy, &clients)
 }
 
-/// The same for requests of these lengths, in sectors; the device serves [`SECTORS`] at a time.
+/// The same for requests of these lengths, in sectors; longer ones than [`SECTORS`] become several.
 fn served_of(mut policy: Policy, clients: &[(Share, u32, u64)]) -> Vec<u32> {
     for (client, (share, ..)) in (0..).zip(clients) {
         control(&mut policy).configure(Nanos::ZERO, StreamId(client), *share).expect("it can be had");

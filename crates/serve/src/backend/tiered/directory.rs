@@ -54,6 +54,11 @@ impl Directory {
         }
     }
 
+    /// How many blocks have a slot.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The slot of a block that is about to be read.
     pub(super) fn look(&mut self, block: u64) -> Option<u32> {
         let slot = *self.slots.get(&block)?;

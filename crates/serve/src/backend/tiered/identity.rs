@@ -39,7 +39,8 @@ impl Mark {
     /// Checks that a tier and its map were last open together.
     fn check(self, of: &Facts) -> Result<(), String> {
         if self.identity != of.identity {
-            let problem = "belongs to another map, or its map was lost; to begin anew, losing what lies there, empty it";
+            let problem =
+                "belongs to another map, or its map was lost; to begin anew, losing what lies there, empty it";
             return Err(problem.into());
         }
         if [self.generation, self.next].contains(&of.generation) {
@@ -90,7 +91,8 @@ fn check_fast(fast: &mut dyn Backend, of: &Facts, is_unused: bool) -> Result<(),
     let head = perform(fast, Action::Read, Buffer::with_capacity(BLOCK_BYTES as usize))?;
     let (magic, rest) = head.bytes().split_at(MAGIC.len().min(head.len()));
     if magic == MAGIC {
-        let numbers = rest.chunks_exact(NUMBER_BYTES).map_while(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        let numbers =
+            rest.chunks_exact(NUMBER_BYTES).map_while(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
         return Mark::of_numbers(numbers).map_or(Ok(()), |mark| mark.check(of));
     }
     if magic.iter().any(|&byte| byte != 0) {

@@ -75,6 +75,28 @@ pub struct FastTier {
     pub placed: Vec<Range<u64>>,
 }
 
+/// What two tiers hold, and what they have served since they were opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierStatus {
+    /// Bytes of the blocks on the fast tier: placed there, or copies.
+    pub held_bytes: u64,
+    /// Bytes that the fast tier has room for.
+    pub room_bytes: u64,
+    /// What the slow tier has served.
+    pub slow: Traffic,
+    /// What the fast tier has served.
+    pub fast: Traffic,
+}
+
+/// What was read from a tier and written to it, for clients or to move blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+}
+
 /// The number of slots of a fast tier of this size, including the first one; an error if there is none for data.
 fn slots_of(size_bytes: u64) -> Result<u32, String> {
     match u32::try_from(size_bytes / BLOCK_BYTES) {

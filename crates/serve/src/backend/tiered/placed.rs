@@ -18,7 +18,7 @@ use super::operation::Staged;
 use super::pair::{Flight, Pair};
 use super::relocation::Relocation;
 use super::step::{Moving, Op, Stage};
-use super::{FastTier, slots_of};
+use super::{FastTier, TierStatus, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::committer::Committer;
 use crate::nbd::NbdError;
@@ -475,6 +475,10 @@ impl Backend for Placed {
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
         })
+    }
+
+    fn tiers(&self) -> Option<TierStatus> {
+        Some(self.pair.status(u64::from(self.slots) - 1, self.map.len() as u64))
     }
 
     fn finish(&mut self) {
