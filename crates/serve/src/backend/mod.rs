@@ -542,7 +542,28 @@ pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
         Some(last) => last.end,
         None => check_backend(&device.backend, device.read_only)?,
     };
+    check_files(device)?;
     Ok((Shape { size_bytes, parts, ..Shape::default() }, None))
+}
+
+/// Checks what lies beside the file of a device.
+fn check_files(device: &spec::Device) -> Result<(), String> {
+    let map = if let spec::Backend::Tiered { map, .. } = &device.backend { map.as_deref() } else { None };
+    let books = [
+        ("map", map),
+        ("volumes", device.volumes.as_deref()),
+        ("bitmaps", device.bitmaps.as_ref().map(|keys| keys.file.as_path())),
+        ("journal", device.late.as_ref().and_then(|late| late.journal.as_deref())),
+    ];
+    for (name, path) in books {
+        path.map_or(Ok(()), |path| book::check(name, path))?;
+    }
+    match (device.backend.file(), &device.snapshots) {
+        (Some(path), Some(keys)) => {
+            snapshots::check(path, &keys.folder.clone().unwrap_or_else(|| snapshots::folder_beside(path)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String> {
