@@ -78,6 +78,8 @@ kinds! {
     PeerFull = "peer_full", WARN;
     /// A client was closed: there are as many of its class as there may be.
     ClassFull = "class_full", WARN;
+    /// A client asked for an export that it may not open.
+    ExportRefused = "export_refused", WARN;
     /// A virtual machine was closed: it may not open the export of the socket, or the system has no room for it.
     MachineRefused = "machine_refused", WARN;
     /// A client did not agree on an export in time.

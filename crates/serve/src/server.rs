@@ -355,3 +355,26 @@ fn catch_signals() -> io::Result<UnixStream> {
     signal_hook::low_level::pipe::register(SIGINT, write)?;
     Ok(read)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn where_others_can_connect_without_encryption_there_is_a_warning() {
+        let text = "[server]\nlisten = [\"unix:s\"]\n[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
+                    [[export]]\nname = \"a\"\ndevice = \"d\"\n";
+        let spec = Spec::parse("test", text).unwrap_or_else(|error| panic!("{error}"));
+        for (address, warnings) in [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)] {
+            // What counts is its address. Nobody can connect to it.
+            let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("{error}"));
+            let listener = Listener::taken(socket.into(), "tcp:somewhere");
+            let log = Log::default();
+            warn_of_strangers(&spec, &[listener], &log, Nanos::ZERO);
+            let counted: u64 =
+                log.counts().filter(|(kind, _)| *kind == EventKind::Unencrypted).map(|(_, count)| count).sum();
+            assert_eq!(counted, warnings, "{address}");
+        }
+    }
+}

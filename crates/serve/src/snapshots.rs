@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ioweir_config::shown;
-use rustix::fs::{RenameFlags, SeekFrom, ioctl_ficlone};
+use rustix::fs::{Mode, OFlags, RenameFlags, SeekFrom, ioctl_ficlone};
 use rustix::io::Errno;
 
 use crate::durable::keep_name;
@@ -70,14 +70,49 @@ pub fn folder_beside(source: &Path) -> PathBuf {
 
 /// Clones a file.
 fn clone(folder: &Path, target: &File, source: &File) -> Result<(), String> {
-    ioctl_ficlone(target, source).map_err(|error| match error {
+    ioctl_ficlone(target, source).map_err(|error| refusal(folder, error))
+}
+
+/// Why no clone can be made.
+fn refusal(folder: &Path, error: Errno) -> String {
+    match error {
         Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY => format!(
             "{}: files cannot share blocks with the device's file there: {error}\n  expected: a folder on XFS (made with reflink=1, \
              as is usual) or btrfs, on the file system that holds the device's file",
             folder.display()
         ),
         error => failed(folder, "no snapshot can be made", &error.into()),
-    })
+    }
+}
+
+/// Clones a file without a name, which fails where a clone of the device's file would.
+fn try_it(source: &Path, folder: &Path) -> Result<(), String> {
+    let nameless = |folder: &Path| {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let made = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR);
+        made.map(File::from).map_err(|error| refusal(folder, error))
+    };
+    let mut beside = nameless(folder_of(source))?;
+    beside.write_all(&[1; 4096]).map_err(|error| failed(source, "nothing can be written beside it", &error))?;
+    clone(folder, &nameless(folder)?, &beside)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether [`Snapshots::open`] can be expected to succeed. Nothing is made that has a name.
+///
+/// # Errors
+/// What is wrong, in words.
+pub(crate) fn check(source: &Path, folder: &Path) -> Result<(), String> {
+    // What is not there yet is made.
+    let folder = if folder.exists() { folder } else { folder_of(folder) };
+    if source.exists() && !source.is_file() { Err(no_file(source)) } else { try_it(source, folder) }
+}
+
+fn no_file(source: &Path) -> String {
+    format!("{}: snapshots are of files, and this is none", source.display())
 }
 
 fn is_whole(name: &str) -> bool {
@@ -93,7 +128,7 @@ impl Snapshots {
     pub fn open(source: &Path, folder: &Path) -> Result<Self, String> {
         let is_file = fs::metadata(source).map_err(|error| failed(source, "cannot be looked at", &error))?.is_file();
         if !is_file {
-            return Err(format!("{}: snapshots are of files, and this is none", source.display()));
+            return Err(no_file(source));
         }
         match fs::DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -108,7 +143,7 @@ impl Snapshots {
             owed: Mutex::default(),
             owed_bytes: AtomicU64::new(0),
         };
-        snapshots.try_it()?;
+        try_it(source, folder)?;
         let unreadable = |error| failed(folder, "cannot be read", &error);
         for entry in fs::read_dir(folder).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
@@ -119,23 +154,6 @@ impl Snapshots {
             }
         }
         Ok(snapshots)
-    }
-
-    /// Clones an empty file, which fails where a clone of the device's file would.
-    fn try_it(&self) -> Result<(), String> {
-        let path = self.folder.join(".probe");
-        let unusable = |error: io::Error| failed(&path, "cannot be made", &error);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path).map_err(unusable)?;
-        let name = self.source.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let beside = self.source.with_file_name(format!(".{name}.snapshot-probe"));
-        let source = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&beside);
-        let tried = source.map_err(|error| failed(&beside, "cannot be made", &error)).and_then(|source| {
-            fs::write(&beside, [1; 4096]).map_err(|error| failed(&beside, "cannot be written", &error))?;
-            clone(&self.folder, &file, &source)
-        });
-        // They hold nothing.
-        let _ = (fs::remove_file(&beside), fs::remove_file(&path));
-        tried
     }
 
     fn owed(&self) -> MutexGuard<'_, VecDeque<(PathBuf, u64)>> {

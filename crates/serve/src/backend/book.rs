@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 
 use redb::backends::InMemoryBackend;
-use redb::{Database, ReadableTable as _, TableDefinition, WriteTransaction};
+use redb::{
+    Database, DatabaseError, ReadOnlyDatabase, ReadableTable as _, StorageError, TableDefinition, WriteTransaction,
+};
 
 use crate::durable::keep_name;
 use crate::nbd::NbdError;
@@ -15,7 +17,7 @@ const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
 const CACHE_BYTES: usize = 16 << 20;
 
 /// Opens a database, again after an error of its file.
-pub(crate) type Open = Box<dyn FnMut() -> Result<Database, redb::DatabaseError> + Send>;
+pub(crate) type Open = Box<dyn FnMut() -> Result<Database, DatabaseError> + Send>;
 
 /// The database.
 pub(super) struct Book {
@@ -138,7 +140,28 @@ pub(super) fn set_fact(transaction: &WriteTransaction, name: &str, value: u64) -
     Ok(())
 }
 
-fn open_database(path: &Path) -> Result<Database, redb::DatabaseError> {
+/// Whether the book of this name in a file can be expected to open. Nothing is made or changed; one that a server has open, or
+/// that has to be repaired after a crash, is taken to be well.
+pub(super) fn check(name: &str, path: &Path) -> Result<(), String> {
+    if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+        return Ok(());
+    }
+    match ReadOnlyDatabase::open(path) {
+        Ok(_) | Err(DatabaseError::DatabaseAlreadyOpen | DatabaseError::RepairAborted) => Ok(()),
+        Err(DatabaseError::Storage(StorageError::Io(error)))
+            if error.kind() == io::ErrorKind::NotFound && folder_of(path).is_dir() =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(format!("{name} {}: {error}", path.display())),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn open_database(path: &Path) -> Result<Database, DatabaseError> {
     redb::Builder::new().set_cache_size(CACHE_BYTES).create(path)
 }
 

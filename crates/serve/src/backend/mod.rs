@@ -58,7 +58,8 @@ pub use late::Late;
 pub use memory::Memory;
 pub use mirror::{CLEAN_AFTER, HUNG_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use threads::Threads;
-pub use tiered::{Cached, FastTier, Ledger, Placed};
+use tiered::refuse_slow_tier;
+pub use tiered::{Cached, FastTier, Ledger, Placed, TierStatus, Traffic};
 pub use upstream::{Upstream, UpstreamStatus};
 pub use uring::Uring;
 pub use volumes::Volumes;
@@ -330,6 +331,11 @@ pub trait Backend {
         self.inner()?.upstream()
     }
 
+    /// What its tiers hold and have served, if it has any.
+    fn tiers(&self) -> Option<TierStatus> {
+        self.inner()?.tiers()
+    }
+
     /// Its legs, if it is a mirror.
     fn mirror(&self) -> Option<MirrorStatus> {
         self.inner()?.mirror()
@@ -338,6 +344,12 @@ pub trait Backend {
     /// Counts of what was checked so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         self.inner()?.checksums()
+    }
+
+    /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone, and says
+    /// whether there were any, so that reading again may help.
+    fn distrust(&mut self, _range: Range<u64>) -> bool {
+        false
     }
 
     /// The next range at or after an offset whose checksums are known.
@@ -449,6 +461,7 @@ fn open_checked(
 ) -> Result<Box<dyn Backend>, String> {
     let backend = match (&device.backend, &device.snapshots) {
         (spec::Backend::File { path, size, direct, io, threads }, Some(keys)) => {
+            refuse_slow_tier(path)?;
             let mut files = file::Files::open(path, size.map(|size| size.0), *direct, device.read_only)?;
             let folder = keys.folder.clone().unwrap_or_else(|| snapshots::folder_beside(path));
             files.snapshots = Some(Arc::new(Snapshots::open(path, &folder)?));
@@ -529,17 +542,43 @@ pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
         Some(last) => last.end,
         None => check_backend(&device.backend, device.read_only)?,
     };
+    check_files(device)?;
     Ok((Shape { size_bytes, parts, ..Shape::default() }, None))
+}
+
+/// Checks what lies beside the file of a device.
+fn check_files(device: &spec::Device) -> Result<(), String> {
+    let map = if let spec::Backend::Tiered { map, .. } = &device.backend { map.as_deref() } else { None };
+    let books = [
+        ("map", map),
+        ("volumes", device.volumes.as_deref()),
+        ("bitmaps", device.bitmaps.as_ref().map(|keys| keys.file.as_path())),
+        ("journal", device.late.as_ref().and_then(|late| late.journal.as_deref())),
+    ];
+    for (name, path) in books {
+        path.map_or(Ok(()), |path| book::check(name, path))?;
+    }
+    match (device.backend.file(), &device.snapshots) {
+        (Some(path), Some(keys)) => {
+            snapshots::check(path, &keys.folder.clone().unwrap_or_else(|| snapshots::folder_beside(path)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String> {
     match backend {
-        spec::Backend::File { path, size, .. } => file::check(path, size.map(|size| size.0), read_only),
-        spec::Backend::Tiered { slow, fast, .. } => {
-            let tier = |name: &str, tier: &spec::Tier| {
-                check_backend(&tier.backend, false).map_err(|error| format!("{name} tier: {error}"))
+        spec::Backend::File { path, size, .. } => {
+            refuse_slow_tier(path)?;
+            file::check(path, size.map(|size| size.0), read_only)
+        }
+        spec::Backend::Tiered { slow, fast, map, .. } => {
+            check_backend(&fast.backend, false).map_err(|error| format!("fast tier: {error}"))?;
+            let size = match (&slow.backend, map) {
+                (spec::Backend::File { path, size, .. }, Some(_)) => file::check(path, size.map(|size| size.0), false),
+                (other, _) => check_backend(other, false),
             };
-            tier("fast", fast).and(tier("slow", slow))
+            size.map_err(|error| format!("slow tier: {error}"))
         }
         spec::Backend::Mirror { region, leg, .. } => {
             let sizes = leg.iter().map(|leg| check_backend(&leg.backend, read_only));
@@ -566,20 +605,24 @@ fn open_backend(
             Box::new(Emulated::open(model, size.as_ref().map(sizes), *seed)?)
         }
         spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Media::new(sizes(size)), *faults)),
-        spec::Backend::File { path, size, direct, io, threads } => {
-            let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct, read_only)?);
-            open_file(files, *io, depth, *threads, registered)?
+        spec::Backend::File { path, .. } => {
+            refuse_slow_tier(path)?;
+            open_plain(backend, depth, read_only, registered)?
         }
         spec::Backend::Tiered { slow, fast, cache, map } => {
-            let mut tier = |name: &str, tier: &spec::Tier| {
-                open_backend(&tier.backend, (tier.depth, None), false, registered)
-                    .map_err(|error| format!("{name} tier: {error}"))
+            let (home, depth) = (slow.backend.file().filter(|_| map.is_some()), fast.depth);
+            let slow = match home {
+                Some(_) => open_plain(&slow.backend, slow.depth, false, registered),
+                None => open_backend(&slow.backend, (slow.depth, None), false, registered),
             };
-            let (slow, fast, depth) = (tier("slow", slow)?, tier("fast", fast)?, fast.depth);
+            let slow = slow.map_err(|error| format!("slow tier: {error}"))?;
+            let fast = open_backend(&fast.backend, (depth, None), false, registered);
+            let fast = fast.map_err(|error| format!("fast tier: {error}"))?;
             match (cache, map) {
                 (Some(spec::Cache::Read), _) => Box::new(Cached::open(slow, fast)?),
                 (None, path) => {
                     let ledger = path.as_deref().map_or_else(Ledger::in_memory, Ledger::open)?;
+                    let ledger = home.into_iter().fold(ledger, Ledger::marking);
                     let placed = Placed::open(slow, fast, ledger, depth)?;
                     Box::new(match relocates {
                         Some(margin) => placed.relocating(margin),
@@ -609,6 +652,20 @@ fn open_backend(
             Box::new(Joined::new(part.iter().map(open).collect::<Result<_, _>>()?)?)
         }
     })
+}
+
+/// Opens a file, which may be a slow tier.
+fn open_plain(
+    backend: &spec::Backend,
+    depth: u32,
+    read_only: bool,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
+    let spec::Backend::File { path, size, direct, io, threads } = backend else {
+        return open_backend(backend, (depth, None), read_only, registered);
+    };
+    let files = file::Files::open(path, size.as_ref().map(|size| size.0), *direct, read_only)?;
+    open_file(Arc::new(files), *io, depth, *threads, registered)
 }
 
 /// Opens the backend of a target that is measured.

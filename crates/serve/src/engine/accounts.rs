@@ -10,7 +10,7 @@ use ioweir_core::{Nanos, Operation, Reason, StreamId};
 use super::admission::{ClassState, SubRequest};
 use super::dispatch::Failure;
 use super::services::ServiceReport;
-use crate::backend::{Checksums, MirrorStatus, UpstreamStatus};
+use crate::backend::{Checksums, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::nbd::NbdError;
 
 /// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. One more bucket holds longer
@@ -87,8 +87,8 @@ pub struct OperationCounters {
     pub requests: u64,
     /// Bytes of requests that were answered successfully.
     pub bytes: u64,
-    /// Requests that were answered with an error, after they were accepted.
-    pub errors: u64,
+    /// Requests that were answered with an error, after they were accepted, by error, in the order of [`NbdError::ALL`].
+    pub failed: [u64; NbdError::ALL.len()],
     /// The time from the arrival of a request, with its data, until it was answered.
     pub request: Durations,
     /// The time from the arrival of a sub-request until the scheduler dispatched it.
@@ -100,11 +100,17 @@ pub struct OperationCounters {
 }
 
 impl OperationCounters {
+    /// Requests that were answered with an error, after they were accepted.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.failed.iter().sum()
+    }
+
     /// Adds other counters.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
-        self.errors += other.errors;
+        self.failed.iter_mut().zip(other.failed).for_each(|(failed, more)| *failed += more);
         self.request.add(&other.request);
         self.queue.add(&other.queue);
         self.service.add(&other.service);
@@ -242,6 +248,8 @@ pub struct Report {
     pub checksums: Option<Checksums>,
     /// The state of the device's upstream, if it has one.
     pub upstream: Option<UpstreamStatus>,
+    /// What tiers hold and have served.
+    pub tiers: Option<TierStatus>,
     /// The legs of a mirror.
     pub mirror: Option<MirrorStatus>,
     /// What each service of the device has done since the server began.
@@ -259,8 +267,8 @@ pub(super) struct Answered {
     pub(super) operation: Operation,
     /// When it was complete; `None` if it had no effect and was answered at once.
     pub(super) arrived: Option<Nanos>,
-    /// Its length; `None` if it was answered with an error.
-    pub(super) bytes: Option<u64>,
+    /// Its length, or the error that it was answered with.
+    pub(super) result: Result<u64, NbdError>,
 }
 
 /// What a class was served since its engine began.
@@ -330,9 +338,9 @@ impl Accounts {
         let operation = counters.of(answered.operation);
         operation.request.record(latency);
         operation.requests += 1;
-        match answered.bytes {
-            Some(bytes) => operation.bytes += bytes,
-            None => operation.errors += 1,
+        match answered.result {
+            Ok(bytes) => operation.bytes += bytes,
+            Err(error) => operation.failed[error.index()] += 1,
         }
     }
 

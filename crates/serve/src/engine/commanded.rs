@@ -204,6 +204,7 @@ impl Engine {
             depth: self.admission.learnt_depth().unwrap_or(self.device.depth),
             checksums,
             upstream,
+            tiers: self.dispatcher.backend().tiers(),
             mirror,
             failure,
             reservations_behind,

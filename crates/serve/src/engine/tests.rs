@@ -131,7 +131,7 @@ fn a_read_comes_out_in_pieces_and_is_answered_once_all_are_there() {
     let _ = session.client.read_to_end(&mut reply);
     assert_eq!(reply[8..16], 7_u64.to_be_bytes());
     assert_eq!(reply[16..], [[1; 4 << 10], [2; 4 << 10]].concat());
-    assert!(matches!(session.sessions.next_event(), Some(Event::Answered(Answered { bytes: Some(8192), .. }))));
+    assert!(matches!(session.sessions.next_event(), Some(Event::Answered(Answered { result: Ok(8192), .. }))));
     assert_eq!((session.sessions.requests(), session.sessions.buffered_bytes()), (0, 0));
 }
 

@@ -36,7 +36,7 @@ pub struct Listener {
 
 impl Listener {
     /// A socket of this name that another process has handed over.
-    pub(super) fn taken(socket: OwnedFd, name: &str) -> Self {
+    pub(crate) fn taken(socket: OwnedFd, name: &str) -> Self {
         Self { socket, name: name.into(), path: name.strip_prefix("unix:").map(PathBuf::from), export: None }
     }
 

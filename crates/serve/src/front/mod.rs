@@ -9,7 +9,7 @@ mod listen;
 mod places;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,6 +20,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{Resource, getrlimit};
 
 use crate::control::Tunables;
 use crate::engine::{Client, Command, Permit};
@@ -43,6 +44,11 @@ use places::Places;
 
 /// How long no client is accepted when descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
+/// How long descriptors have to be short until that is said again.
+const PAUSE_SAID_AGAIN: Nanos = Nanos::from_seconds(60);
+/// Descriptors that clients leave to others, or a quarter of all if that is less: to those who look after the server, and to
+/// files that are opened again.
+const SPARE_DESCRIPTORS: u64 = 64;
 /// How long a client may negotiate even if another finds no room.
 const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -59,6 +65,8 @@ pub(crate) struct Front {
     engines: Engines,
     /// When clients are accepted again, if descriptors are short.
     listens_at: Nanos,
+    /// When it is said again that descriptors are short.
+    pause_said_at: Nanos,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     /// Readable once a signal has arrived.
@@ -167,6 +175,7 @@ impl Front {
             callers: Slots::default(),
             engines: plan.engines,
             listens_at: Nanos::NEVER,
+            pause_said_at: Nanos::ZERO,
             epoll,
             stopper: Stopper {
                 within: Arc::new(AtomicU64::new(SERVES)),
@@ -298,6 +307,9 @@ impl Front {
         loop {
             // What is handed over is the other process's, and so is whoever waits there.
             let Some(listener) = self.listeners.get(number).filter(|_| self.successor.is_none()) else { return };
+            if !self.has_spare_descriptors() {
+                return self.pause_listening();
+            }
             match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     // A unix socket has no such option.
@@ -318,13 +330,22 @@ impl Front {
     /// Stops accepting for a while, because descriptors or memory are short: waiting clients would wake this thread again
     /// and again.
     fn pause_listening(&mut self) {
-        self.report(
-            EventKind::ListeningPaused,
-            None,
-            "no client is accepted for 100 ms: descriptors or memory are short",
-        );
-        self.listens_at = self.clock.now().after(LISTENING_PAUSE);
+        let now = self.clock.now();
+        if self.pause_said_at <= now {
+            self.pause_said_at = now.after(PAUSE_SAID_AGAIN);
+            let what = "descriptors or memory are short: clients wait until others have left";
+            self.report(EventKind::ListeningPaused, None, what);
+        }
+        self.listens_at = now.after(LISTENING_PAUSE);
         self.watch_listeners(EventFlags::empty());
+    }
+
+    /// Whether a client that is accepted leaves descriptors to others.
+    fn has_spare_descriptors(&self) -> bool {
+        let Some(most) = getrlimit(Resource::Nofile).current else { return true };
+        // The lowest that is free: those before it are taken.
+        let lowest = rustix::io::fcntl_dupfd_cloexec(&self.wake, 0);
+        lowest.is_ok_and(|free| u64::from(free.as_raw_fd().unsigned_abs()) + SPARE_DESCRIPTORS.min(most / 4) < most)
     }
 
     fn watch_listeners(&self, flags: EventFlags) {
@@ -464,7 +485,13 @@ impl Front {
     /// Continues a negotiation as far as possible without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk(self.tunables.tls().as_ref(), &self.tunables.catalog()) {
+        let catalog = self.tunables.catalog();
+        let talked = caller.talk(self.tunables.tls().as_ref(), &catalog);
+        if let Some(export) = caller.negotiation.take_refused() {
+            let peer = caller.peer;
+            self.report_refused(&catalog, export, peer);
+        }
+        match talked {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(error) => {
@@ -475,6 +502,16 @@ impl Front {
                 }
             }
         }
+    }
+
+    /// Reports that a client has asked for an export that does not exist for it. A volume that is not there is known.
+    fn report_refused(&self, catalog: &Catalog, export: usize, peer: Peer) {
+        if catalog.exports.absent.contains(&export) {
+            return;
+        }
+        let class = catalog.exports.list.get(export).map(|export| export.name.as_str());
+        let event = Event::new(EventKind::ExportRefused, "a client asks for an export that it may not open");
+        self.log.report(self.clock.now(), &Event { class, peer: Some(peer), ..event });
     }
 
     fn report(&self, kind: EventKind, peer: Option<Peer>, what: &str) {

@@ -89,6 +89,8 @@ pub struct Negotiation {
     exports: Arc<[Export]>,
     /// Exports that do not exist for this client.
     hidden: Vec<usize>,
+    /// The last of these that it asked for.
+    refused: Option<usize>,
     state: State,
     /// The beginning of the current item; never more than the state needs.
     held: Vec<u8>,
@@ -108,6 +110,7 @@ impl Negotiation {
         Self {
             exports,
             hidden: Vec::new(),
+            refused: None,
             state: State::ClientFlags,
             held: Vec::new(),
             options_left: OPTIONS_MAX,
@@ -123,6 +126,11 @@ impl Negotiation {
     pub fn hide(&mut self, exports: Vec<usize>) {
         self.hidden = exports;
         self.selected = None;
+    }
+
+    /// The hidden export that the client has asked for since the last call, if there is one.
+    pub const fn take_refused(&mut self) -> Option<usize> {
+        self.refused.take()
     }
 
     /// The bytes to send first.
@@ -307,10 +315,15 @@ impl Negotiation {
     }
 
     /// Finds an export by name. The empty name means the client's first export, unless an export has that name.
-    fn find(&self, name: &[u8]) -> Option<usize> {
+    fn find(&mut self, name: &[u8]) -> Option<usize> {
         let found = self.visible().find(|(_, export)| export.name.as_bytes() == name);
         let found = found.or_else(|| self.visible().next().filter(|_| name.is_empty()));
-        found.map(|(number, _)| number)
+        let found = found.map(|(number, _)| number);
+        if found.is_none() {
+            let asked = |number: &&usize| self.exports[**number].name.as_bytes() == name;
+            self.refused = self.hidden.iter().find(asked).copied().or(self.refused);
+        }
+        found
     }
 
     fn agree(&self, export: usize) -> Agreed {
@@ -319,9 +332,9 @@ impl Negotiation {
     }
 
     /// Handles `EXPORT_NAME`, which can only be refused by closing. It must not follow extended headers.
-    fn use_export(&self, name: &[u8], out: &mut Vec<u8>) -> Progress {
-        let found = self.find(name).filter(|_| self.replies != Replies::Extended);
-        let Some(place) = found else { return Progress::Closed };
+    fn use_export(&mut self, name: &[u8], out: &mut Vec<u8>) -> Progress {
+        let found = self.find(name);
+        let Some(place) = found.filter(|_| self.replies != Replies::Extended) else { return Progress::Closed };
         let export = &self.exports[place];
         out.extend(export.size_bytes.to_be_bytes());
         out.extend(export.flags(self.replies.has_chunks()).to_be_bytes());
@@ -331,7 +344,7 @@ impl Negotiation {
         Progress::Agreed(self.agree(place))
     }
 
-    fn describe(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Progress {
+    fn describe(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Progress {
         let Some(query) = InfoQuery::parse(data) else {
             put_reply(out, option, REPLY_ERROR_INVALID, b"the data is malformed");
             return Progress::Answered;

@@ -20,7 +20,7 @@ use serde_json::Number;
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
-use crate::backend::{Checksums, LegState, LegStatus, UpstreamStatus};
+use crate::backend::{Checksums, LegState, LegStatus, TierStatus, Traffic, UpstreamStatus};
 use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::{EventKind, Log};
@@ -55,6 +55,8 @@ enum Source {
     Checksums(fn(&Checksums) -> u64),
     /// Each leg of each mirror.
     Legs(fn(&LegStatus) -> u64),
+    /// Each device with tiers.
+    Tiers(fn(&TierStatus) -> Vec<Sample>),
     /// Each upstream.
     Upstream(fn(&UpstreamStatus) -> Value),
     /// Each service.
@@ -83,7 +85,7 @@ struct Held {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 51] = [
+const METRICS: [Metric; 56] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -103,8 +105,13 @@ const METRICS: [Metric; 51] = [
         "Requests answered",
         Source::Operation(|of| {
             let result = |name: &str, count| (vec![("result", name.to_string())], Value::Whole(count));
-            vec![result("ok", of.requests - of.errors), result("error", of.errors)]
+            vec![result("ok", of.requests - of.errors()), result("error", of.errors())]
         }),
+    ),
+    counter(
+        "ioweir_failed_requests",
+        "Requests answered with an error after they were accepted",
+        Source::Operation(failed),
     ),
     counter(
         "ioweir_request_bytes",
@@ -183,6 +190,26 @@ const METRICS: [Metric; 51] = [
         "ioweir_policy_info",
         "The scheduler of the device",
         Source::Device(|device, _| (vec![("policy", device.scheduler.to_string())], Value::Whole(1))),
+    ),
+    gauge(
+        "ioweir_tier_held_bytes",
+        "Bytes of the blocks on the fast tier: placed there, or copies",
+        Source::Tiers(|of| vec![(vec![], Value::Whole(of.held_bytes))]),
+    ),
+    gauge(
+        "ioweir_tier_room_bytes",
+        "Bytes that the fast tier has room for",
+        Source::Tiers(|of| vec![(vec![], Value::Whole(of.room_bytes))]),
+    ),
+    counter(
+        "ioweir_tier_read_bytes",
+        "Bytes read from each tier, for clients or to move blocks",
+        Source::Tiers(|of| by_tier(of, |tier| tier.read_bytes)),
+    ),
+    counter(
+        "ioweir_tier_written_bytes",
+        "Bytes written to each tier, for clients or to move blocks",
+        Source::Tiers(|of| by_tier(of, |tier| tier.written_bytes)),
     ),
     gauge(
         "ioweir_mirror_leg_in_sync",
@@ -347,8 +374,22 @@ fn build(_scene: &Scene<'_>) -> Vec<Sample> {
 }
 
 fn rejected(class: &ClassRecord) -> Vec<Sample> {
-    let all = NbdError::ALL.into_iter().zip(class.counts.refused).filter(|(_, count)| *count > 0);
-    all.map(|(error, count)| (vec![("reason", error.name().into())], Value::Whole(count))).collect()
+    by_error("reason", class.counts.refused)
+}
+
+fn failed(of: &OperationCounters) -> Vec<Sample> {
+    by_error("error", of.failed)
+}
+
+/// Counts of what there was, in the order of [`NbdError::ALL`].
+fn by_error(label: &'static str, counts: [u64; NbdError::ALL.len()]) -> Vec<Sample> {
+    let all = NbdError::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    all.map(|(error, count)| (vec![(label, error.name().into())], Value::Whole(count))).collect()
+}
+
+fn by_tier(of: &TierStatus, bytes: fn(&Traffic) -> u64) -> Vec<Sample> {
+    let sample = |(tier, of): (&str, &Traffic)| (vec![("tier", tier.to_string())], Value::Whole(bytes(of)));
+    [("fast", &of.fast), ("slow", &of.slow)].map(sample).into()
 }
 
 fn waits(class: &ClassRecord) -> Vec<Sample> {
@@ -413,6 +454,11 @@ impl Scene<'_> {
                     })
                 })
                 .collect()
+            }
+            Source::Tiers(of) => {
+                let tiers = self.devices(&self.record.tiers);
+                let tiers = tiers.filter_map(|(device, its)| Some((device, its.as_ref()?)));
+                tiers.flat_map(|(device, its)| of(its).into_iter().map(move |sample| named(device, sample))).collect()
             }
             Source::Upstream(of) => {
                 let upstreams = self.devices(&self.record.upstreams);

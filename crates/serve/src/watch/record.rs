@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
-use crate::backend::{Checksums, MirrorStatus, UpstreamStatus};
+use crate::backend::{Checksums, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{
     ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
@@ -60,6 +60,8 @@ pub(super) struct Record {
     pub(super) reported: Vec<Nanos>,
     /// Counts of what was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
+    /// Tiers, by device that has any.
+    pub(super) tiers: Vec<Option<TierStatus>>,
     /// Legs, by device that is a mirror.
     pub(super) mirrors: Vec<Option<MirrorStatus>>,
     /// Upstreams, by device that has one.
@@ -86,6 +88,7 @@ impl Record {
         self.behind.resize(devices, <_>::default());
         self.reported.resize(devices, Nanos::ZERO);
         self.checksums.resize(devices, None);
+        self.tiers.resize(devices, None);
         self.mirrors.resize(devices, None);
         self.upstreams.resize(devices, None);
         self.services.resize(devices, Vec::new());
@@ -118,6 +121,9 @@ impl Record {
         }
         if let Some(checksums) = self.checksums.get_mut(device) {
             *checksums = report.checksums;
+        }
+        if let Some(tiers) = self.tiers.get_mut(device) {
+            *tiers = report.tiers;
         }
         if let Some(mirror) = self.mirrors.get_mut(device) {
             *mirror = report.mirror;

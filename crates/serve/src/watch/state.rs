@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use super::service::ServiceState;
-use crate::backend::{self, Checksums, LegStatus, MirrorStatus, UpstreamStatus};
+use crate::backend::{self, Checksums, LegStatus, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::confine::{self, Confinement};
 use crate::control::{Changed, FleetStatus};
 use crate::engine::{FAILED, LAYERS, WaitCause};
@@ -132,6 +132,9 @@ pub struct DeviceState {
     pub reservations_broken: bool,
     /// What it has checked, if it keeps checksums.
     pub checksums: Option<ChecksumState>,
+    /// Its tiers, if it has any.
+    #[serde(default)]
+    pub tiers: Option<TiersState>,
     /// Its legs, if it is a mirror.
     #[serde(default)]
     pub mirror: Option<MirrorState>,
@@ -164,6 +167,37 @@ impl UpstreamState {
         let UpstreamStatus { name, connections, reconnects, down, kept_bytes, has_lost, problem } = of.clone();
         let down_seconds = down.map(Nanos::as_seconds);
         Self { name, connections, reconnects, down_seconds, kept_bytes, has_lost, problem }
+    }
+}
+
+/// The tiers of a device, and what they have served since it was opened, for clients or to move blocks.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TiersState {
+    /// Bytes of the blocks on the fast tier: placed there, or copies.
+    pub held_bytes: u64,
+    /// Bytes that the fast tier has room for.
+    pub room_bytes: u64,
+    /// Bytes read from the fast tier.
+    pub fast_read_bytes: u64,
+    /// Bytes written to the fast tier.
+    pub fast_written_bytes: u64,
+    /// Bytes read from the slow tier.
+    pub slow_read_bytes: u64,
+    /// Bytes written to the slow tier.
+    pub slow_written_bytes: u64,
+}
+
+impl TiersState {
+    const fn new(of: &TierStatus) -> Self {
+        let TierStatus { held_bytes, room_bytes, slow, fast } = *of;
+        Self {
+            held_bytes,
+            room_bytes,
+            fast_read_bytes: fast.read_bytes,
+            fast_written_bytes: fast.written_bytes,
+            slow_read_bytes: slow.read_bytes,
+            slow_written_bytes: slow.written_bytes,
+        }
     }
 }
 
@@ -421,6 +455,7 @@ impl State {
                 age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
                 reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
                 reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
+                tiers: record.tiers.get(number).and_then(Option::as_ref).map(TiersState::new),
                 mirror: record.mirrors.get(number).and_then(Option::as_ref).map(MirrorState::new),
                 upstream: record.upstreams.get(number).and_then(Option::as_ref).map(UpstreamState::new),
                 checksums: spec
@@ -465,7 +500,7 @@ impl ClassState {
         let share = spec.share_of(number);
         let total = |operation: Operation| {
             let of = &record.counts.operations[operation as usize];
-            (operation.name().into(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
+            (operation.name().into(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors() })
         };
         let state = &record.state;
         Self {

@@ -118,10 +118,10 @@ impl Tally {
                         )
                     });
                     let most = seen.errors + seen.lost;
-                    verdict.check(Promise::Metrics, (seen.errors..=most).contains(&its.errors), || {
+                    verdict.check(Promise::Metrics, (seen.errors..=most).contains(&its.errors()), || {
                         format!(
                             "class {class} has seen {seen:?} of {name}, and the server has counted {} errors",
-                            its.errors
+                            its.errors()
                         )
                     });
                     verdict.check(Promise::Metrics, its.request.count() == its.requests, || {

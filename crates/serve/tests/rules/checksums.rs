@@ -29,21 +29,21 @@ use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
 use proptest::prelude::*;
 
-fn pool(schedule: &str, count: u32, items: u32) -> Workers {
+pub(crate) fn pool(schedule: &str, count: u32, items: u32) -> Workers {
     let row = cores::find(schedule).unwrap();
     let schedule = row.schedule(&row.defaults());
     Workers { schedule, count, cores: count, items, inline_bytes_max: 0, append: crc32c::crc32c_append }
 }
 
 /// A checked device by itself, that is asked and waited for.
-struct Direct {
-    checked: Checked,
+pub(crate) struct Direct {
+    pub(crate) checked: Checked,
     now: Nanos,
     id: u32,
 }
 
 impl Direct {
-    fn new(inner: Box<dyn Backend>, workers: Workers) -> Self {
+    pub(crate) fn new(inner: Box<dyn Backend>, workers: Workers) -> Self {
         Self::over(inner, &WorkerPool::start(workers).unwrap(), workers.items)
     }
 
@@ -89,7 +89,7 @@ impl Direct {
         done.remove(0)
     }
 
-    fn read(&mut self, offset: u64, pieces: &[usize]) -> (Vec<u8>, Result<Outcome, NbdError>) {
+    pub(crate) fn read(&mut self, offset: u64, pieces: &[usize]) -> (Vec<u8>, Result<Outcome, NbdError>) {
         let buffers = buffers(pieces.iter().map(|&length| vec![0xaa; length]));
         let length = pieces.iter().sum::<usize>() as u64;
         let done = self.act(Action::Read, offset, length, buffers);
@@ -98,7 +98,7 @@ impl Direct {
         (done.buffers.as_slice().iter().flat_map(|buffer| buffer.bytes().to_vec()).collect(), done.result)
     }
 
-    fn write(&mut self, offset: u64, pieces: &[&[u8]]) -> Result<Outcome, NbdError> {
+    pub(crate) fn write(&mut self, offset: u64, pieces: &[&[u8]]) -> Result<Outcome, NbdError> {
         let length = pieces.iter().map(|piece| piece.len()).sum::<usize>() as u64;
         let buffers = buffers(pieces.iter().map(|piece| piece.to_vec()));
         self.act(Action::Write, offset, length, buffers).result

@@ -34,10 +34,15 @@ pub(crate) fn listen() {
 
 /// The events of a device, whose name no other test uses.
 pub(crate) fn events(device: &str) -> Vec<Value> {
+    events_of("device", device)
+}
+
+/// The events that have this of a key.
+pub(crate) fn events_of(key: &str, value: &str) -> Vec<Value> {
     let written = WRITTEN.lock().unwrap().clone();
     let lines = String::from_utf8(written).unwrap();
     let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.filter(|event| event["device"] == device).collect()
+    events.filter(|event| event[key] == value).collect()
 }
 
 /// An engine whose events are kept.

@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use crate::client::*;
 use crate::log::{events, listen};
 use ioweir_serve::control::{AskError, ClientState, Clients, Command, ask, differences};
+use ioweir_serve::log::EventKind;
 use ioweir_serve::server::{Entrance, Server, check};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
+use tracing::Level;
 
 /// A device with two exports: of `slow`, one block is read, and the next one hours later.
 const SPEC: &str = r#"
@@ -394,4 +396,7 @@ fn every_row_of_the_failure_modes_names_tests_that_are_there() {
         count += 1;
     }
     assert!(count > 20, "{count}");
+    for kind in EventKind::ALL.iter().filter(|kind| kind.level() < Level::INFO) {
+        assert!(page.contains(&format!("`{}`", kind.name())), "no row says what to do about {}", kind.name());
+    }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::client::*;
+use crate::log::{events_of, listen};
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Listen, Spec};
@@ -216,6 +217,30 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
         check("backend = \"emulated\"\nmodel = \"nothing\"").unwrap_err().starts_with("device d: nothing: no preset")
     );
     assert_eq!(check("backend = \"memory\"\nsize = \"2MiB\""), Ok(vec![]));
+    let junk = folder.path().join("junk");
+    std::fs::write(&junk, [7; 4096]).unwrap();
+    let made = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
+    let before = made(folder.path());
+    let memory = "backend = \"memory\"\nsize = \"2MiB\"\n";
+    let file = |name: &str| format!("backend = \"file\"\npath = \"PATH.{name}\"\nsize = \"2MiB\"\n");
+    let tiers = format!(
+        "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"JUNK\"\n[device.slow]\n{}[device.fast]\n{}",
+        file("slow"),
+        file("fast")
+    );
+    let service = "[service.t]\nkind = \"trim\"\ndevice = \"d\"\nstate = \"JUNK\"\ndefault = \"rest\"\n";
+    for (what, keys) in [
+        ("map", tiers),
+        ("bitmaps", format!("{memory}[device.bitmaps]\nfile = \"JUNK\"\n")),
+        ("journal", file("late") + service),
+    ] {
+        for path in [&junk, &folder.path().join("nowhere/x")] {
+            let refused = check(&keys.replace("JUNK", path.to_str().unwrap())).unwrap_err();
+            assert!(refused.starts_with(&format!("device d: {what} {}: ", path.display())), "{refused}");
+        }
+        assert_eq!(check(&keys.replace("JUNK", folder.path().join("new").to_str().unwrap())), Ok(vec![]));
+    }
+    assert_eq!(made(folder.path()), before, "nothing was made");
 }
 
 #[test]
@@ -408,6 +433,7 @@ fn only_those_who_are_named_open_and_list_an_export() {
         &export("open", "\"anyone\""),
     ]
     .concat();
+    listen();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let spec = Spec::parse("test", &text.replace("SOCKET", path.to_str().unwrap())).unwrap();
@@ -447,6 +473,37 @@ fn only_those_who_are_named_open_and_list_an_export() {
         // The name of none is that of the first that there is.
         assert!(!contains(&ask(&talk(info(OPTION_INFO, "", &[]))), "no export"));
     }
+    let asked = events_of("event", "export_refused");
+    let asked = asked.iter().map(|event| event["class"].as_str().unwrap());
+    let asked: Vec<_> = asked.filter(|class| ["theirs", "mine", "near"].contains(class)).collect();
+    assert_eq!(
+        asked,
+        ["theirs", "theirs", "near", "near", "theirs", "theirs", "mine", "mine"],
+        "each is asked for twice"
+    );
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn the_system_looks_whether_a_client_over_tcp_is_still_there() {
+    let text = format!("[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n{MEMORY}");
+    let server =
+        Server::start(&Spec::parse("test", &text).unwrap(), Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let place = server.addresses()[0].strip_prefix("tcp:").unwrap().to_string();
+    let mut client = TcpStream::connect(&place).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    let (ours, theirs) = (client.local_addr().unwrap().port(), client.peer_addr().unwrap().port());
+    // Its end of the connection, and which timer that has: none, one of what was sent, or keepalive.
+    let timer = || {
+        let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let ends = [format!(":{theirs:04X}"), format!(":{ours:04X}")];
+        let is_its = |fields: &Vec<&str>| fields[1].ends_with(&ends[0]) && fields[2].ends_with(&ends[1]);
+        let its = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(is_its);
+        its.unwrap()[5][..2].to_string()
+    };
+    while timer() == "01" {}
+    assert_eq!(timer(), "02");
     server.stopper().stop();
     server.wait().unwrap();
 }

@@ -354,7 +354,7 @@ fn what_is_sent_in_the_open_behind_starttls_is_never_heard() {
 
 #[test]
 fn garbage_instead_of_a_handshake_ends_the_connection_and_no_other() {
-    let served = serve("", "");
+    let served = serve("watch = \"unix:FOLDER/watch\"", "");
     let mut witness = served.client(&served.files.client(None)).unwrap();
     for garbage in [
         vec![0; 100],
@@ -375,6 +375,8 @@ fn garbage_instead_of_a_handshake_ends_the_connection_and_no_other() {
     secret.sock.write_all(&[0x17; 100]).unwrap();
     rest(&mut secret.sock);
     flush(&mut witness);
+    let counted = "ioweir_events_total{kind=\"tls_failed\"} 5";
+    assert!(metrics(served.folder.path()).lines().any(|line| line == counted), "{counted}");
     served.stop();
 }
 

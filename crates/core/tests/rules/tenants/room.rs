@@ -12,12 +12,14 @@ use super::world::{MILLI, SECOND, control};
 /// Requests of each direction, as many as one client may fill.
 const REQUESTS: u32 = 16;
 const DEPTH: u32 = 4;
+/// The length of a request, as long as the queue takes them.
+const SECTORS: u64 = 8;
 
 struct Quiet;
 impl Caller for Quiet {}
 
 fn limits() -> QueueLimits {
-    QueueLimits { depth: DEPTH, ..QueueLimits::with_requests(REQUESTS) }
+    QueueLimits { depth: DEPTH, request_sectors_max: SECTORS as u32, ..QueueLimits::with_requests(REQUESTS) }
 }
 
 fn pair(order: &str, elevator: &str) -> Policy {
@@ -35,8 +37,14 @@ fn order(name: &str) -> Policy {
 
 /// What each client gets within a second that keeps this many requests with the driver; the device serves four at a time,
 /// each for four milliseconds.
-fn served(mut policy: Policy, clients: &[(Share, u32)]) -> Vec<u32> {
-    for (client, (share, _)) in (0..).zip(clients) {
+fn served(policy: Policy, clients: &[(Share, u32)]) -> Vec<u32> {
+    let clients: Vec<_> = clients.iter().map(|&(share, most)| (share, most, SECTORS)).collect();
+    served_of(policy, &clients)
+}
+
+/// The same for requests of these lengths, in sectors; longer ones than [`SECTORS`] become several.
+fn served_of(mut policy: Policy, clients: &[(Share, u32, u64)]) -> Vec<u32> {
+    for (client, (share, ..)) in (0..).zip(clients) {
         control(&mut policy).configure(Nanos::ZERO, StreamId(client), *share).expect("it can be had");
     }
     let mut driver = Driver::new(policy, &limits(), Capacity { held: 4096, classes: 0 });
@@ -46,10 +54,10 @@ fn served(mut policy: Policy, clients: &[(Share, u32)]) -> Vec<u32> {
     let mut flights: VecDeque<(Nanos, Dispatch)> = VecDeque::new();
     while now < Nanos(SECOND) {
         driver.retry(now, &mut Quiet);
-        for (client, (_, most)) in (0..).zip(clients) {
+        for (client, (_, most, sectors)) in (0..).zip(clients) {
             while outstanding[client as usize] < *most {
                 let (operation, flags, stream) = (Operation::Read, Flags::NONE, StreamId(client));
-                let whole = ClientRequest { operation, flags, stream, sector: sector * 1000, sectors: 8 };
+                let whole = ClientRequest { operation, flags, stream, sector: sector * 100_000, sectors: *sectors };
                 let request = driver.open().expect("there is room");
                 driver.submit(now, request, client, whole, &mut Quiet).expect("there is room");
                 (outstanding[client as usize], sector) = (outstanding[client as usize] + 1, (sector * 7 + 3) % 10_007);
@@ -66,7 +74,7 @@ fn served(mut policy: Policy, clients: &[(Share, u32)]) -> Vec<u32> {
         while flights.front().is_some_and(|(finish, _)| *finish <= now) {
             let Some((_, dispatch)) = flights.pop_front() else { break };
             driver.complete(now, &dispatch, |ended| {
-                outstanding[ended.handle as usize] -= 1;
+                outstanding[ended.handle as usize] -= u32::from(ended.is_last);
                 served[ended.handle as usize] += 1;
             });
         }
@@ -81,6 +89,17 @@ fn a_client_that_fills_the_queue_takes_nothing_from_one_of_larger_weight() {
         let beside_few = served(policy.clone(), &clients(4))[1];
         let beside_many = served(policy, &clients(2000))[1];
         assert!(beside_few > 900 && beside_many + 20 > beside_few, "{beside_many} of {beside_few}");
+    }
+}
+
+#[test]
+fn a_client_of_few_long_requests_takes_nothing_from_one_of_larger_weight() {
+    // As with four reads of 32 MiB that become eight thousand each.
+    let long = |weight| (Share::weighted(weight), 4, 65_536);
+    for policy in [order("sfq"), order("wfq"), order("mclock"), pair("sfq", "deadline")] {
+        let alone = served_of(policy.clone(), &[(Share::weighted(1000), 8, SECTORS)])[0];
+        let beside = served_of(policy, &[(Share::weighted(1000), 8, SECTORS), long(1)])[0];
+        assert!(alone > 900 && beside + 20 > alone, "{beside} of {alone}");
     }
 }
 

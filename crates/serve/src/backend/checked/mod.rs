@@ -99,6 +99,8 @@ struct Flight {
     error: Option<NbdError>,
     /// Of a repair: the copy that is read now; `None` once one that is right is being written.
     copy: Option<u8>,
+    /// Whether it was read again after it was damaged.
+    is_again: bool,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
     given: Option<Nanos>,
     cores: Nanos,
@@ -178,6 +180,13 @@ impl Checked {
             let all = missing(before).into_iter().chain(take_all(buffers)).chain(missing(after));
             buffers = Buffers::Many(all.collect());
         }
+        self.read(now, number, buffers);
+    }
+
+    /// Reads the data of an operation, with what is missing of its first and last block.
+    fn read(&mut self, now: Nanos, number: u32, buffers: Buffers) {
+        let Some(flight) = self.flights.get(number) else { return };
+        let Flight { offset, length, plan: Plan { before, after, .. }, .. } = *flight;
         let io = flight.io(number, offset - before, length + before + after, buffers);
         self.inner.start(now, io);
     }
@@ -186,7 +195,7 @@ impl Checked {
     /// are computed; then it is written.
     fn start_write(&mut self, now: Nanos, number: u32, buffers: Buffers) {
         let Some(flight) = self.flights.get_mut(number) else { return };
-        let Flight { offset, length, dispatch, .. } = *flight;
+        let Flight { offset, length, .. } = *flight;
         for block in in_part(&self.table, offset, length) {
             if self.in_part.contains(&block) {
                 self.table.forget(block..block + 1);
@@ -199,21 +208,26 @@ impl Checked {
             let io = flight.io(number, offset, length, buffers);
             return self.inner.start(now, io);
         }
+        flight.buffers = buffers;
+        if !self.read_edges(now, number)
+            && let Some(job) = self.sum(now, number)
+        {
+            self.write(now, job);
+        }
+    }
+
+    /// Reads the blocks that a write covers in part; returns whether there are any.
+    fn read_edges(&mut self, now: Nanos, number: u32) -> bool {
+        let Some(flight) = self.flights.get_mut(number) else { return false };
+        let Flight { ref plan, dispatch, .. } = *flight;
         let (first, last) = (plan.blocks.start, plan.blocks.end - 1);
         let edges = [(first, plan.before), (last, plan.after)];
-        flight.buffers = buffers;
         // A block that is at both edges is read once.
         let is_same = first == last && plan.before > 0;
         let edges = edges.into_iter().take(if is_same { 1 } else { 2 });
         let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
         flight.edges_left = missing.len() as u32;
-        if missing.is_empty() {
-            if let Some(job) = self.sum(now, number) {
-                self.write(now, job);
-            }
-            return;
-        }
-        for (part, (block, _)) in missing {
+        for &(part, (block, _)) in &missing {
             let offset = block * BLOCK_BYTES;
             let length = self.table.end_of(block) - offset;
             let (sector, sectors) = (offset / SECTOR_BYTES, length.div_ceil(SECTOR_BYTES) as u32);
@@ -230,6 +244,7 @@ impl Checked {
                 },
             );
         }
+        !missing.is_empty()
     }
 
     /// Computes the checksums of an operation's data if there is little of it. Otherwise the data goes to the workers, from whom
@@ -299,6 +314,9 @@ impl Checked {
             (_, Ok(Outcome::Hole)) if action.reads() => {
                 let blocks = flight.plan.blocks.clone();
                 let sums: Vec<u32> = blocks.clone().map(|block| self.sum_of_zeroes(block)).collect();
+                if self.distrusts(number, blocks.clone().zip(sums.iter().copied())) {
+                    return self.read(now, number, buffers);
+                }
                 result = self.check(blocks, &sums).map_or(result, Ok);
             }
             (Action::Write, Ok(_)) => self.note_written(number),
@@ -384,6 +402,9 @@ impl Checked {
             return self.compared(now, job, done);
         }
         if action.reads() {
+            if self.distrusts(number, blocks.clone().zip(job.sums.iter().copied())) {
+                return self.read(now, number, job.buffers);
+            }
             let result = self.check(blocks, &job.sums).unwrap_or(Outcome::Plain);
             return self.hand_back(number, job.buffers, Ok(result), done);
         }
@@ -392,6 +413,13 @@ impl Checked {
             ends.into_iter().zip(&job.edges).filter_map(|(block, edge)| Some((block, edge.as_ref()?.sum))).collect();
         // Both edges may be in one block.
         old.dedup();
+        if self.distrusts(number, old.iter().copied()) {
+            if let Some(flight) = self.flights.get_mut(number) {
+                flight.buffers = job.buffers;
+            }
+            self.read_edges(now, number);
+            return;
+        }
         let mut is_damaged = false;
         for (block, sum) in old {
             is_damaged |= self.check(block..block + 1, &[sum]).is_some();
@@ -512,6 +540,7 @@ impl Backend for Checked {
             edges_left: 0,
             error: None,
             copy: None,
+            is_again: false,
             given: None,
             cores: Nanos::ZERO,
             is_single: false,

@@ -1,5 +1,5 @@
 //! Repairs blocks of a device that keeps several copies: reads one copy after another until one has the right checksums, and
-//! writes that one.
+//! writes that one. Copies that a device keeps for speed alone are given up where they are damaged.
 
 use ioweir_core::Nanos;
 
@@ -12,6 +12,30 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 
 impl Checked {
+    /// Whether damaged blocks of an operation may have come from copies, which are given up: then they are read again, once.
+    pub(super) fn distrusts(&mut self, number: u32, sums: impl Iterator<Item = (u64, u32)>) -> bool {
+        let damaged = sums.filter(|&(block, sum)| self.table.get(block).is_some_and(|known| known != sum));
+        let damaged: Vec<u64> = damaged.map(|(block, _)| block).collect();
+        if self.flights.get(number).is_none_or(|flight| flight.is_again) {
+            return false;
+        }
+        let mut is_again = false;
+        for block in damaged {
+            let range = block * BLOCK_BYTES..self.table.end_of(block);
+            let (offset, length) = (range.start, range.end - range.start);
+            if self.inner.distrust(range) {
+                is_again = true;
+                self.remark(format!(
+                    "a copy of the {length} bytes at {offset} was damaged: they are read from elsewhere"
+                ));
+            }
+        }
+        if let Some(flight) = self.flights.get_mut(number) {
+            flight.is_again = is_again;
+        }
+        is_again
+    }
+
     /// Begins a repair of whole blocks. A block without a checksum is repaired from the first copy that can be read.
     pub(super) fn start_repair(&mut self, now: Nanos, number: u32) {
         let Some(flight) = self.flights.get_mut(number) else { return };

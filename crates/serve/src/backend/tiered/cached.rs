@@ -13,7 +13,7 @@ use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
 use super::pair::{Flight, Pair};
-use super::slots_of;
+use super::{TierStatus, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::slots::Slots;
 
@@ -191,6 +191,14 @@ impl Backend for Cached {
 
     fn block_bytes_min(&self) -> u32 {
         self.pair.slow.block_bytes_min().max(self.pair.fast.block_bytes_min())
+    }
+
+    fn tiers(&self) -> Option<TierStatus> {
+        Some(self.pair.status(self.slots.into(), self.directory.len() as u64))
+    }
+
+    fn distrust(&mut self, range: Range<u64>) -> bool {
+        self.directory.forget(blocks_of(range.start, range.end))
     }
 
     fn size_bytes(&self) -> u64 {

@@ -54,6 +54,11 @@ impl Directory {
         }
     }
 
+    /// How many blocks have a slot.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The slot of a block that is about to be read.
     pub(super) fn look(&mut self, block: u64) -> Option<u32> {
         let slot = *self.slots.get(&block)?;
@@ -124,17 +129,18 @@ impl Directory {
         }
     }
 
-    /// Drops the copies of blocks that change.
-    pub(super) fn forget(&mut self, blocks: Range<u64>) {
+    /// Drops the copies of blocks that change, and says whether there were any.
+    pub(super) fn forget(&mut self, blocks: Range<u64>) -> bool {
         if blocks.is_empty() {
-            return;
+            return false;
         }
         let forgotten: Vec<_> = self.slots.range(blocks).map(|(&block, &slot)| (block, slot)).collect();
-        for (block, slot) in forgotten {
+        for &(block, slot) in &forgotten {
             self.slots.remove(&block);
             let state = &mut self.entries[slot as usize].state;
             *state = if *state == State::Filling { State::Spoilt } else { State::Free };
         }
+        !forgotten.is_empty()
     }
 }
 
@@ -201,7 +207,9 @@ mod tests {
                             filling.push((block, slot));
                         }
                     }
-                    2 => directory.forget(block..block + 2),
+                    2 => {
+                        directory.forget(block..block + 2);
+                    }
                     3 => {
                         if let Some((_, slot)) = filling.pop() {
                             directory.filled(slot, block % 3 > 0);

@@ -1,12 +1,12 @@
 //! The ledger: the durable map of blocks on the fast tier.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, Value};
 
-use super::super::book::{Book, Open};
+use super::super::book::{Book, Open, set_fact};
 use super::map::Changes;
 use crate::nbd::NbdError;
 
@@ -14,11 +14,18 @@ use crate::nbd::NbdError;
 const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
 /// How often regions were used, as of the last clean end.
 const HEAT: TableDefinition<'_, u64, u8> = TableDefinition::new("heat");
+/// Facts that a ledger of an earlier version does not have: they are zero there.
+const GENERATION: &str = "generation";
+const HOME_MARKED: &str = "home_marked";
 /// The version of its tables; a ledger of another version is refused.
 const VERSION: u64 = 1;
 
 /// The durable map.
-pub struct Ledger(Book);
+pub struct Ledger {
+    book: Book,
+    /// The file of the slow tier, which is marked.
+    home: Option<PathBuf>,
+}
 
 /// What is made durable.
 pub(super) enum Entry {
@@ -34,6 +41,10 @@ pub(super) struct Facts {
     pub(super) identity: u64,
     pub(super) slow_bytes: u64,
     pub(super) fast_bytes: u64,
+    /// How often it was opened.
+    pub(super) generation: u64,
+    /// Whether the file of the slow tier was marked then.
+    pub(super) is_home_marked: bool,
 }
 
 impl Ledger {
@@ -42,7 +53,7 @@ impl Ledger {
     /// # Errors
     /// If it cannot be opened, or is something else.
     pub fn open(path: &Path) -> Result<Self, String> {
-        Book::in_file("map", path).map(Self)
+        Book::in_file("map", path).map(Self::of)
     }
 
     /// Opens a ledger of this name, whose database is opened by `open`, possibly more than once.
@@ -50,7 +61,7 @@ impl Ledger {
     /// # Errors
     /// If it cannot be opened.
     pub fn opened_by(name: &str, open: Open) -> Result<Self, String> {
-        Book::opened_by(name, open).map(Self)
+        Book::opened_by(name, open).map(Self::of)
     }
 
     /// A ledger that ends with the server, for tiers that do so, too.
@@ -58,23 +69,45 @@ impl Ledger {
     /// # Errors
     /// If memory is short.
     pub fn in_memory() -> Result<Self, String> {
-        Book::in_memory("map").map(Self)
+        Book::in_memory("map").map(Self::of)
     }
 
     /// A ledger with this database.
     #[must_use]
     pub fn over(database: Database) -> Self {
-        Self(Book::over("map", database))
+        Self::of(Book::over("map", database))
+    }
+
+    const fn of(book: Book) -> Self {
+        Self { book, home: None }
+    }
+
+    /// The same, and the file of the slow tier is marked, so that nothing else uses it.
+    #[must_use]
+    pub fn marking(self, home: &Path) -> Self {
+        Self { home: Some(home.into()), ..self }
+    }
+
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// Reads its facts and entries; a new ledger is given the sizes.
     pub(super) fn load(&self, slow_bytes: u64, fast_bytes: u64) -> Result<(Facts, Vec<(u64, u32)>), String> {
         // Random, and never zero.
         let identity = RandomState::new().hash_one(0_u8) | 1;
-        let facts = [("identity", identity), ("slow_bytes", slow_bytes), ("fast_bytes", fast_bytes)];
-        let loaded = self.0.facts(VERSION, facts).and_then(|facts| Ok((facts, self.rows(BLOCKS)?)));
-        let ([identity, of_slow, of_fast], entries) = loaded.map_err(|error| format!("{}: {error}", self.name()))?;
-        let facts = Facts { identity, slow_bytes: of_slow, fast_bytes: of_fast };
+        let facts = [
+            ("identity", identity),
+            ("slow_bytes", slow_bytes),
+            ("fast_bytes", fast_bytes),
+            (GENERATION, 0),
+            (HOME_MARKED, 0),
+        ];
+        let loaded = self.book.facts(VERSION, facts).and_then(|facts| Ok((facts, self.rows(BLOCKS)?)));
+        let ([identity, of_slow, of_fast, generation, is_home_marked], entries) =
+            loaded.map_err(|error| format!("{}: {error}", self.name()))?;
+        let is_home_marked = is_home_marked != 0;
+        let facts = Facts { identity, slow_bytes: of_slow, fast_bytes: of_fast, generation, is_home_marked };
         if (facts.slow_bytes, facts.fast_bytes) != (slow_bytes, fast_bytes) {
             return Err(format!(
                 "{}: was made for tiers of {} and {} bytes, and these have {slow_bytes} and {fast_bytes}",
@@ -86,13 +119,22 @@ impl Ledger {
         Ok((facts, entries))
     }
 
+    /// Makes it durable that it was opened, for so many times by now, and whether the file of the slow tier is marked.
+    pub(super) fn begin(&mut self, generation: u64, is_home_marked: bool) -> Result<(), String> {
+        let committed = self.book.commit(|transaction| {
+            set_fact(transaction, GENERATION, generation)?;
+            set_fact(transaction, HOME_MARKED, is_home_marked.into())
+        });
+        committed.map_err(|error| format!("{}: it cannot be written: {}", self.name(), error.name()))
+    }
+
     /// Whether a commit waits for a disk.
     pub(super) const fn waits_for_disk(&self) -> bool {
-        self.0.waits_for_disk()
+        self.book.waits_for_disk()
     }
 
     pub(super) fn name(&self) -> &str {
-        self.0.name()
+        self.book.name()
     }
 
     /// How often regions were used, as far as it was kept.
@@ -105,7 +147,7 @@ impl Ledger {
         &self,
         table: TableDefinition<'_, u64, V>,
     ) -> Result<Vec<(u64, V)>, redb::Error> {
-        let table = match self.0.database()?.begin_read()?.open_table(table) {
+        let table = match self.book.database()?.begin_read()?.open_table(table) {
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
             table => table?,
         };
@@ -117,7 +159,7 @@ impl Ledger {
 
     /// Makes an entry durable.
     pub(super) fn commit(&mut self, entry: &Entry) -> Result<(), NbdError> {
-        self.0.commit(|transaction| {
+        self.book.commit(|transaction| {
             let changes = match entry {
                 Entry::Changes(changes) => changes,
                 Entry::Heat(counts) => {

@@ -29,8 +29,8 @@
 //! thread makes the transaction and wakes the engine. Without flushes from clients, a sync begins a second after the first
 //! change, or when all free slots wait for one.
 //!
-//! Slot zero holds an identity that the ledger also has: a map and a fast tier that do not match are refused, because blocks
-//! would be lost.
+//! Slot zero, and an attribute of a file that is the slow tier, hold an identity and a generation that the ledger also has: a map
+//! and tiers that do not match, or are not of the same day, are refused, because blocks would be lost ([`identity`]).
 //!
 //! # Read cache
 //!
@@ -58,6 +58,7 @@ use std::ops::Range;
 use super::parts::BLOCK_BYTES;
 
 pub use cached::Cached;
+pub(crate) use identity::refuse_slow_tier;
 pub use ledger::Ledger;
 pub use placed::Placed;
 
@@ -72,6 +73,28 @@ pub struct FastTier {
     pub block_sectors: u32,
     /// The ranges that are placed there, in sectors.
     pub placed: Vec<Range<u64>>,
+}
+
+/// What two tiers hold, and what they have served since they were opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierStatus {
+    /// Bytes of the blocks on the fast tier: placed there, or copies.
+    pub held_bytes: u64,
+    /// Bytes that the fast tier has room for.
+    pub room_bytes: u64,
+    /// What the slow tier has served.
+    pub slow: Traffic,
+    /// What the fast tier has served.
+    pub fast: Traffic,
+}
+
+/// What was read from a tier and written to it, for clients or to move blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
 }
 
 /// The number of slots of a fast tier of this size, including the first one; an error if there is none for data.

@@ -5,7 +5,9 @@ use std::os::fd::BorrowedFd;
 
 use ioweir_core::{Nanos, Tier};
 
-use super::super::{Backend, Done, Io};
+use super::super::parts::BLOCK_BYTES;
+use super::super::{Action, Backend, Done, Io};
+use super::{TierStatus, Traffic};
 use crate::slots::Slots;
 
 /// Two devices with their operations in flight.
@@ -15,6 +17,8 @@ pub(super) struct Pair {
     /// The owner of each operation, by its number on the devices.
     flights: Slots<Flight>,
     done: Vec<Done>,
+    /// What was read and written so far, of the slow one and the fast one.
+    traffic: [Traffic; 2],
 }
 
 /// The owner of an operation of a device.
@@ -28,17 +32,29 @@ pub(super) struct Flight {
 
 impl Pair {
     pub(super) fn new(slow: Box<dyn Backend>, fast: Box<dyn Backend>) -> Self {
-        Self { slow, fast, flights: Slots::default(), done: Vec::new() }
+        Self { slow, fast, flights: Slots::default(), done: Vec::new(), traffic: <_>::default() }
     }
 
     /// Starts an operation of a device, under a number of the pair.
     pub(super) fn start(&mut self, now: Nanos, flight: Flight, io: Io) {
         let id = self.flights.insert(flight);
         let io = Io { id, ..io };
+        let traffic = &mut self.traffic[usize::from(flight.tier == Tier::Fast)];
+        match io.action {
+            Action::Read => traffic.read_bytes += io.length,
+            Action::Write => traffic.written_bytes += io.length,
+            _ => {}
+        }
         match flight.tier {
             Tier::Base => self.slow.start(now, io),
             Tier::Fast => self.fast.start(now, io),
         }
+    }
+
+    /// What they hold and have served; the fast one has these slots for blocks, so many of which are used.
+    pub(super) const fn status(&self, slots: u64, used: u64) -> TierStatus {
+        let [slow, fast] = self.traffic;
+        TierStatus { held_bytes: used * BLOCK_BYTES, room_bytes: slots * BLOCK_BYTES, slow, fast }
     }
 
     pub(super) fn submit(&mut self) -> io::Result<()> {

@@ -11,14 +11,14 @@ use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
 use super::super::{Action, Backend, Done, Io, Outcome, Task};
 use super::heat::Heat;
-use super::identity::introduce;
+use super::identity::bind;
 use super::ledger::{Entry, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
 use super::pair::{Flight, Pair};
 use super::relocation::Relocation;
 use super::step::{Moving, Op, Stage};
-use super::{FastTier, slots_of};
+use super::{FastTier, TierStatus, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::committer::Committer;
 use crate::nbd::NbdError;
@@ -81,8 +81,7 @@ impl Placed {
         let (facts, entries) = ledger.load(slow_bytes, fast_bytes)?;
         let heat = ledger.heat()?;
         let (name, waits) = (ledger.name().to_string(), ledger.waits_for_disk());
-        introduce(fast.as_mut(), facts.identity, entries.is_empty())
-            .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
+        bind(fast.as_mut(), &mut ledger, &facts, entries.is_empty()).map_err(|problem| format!("{name}: {problem}"))?;
         // An incomplete last block stays on the slow tier.
         let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
         Ok(Self {
@@ -476,6 +475,10 @@ impl Backend for Placed {
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
         })
+    }
+
+    fn tiers(&self) -> Option<TierStatus> {
+        Some(self.pair.status(u64::from(self.slots) - 1, self.map.len() as u64))
     }
 
     fn finish(&mut self) {

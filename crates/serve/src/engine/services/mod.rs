@@ -445,8 +445,8 @@ impl Service {
             return self.duty.put_back(piece);
         }
         if let Some(operation) = piece.action.operation() {
-            let bytes = if error.is_none() { Some(piece.length) } else { None };
-            let answered = Answered { class: self.class.0, operation, arrived: Some(arrived), bytes };
+            let result = error.map_or(Ok(piece.length), Err);
+            let answered = Answered { class: self.class.0, operation, arrived: Some(arrived), result };
             events.push_back(Event::Answered(answered));
         }
         let found = self.duty.ended(piece, &damaged, error, &mut self.report);

@@ -142,8 +142,8 @@ impl Sessions {
         connection.in_flight -= 1;
         if connection.mode != Mode::Gone {
             let answered = request.answered();
-            if let Some(Answered { bytes, .. }) = answered {
-                connection.done = (connection.done.0 + 1, connection.done.1 + bytes.unwrap_or(0));
+            if let Some(Answered { result, .. }) = answered {
+                connection.done = (connection.done.0 + 1, connection.done.1 + result.unwrap_or(0));
             }
             self.events.extend(answered.map(Event::Answered));
         }

@@ -118,7 +118,7 @@ impl ClientRequest {
             class: self.class,
             operation: self.action.operation()?,
             arrived: self.arrived,
-            bytes: if self.error.is_none() { Some(self.length) } else { None },
+            result: self.error.map_or(Ok(self.length), Err),
         })
     }
 }

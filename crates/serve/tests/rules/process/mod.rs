@@ -61,6 +61,13 @@ impl Process {
         }
     }
 
+    /// Allows it so many descriptors from now on.
+    pub(crate) fn limit_descriptors(&self, most: u64) {
+        let limit = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::prlimit(Some(process), rustix::process::Resource::Nofile, limit).unwrap();
+    }
+
     /// Descriptors that it has open.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()

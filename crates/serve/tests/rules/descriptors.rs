@@ -1,0 +1,32 @@
+//! A server that has no descriptors left for clients is still looked after.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::os::unix::net::UnixStream;
+
+use crate::client::*;
+use crate::process::Process;
+use ioweir_serve::control::{Command, ask};
+
+#[test]
+fn where_descriptors_are_short_clients_wait_and_the_page_and_the_control_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let head = format!(
+        "control = \"unix:{at}/control\"\nwatch = \"unix:{at}/watch\"\nconnections_max = 1000\nhandshake_timeout = \"1h\""
+    );
+    let mut process = Process::start(folder.path(), &head, "backend = \"memory\"\nsize = \"64MiB\"");
+    agree(&mut process.connect());
+    process.limit_descriptors(process.descriptors() as u64 + 60);
+    // More than there is room for, and few enough to wait in the socket.
+    let others: Vec<UnixStream> = (0..100).map(|_| process.connect()).collect();
+    let said = "ioweir_events_total{kind=\"listening_paused\"} ";
+    let paused = || metrics(folder.path()).lines().find_map(|line| line.strip_prefix(said).map(String::from)).unwrap();
+    while paused() == "0" {}
+    let state = ask(&folder.path().join("control"), &Command::State {}).unwrap();
+    let connections = state["connections"].as_u64().unwrap();
+    assert!((20..60).contains(&connections), "{connections}");
+    drop(others);
+    agree(&mut process.connect());
+    process.stop();
+}
