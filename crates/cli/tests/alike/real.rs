@@ -347,4 +347,11 @@ fn a_recording_holds_the_requests_of_its_device_until_ctrl_c() {
     assert_eq!(info["about"]["recording"]["issued"], info["about"]["recording"]["issued_by_statistics"]);
     assert_eq!(format!("/dev/{}", info["about"]["device"]["name"].as_str().unwrap()), device.0);
     assert_eq!(info["latency"]["count"], info["requests"]);
+    let groups = info["about"]["recording"]["control_groups"].as_array().unwrap();
+    let requests: u64 = groups.iter().map(|group| group["requests"].as_u64().unwrap()).sum();
+    assert_eq!(info["requests"], requests);
+    // The reads are this process's, which is still there.
+    if fs::exists("/proc/self/cgroup").unwrap() {
+        assert!(groups[0]["path"].as_str().is_some_and(|path| path.starts_with('/')), "{info}");
+    }
 }
