@@ -259,8 +259,64 @@ fn schedulers_are_set_in_turn_and_restored() {
     assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
 }
 
+#[test]
+fn a_scheduler_is_replayed_and_predicted_with_its_own_settings() {
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    let before = ["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key));
+    let tuned = "mq-deadline:read_expire=1:fifo_batch=1:max_sectors_kb=64";
+    let arguments =
+        ["replay", "trace.csv", &device.0, "--reads-only", "--load", "closed:8", "--device", "hdd", "--depth", "1"];
+    let replay = |schedulers: &str| {
+        command(folder.path(), &arguments).args(["--scheduler", schedulers, "--json", "-"]).output().unwrap()
+    };
+    let done = replay(&format!("mq-deadline,{tuned},mq-deadline:async_depth=7"));
+    assert!(done.status.success(), "{}", said(&done));
+    let json: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let predicted = |name: &str| {
+        let one = json["schedulers"].as_array().unwrap().iter().find(|one| one["scheduler"] == name).unwrap();
+        one["figures"]["mean_seconds"]["predicted"].as_f64()
+    };
+    assert!(predicted("mq-deadline").is_some() && predicted(tuned).is_some(), "{json}");
+    assert_ne!(predicted("mq-deadline"), predicted(tuned), "what is set is predicted");
+    assert_eq!(predicted("mq-deadline:async_depth=7"), None);
+    assert!(
+        json["remarks"].to_string().contains("mq-deadline:async_depth=7, as it is set, has no model here"),
+        "{json}"
+    );
+    assert_eq!(["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key)), before);
+    for (wrong, words) in
+        [("mq-deadline:fifo_batch", "has no value"), ("mq-deadline:fifo=1", "has no setting `iosched/fifo`")]
+    {
+        let refused = replay(wrong);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(words), "{}", said(&refused));
+        assert_eq!(device.setting("scheduler"), before[0]);
+    }
+    let tuned = format!("{}:fifo_batch=1:nr_requests=64", other_scheduler(&before[0]));
+    let Some((name, _)) = tuned.split_once(":").filter(|(name, _)| *name == "mq-deadline") else { return };
+    let mut stopped = long_replay(folder.path(), &device, name, &tuned);
+    while device.setting("nr_requests") != "64" {
+        assert!(stopped.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    assert_eq!(device.setting("iosched/fifo_batch"), "1");
+    interrupt(&mut stopped);
+    assert_eq!(["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key)), before);
+}
+
+fn other_scheduler(now: &str) -> &'static str {
+    if now.contains("[none]") { "mq-deadline" } else { "none" }
+}
+
+/// Ends a replay as Ctrl-C does.
+fn interrupt(child: &mut Child) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
 /// A replay of a minute under another scheduler, which has been set.
-fn long_replay(folder: &Path, device: &Loop, scheduler: &str) -> Child {
+fn long_replay(folder: &Path, device: &Loop, name: &str, scheduler: &str) -> Child {
     let child = command(
         folder,
         &["replay", "trace.csv", &device.0, "--reads-only", "--scheduler", scheduler, "--state", "state"],
@@ -269,7 +325,7 @@ fn long_replay(folder: &Path, device: &Loop, scheduler: &str) -> Child {
     .stderr(Stdio::null())
     .spawn()
     .unwrap();
-    while !device.setting("scheduler").contains(&format!("[{scheduler}]")) {
+    while !device.setting("scheduler").contains(&format!("[{name}]")) {
         std::thread::yield_now();
     }
     child
@@ -280,18 +336,16 @@ fn what_a_killed_replay_has_set_is_restored_at_the_next_start_and_ctrl_c_restore
     let folder = folder(60);
     let Some(device) = device(folder.path()) else { return };
     let before = device.setting("scheduler");
-    let other = if before.contains("[none]") { "mq-deadline" } else { "none" };
-    let mut killed = long_replay(folder.path(), &device, other);
+    let other = other_scheduler(&before);
+    let mut killed = long_replay(folder.path(), &device, other, other);
     killed.kill().unwrap();
     assert_eq!(killed.wait().unwrap().signal(), Some(9));
     assert_ne!(device.setting("scheduler"), before, "nothing has restored it yet");
     let next = run(folder.path(), &["replay", "trace.csv", "disk", "--state", "state"]);
     assert!(said(&next).contains("had changed were restored"), "{}", said(&next));
     assert_eq!(device.setting("scheduler"), before);
-    let mut stopped = long_replay(folder.path(), &device, other);
-    let pid = rustix::process::Pid::from_child(&stopped);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(stopped.wait().unwrap().code(), Some(1));
+    let mut stopped = long_replay(folder.path(), &device, other, other);
+    interrupt(&mut stopped);
     assert_eq!(device.setting("scheduler"), before);
     assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
 }
