@@ -1,5 +1,6 @@
 //! The verb `replay`: a trace on a real device, under its schedulers in turn, and the prediction beside it.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use ioweir_config::{Size, format_bytes, shown};
@@ -7,7 +8,7 @@ use ioweir_core::Nanos;
 use ioweir_core::policy::Policy;
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_lab::document::{Provenance, TraceMeta, quoted};
-use ioweir_lab::replay::{Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
+use ioweir_lab::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
 use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, restore_left, state_folder};
@@ -275,7 +276,9 @@ impl Run<'_> {
         let bounds = Bounds::default();
         let depth = u32::try_from(bounds.requests).unwrap_or(u32::MAX);
         let mut ring = Ring::open(self.target, depth, self.stop.clone())?.with_stall(self.asked.timeout);
-        let mut fed = Fed(Feed::new(Box::new(self.asked.fitted(&self.fit)?), self.asked.load, Streams::KEPT));
+        let by_class = RefCell::new(ByClass::new(self.fit.size_bytes));
+        let feed = Feed::new(Box::new(self.asked.fitted(&self.fit)?), self.asked.load, Streams::KEPT);
+        let mut fed = Fed { feed, arrived: 0, by_class: &by_class };
         if let Some(rows) = rows.as_deref_mut() {
             rows.begin((&self.page.trace, &self.page.device, &self.page.load), scheduler, repetition);
         }
@@ -283,12 +286,14 @@ impl Run<'_> {
         let mut observe = |answered: &Answered| {
             let Answered { number, ref record, submitted, completed, result } = *answered;
             measured.count(record, submitted, completed, result.is_ok());
+            by_class.borrow_mut().answered(number, result.is_ok().then_some(completed));
             if let Some(rows) = rows.as_deref_mut() {
                 rows.add(number, record, submitted, completed, result.is_ok());
             }
             progress.read(1);
         };
         let outcome = replay(&mut ring, &mut fed, bounds, &mut observe)?;
+        measured.by_class = *by_class.borrow().sums();
         measured.completion = outcome.completion;
         measured.in_flight_max = outcome.in_flight_max as u64;
         if outcome.held_max > 0 {
@@ -304,7 +309,11 @@ impl Run<'_> {
 }
 
 /// The arrivals of the simulator, for a real device.
-struct Fed<'a>(Feed<'a>);
+struct Fed<'a> {
+    feed: Feed<'a>,
+    arrived: u64,
+    by_class: &'a RefCell<ByClass>,
+}
 
 fn of_source(failure: sim::Failure) -> ReplayError {
     ReplayError::Source(failure.to_string())
@@ -312,15 +321,20 @@ fn of_source(failure: sim::Failure) -> ReplayError {
 
 impl Arrivals for Fed<'_> {
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, ReplayError> {
-        sim::Arrivals::<Policy>::next_time(&mut self.0, now, held).map_err(of_source)
+        sim::Arrivals::<Policy>::next_time(&mut self.feed, now, held).map_err(of_source)
     }
 
     fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, ReplayError> {
-        sim::Arrivals::<Policy>::next(&mut self.0, now, held).map_err(of_source)
+        let next = sim::Arrivals::<Policy>::next(&mut self.feed, now, held).map_err(of_source)?;
+        if let Some((arrival, record)) = &next {
+            self.by_class.borrow_mut().arrived(self.arrived, record, *arrival);
+            self.arrived += 1;
+        }
+        Ok(next)
     }
 
     fn completed(&mut self, stream: u32, now: Nanos) {
-        sim::Arrivals::<Policy>::completed(&mut self.0, stream, now);
+        sim::Arrivals::<Policy>::completed(&mut self.feed, stream, now);
     }
 }
 
@@ -358,8 +372,9 @@ fn predict(
             request_bytes_max: longest.map(|kibibytes| kibibytes << 10),
             ..model.clone()
         };
-        let outcome = model.predict(&scheduler, asked.load, Box::new(asked.fitted(fit)?))?;
-        page.predicted.push(Predicted { scheduler: name, outcome });
+        let mut by_class = ByClass::new(fit.size_bytes);
+        let outcome = model.predict(&scheduler, asked.load, Box::new(asked.fitted(fit)?), &mut by_class)?;
+        page.predicted.push(Predicted { scheduler: name, outcome, by_class: *by_class.sums() });
     }
     page.model = Some((model.name.clone(), model.depth()));
     Ok(())
