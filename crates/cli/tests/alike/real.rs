@@ -225,6 +225,7 @@ fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
     let refused = calibrate(&["--write", "large"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(said(&refused).contains("large exists"), "{}", said(&refused));
+    assert!(!said(&refused).contains("up to"), "it is refused before anything is probed: {}", said(&refused));
     let of_trace = run(folder.path(), &["calibrate", "trace.csv", "--kind", "disk", "--write", "scratch"]);
     assert_eq!(of_trace.status.code(), Some(2), "{}", said(&of_trace));
 }
@@ -348,6 +349,77 @@ fn what_a_killed_replay_has_set_is_restored_at_the_next_start_and_ctrl_c_restore
     interrupt(&mut stopped);
     assert_eq!(device.setting("scheduler"), before);
     assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
+    assert!(fs::read(folder.path().join("disk")).unwrap() == contents(), "the contents have changed");
+}
+
+#[test]
+fn a_loop_device_is_calibrated_from_end_to_end_and_stays_as_it_is() {
+    let folder = folder(60);
+    let disk: Vec<u8> = (0..64 << 20).map(|at: usize| (at * 37 % 253) as u8).collect();
+    fs::write(folder.path().join("disk"), &disk).unwrap();
+    let Some(device) = device(folder.path()) else { return };
+    let before = device.setting("scheduler");
+    // Notes of settings lie where every verb looks for them.
+    let mut killed = command(folder.path(), &["replay", "trace.csv", &device.0, "--reads-only"])
+        .args(["--scheduler", other_scheduler(&before)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while device.setting("scheduler") == before {
+        assert!(killed.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let always = ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--quiet", "-o"];
+    let done = command(folder.path(), &always).arg("own.toml").output().unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(
+        said(&done).contains("nothing is written to it") && said(&done).contains("The fit saw no writes"),
+        "{}",
+        said(&done)
+    );
+    assert_eq!(device.setting("scheduler"), before, "it is probed as it was before the replay that was killed");
+    let shown = run(folder.path(), &["show", "own.toml"]);
+    assert!(said(&shown).contains("[calibration]") && said(&shown).contains("source = \"probe\""), "{}", said(&shown));
+    let mut stopped = command(folder.path(), &["calibrate", &device.0, "--for", "5min", "--quiet", "-o", "none.toml"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(stopped.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("nothing is written to it")), "it says what it does first");
+    interrupt(&mut stopped);
+    assert!(!folder.path().join("none.toml").exists());
+    assert!(fs::read(folder.path().join("disk")).unwrap() == disk, "the contents have changed");
+}
+
+#[test]
+fn who_is_not_root_is_told_what_is_possible() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("ioweir");
+    fs::copy(env!("CARGO_BIN_EXE_ioweir"), &program).unwrap();
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(folder.path()).env("XDG_STATE_HOME", "/nowhere").uid(65_534).gid(65_534);
+        command.output().unwrap()
+    };
+    for arguments in [
+        &["record", &device.0, "--for", "1s", "-o", "/dev/null"][..],
+        &["calibrate", &device.0, "-o", "own.toml"],
+        &["replay", "trace.csv", &device.0, "--reads-only"],
+        &["replay", "trace.csv", "disk", "--reads-only", "--scheduler", "none"],
+    ] {
+        let refused = nobody(arguments);
+        assert!(refused.status.code().is_some_and(|code| (1..=2).contains(&code)), "{arguments:?}: {}", said(&refused));
+        assert!(said(&refused).contains("hint: "), "{arguments:?}: {}", said(&refused));
+    }
+    let done = nobody(&["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:2"]);
+    assert!(done.status.success(), "{}", said(&done));
 }
 
 /// Reads a block past the page cache.
