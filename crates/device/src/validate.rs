@@ -337,6 +337,40 @@ pub(crate) fn sorted_demerit(one: &[u64], other: &[u64]) -> f64 {
     (squares / count as f64).sqrt()
 }
 
+/// Finds the class of one request after the other, of those that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Sorter {
+    near_sectors: u64,
+    /// Where the request before ended.
+    end: u64,
+}
+
+impl Sorter {
+    /// For requests to a device of so many sectors.
+    #[must_use]
+    pub const fn new(device_sectors: u64) -> Self {
+        Self { near_sectors: device_sectors / NEAR_PART, end: u64::MAX }
+    }
+
+    /// The index of the next request's class in [`Classes::NAMES`].
+    pub fn class(&mut self, operation: Operation, sector: u64, sectors: u64) -> u8 {
+        let place = match sector.abs_diff(self.end) {
+            0 => 0,
+            distance if distance <= self.near_sectors => 2,
+            _ => 4,
+        };
+        let size = u8::from(sectors > u64::from(SMALL_SECTORS));
+        let number = match operation {
+            Operation::Read => place + size,
+            Operation::Write => 6 + place + size,
+            Operation::Discard => 12,
+            Operation::Flush => return 13,
+        };
+        self.end = sector.saturating_add(sectors);
+        number
+    }
+}
+
 /// The class of each request: what it does, where it begins, and how long it is.
 ///
 /// A request is *sequential* if it begins where the one before ended, *near* if within a sixty-fourth of the device from
@@ -369,25 +403,9 @@ impl Classes {
     /// Sorts requests to a device of so many sectors.
     #[must_use]
     pub fn new(requests: &[Measured], device_sectors: u64) -> Self {
-        let near_sectors = device_sectors / NEAR_PART;
-        let mut end = u64::MAX;
-        let numbers = requests.iter().map(|request| {
-            let place = match request.sector.abs_diff(end) {
-                0 => 0,
-                distance if distance <= near_sectors => 2,
-                _ => 4,
-            };
-            let size = u8::from(request.sectors > SMALL_SECTORS);
-            let number = match request.operation {
-                Operation::Read => place + size,
-                Operation::Write => 6 + place + size,
-                Operation::Discard => 12,
-                Operation::Flush => return 13,
-            };
-            end = request.sector.saturating_add(u64::from(request.sectors));
-            number
-        });
-        Self { numbers: numbers.collect() }
+        let mut sorter = Sorter::new(device_sectors);
+        let number = |request: &Measured| sorter.class(request.operation, request.sector, request.sectors.into());
+        Self { numbers: requests.iter().map(number).collect() }
     }
 
     /// The values of each class, of values in the order of the requests.

@@ -88,6 +88,10 @@ fn said(about: &serde_json::Value, within: &str) -> Vec<(String, String)> {
             Value::Null => {}
             Value::Object(_) => facts.extend(said(value, &format!("{name}: "))),
             Value::String(text) => facts.push((name, text.clone())),
+            Value::Array(list) if list.iter().any(Value::is_object) => {
+                let objects = list.iter().filter_map(Value::as_object).take(OBJECTS_SHOWN);
+                facts.extend(objects.map(|object| (name.clone(), in_short(object))));
+            }
             Value::Array(list) => {
                 let words: Vec<String> =
                     list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
@@ -100,6 +104,19 @@ fn said(about: &serde_json::Value, within: &str) -> Vec<(String, String)> {
         }
     }
     facts
+}
+
+/// The most objects of a list that are shown.
+const OBJECTS_SHOWN: usize = 8;
+
+/// The plain values of an object in one line.
+fn in_short(object: &serde_json::Map<String, serde_json::Value>) -> String {
+    let plain = object.iter().filter(|(_, value)| value.is_string() || value.is_number() || value.is_boolean());
+    let words = plain.map(|(key, value)| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => format!("{} {value}", key.replace('_', " ")),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn volumes(info: &Info) -> String {

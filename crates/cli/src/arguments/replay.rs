@@ -59,8 +59,9 @@ pub(crate) struct ReplayArguments {
     #[arg(long, conflicts_with = "write", help_heading = "The device")]
     pub(crate) in_use: bool,
 
-    /// Kernel schedulers, separated by commas; the device gets each in turn [default: the one that it has]
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "The device")]
+    /// Kernel schedulers, separated by commas; the device gets each in turn, with the settings that follow it:
+    /// mq-deadline:fifo_batch=1:nr_requests=64 [default: the one that it has]
+    #[arg(long, value_name = "NAME[:KEY=VALUE...],...", value_delimiter = ',', help_heading = "The device")]
     pub(crate) scheduler: Vec<String>,
 
     /// Setting of the device's queue (nr_requests=64) or of one scheduler (bfq/low_latency=0), restored at the end; may be

@@ -15,6 +15,7 @@ mod serve;
 mod services;
 mod snapshots;
 mod top;
+mod under;
 mod volumes;
 
 use ioweir_config::Key;

@@ -9,7 +9,7 @@ use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
 use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan, Written};
-use ioweir_serve::real::{Access, Halt, Ring, Stop, System, Target};
+use ioweir_serve::real::{Access, Halt, Identity, Ring, Stop, System, Target, restore_left, state_folder};
 
 use super::scratch;
 use crate::arguments::CalibrateArguments;
@@ -51,11 +51,17 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     if span > SPAN_MAX || span == Nanos::ZERO {
         return Err(Failure::input(format!("--for {} is refused", shown(asked)), "up to 5min", ""));
     }
+    let system = System::default();
+    // A device under settings that a killed replay has left would be another one.
+    restore_left(&system, &state_folder()).iter().for_each(|line| output::notice(line));
     let access = Access { write: false, in_use: arguments.in_use };
-    let target = Target::open(&System::default(), Path::new(name), access)?;
+    let target = Target::open(&system, Path::new(name), access)?;
     if target.size_bytes() < BYTES_MIN || target.alignment_bytes() > 4096 {
         let problem = format!("{} is too small, or its blocks are too large, to be probed", target.describe());
         return Err(Failure::input(problem, "64 MiB or more, in blocks of up to 4 KiB", ""));
+    }
+    if let Some(scratch) = &arguments.write {
+        check_scratch(&system, scratch, &target)?;
     }
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
     let mut plan = Plan::new(target.size_bytes(), spec.seed);
@@ -71,29 +77,52 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
     let found = probe::run(&mut ring, &mut plan, span, &mut |_| {}).map_err(halted)?;
     drop(ring);
-    let written = write(arguments, spec, &target, span, &stop)?;
+    let written = write(arguments, spec, span, &stop)?;
     let mut remarks = target.remarks();
     remarks.extend((!found.cut.is_empty()).then(|| format!("there was no time for: {}", found.cut.join(", "))));
     let says_rotational = target.identity().and_then(|identity| identity.rotational);
-    remarks.extend(Facts::of(&found).contradiction(says_rotational).map(str::to_owned));
+    let facts = Facts::of(&found);
+    remarks.extend(facts.contradiction(says_rotational).map(str::to_owned));
     remarks.extend((found.failed > 0).then(|| format!("the device failed {} reads", format_count(found.failed))));
     remarks.iter().for_each(|remark| output::notice(&format!("ioweir: {remark}")));
     let (spec, mut probed) = probed(spec, name, target.size_bytes(), &found);
     if let Some(written) = written {
-        probed.facts.extend(written.in_words());
-        let known = if spec.kind == Some(Kind::Flash) { written.of_flash() } else { Vec::new() };
-        probed.known.extend(known);
+        probed.facts.extend(written.in_words(facts.revolution_nanos));
+        probed.known.extend(match spec.kind {
+            Some(Kind::Flash) => written.of_flash(),
+            // A preset may have another form of buffer, and says itself what it has.
+            _ if spec.preset.is_some() => Vec::new(),
+            _ => written.of_disk(facts.revolution_nanos),
+        });
     }
     let origin = engine::origin(&command(arguments, &spec));
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
     Ok(Some(engine::watched(arguments.quiet, fit)?))
 }
 
+/// Refuses a scratch file that is there already or would lie on another device, before minutes are spent on probes.
+fn check_scratch(system: &System, name: &str, device: &Target) -> Result<(), Failure> {
+    let path = Path::new(name);
+    scratch::refuse_existing(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let number = system.device_of(folder).ok().and_then(|number| Identity::of(system, number).ok());
+    match (device.identity(), number) {
+        (Some(device), Some(file)) if device.number != file.number => {
+            let problem = format!("{} lies on another device than the one that is probed", shown(name));
+            Err(Failure::input(problem, "a file on a file system of that device", ""))
+        }
+        (Some(_), Some(_)) => Ok(()),
+        _ => {
+            output::notice(&format!("ioweir: {}: sysfs does not say whether it lies on the device", shown(name)));
+            Ok(())
+        }
+    }
+}
+
 /// Probes by writes into a scratch file on the device, if that is asked for.
 fn write(
     arguments: &CalibrateArguments,
     spec: &CalibrationSpec,
-    device: &Target,
     span: Nanos,
     stop: &Stop,
 ) -> Result<Option<Written>, Failure> {
@@ -107,15 +136,6 @@ fn write(
         span.0.div_ceil(1_000_000_000)
     ));
     let file = scratch::make(&System::default(), Path::new(name), size, stop)?;
-    let number = |target: &Target| target.identity().map(|identity| identity.number.clone());
-    match (number(device), number(&file)) {
-        (Some(device), Some(file)) if device != file => {
-            let problem = format!("{} lies on another device than the one that is probed", shown(name));
-            return Err(Failure::input(problem, "a file on a file system of that device", ""));
-        }
-        (Some(_), Some(_)) => {}
-        _ => output::notice(&format!("ioweir: {}: sysfs does not say whether it lies on the device", shown(name))),
-    }
     let mut ring = Ring::open(&file, DEPTH, stop.clone())?;
     let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
     let written = probe::run_writes(&mut ring, size, spec.seed, span).map_err(halted)?;

@@ -164,7 +164,7 @@ fn document(
     if identity.depth.is_none() {
         text(format!("{} has no queue of requests: the times of issues are not known.", identity.name));
     }
-    text("Control groups are not recorded: the kernel's block events do not carry them.".into());
+    document.push(groups(summary));
     document.records = records(summary);
     Ok(document)
 }
@@ -193,6 +193,21 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+/// The most control groups that are shown; the file has all.
+const GROUPS_SHOWN: usize = 10;
+
+fn groups(summary: &Summary) -> Table {
+    let columns = [Column::text("control group"), Column::count("requests"), Column::count("processes")];
+    let mut table = Table::new("", columns).caption(
+        "As each process said when its first request was read. Writes that the kernel has put off are those of its own workers.",
+    );
+    for group in summary.control_groups.iter().take(GROUPS_SHOWN) {
+        let path = group.path.as_deref().unwrap_or("unknown: the process had ended");
+        table.row([path.into(), group.requests.into(), (group.streams.len() as u64).into()]);
+    }
+    table
 }
 
 fn records(summary: &Summary) -> Table {

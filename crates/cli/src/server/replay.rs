@@ -1,13 +1,14 @@
 //! The verb `replay`: a trace on a real device, under its schedulers in turn, and the prediction beside it.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{SchedulerChoice, Size, format_bytes, shown};
+use ioweir_config::{Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use ioweir_core::policy::Policy;
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_lab::document::{Provenance, TraceMeta, quoted};
-use ioweir_lab::replay::{Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
+use ioweir_lab::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
 use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, restore_left, state_folder};
@@ -15,6 +16,7 @@ use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;
+use super::under::{self, QUEUE_REQUESTS, REQUEST_KIB_MAX, Under};
 use crate::arguments::{FoldArguments, ReplayArguments};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
@@ -70,8 +72,9 @@ struct Asked<'a> {
     device: String,
     load: Load,
     timeout: Nanos,
-    /// Settings: the scheduler that they belong to, if one, key and value.
-    set: Vec<(Option<&'a str>, String, &'a str)>,
+    schedulers: Vec<Under>,
+    /// Settings of the queue for all of them: key and value.
+    set: under::Set,
 }
 
 impl<'a> Asked<'a> {
@@ -105,8 +108,8 @@ impl<'a> Asked<'a> {
         }
         let load = typed::load(&arguments.load)?;
         let timeout = verb::time(&arguments.timeout)?;
-        let set = arguments.set.iter().map(|text| setting(text, arguments)).collect::<Result<_, _>>()?;
-        Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, set })
+        let (schedulers, set) = under::of_arguments(&arguments.scheduler, &arguments.set)?;
+        Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, schedulers, set })
     }
 
     fn source(&self) -> Result<Box<dyn TraceSource>, Failure> {
@@ -122,23 +125,6 @@ impl<'a> Asked<'a> {
 
     fn fitted<'t>(&self, fit: &Fit) -> Result<Fitted<'t>, Failure> {
         Ok(Fitted::new(self.source()?, &self.group.name, fit.clone()))
-    }
-}
-
-/// `nr_requests=64`, or `bfq/low_latency=0` for one scheduler.
-fn setting<'a>(text: &'a str, arguments: &ReplayArguments) -> Result<(Option<&'a str>, String, &'a str), Failure> {
-    let wrong = || {
-        let expected = "KEY=VALUE, or SCHEDULER/KEY=VALUE with a scheduler of --scheduler";
-        Failure::input(format!("setting `{}` cannot be read", shown(text)), expected, "")
-    };
-    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
-    match key.split_once('/') {
-        None if key == "scheduler" => Err(Failure::input("the scheduler is no setting", "--scheduler NAME", "")),
-        None => Ok((None, key.into(), value)),
-        Some((scheduler, key)) if arguments.scheduler.iter().any(|name| name == scheduler) => {
-            Ok((Some(scheduler), format!("iosched/{key}"), value))
-        }
-        Some(_) => Err(wrong()),
     }
 }
 
@@ -208,24 +194,26 @@ struct Run<'a> {
 impl Run<'_> {
     /// Every scheduler once, and then again.
     fn all(&mut self, arguments: &ReplayArguments, system: &System, state: &Path) -> Result<(), Failure> {
-        let changes = !arguments.scheduler.is_empty() || !self.asked.set.is_empty();
+        let asked = self.asked;
+        let changes = !asked.schedulers.is_empty() || !asked.set.is_empty();
         let mut settings = match self.target.identity() {
             _ if !changes => None,
             Some(identity) => Some(self.settings(system, state, identity)?),
             None => return Err(Failure::input("no block device is under it", "one, where settings are asked for", "")),
         };
         let now = self.target.identity().and_then(|identity| identity.scheduler.clone()).unwrap_or_else(|| "-".into());
-        let schedulers = if arguments.scheduler.is_empty() { vec![now] } else { arguments.scheduler.clone() };
+        let now = [Under::plain(&now)];
+        let schedulers = if asked.schedulers.is_empty() { &now[..] } else { &asked.schedulers };
         let done = output::request_sink(arguments.requests.as_deref(), |file| {
             let names = file.is_some().then(|| self.names()).transpose()?;
             let mut rows = file.zip(names).map(|(file, names)| Rows::new(file, names));
             engine::watched(arguments.quiet, |progress| {
                 progress.started(schedulers.len() * arguments.repeat as usize);
                 for repetition in 1..=arguments.repeat {
-                    for scheduler in &schedulers {
-                        self.set(settings.as_mut(), scheduler)?;
-                        self.once(scheduler, repetition, rows.as_mut(), progress)?;
-                        progress.finished(scheduler);
+                    for under in schedulers {
+                        self.set(settings.as_mut(), under)?;
+                        self.once(&under.text, repetition, rows.as_mut(), progress)?;
+                        progress.finished(&under.text);
                     }
                 }
                 Ok::<(), Failure>(())
@@ -238,28 +226,31 @@ impl Run<'_> {
     }
 
     fn settings(&self, system: &System, state: &Path, identity: &Identity) -> Result<Settings, Failure> {
-        let asked = &self.asked.arguments.scheduler;
-        if let Some(unknown) = asked.iter().find(|name| !identity.schedulers.contains(name)) {
+        let asked = &self.asked.schedulers;
+        let mut names = asked.iter().map(|under| &under.name);
+        if let Some(unknown) = names.find(|name| !identity.schedulers.contains(name)) {
             let problem = format!("{} cannot have scheduler `{}`", identity.name, shown(unknown));
             let expected = format!("one of {}", identity.schedulers.join(", "));
             return Err(Failure::input(problem, &expected, "others may need a module: modprobe bfq"));
         }
-        let keys = self.asked.set.iter().map(|(_, key, _)| key.as_str());
+        let keys = self.asked.set.iter().chain(asked.iter().flat_map(|under| &under.own)).map(|(key, _)| key.as_str());
         let keys: Vec<&str> = keys.chain((!asked.is_empty()).then_some("scheduler")).collect();
         Ok(Settings::begin(system, state, identity, &keys)?)
     }
 
-    /// Gives the device what a run asks for: what the scheduler depends on before it, what it resets after it.
-    fn set(&self, settings: Option<&mut Settings>, scheduler: &str) -> Result<(), Failure> {
+    /// Gives the device what a run asks for, and nothing that another run has asked for: what the scheduler depends on before
+    /// it, what it resets after it.
+    fn set(&self, settings: Option<&mut Settings>, under: &Under) -> Result<(), Failure> {
         let Some(settings) = settings else { return Ok(()) };
-        let is_after = |key: &str| key == "nr_requests" || key.starts_with("iosched/");
-        let ours = self.asked.set.iter().filter(|(owner, ..)| owner.is_none_or(|owner| owner == scheduler));
-        let (after, before): (Vec<_>, Vec<_>) = ours.partition(|(_, key, _)| is_after(key));
-        before.into_iter().try_for_each(|(_, key, value)| settings.set(key, value))?;
-        if !self.asked.arguments.scheduler.is_empty() {
-            settings.set("scheduler", scheduler)?;
+        settings.reset()?;
+        let is_after = |key: &str| key == QUEUE_REQUESTS || key.starts_with("iosched/");
+        let (after, before): (Vec<_>, Vec<_>) =
+            self.asked.set.iter().chain(&under.own).partition(|(key, _)| is_after(key));
+        before.into_iter().try_for_each(|(key, value)| settings.set(key, value))?;
+        if !self.asked.schedulers.is_empty() {
+            settings.set("scheduler", &under.name)?;
         }
-        after.into_iter().try_for_each(|(_, key, value)| settings.set(key, value))?;
+        after.into_iter().try_for_each(|(key, value)| settings.set(key, value))?;
         Ok(())
     }
 
@@ -285,7 +276,9 @@ impl Run<'_> {
         let bounds = Bounds::default();
         let depth = u32::try_from(bounds.requests).unwrap_or(u32::MAX);
         let mut ring = Ring::open(self.target, depth, self.stop.clone())?.with_stall(self.asked.timeout);
-        let mut fed = Fed(Feed::new(Box::new(self.asked.fitted(&self.fit)?), self.asked.load, Streams::KEPT));
+        let by_class = RefCell::new(ByClass::new(self.fit.size_bytes));
+        let feed = Feed::new(Box::new(self.asked.fitted(&self.fit)?), self.asked.load, Streams::KEPT);
+        let mut fed = Fed { feed, arrived: 0, by_class: &by_class };
         if let Some(rows) = rows.as_deref_mut() {
             rows.begin((&self.page.trace, &self.page.device, &self.page.load), scheduler, repetition);
         }
@@ -293,12 +286,14 @@ impl Run<'_> {
         let mut observe = |answered: &Answered| {
             let Answered { number, ref record, submitted, completed, result } = *answered;
             measured.count(record, submitted, completed, result.is_ok());
+            by_class.borrow_mut().answered(number, result.is_ok().then_some(completed));
             if let Some(rows) = rows.as_deref_mut() {
                 rows.add(number, record, submitted, completed, result.is_ok());
             }
             progress.read(1);
         };
         let outcome = replay(&mut ring, &mut fed, bounds, &mut observe)?;
+        measured.by_class = *by_class.borrow().sums();
         measured.completion = outcome.completion;
         measured.in_flight_max = outcome.in_flight_max as u64;
         if outcome.held_max > 0 {
@@ -314,7 +309,11 @@ impl Run<'_> {
 }
 
 /// The arrivals of the simulator, for a real device.
-struct Fed<'a>(Feed<'a>);
+struct Fed<'a> {
+    feed: Feed<'a>,
+    arrived: u64,
+    by_class: &'a RefCell<ByClass>,
+}
 
 fn of_source(failure: sim::Failure) -> ReplayError {
     ReplayError::Source(failure.to_string())
@@ -322,15 +321,20 @@ fn of_source(failure: sim::Failure) -> ReplayError {
 
 impl Arrivals for Fed<'_> {
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, ReplayError> {
-        sim::Arrivals::<Policy>::next_time(&mut self.0, now, held).map_err(of_source)
+        sim::Arrivals::<Policy>::next_time(&mut self.feed, now, held).map_err(of_source)
     }
 
     fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, ReplayError> {
-        sim::Arrivals::<Policy>::next(&mut self.0, now, held).map_err(of_source)
+        let next = sim::Arrivals::<Policy>::next(&mut self.feed, now, held).map_err(of_source)?;
+        if let Some((arrival, record)) = &next {
+            self.by_class.borrow_mut().arrived(self.arrived, record, *arrival);
+            self.arrived += 1;
+        }
+        Ok(next)
     }
 
     fn completed(&mut self, stream: u32, now: Nanos) {
-        sim::Arrivals::<Policy>::completed(&mut self.0, stream, now);
+        sim::Arrivals::<Policy>::completed(&mut self.feed, stream, now);
     }
 }
 
@@ -343,16 +347,10 @@ fn predict(
     identity: Option<&Identity>,
 ) -> Result<(), Failure> {
     let small = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
-    let set = asked.set.iter().find(|(_, key, _)| key == "nr_requests").and_then(|(_, _, value)| value.parse().ok());
     let model = Model {
         depth: model.depth.or(small(identity.and_then(|identity| identity.depth)).map(|depth| depth.min(4096))),
-        queue_requests: set.or(small(identity.and_then(|identity| identity.nr_requests))),
-        request_bytes_max: identity.and_then(|identity| identity.max_sectors_kb).map(|kilobytes| kilobytes << 10),
         ..model
     };
-    if asked.set.iter().any(|(owner, ..)| owner.is_some()) {
-        page.remarks.push("The predictions are of schedulers as the kernel sets them, without --set.".into());
-    }
     let mut names: Vec<String> = Vec::new();
     for measured in &page.measured {
         if !names.contains(&measured.scheduler) {
@@ -360,12 +358,23 @@ fn predict(
         }
     }
     for name in names {
-        let Ok(scheduler) = name.parse::<SchedulerChoice>() else {
-            page.remarks.push(format!("Scheduler {name} has no model here, so nothing is predicted of it."));
+        let plain = Under::plain(&name);
+        let under = asked.schedulers.iter().find(|under| under.text == name).unwrap_or(&plain);
+        let Some(scheduler) = under.modelled() else {
+            page.remarks.push(format!("{name}, as it is set, has no model here, so nothing is predicted of it."));
             continue;
         };
-        let outcome = model.predict(&scheduler, asked.load, Box::new(asked.fitted(fit)?))?;
-        page.predicted.push(Predicted { scheduler: name, outcome });
+        let requests = under.queues(QUEUE_REQUESTS, &asked.set).or(identity.and_then(|identity| identity.nr_requests));
+        let longest =
+            under.queues(REQUEST_KIB_MAX, &asked.set).or(identity.and_then(|identity| identity.max_sectors_kb));
+        let model = Model {
+            queue_requests: small(requests),
+            request_bytes_max: longest.map(|kibibytes| kibibytes << 10),
+            ..model.clone()
+        };
+        let mut by_class = ByClass::new(fit.size_bytes);
+        let outcome = model.predict(&scheduler, asked.load, Box::new(asked.fitted(fit)?), &mut by_class)?;
+        page.predicted.push(Predicted { scheduler: name, outcome, by_class: *by_class.sums() });
     }
     page.model = Some((model.name.clone(), model.depth()));
     Ok(())

@@ -13,16 +13,23 @@ use crate::failure::Failure;
 const WRITE_BYTES: u64 = 1 << 20;
 const WRITES: usize = 8;
 
+fn existing(path: &Path) -> Failure {
+    let problem = format!("scratch file {} exists", path.display());
+    Failure::input(problem, "a name that is free: the file is made, overwritten and removed", "")
+}
+
+/// Refuses a name that is taken, long before the file is made.
+pub(super) fn refuse_existing(path: &Path) -> Result<(), Failure> {
+    if path.symlink_metadata().is_ok() { Err(existing(path)) } else { Ok(()) }
+}
+
 /// Makes a file of this size, a multiple of 1 MiB, and writes all of it: reading what was never written measures nothing. It has no
 /// name from the moment it is open, so that nothing is left of it whatever ends the program.
 pub(super) fn make(system: &System, path: &Path, size: u64, stop: &Stop) -> Result<Target, Failure> {
     let refused = |error: &std::io::Error| Failure::unwritable(&path.display().to_string(), error);
-    let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            let problem = format!("scratch file {} exists", path.display());
-            return Failure::input(problem, "a name that is free: the file is made, overwritten and removed", "");
-        }
-        refused(&error)
+    let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => existing(path),
+        _ => refused(&error),
     })?;
     let opened = file.set_len(size).map_err(|error| refused(&error)).and_then(|()| {
         let access = Access { write: true, in_use: false };

@@ -225,6 +225,7 @@ fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
     let refused = calibrate(&["--write", "large"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert!(said(&refused).contains("large exists"), "{}", said(&refused));
+    assert!(!said(&refused).contains("up to"), "it is refused before anything is probed: {}", said(&refused));
     let of_trace = run(folder.path(), &["calibrate", "trace.csv", "--kind", "disk", "--write", "scratch"]);
     assert_eq!(of_trace.status.code(), Some(2), "{}", said(&of_trace));
 }
@@ -259,8 +260,64 @@ fn schedulers_are_set_in_turn_and_restored() {
     assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
 }
 
+#[test]
+fn a_scheduler_is_replayed_and_predicted_with_its_own_settings() {
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    let before = ["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key));
+    let tuned = "mq-deadline:read_expire=1:fifo_batch=1:max_sectors_kb=64";
+    let arguments =
+        ["replay", "trace.csv", &device.0, "--reads-only", "--load", "closed:8", "--device", "hdd", "--depth", "1"];
+    let replay = |schedulers: &str| {
+        command(folder.path(), &arguments).args(["--scheduler", schedulers, "--json", "-"]).output().unwrap()
+    };
+    let done = replay(&format!("mq-deadline,{tuned},mq-deadline:async_depth=7"));
+    assert!(done.status.success(), "{}", said(&done));
+    let json: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let predicted = |name: &str| {
+        let one = json["schedulers"].as_array().unwrap().iter().find(|one| one["scheduler"] == name).unwrap();
+        one["figures"]["mean_seconds"]["predicted"].as_f64()
+    };
+    assert!(predicted("mq-deadline").is_some() && predicted(tuned).is_some(), "{json}");
+    assert_ne!(predicted("mq-deadline"), predicted(tuned), "what is set is predicted");
+    assert_eq!(predicted("mq-deadline:async_depth=7"), None);
+    assert!(
+        json["remarks"].to_string().contains("mq-deadline:async_depth=7, as it is set, has no model here"),
+        "{json}"
+    );
+    assert_eq!(["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key)), before);
+    for (wrong, words) in
+        [("mq-deadline:fifo_batch", "has no value"), ("mq-deadline:fifo=1", "has no setting `iosched/fifo`")]
+    {
+        let refused = replay(wrong);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(words), "{}", said(&refused));
+        assert_eq!(device.setting("scheduler"), before[0]);
+    }
+    let tuned = format!("{}:fifo_batch=1:nr_requests=64", other_scheduler(&before[0]));
+    let Some((name, _)) = tuned.split_once(":").filter(|(name, _)| *name == "mq-deadline") else { return };
+    let mut stopped = long_replay(folder.path(), &device, name, &tuned);
+    while device.setting("nr_requests") != "64" {
+        assert!(stopped.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    assert_eq!(device.setting("iosched/fifo_batch"), "1");
+    interrupt(&mut stopped);
+    assert_eq!(["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key)), before);
+}
+
+fn other_scheduler(now: &str) -> &'static str {
+    if now.contains("[none]") { "mq-deadline" } else { "none" }
+}
+
+/// Ends a replay as Ctrl-C does.
+fn interrupt(child: &mut Child) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
 /// A replay of a minute under another scheduler, which has been set.
-fn long_replay(folder: &Path, device: &Loop, scheduler: &str) -> Child {
+fn long_replay(folder: &Path, device: &Loop, name: &str, scheduler: &str) -> Child {
     let child = command(
         folder,
         &["replay", "trace.csv", &device.0, "--reads-only", "--scheduler", scheduler, "--state", "state"],
@@ -269,7 +326,7 @@ fn long_replay(folder: &Path, device: &Loop, scheduler: &str) -> Child {
     .stderr(Stdio::null())
     .spawn()
     .unwrap();
-    while !device.setting("scheduler").contains(&format!("[{scheduler}]")) {
+    while !device.setting("scheduler").contains(&format!("[{name}]")) {
         std::thread::yield_now();
     }
     child
@@ -280,20 +337,89 @@ fn what_a_killed_replay_has_set_is_restored_at_the_next_start_and_ctrl_c_restore
     let folder = folder(60);
     let Some(device) = device(folder.path()) else { return };
     let before = device.setting("scheduler");
-    let other = if before.contains("[none]") { "mq-deadline" } else { "none" };
-    let mut killed = long_replay(folder.path(), &device, other);
+    let other = other_scheduler(&before);
+    let mut killed = long_replay(folder.path(), &device, other, other);
     killed.kill().unwrap();
     assert_eq!(killed.wait().unwrap().signal(), Some(9));
     assert_ne!(device.setting("scheduler"), before, "nothing has restored it yet");
     let next = run(folder.path(), &["replay", "trace.csv", "disk", "--state", "state"]);
     assert!(said(&next).contains("had changed were restored"), "{}", said(&next));
     assert_eq!(device.setting("scheduler"), before);
-    let mut stopped = long_replay(folder.path(), &device, other);
-    let pid = rustix::process::Pid::from_child(&stopped);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(stopped.wait().unwrap().code(), Some(1));
+    let mut stopped = long_replay(folder.path(), &device, other, other);
+    interrupt(&mut stopped);
     assert_eq!(device.setting("scheduler"), before);
     assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().count(), 0);
+    assert!(fs::read(folder.path().join("disk")).unwrap() == contents(), "the contents have changed");
+}
+
+#[test]
+fn a_loop_device_is_calibrated_from_end_to_end_and_stays_as_it_is() {
+    let folder = folder(60);
+    let disk: Vec<u8> = (0..64 << 20).map(|at: usize| (at * 37 % 253) as u8).collect();
+    fs::write(folder.path().join("disk"), &disk).unwrap();
+    let Some(device) = device(folder.path()) else { return };
+    let before = device.setting("scheduler");
+    // Notes of settings lie where every verb looks for them.
+    let mut killed = command(folder.path(), &["replay", "trace.csv", &device.0, "--reads-only"])
+        .args(["--scheduler", other_scheduler(&before)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while device.setting("scheduler") == before {
+        assert!(killed.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let always = ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--quiet", "-o"];
+    let done = command(folder.path(), &always).arg("own.toml").output().unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(
+        said(&done).contains("nothing is written to it") && said(&done).contains("The fit saw no writes"),
+        "{}",
+        said(&done)
+    );
+    assert_eq!(device.setting("scheduler"), before, "it is probed as it was before the replay that was killed");
+    let shown = run(folder.path(), &["show", "own.toml"]);
+    assert!(said(&shown).contains("[calibration]") && said(&shown).contains("source = \"probe\""), "{}", said(&shown));
+    let mut stopped = command(folder.path(), &["calibrate", &device.0, "--for", "5min", "--quiet", "-o", "none.toml"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(stopped.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("nothing is written to it")), "it says what it does first");
+    interrupt(&mut stopped);
+    assert!(!folder.path().join("none.toml").exists());
+    assert!(fs::read(folder.path().join("disk")).unwrap() == disk, "the contents have changed");
+}
+
+#[test]
+fn who_is_not_root_is_told_what_is_possible() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("ioweir");
+    fs::copy(env!("CARGO_BIN_EXE_ioweir"), &program).unwrap();
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(folder.path()).env("XDG_STATE_HOME", "/nowhere").uid(65_534).gid(65_534);
+        command.output().unwrap()
+    };
+    for arguments in [
+        &["record", &device.0, "--for", "1s", "-o", "/dev/null"][..],
+        &["calibrate", &device.0, "-o", "own.toml"],
+        &["replay", "trace.csv", &device.0, "--reads-only"],
+        &["replay", "trace.csv", "disk", "--reads-only", "--scheduler", "none"],
+    ] {
+        let refused = nobody(arguments);
+        assert!(refused.status.code().is_some_and(|code| (1..=2).contains(&code)), "{arguments:?}: {}", said(&refused));
+        assert!(said(&refused).contains("hint: "), "{arguments:?}: {}", said(&refused));
+    }
+    let done = nobody(&["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:2"]);
+    assert!(done.status.success(), "{}", said(&done));
 }
 
 /// Reads a block past the page cache.
@@ -347,4 +473,11 @@ fn a_recording_holds_the_requests_of_its_device_until_ctrl_c() {
     assert_eq!(info["about"]["recording"]["issued"], info["about"]["recording"]["issued_by_statistics"]);
     assert_eq!(format!("/dev/{}", info["about"]["device"]["name"].as_str().unwrap()), device.0);
     assert_eq!(info["latency"]["count"], info["requests"]);
+    let groups = info["about"]["recording"]["control_groups"].as_array().unwrap();
+    let requests: u64 = groups.iter().map(|group| group["requests"].as_u64().unwrap()).sum();
+    assert_eq!(info["requests"], requests);
+    // The reads are this process's, which is still there.
+    if fs::exists("/proc/self/cgroup").unwrap() {
+        assert!(groups[0]["path"].as_str().is_some_and(|path| path.starts_with('/')), "{info}");
+    }
 }

@@ -8,6 +8,10 @@ use super::spec::{AdviseSpec, Bound};
 use crate::compare::Goal;
 use crate::document::quoted;
 
+/// Where settings are kept over a boot.
+const RULES: &str = "/etc/udev/rules.d/61-ioweir.rules";
+const KEEP: &str = "keep, in /etc/udev/rules.d/61-ioweir.rules";
+
 /// A step, and the line to type for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Step {
@@ -81,13 +85,13 @@ pub(super) fn steps(candidate: &Candidate, leave: &Candidate, base: &Setup, spec
     if !files.is_empty() {
         let attributes: Vec<String> =
             files.iter().map(|file| format!("ATTR{{{}}}=\"{}\"", file.name, file.value)).collect();
-        step(
-            "keep, in /etc/udev/rules.d/61-ioweir.rules",
-            format!("ACTION==\"add|change\", KERNEL==\"{}\", {}", spec.host_device, attributes.join(", ")),
-        );
+        step(KEEP, format!("ACTION==\"add|change\", KERNEL==\"{}\", {}", spec.host_device, attributes.join(", ")));
     }
-    group_lines(candidate, spec).into_iter().for_each(|line| step("in each cgroup that shares the device", line));
-    step("verify", replay(candidate, leave, spec));
+    let groups = group_lines(candidate, spec);
+    groups.iter().for_each(|(line, _)| step("in each cgroup that shares the device", line.clone()));
+    if let (Some(name), Some(before)) = (candidate.linux(), leave.linux()) {
+        step("verify", replay((candidate, name), (leave, before), spec));
+    }
     for file in files.iter().rev() {
         // Parameters of a scheduler are gone with it.
         let has_gone = file.name.starts_with("queue/iosched/") && candidate.family() != leave.family();
@@ -96,42 +100,57 @@ pub(super) fn steps(candidate: &Candidate, leave: &Candidate, base: &Setup, spec
         }
     }
     for (knob, _) in candidate.set() {
-        if let Setting::Command(command) = knob.setting {
-            step("undo", format!("{command} {} /dev/{}", knob.default(base), spec.host_device));
+        let before = knob.default(base);
+        match knob.setting {
+            Setting::File(..) => {}
+            Setting::Command(command) => step("undo", format!("{command} {before} /dev/{}", spec.host_device)),
+            Setting::Array(key) => {
+                step("undo", format!("on the array: {key} = \"{}\"", format_value(knob.unit(), before)));
+            }
         }
     }
+    if !files.is_empty() {
+        step("undo", format!("rm {RULES}"));
+    }
+    groups.into_iter().for_each(|(_, undo)| step("undo, in each cgroup", undo));
     steps
 }
 
-/// Lines of cgroup v2: equal weights where an order of tenants is what is best, a target where a bound was asked for.
-fn group_lines(candidate: &Candidate, spec: &AdviseSpec) -> Vec<String> {
+/// Lines of cgroup v2 with those that undo them: equal weights, as they are where nobody has set any, where an order of tenants
+/// is what is best; a target where a bound was asked for.
+fn group_lines(candidate: &Candidate, spec: &AdviseSpec) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if candidate.scheduler.below.is_some() {
-        lines.push("echo default 100 > /sys/fs/cgroup/GROUP/io.weight".into());
+        let line = "echo default 100 > /sys/fs/cgroup/GROUP/io.weight".to_owned();
+        lines.push((line.clone(), line));
     }
     if let Some(Bound { goal: Goal::ReadP99 | Goal::Mean, most }) = spec.bound {
-        let micros = most.nanos().0.div_ceil(1_000);
-        lines.push(format!("echo \"MAJOR:MINOR target={micros}\" > /sys/fs/cgroup/GROUP/io.latency"));
+        let line = |target: &str| format!("echo \"MAJOR:MINOR target={target}\" > /sys/fs/cgroup/GROUP/io.latency");
+        lines.push((line(&most.nanos().0.div_ceil(1_000).to_string()), line("max")));
     }
     lines
 }
 
-/// The real replay that compares both.
-fn replay(candidate: &Candidate, leave: &Candidate, spec: &AdviseSpec) -> String {
+/// The real replay that compares both, each with what it sets, and with what the model says of them.
+fn replay(candidate: (&Candidate, &str), leave: (&Candidate, &str), spec: &AdviseSpec) -> String {
     let traces = if spec.traces.is_empty() {
         "TRACE".into()
     } else {
         spec.traces.iter().map(|trace| quoted(trace)).collect::<Vec<_>>().join(" ")
     };
-    let name = |one: &Candidate| one.linux().map_or_else(|| one.family(), str::to_owned);
-    let mut names = vec![name(leave)];
-    if name(candidate) != names[0] {
-        names.push(name(candidate));
-    }
-    let (host, names) = (&spec.host_device, names.join(","));
-    let mut line = format!("ioweir replay {traces} /dev/{host} --reads-only --repeat 5 --scheduler {names}");
-    for (file, _, value) in candidate.linux_files().filter(|(_, parameter, value)| *value != parameter.default) {
-        line += &format!(" --set {}/{}={}", name(candidate), file.name, value / file.unit);
-    }
-    line
+    let under = |(one, name): (&Candidate, &str)| {
+        let own = one.linux_files().filter(|(_, parameter, value)| *value != parameter.default);
+        let own = own.map(|(file, _, value)| (file.name, value / file.unit));
+        let queues = one.set().filter_map(|(knob, value)| match knob.setting {
+            Setting::File(file, unit) => Some((file.strip_prefix("queue/")?, value / unit)),
+            Setting::Command(_) | Setting::Array(_) => None,
+        });
+        own.chain(queues).fold(name.to_owned(), |text, (key, value)| format!("{text}:{key}={value}"))
+    };
+    let (host, leave, candidate) = (&spec.host_device, under(leave), under(candidate));
+    let names = if leave == candidate { leave } else { format!("{leave},{candidate}") };
+    format!(
+        "ioweir replay {traces} /dev/{host} --reads-only --repeat 5 --scheduler {names} --device {}",
+        quoted(&spec.device)
+    )
 }

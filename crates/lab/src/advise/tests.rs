@@ -273,7 +273,7 @@ fn base(device: &str) -> Setup {
 #[test]
 fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
     let base = base("hdd");
-    let spec = AdviseSpec { host_device: "sda".into(), ..AdviseSpec::default() };
+    let spec = AdviseSpec { host_device: "sda".into(), device: "hdd".into(), ..AdviseSpec::default() };
     let candidate = |text: &str| Candidate::of(text.parse().expect("a scheduler"));
     let mut set = candidate("bfq:slice-idle=2ms:low-latency=no");
     let queue = dimensions(&set, &base).into_iter().find(|one| one.name() == "queue_requests").expect("a knob");
@@ -293,10 +293,11 @@ fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
             "keep, in /etc/udev/rules.d/61-ioweir.rules: ACTION==\"add|change\", KERNEL==\"sda\", \
              ATTR{queue/scheduler}=\"bfq\", ATTR{queue/iosched/slice_idle}=\"2\", \
              ATTR{queue/iosched/low_latency}=\"0\", ATTR{queue/nr_requests}=\"256\"",
-            "verify: ioweir replay TRACE /dev/sda --reads-only --repeat 5 --scheduler mq-deadline,bfq \
-             --set bfq/slice_idle=2 --set bfq/low_latency=0",
+            "verify: ioweir replay TRACE /dev/sda --reads-only --repeat 5 --scheduler \
+             mq-deadline,bfq:slice_idle=2:low_latency=0:nr_requests=256 --device hdd",
             "undo: echo 128 > /sys/block/sda/queue/nr_requests",
             "undo: echo mq-deadline > /sys/block/sda/queue/scheduler",
+            "undo: rm /etc/udev/rules.d/61-ioweir.rules",
         ]
     );
     // The same scheduler with another value: the value that was there comes back.
@@ -305,12 +306,17 @@ fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
     assert!(own.contains(&"apply: echo 500 > /sys/block/sda/queue/iosched/read_expire".into()), "{own:#?}");
     assert!(own.contains(&"undo: echo 1000 > /sys/block/sda/queue/iosched/read_expire".into()), "{own:#?}");
     assert!(own.contains(&"undo: echo 64 > /sys/block/sda/queue/iosched/fifo_batch".into()), "{own:#?}");
+    let beside = "--scheduler mq-deadline:read_expire=1000:fifo_batch=64,mq-deadline:fifo_batch=1 --device hdd";
+    assert!(own.iter().any(|line| line.ends_with(beside)), "a scheduler beside itself: {own:#?}");
     // What Linux lacks is only with the server; a pair has weights, and a bound a target.
     let spec = AdviseSpec { bound: "read-p99=20ms".parse().ok(), ..spec };
     let pair = lines(&candidate("sfq+bid-hdd:wait=2ms"), &candidate("none"), &spec);
     assert!(pair[0].ends_with("scheduler = \"sfq+bid-hdd:wait=2ms\""), "{pair:#?}");
     assert!(pair.iter().any(|line| line.contains("io.weight")), "{pair:#?}");
     assert!(pair.iter().any(|line| line.contains("target=20000")), "{pair:#?}");
+    let undone = |what: &str| pair.iter().any(|line| line.starts_with("undo") && line.contains(what));
+    assert!(undone("io.weight") && undone("target=max"), "{pair:#?}");
+    assert!(!pair.iter().any(|line| line.starts_with("verify")), "the kernel cannot replay under it: {pair:#?}");
     assert!(!pair.iter().any(|line| line.contains("/sys/block")), "{pair:#?}");
 }
 

@@ -55,7 +55,7 @@ impl Calibrated {
             "The model is known in this range only: `compare` and `validate` say where a trace lies outside. Parameters marked \
              with a question mark are not identified: the response times leave more than half of what was looked at.",
         );
-        settings.push(&mut document);
+        settings.push(&mut document, calibration.range.write_size.is_some());
         document.provenance = Some(self.provenance.clone());
         Ok(document)
     }

@@ -166,7 +166,7 @@ impl Settings {
     }
 
     /// Adds the lines for each system.
-    pub(super) fn push(&self, document: &mut Document) {
+    pub(super) fn push(&self, document: &mut Document, saw_writes: bool) {
         let disk = if self.rotates { "hdd" } else { "ssd" };
         document.heading("Settings of other systems");
         document.text(format!(
@@ -175,6 +175,12 @@ impl Settings {
             format_count(self.write_burst_per_second),
             format_count(self.write_random_per_second)
         ));
+        if !saw_writes {
+            document.text(
+                "The fit saw no writes: what stands here of writes is of the device that it began with, and not of this one, but for \
+                 what is said to be set by probes that write.",
+            );
+        }
         let lines = [
             ("io.cost.model (MAJ:MIN first)", format!("ctrl=user model=linear {}", self.cost_model())),
             ("io.cost.qos (latencies in us; a place to begin from)", format!("enable=1 ctrl=user {}", self.cost_qos())),

@@ -3,8 +3,10 @@
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::{Measured, Page, Predicted, Spread};
-use crate::compare::numbers::{latency_mean, quantile};
+use ioweir_device::validate::Classes;
+
+use super::{ClassSum, Measured, Page, Predicted, Spread};
+use crate::compare::numbers::{fast_share, latency_mean, quantile};
 use crate::document::{
     Better, Block, Cell, Column, Document, DocumentError, Emphasis, Provenance, SAME_SHARE, Table, Value,
 };
@@ -67,6 +69,38 @@ struct Row<'a> {
     repetitions: usize,
     measured: Vec<Option<Spread>>,
     predicted: Vec<Option<f64>>,
+    classes: Vec<ClassRow>,
+}
+
+/// The mean latencies of a class under a scheduler, over all repetitions.
+struct ClassRow {
+    name: &'static str,
+    requests: u64,
+    measured: f64,
+    predicted: Option<f64>,
+}
+
+impl ClassRow {
+    fn error(&self) -> Option<f64> {
+        Some(self.predicted? / self.measured - 1.0).filter(|error| error.is_finite())
+    }
+}
+
+/// The classes that were measured under a scheduler.
+fn class_rows(page: &Page, scheduler: &str) -> Vec<ClassRow> {
+    let predicted = page.predicted.iter().find(|predicted| predicted.scheduler == scheduler);
+    let mean = |sum: ClassSum| (sum.requests > 0).then(|| sum.latency_sum_nanos as f64 / 1e9 / sum.requests as f64);
+    let row = |(at, name): (usize, &'static str)| {
+        let mut all = ClassSum::default();
+        for run in page.measured.iter().filter(|run| run.scheduler == scheduler) {
+            let ClassSum { requests, latency_sum_nanos } = run.by_class[at];
+            all.requests += requests;
+            all.latency_sum_nanos += latency_sum_nanos;
+        }
+        let predicted = predicted.and_then(|predicted| mean(predicted.by_class[at]));
+        Some(ClassRow { name, requests: all.requests, measured: mean(all)?, predicted })
+    };
+    Classes::NAMES.into_iter().enumerate().filter_map(row).collect()
 }
 
 impl Row<'_> {
@@ -94,6 +128,7 @@ fn rows(page: &Page) -> Vec<Row<'_>> {
             repetitions: runs.len(),
             measured: FIGURES.iter().map(of).collect(),
             predicted: FIGURES.iter().map(|figure| predicted.as_ref().and_then(figure.of)).collect(),
+            classes: class_rows(page, scheduler),
         }
     };
     names.into_iter().map(row).collect()
@@ -144,7 +179,13 @@ fn data(page: &Page, rows: &[Row<'_>]) -> Json {
                 figures.insert(figure.key.into(), said);
             }
         }
-        json!({ "scheduler": row.scheduler, "repetitions": row.repetitions, "figures": figures })
+        let class = |class: &ClassRow| {
+            let ClassRow { name, requests, measured, predicted } = class;
+            json!({ "name": name, "requests": requests, "measured_mean_seconds": measured,
+                    "predicted_mean_seconds": predicted, "error_ratio": class.error() })
+        };
+        let classes: Vec<Json> = row.classes.iter().map(class).collect();
+        json!({ "scheduler": row.scheduler, "repetitions": row.repetitions, "figures": figures, "classes": classes })
     };
     let replay = |run: &Measured| {
         json!({
@@ -278,6 +319,31 @@ fn predicted_table(rows: &[Row<'_>], model: &str) -> Table {
     table
 }
 
+/// How far the mean latency of each class is off.
+fn class_table(rows: &[Row<'_>]) -> Table {
+    let names = Classes::NAMES
+        .into_iter()
+        .filter(|name| rows.iter().any(|row| row.classes.iter().any(|class| class.name == *name)));
+    let columns = [Column::text("class"), Column::count("requests")];
+    let columns = columns.into_iter().chain(rows.iter().map(|row| Column::text(row.scheduler)));
+    let mut table = Table::new("Error by class", columns).caption(
+        "Of the mean latency. Sequential, near and far are told from the end of the request before in the same stream; small is \
+         up to 8 KiB. Requests are those of all repetitions.",
+    );
+    for name in names {
+        let of = |row: &Row<'_>| row.classes.iter().position(|class| class.name == name);
+        let requests = rows.iter().filter_map(|row| Some(row.classes.get(of(row)?)?.requests)).max();
+        let cells = rows.iter().map(|row| {
+            let error = of(row).and_then(|at| row.classes.get(at)?.error());
+            let Some(error) = error else { return Value::Absent.into() };
+            let emphasis = if error.abs() > 0.1 { Emphasis::Fails } else { Emphasis::None };
+            Cell { emphasis, ..percent(error).into() }
+        });
+        table.row([name.into(), requests.into()].into_iter().chain(cells));
+    }
+    table
+}
+
 fn headline(page: &Page, rows: &[Row<'_>]) -> String {
     let by = |at: usize| {
         let values = rows.iter().filter_map(|row| Some((row.scheduler, row.measured.get(at).copied()??)));
@@ -325,6 +391,15 @@ pub fn document(page: &Page, provenance: Provenance) -> Result<Document, Documen
     document.push(measured_table(&rows));
     if let Some((model, depth)) = &page.model {
         document.push(predicted_table(&rows, &format!("{model} at depth {depth}")));
+        document.push(class_table(&rows));
+        for predicted in &page.predicted {
+            if let Some(share) = fast_share(&predicted.outcome) {
+                let (scheduler, percent) = (&predicted.scheduler, share * 100.0);
+                document.text(format!(
+                    "Under {scheduler} the fast tier of the model serves {percent:.1} % of the requests."
+                ));
+            }
+        }
     }
     document.records = records(page);
     document.provenance = Some(provenance);

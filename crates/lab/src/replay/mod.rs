@@ -3,6 +3,7 @@
 //! The replay itself has a clock, so it is not here. What it measures comes in through [`Measured`]; a [`Page`] makes the
 //! document of it.
 
+mod classes;
 mod document;
 mod fit;
 mod rows;
@@ -14,8 +15,9 @@ use ioweir_trace::{Record, TraceSource};
 use serde::Serialize;
 
 use crate::run::RunError;
-use crate::sim::{Class, Latencies, Load, Outcome, Simulation, Unobserved, simulate};
+use crate::sim::{Class, Latencies, Load, Outcome, Simulation, simulate};
 
+pub use classes::{ByClass, ClassSum, ClassSums};
 pub use document::document;
 pub use fit::{Fit, Fitted, Left};
 pub use rows::Rows;
@@ -41,6 +43,8 @@ pub struct Measured {
     pub failed_at: Option<u64>,
     /// The most requests in flight.
     pub in_flight_max: u64,
+    /// Those that were carried out, by class.
+    pub by_class: ClassSums,
 }
 
 impl Measured {
@@ -111,6 +115,7 @@ impl Model {
         scheduler: &SchedulerChoice,
         load: Load,
         source: Box<dyn TraceSource + '_>,
+        by_class: &mut ByClass,
     ) -> Result<Outcome, RunError> {
         let mut device = self.spec.build(0)?;
         let limits = self.limits();
@@ -122,7 +127,7 @@ impl Model {
             lenient: false,
             until: Nanos::NEVER,
         };
-        simulate(simulation, source, load, &mut Unobserved)
+        simulate(simulation, source, load, by_class)
             .map_err(|failure| RunError::Value(format!("the prediction by {}: {failure}", self.name)))
     }
 }
@@ -134,6 +139,8 @@ pub struct Predicted {
     pub scheduler: String,
     /// The outcome of the simulation.
     pub outcome: Outcome,
+    /// Its requests by class.
+    pub by_class: ClassSums,
 }
 
 /// Everything that a replay has to say.

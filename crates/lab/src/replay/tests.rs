@@ -94,6 +94,7 @@ fn a_replay_of_nothing_is_an_error() {
 
 fn measured(scheduler: &str, repetition: u32, millis: u64) -> Measured {
     let mut run = Measured { scheduler: scheduler.into(), repetition, in_flight_max: 3, ..Measured::default() };
+    run.by_class = sums(millis);
     for (number, record) in all(fit()).0.iter().enumerate() {
         let arrival = Nanos(number as u64);
         let record = Record { time: arrival, ..*record };
@@ -103,10 +104,19 @@ fn measured(scheduler: &str, repetition: u32, millis: u64) -> Measured {
     run
 }
 
+/// All requests of the trace, each answered after so long, the last first.
+fn sums(millis: u64) -> ClassSums {
+    let (records, mut by_class) = (all(fit()).0, ByClass::new(4 << 20));
+    (0..).zip(&records).for_each(|(number, record)| by_class.arrived(number, record, Nanos(number)));
+    let answer = |number| by_class.answered(number, Some(Nanos(number).after(Nanos::from_millis(millis))));
+    (0..records.len() as u64).rev().for_each(answer);
+    *by_class.sums()
+}
+
 fn predicted(scheduler: &str, millis: u64) -> Predicted {
     let mut outcome = Outcome { completion: Nanos::from_millis(millis * 4), ..Outcome::default() };
     outcome.all = Class { requests: 1, latency_sum_nanos: u128::from(millis) * 1_000_000, ..Class::default() };
-    Predicted { scheduler: scheduler.into(), outcome }
+    Predicted { scheduler: scheduler.into(), outcome, by_class: sums(millis) }
 }
 
 fn page() -> Page {
@@ -146,6 +156,31 @@ fn the_page_says_the_error_and_which_pairs_are_in_the_right_order() {
 }
 
 #[test]
+fn a_request_has_the_class_of_its_place_after_the_one_before_in_its_stream() {
+    let any = all(fit()).0[0];
+    let record = |stream: u32, sector: u64, operation| Record {
+        stream: ioweir_core::StreamId(stream),
+        offset_bytes: sector * 512,
+        operation,
+        ..any
+    };
+    let mut by_class = ByClass::new(1 << 30);
+    let (read, write) = (Operation::Read, Operation::Write);
+    let requests = [(1, 0, read), (2, 90_000, write), (1, 8, read), (2, 90_100, write), (1, 1_000_000, read)];
+    for (number, (stream, sector, operation)) in (0..).zip(requests) {
+        by_class.arrived(number, &record(stream, sector, operation), Nanos(number));
+    }
+    // One that failed has no latency, and one that is unknown is none.
+    by_class.answered(1, None);
+    by_class.answered(7, Some(Nanos(9)));
+    [4, 0, 3, 2].iter().for_each(|number| by_class.answered(*number, Some(Nanos(number + 100))));
+    let some =
+        ioweir_device::validate::Classes::NAMES.into_iter().zip(by_class.sums()).filter(|(_, sum)| sum.requests > 0);
+    let some: Vec<_> = some.map(|(name, sum)| (name, sum.requests, sum.latency_sum_nanos)).collect();
+    assert_eq!(some, [("read sequential, small", 1, 100), ("read far, small", 2, 200), ("write near, small", 1, 100)]);
+}
+
+#[test]
 fn pairs_whose_repetitions_overlap_are_not_judged() {
     let mut page = page();
     page.measured[4] = measured("bfq", 2, 11);
@@ -172,7 +207,8 @@ fn a_prediction_is_what_compare_says_of_the_same_requests() {
     let load = "x5".parse().expect("a load");
     let mix = crate::workload::mix("grep").expect("a mix");
     let source = Box::new(crate::workload::JobGenerator::new(mix, mix.requests, None, 0));
-    let outcome = model.predict(&scheduler, load, source).expect("it runs");
+    let mut by_class = ByClass::new(1 << 40);
+    let outcome = model.predict(&scheduler, load, source, &mut by_class).expect("it runs");
     let comparison = crate::compare::Comparison {
         traces: vec!["mix:grep".into()],
         schedulers: vec![scheduler],
@@ -180,6 +216,9 @@ fn a_prediction_is_what_compare_says_of_the_same_requests() {
         depths: 4.into(),
         ..crate::compare::Comparison::default()
     };
-    let same = crate::compare::run_observed(&comparison, &mut Unobserved).expect("it runs");
+    let same = crate::compare::run_observed(&comparison, &mut crate::sim::Unobserved).expect("it runs");
     assert_eq!((outcome.completion, &outcome.all), (same.completion, &same.all));
+    let sums = by_class.sums().iter();
+    let sums = sums.fold((0, 0), |all, sum| (all.0 + sum.requests, all.1 + sum.latency_sum_nanos));
+    assert_eq!(sums, (same.all.requests, same.all.latency_sum_nanos), "the classes are all requests");
 }

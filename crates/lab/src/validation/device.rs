@@ -8,6 +8,7 @@ use ioweir_device::{Calibration, DeviceFile};
 use ioweir_trace::ReadOptions;
 use serde::Serialize;
 
+use super::drives::bench_remark;
 use super::{DEMERIT_GATE_RATIO, MeasuredTrace};
 use crate::document::{
     Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table, records_of,
@@ -98,6 +99,7 @@ impl DeviceValidation {
         let hash = meta.sha256();
         let mut remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
         remarks.extend(folded_remark(folded));
+        remarks.extend(bench_remark(device, files));
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), spec.to_toml())]);
         Ok(Self {
             device: device.into(),

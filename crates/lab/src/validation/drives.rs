@@ -4,7 +4,7 @@
 //! the file of its drive, and its demerit is compared with the demerit that DiskSim reaches on the same file. Missing files
 //! are listed: they belong to their authors and are not part of this repository.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ioweir_device::DeviceSpec;
 use ioweir_device::random::Random;
@@ -64,6 +64,19 @@ pub const DRIVES: [Drive; 5] = [
     Drive::new("hp-c3323a", "hp_c3323a.trace", 306_000.0).over(ByteRate(3_519_000)),
     Drive::new("hdd-15k", "cheetah15k5.trace", 297_000.0),
 ];
+
+/// What to know where these are the measured requests of a preset's drive, and were measured over a slower bus than the drive's own.
+pub(super) fn bench_remark(preset: &str, files: &[PathBuf]) -> Option<String> {
+    let is_of = |drive: &&Drive| {
+        let names = files.iter().filter_map(|file| file.file_name()?.to_str());
+        drive.preset == preset && names.into_iter().any(|name| name.trim_end_matches(".gz") == drive.file)
+    };
+    let rate = DRIVES.iter().find(is_of)?.bench_rate?;
+    Some(format!(
+        "These requests were measured over a test bench's bus of {rate}. {preset} has the interface of its drive here; `ioweir validate \
+         FOLDER` puts the bus in its place."
+    ))
+}
 
 /// A preset compared with its drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -153,6 +153,24 @@ fn any_device_is_compared_with_any_trace_that_has_latencies() {
 }
 
 #[test]
+fn requests_that_were_measured_over_a_slower_bus_are_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |preset: &str, name: &str| {
+        let trace = folder.path().join(name);
+        std::fs::write(&trace, "R Hit 100 8 9000.0 1000.0\nR Hit 108 8 900.0 1000.0\n").unwrap();
+        let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir validate".into() };
+        let result =
+            DeviceValidation::run(preset, &[trace], &ReadOptions::default(), (None, false), None, &origin).unwrap();
+        result.document().unwrap().to_terminal(false)
+    };
+    let said = "measured over a test bench's bus of 3821kB/s";
+    assert!(text("barracuda", "barracuda.trace").contains(said), "{}", text("barracuda", "barracuda.trace"));
+    for (preset, name) in [("atlas-10k", "barracuda.trace"), ("barracuda", "own.trace")] {
+        assert!(!text(preset, name).contains(said), "{preset} {name}");
+    }
+}
+
+#[test]
 fn a_trace_without_latencies_or_past_the_end_of_the_device_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("seen.spc");

@@ -27,6 +27,10 @@ const BURST_PERCENT: u64 = 70;
 const BESIDE_PERCENT: u64 = 85;
 /// A trim that fails where none can be done, instead of doing nothing.
 const TRIM: Action = Action::Zero { keep: false, fast: true };
+/// A write that completes in the buffer of a disk takes less than this part of a revolution; one on the medium waits for its place
+/// after a seek, so that of many at random not one in twenty is as fast.
+const BUFFERED_PART: f64 = 0.125;
+const FASTEST_PART: usize = 20;
 /// A burst has a knee if it was at least so many times as fast before it.
 const KNEE: f64 = 1.5;
 
@@ -35,6 +39,8 @@ const KNEE: f64 = 1.5;
 pub struct Written {
     /// The median of single writes of 4 KiB.
     pub single_nanos: Option<f64>,
+    /// The longest of the fastest twentieth of them.
+    pub single_fast_nanos: Option<f64>,
     /// Bytes a second of a burst, up to its knee.
     pub burst_bytes_per_second: Option<f64>,
     /// Bytes a second after the knee, or all along if there is none.
@@ -68,7 +74,9 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     let mut place = move || random.below(size_bytes / KIB_4) * KIB_4;
     let mut single = |action| -> Vec<Operation> { (0..SINGLE).map(|_| (action, place(), KIB_4)).collect() };
     let (writes, reads, later) = (single(Action::Write), single(Action::Read), single(Action::Read));
-    run.written.single_nanos = median(&mut latencies(&run.all(1, writes)?, Action::Write));
+    let mut singles = latencies(&run.all(1, writes)?, Action::Write);
+    run.written.single_nanos = median(&mut singles);
+    run.written.single_fast_nanos = singles.get(singles.len() / FASTEST_PART).copied();
     run.rest()?;
     let mut alone = latencies(&run.all(1, reads)?, Action::Read);
     run.written.reads_alone_nanos = quantiles(&mut alone);
@@ -234,9 +242,28 @@ impl Written {
         known
     }
 
+    /// Whether a disk's buffer takes writes that come alone, if it rotates.
+    fn is_buffered(&self, revolution_nanos: Option<f64>) -> Option<bool> {
+        Some(self.single_fast_nanos? < revolution_nanos? * BUFFERED_PART)
+    }
+
+    /// The parameters of a disk that are known by this: which writes complete in its buffer, and what such a one takes.
+    #[must_use]
+    pub fn of_disk(&self, revolution_nanos: Option<f64>) -> Vec<(String, Amount)> {
+        let Some(is_buffered) = self.is_buffered(revolution_nanos) else { return Vec::new() };
+        let word = if is_buffered { "all" } else { "none" };
+        let mut known = vec![("hdd.cache.write".to_owned(), Amount::Word(word.into()))];
+        if let Some(nanos) = self.single_fast_nanos.filter(|_| is_buffered) {
+            let takes = Amount::Time(Duration::default()).with_number(nanos);
+            let keys = ["read", "write"].map(|before| format!("hdd.cache.hit_overhead.write_after_{before}"));
+            known.extend(keys.map(|key| (key, takes.clone())));
+        }
+        known
+    }
+
     /// What is known, in words.
     #[must_use]
-    pub fn in_words(&self) -> Vec<(String, String)> {
+    pub fn in_words(&self, revolution_nanos: Option<f64>) -> Vec<(String, String)> {
         let micros = |nanos: f64| format!("{:.0} us", nanos / 1e3);
         let rate = |rate: f64| format!("{:.1} MB/s", rate / 1e6);
         let both = |(half, most): (f64, f64)| format!("{} in the median, {} at 99 %", micros(half), micros(most));
@@ -244,8 +271,12 @@ impl Written {
             .knee
             .zip(self.burst_bytes_per_second)
             .map(|((bytes, _), burst)| format!("{} for {}, then it slows down", rate(burst), format_bytes(bytes)));
+        let cache = |is_buffered| {
+            if is_buffered { "on: writes complete in it" } else { "off, or not used by writes that come alone" }
+        };
         let words = [
             ("single writes", self.single_nanos.map(micros)),
+            ("write cache", self.is_buffered(revolution_nanos).map(|is_buffered| cache(is_buffered).to_owned())),
             (
                 "a burst of writes",
                 burst.or_else(|| self.sustained_bytes_per_second.map(|_| "does not slow down".into())),
@@ -296,6 +327,34 @@ mod tests {
         assert!(beside.1 > 2.0 * alone.1, "reads wait for programs: {seen:?}");
         assert_eq!(seen.failed, 0);
         assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.write_buffer"), "{:?}", seen.of_flash());
+    }
+
+    /// What writes show of a disk whose buffer takes some of them.
+    fn of_disk(write: &str) -> Vec<(String, Amount)> {
+        let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
+        let text = format!(
+            "[hdd]\ncapacity = \"20GB\"\nrevolutions_per_minute = 6000\nsurfaces = 2\nsurface_skew = \"least\"\n\
+             cylinder_skew = \"least\"\nhead_switch = \"1ms\"\ninterface_rate = \"300MB/s\"\n[hdd.zoning]\n\
+             outer_sectors_per_track = 1000\ninner = 0.6\n[hdd.overhead]\nwrite_after_write = \"200us\"\n[hdd.cache]\nsegments = 32\n\
+             segment_size = \"256KiB\"\nwrite_segments = 16\nwrite = \"{write}\"\n[hdd.cache.hit_overhead]\n\
+             write_after_write = \"90us\"\n[hdd.seek.datasheet]\nsingle = \"1ms\"\naverage = \"8ms\"\nfull = \"16ms\"\n"
+        );
+        std::fs::write(file.path(), text).expect("it is written");
+        let backend = Emulated::open(&file.path().display().to_string(), None, 0).expect("a model");
+        let mut ring = Ring::in_virtual_time(Box::new(backend));
+        run_writes(&mut ring, FILE_BYTES, 1, SPAN).expect("it answers").of_disk(Some(10e6))
+    }
+
+    #[test]
+    fn single_writes_show_whether_the_buffer_of_a_disk_takes_them() {
+        let [none, all] = ["none", "all"].map(of_disk);
+        assert_eq!(none, [("hdd.cache.write".to_owned(), Amount::Word("none".into()))]);
+        assert_eq!(all.first(), Some(&("hdd.cache.write".to_owned(), Amount::Word("all".into()))));
+        let takes = all.iter().find(|(key, _)| key == "hdd.cache.hit_overhead.write_after_write");
+        let takes = takes.and_then(|(_, amount)| amount.number()).expect("it is known");
+        // Beside the command, 4 KiB cross the interface.
+        assert!((90e3..120e3).contains(&takes), "{takes}");
+        assert!(Written::default().of_disk(Some(10e6)).is_empty() && all.len() == 3, "{all:?}");
     }
 
     #[test]

@@ -142,6 +142,14 @@ impl Settings {
         Ok(())
     }
 
+    /// Puts everything back as it was before the first change, and goes on.
+    ///
+    /// # Errors
+    /// If the kernel refuses an old value.
+    pub fn reset(&mut self) -> Result<(), RealError> {
+        restore_note(&self.queue, &self.note)
+    }
+
     /// Restores everything now, and says what could not be.
     ///
     /// # Errors

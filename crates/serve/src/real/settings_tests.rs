@@ -115,6 +115,22 @@ fn what_was_changed_is_restored_and_its_note_is_removed() {
 }
 
 #[test]
+fn a_reset_puts_everything_back_and_goes_on() {
+    let fake = machine();
+    let mut settings =
+        Settings::begin(&fake.system, &fake.state, &fake.disk(), &["rotational"]).expect("they can be noted");
+    for _ in 0..2 {
+        settings.set("rotational", "0").expect("it is taken");
+        settings.set("iosched/fifo_batch", "1").expect("it is taken");
+        settings.reset().expect("it is taken back");
+        assert_eq!(["rotational", "iosched/fifo_batch"].map(|key| fake.read(key)), ["1", "16"]);
+    }
+    assert_eq!(names(&fake.state).len(), 1, "the note stays until the end");
+    settings.restore().expect("nothing is left to do");
+    assert!(names(&fake.state).is_empty());
+}
+
+#[test]
 fn what_a_killed_process_changed_is_restored_at_the_next_start() {
     let fake = machine();
     let mut settings = fake.begin(&["scheduler"]).expect("a note");

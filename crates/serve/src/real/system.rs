@@ -52,6 +52,23 @@ impl Default for System {
     }
 }
 
+impl System {
+    /// The control group that a process is in, as it says itself: that of the hierarchy which counts block I/O where there is
+    /// one of its own, else that of the common one. `None` if the process is gone.
+    #[must_use]
+    pub fn control_group(&self, pid: u32) -> Option<String> {
+        let text = fs::read_to_string(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
+        let lines = text.lines().filter_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            Some((number == "0", controllers, path))
+        });
+        let lines: Vec<_> = lines.collect();
+        let of_blocks = lines.iter().find(|(_, controllers, _)| controllers.split(',').any(|one| one == "blkio"));
+        of_blocks.or_else(|| lines.iter().find(|(is_common, ..)| *is_common)).map(|(_, _, path)| (*path).to_owned())
+    }
+}
+
 /// The first line of a file, without blanks around it; `None` if there is no such file or it is empty.
 pub(super) fn line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;

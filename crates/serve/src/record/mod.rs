@@ -3,6 +3,7 @@
 //! An [`Instance`] of tracefs keeps the events of one device apart from all other users of tracing. Its binary pages are read as
 //! they fill, and become records in [`ioweir_trace::tracefs`]. Nothing of it touches the device.
 
+mod groups;
 mod instance;
 
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use serde::Serialize;
 use crate::backend::poll_for;
 use crate::real::{Identity, RealError, Stat, Stop, System};
 
+pub use groups::Group;
+use groups::Groups;
 pub use instance::{Instance, Tracefs};
 
 /// How often the pages are read.
@@ -59,6 +62,8 @@ pub struct Summary {
     pub read_bytes_per_second: f64,
     /// The share of one core that the recording took.
     pub cores: f64,
+    /// The control groups of the processes.
+    pub control_groups: Vec<Group>,
 }
 
 /// Where the records go.
@@ -108,7 +113,8 @@ pub fn record(
     let mut instance = Instance::begin(tracefs, events, &numbers, options.buffer_kib)?;
     let kernels = numbers.iter().map(|number| (number.major << 20 | number.minor, identity.name.clone())).collect();
     let recording = Recording::new(instance.layout().clone(), kernels, options.event);
-    let mut run = Run { recording, records: Vec::new(), summary: Summary::default(), own: OwnStreams::default() };
+    let groups = Groups::new(system.clone());
+    let mut run = Run { recording, records: Vec::new(), summary: Summary::default(), groups };
     let before = Stat::of(system, &identity.name);
     let (begin, used) = (now(), clock_gettime(ClockId::ProcessCPUTime));
     instance.enable()?;
@@ -136,30 +142,12 @@ pub fn record(
     Ok(summary)
 }
 
-/// The streams of this process, by number.
-#[derive(Default)]
-struct OwnStreams {
-    known: usize,
-    own: Vec<u32>,
-}
-
-impl OwnStreams {
-    fn count(&mut self, records: &[Recorded], names: &Names) -> u64 {
-        let prefix = format!("{} ", std::process::id());
-        let new = names.streams.iter().enumerate().skip(self.known);
-        let new = new.filter(|(_, name)| name.starts_with(&prefix)).filter_map(|(at, _)| u32::try_from(at).ok());
-        self.own.extend(new);
-        self.known = names.streams.len();
-        records.iter().filter(|recorded| self.own.contains(&recorded.record.stream.0)).count() as u64
-    }
-}
-
 /// A recording that runs.
 struct Run {
     recording: Recording,
     records: Vec<Recorded>,
     summary: Summary,
-    own: OwnStreams,
+    groups: Groups,
 }
 
 impl Run {
@@ -181,7 +169,7 @@ impl Run {
         self.summary.requests += self.records.len() as u64;
         let done = self.records.iter().filter(|recorded| recorded.record.latency.is_some());
         self.summary.requests_completed += done.count() as u64;
-        self.summary.requests_own += self.own.count(&self.records, names);
+        self.groups.count(&self.records, names);
         sink(&self.records, names)?;
         self.records.clear();
         Ok(())
@@ -199,6 +187,8 @@ impl Run {
             events_lost: lost + gaps,
             events_unusable: unusable + damaged,
             read_bytes_per_second: bytes as f64,
+            requests_own: self.groups.requests_own(),
+            control_groups: self.groups.into_found(self.recording.names()),
             ..self.summary
         })
     }
