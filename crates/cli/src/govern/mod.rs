@@ -283,10 +283,12 @@ fn worker_table(file: &GovernFile) -> Table {
     let mut table = Table::new("Workers", columns);
     for (service, keys) in file.workers() {
         let [runs, rests] = ways(service.name(), keys);
-        let without = match (keys.kind, keys.default) {
-            (WorkerKind::Server, _) => "as the server's spec says",
-            (_, Otherwise::Rest) => "rests",
-            (_, Otherwise::Run) => "runs",
+        let otherwise = keys.rate.as_ref().and_then(|rate| rate.otherwise);
+        let without = match (keys.kind, keys.default, otherwise) {
+            (WorkerKind::Server, ..) => "as the server's spec says".into(),
+            (_, Otherwise::Rest, Some(value)) => format!("goes on at {value}"),
+            (_, Otherwise::Rest, None) => "rests".into(),
+            (_, Otherwise::Run, _) => "runs".into(),
         };
         table.row([service.name().into(), runs.into(), rests.into(), without.into()]);
     }
@@ -325,6 +327,23 @@ fn ways(name: &str, keys: &WorkerKeys) -> [String; 2] {
 mod tests {
     use super::*;
     use ioweir_serve::govern::source::Reading;
+
+    #[test]
+    fn a_rehearsal_says_what_would_be_done_and_why_and_does_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let [state, made] = ["state.json", "made"].map(|name| folder.path().join(name));
+        let text = format!(
+            "state = {state:?}\n[[source]]\nkind = \"disk\"\ndisk = \"no-such-disk\"\n[service.scrub]\nowed = \"1TiB\"\n\
+             deadline = \"10d\"\n[worker.scrub]\nstart = [\"touch\", {made:?}]\nend = [\"true\"]\n"
+        );
+        let file = GovernFile::parse("govern.toml", &text).unwrap();
+        let shown = rehearse(&file, |_| {}).unwrap().to_terminal(false);
+        // Nothing is known of the foreground, and nothing is due soon.
+        for part in ["It would run nothing now (", "no-such-disk", "touch", "1 TiB", "without the governor"] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn of_the_past_each_bin_is_that_of_the_first_source_that_knows_it_and_gaps_stay_gaps() {

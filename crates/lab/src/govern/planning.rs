@@ -1,6 +1,6 @@
 //! What the governor forecasts and plans: the load of bins, the debts that will come, and the directives of the executor.
 
-use ioweir_config::Complaint;
+use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
@@ -8,7 +8,9 @@ use super::governor::{Governor, owed_blocks, seconds};
 use super::spec::{GovernSpec, UNIQUE_SHARE};
 use super::status::PlannedBin;
 use crate::forecast::Calendar;
-use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, solve};
+use crate::plan::{
+    Demand, GIVEN_UP, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, solve,
+};
 
 impl Governor {
     /// Adds the debts that the writes of the bin leave.
@@ -66,8 +68,15 @@ impl Governor {
         self.executor.adopt(Nanos(self.known.now_nanos), &directives);
         self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();
         self.known.notes = outlook.degraded;
-        let names = solution.gave_up.iter().map(|service| service.name());
-        self.known.notes.extend(names.map(|name| format!("the deadline of {name} cannot be kept")));
+        let note = |service: &Service| match solution.schedule.late_bins[*service as usize] {
+            GIVEN_UP => format!("the deadline of {} cannot be kept within the plan", service.name()),
+            late_bins => format!(
+                "the deadline of {} cannot be kept; the plan keeps one that is {} later, the earliest that can be kept",
+                service.name(),
+                Duration::new(Nanos(bin.0.saturating_mul(late_bins as u64)))
+            ),
+        };
+        self.known.notes.extend(solution.gave_up.iter().map(note));
         if !solution.below_floor.is_empty() {
             self.known.notes.push("the pool goes below its floor, whatever is done".into());
         }

@@ -5,7 +5,8 @@
 //! background work over an earlier interval, and play again until it fits. The paper spreads it evenly, and leaves the length
 //! of the interval open. Here it is the shortest that suffices, and within it the work is as late as it can be: a plan is made
 //! anew in each bin, so the later work is forced upon the foreground, the more certain the need is, and the less waits
-//! meanwhile. The priorities are, in order, the floor of the pool, deadlines, and the foreground.
+//! meanwhile. A core that the foreground hardly uses is taken before that, if requests wait less for it. The priorities are, in order,
+//! the floor of the pool, deadlines, and the foreground.
 //!
 //! **Why it finds a plan if one exists.** Putting all cores on the debt that frees the most space per unit of work frees the
 //! most space possible by every moment: if this does not hold the floor, nothing does. Deadline work is postponed as far as
@@ -24,6 +25,7 @@ use ioweir_core::background::{Directive, SERVICES_COUNT, Service};
 use super::horizon::Horizon;
 use super::rest;
 use super::schedule::{BinCourse, GIVEN_UP, Schedule};
+use super::system::System;
 
 /// The result of the search.
 #[derive(Clone, Debug)]
@@ -65,6 +67,9 @@ const PLAYS_MAX: u32 = 1200;
 
 /// How often resting is tried, each time with more bins in which work is done at once.
 const REST_TRIES: usize = 4;
+
+/// The most exchanges of cores that are tried.
+const EXCHANGES_MAX: usize = 16;
 
 /// The number of moments tried for the beginning and the end of doing deadline work at once, for each number of cores.
 const PROMPT_TRIES: usize = 8;
@@ -126,7 +131,58 @@ impl Search<'_> {
             }
             self.play();
         }
+        self.exchange();
         self.trim();
+    }
+
+    /// Exchanges cores that are taken from the foreground: the first one of a stretch for one before it that the foreground hardly uses,
+    /// where as much room is freed and requests wait less. The search takes as many cores of one bin as of the next; but the last one
+    /// that the foreground uses may serve few requests.
+    fn exchange(&mut self) {
+        let waiting = |course: &[BinCourse]| course.iter().map(|bin| u128::from(bin.queued_requests)).sum::<u128>();
+        let mut tries = 0;
+        for bin in 0..self.horizon.bins() {
+            let Some(reserve) = self.with_hardly_used(bin) else { continue };
+            let Some(taken) = self.first_taken_after(bin) else { continue };
+            if tries == EXCHANGES_MAX {
+                return;
+            }
+            tries += 1;
+            let before = (self.schedule.reserve_cores.clone(), self.course.clone());
+            self.schedule.reserve_cores[bin] = reserve;
+            // What waits longer takes no core of those in between.
+            for between in bin + 1..taken {
+                self.schedule.reserve_cores[between] =
+                    self.schedule.reserve_cores[between].max(self.offered_cores(between));
+            }
+            self.schedule.reserve_cores[taken] -= 1;
+            if !self.holds(self.horizon.bins() - 1) || waiting(&self.course) >= waiting(&before.1) {
+                (self.schedule.reserve_cores, self.course) = before;
+            }
+        }
+    }
+
+    /// The cores to reserve in a bin so that the last one that the foreground uses is among them, if it uses that for less than half of
+    /// its time.
+    fn with_hardly_used(&self, bin: usize) -> Option<u32> {
+        let System { cores, core_requests, .. } = *self.horizon.system();
+        let before = bin.checked_sub(1).map(|bin| self.course[bin].queued_requests);
+        let queued = before.unwrap_or(self.horizon.ledger().queued_requests);
+        let part = self.horizon.demand[bin].requests.saturating_add(queued) % core_requests.max(1);
+        let BinCourse { wanted_cores, foreground_cores, .. } = self.course[bin];
+        let has_all = wanted_cores == u64::from(foreground_cores);
+        let is_hardly_used = 0 < part && part < core_requests / 2;
+        (self.schedule.pressing[bin] && has_all && is_hardly_used).then(|| cores - foreground_cores + 1)
+    }
+
+    /// The first bin after one, in the same stretch, in which a core is taken that the foreground wants.
+    fn first_taken_after(&self, bin: usize) -> Option<usize> {
+        let cores = u64::from(self.horizon.system().cores);
+        let is_taken = |bin: &usize| {
+            let BinCourse { wanted_cores, foreground_cores, .. } = self.course[*bin];
+            self.schedule.reserve_cores[*bin] > 0 && u64::from(foreground_cores) < wanted_cores.min(cores)
+        };
+        (bin + 1..self.horizon.bins()).take_while(|bin| self.schedule.pressing[*bin]).find(is_taken)
     }
 
     fn play(&mut self) {

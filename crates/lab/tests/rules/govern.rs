@@ -10,7 +10,8 @@ use std::path::Path;
 
 use ioweir_core::Nanos;
 use ioweir_core::background::SERVICES_COUNT;
-use ioweir_lab::govern::{GovernSpec, Governor, Hold, Sample, Slice, SliceTag, State, Step};
+use ioweir_lab::document::Block;
+use ioweir_lab::govern::{GovernSpec, Governor, Hold, Sample, Slice, SliceTag, State, Step, document};
 
 /// Monday, 2026-03-02 00:00 UTC.
 const MONDAY: Nanos = Nanos::from_seconds(1_772_409_600);
@@ -388,6 +389,54 @@ fn what_is_owed_at_the_beginning_is_planned_from_the_first_bin_on() {
     let bench = Bench::new(SCRUB);
     let pays: u64 = bench.governor.ahead().iter().flat_map(|bin| &bin.pay_bytes).map(|(_, bytes)| bytes).sum();
     assert_eq!((bench.owed(), pays), (1 << 40, 1 << 40));
+}
+
+#[test]
+fn a_deadline_that_cannot_be_kept_is_said_with_the_one_that_is() {
+    // At 200 MB/s of an idle device, of which a tenth is kept free, 5 TiB take 8.5 hours.
+    let spec = "[service.scrub]\nowed = \"5TiB\"\ndeadline = \"4h\"\nexpected_rate = \"200MB/s\"\n\
+                [forecast]\nbin = \"1h\"\nhorizon = \"1d\"\n";
+    let notes = |spec: &str| {
+        let bench = Bench::new(spec);
+        bench.governor.status(bench.now).notes
+    };
+    let told =
+        "the deadline of scrub cannot be kept; the plan keeps one that is 5h later, the earliest that can be kept";
+    assert!(notes(spec).iter().any(|note| note == told), "{:?}", notes(spec));
+    let never = notes(&spec.replace("5TiB", "50TiB"));
+    assert!(never.iter().any(|note| note == "the deadline of scrub cannot be kept within the plan"), "{never:?}");
+    assert!(!notes(&spec.replace("4h", "12h")).iter().any(|note| note.contains("deadline")));
+}
+
+#[test]
+fn the_page_shows_the_band_of_the_forecast_what_was_paid_when_and_what_is_owed() {
+    let mut bench = Bench::new(SCRUB);
+    bench.days(12, 100, 800);
+    let page = document(&bench.governor, bench.now).unwrap();
+    let chart = |title: &str| {
+        let figures =
+            page.blocks.iter().filter_map(|block| if let Block::Figure(figure) = block { Some(figure) } else { None });
+        let chart = figures.flat_map(|figure| &figure.charts).find(|chart| chart.title == title);
+        chart.unwrap_or_else(|| panic!("there is no chart of {title}"))
+    };
+    let load = chart("Foreground");
+    let series = |name: &str| load.series.iter().find(|series| series.name == name).unwrap();
+    let (past, ahead) = (bench.governor.past(), bench.governor.ahead());
+    assert_eq!((past.len(), series("measured").points.len()), (12, 12));
+    let band = &series("forecast").band;
+    assert!(band.len() >= ahead.len() && band.iter().all(|(_, low, high)| low <= high), "{band:?}");
+    // Sums of gigabytes: what the status says.
+    let status = &bench.governor.status(bench.now).services[0];
+    let until_now: f64 = chart("Paid").series[0].points[..past.len()].iter().map(|(_, paid)| paid).sum();
+    let in_bins: u64 = past.iter().flat_map(|bin| &bin.paid_bytes).map(|(_, bytes)| bytes).sum();
+    assert!(in_bins > 0 && in_bins <= status.count.paid_bytes, "{in_bins} {status:?}");
+    assert!((until_now * 1e9 - in_bins as f64).abs() < 1e6, "{until_now} {in_bins}");
+    let owed = chart("Owed").series[0].points[past.len() - 1].1;
+    assert!((owed * 1e9 - past[past.len() - 1].owed_bytes[0].1 as f64).abs() < 1e6, "{owed}");
+    let text = page.to_terminal(false);
+    for part in ["error of the forecast, last day", "what was felt", "slack", "The coming day"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod one_run;
 mod plan;
 mod plan_example;
 mod plan_load;
+mod plan_made;
 mod plan_policy;
 mod plan_rest;
 mod plan_series;

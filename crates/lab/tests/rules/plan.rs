@@ -249,6 +249,25 @@ fn roomy() -> Pool {
 }
 
 #[test]
+fn a_core_that_the_foreground_hardly_uses_is_taken_before_one_that_it_needs() {
+    // A block has to be freed by the end of the second bin, in which the foreground needs all of four cores; in the first one the
+    // last core serves one request of ten.
+    let mut system = system(4, &[(Service::VolumeDelete, 1000)]);
+    system.core_requests = 10;
+    if let Some(terms) = &mut system.services[Service::VolumeDelete as usize] {
+        terms.owed = vec![(Nanos::ZERO, 1)];
+    }
+    let demand =
+        |(requests, new_blocks)| Demand { requests, written_blocks: new_blocks, new_blocks, unmapped_blocks: 0 };
+    let demand = [(31, 0), (40, 2), (0, 0)].map(demand);
+    let ledger = Ledger::new(Pool { blocks: 100, used_blocks: 89, floor_blocks: 10, alarm_blocks: 10 });
+    let solution = solve(&Horizon::new(&system, &ledger, &demand));
+    assert_eq!(solution.schedule.reserve_cores, [1, 0, 0]);
+    // The latest core would have left ten requests to wait.
+    assert_eq!(solution.course.iter().map(|bin| bin.queued_requests).collect::<Vec<_>>(), [1, 1, 0]);
+}
+
+#[test]
 fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
     // The rebuild is done early in idle time; each bin's ten blocks to flush are due in their bin all the same.
     let (system, mut demand) = day_of(&[(Service::Flush, 0, 1), (Service::Rebuild, 1000, 144)]);

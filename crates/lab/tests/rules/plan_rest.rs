@@ -451,7 +451,7 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
         let waiting: f64 = solution.course.iter().map(|bin| bin.queued_requests as f64).sum();
         let least = least_waiting(&case, None, Cores::Divided);
         println!("{pool}, {seed}: {waiting:.0} wait, {least:.0} must, {:.2} %", 100.0 * (waiting / least - 1.0));
-        assert!(waiting <= 1.05 * least, "{pool}, {seed}: {waiting} beside {least}");
+        assert!(waiting <= 1.02 * least, "{pool}, {seed}: {waiting} beside {least}");
         // Of the schedules with the least waiting, none delays many fewer.
         let delayed: f64 = solution.course.iter().map(|bin| bin.delayed_requests as f64).sum();
         let over = |fewest: f64| 100.0 * (delayed / fewest - 1.0);
@@ -459,7 +459,8 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
         println!("  {delayed:.0} delayed, {fewest:.0} must, {:.2} %", over(fewest));
         assert!(delayed <= 1.05 * fewest, "{pool}, {seed}: {delayed} delayed beside {fewest}");
         // A program that waits as long as the plan does is further away: what it saves of the waiting it spends on work an hour earlier,
-        // while others wait, so that fewer are delayed by the hour after. That cores of a plan are whole explains little of it.
+        // while others wait, so that fewer are delayed by the hour after. That cores of a plan are whole explains some of it: the
+        // program counts that from below.
         let most = waiting.max(1.000_1 * least);
         let [divided, whole] = [Cores::Divided, Cores::Whole].map(|cores| least_waiting(&case, Some(most), cores));
         println!(
@@ -468,7 +469,7 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
             over(whole)
         );
         assert!(divided <= whole * 1.000_001 && whole <= delayed * 1.000_1, "{divided}, {whole}, {delayed}");
-        assert!(delayed <= 1.1 * divided, "{pool}, {seed}: {delayed} delayed beside {divided}");
+        assert!(delayed <= 1.05 * divided, "{pool}, {seed}: {delayed} delayed beside {divided}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ioweir_serve::govern::spec::WorkerKeys;
-use ioweir_serve::govern::worker::{Position, Task, open};
+use ioweir_serve::govern::worker::{Patterns, Position, Progress, Task, open};
 
 /// The most times that a worker is asked how far it is.
 const LOOKS_MAX: usize = 100_000;
@@ -50,10 +50,10 @@ impl Drop for Mounted {
     }
 }
 
-/// The worker of a recipe, for another folder.
-fn recipe(name: &str, service: &str, place: &str) -> WorkerKeys {
+/// The worker of a recipe, with another folder in the place of its own.
+fn recipe(name: &str, service: &str, (own, place): (&str, &str)) -> WorkerKeys {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/govern").join(name);
-    let text = std::fs::read_to_string(path).unwrap().replace("/srv", place);
+    let text = std::fs::read_to_string(path).unwrap().replace(own, place);
     let table: toml::Table = text.parse().unwrap();
     table["worker"][service].clone().try_into().unwrap()
 }
@@ -64,7 +64,7 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
     let stored = 192 << 20;
     std::fs::write(format!("{}/data", mounted.place()), vec![7_u8; stored]).unwrap();
     rustix::fs::sync();
-    let keys = recipe("btrfs.toml", "scrub", &mounted.place());
+    let keys = recipe("btrfs.toml", "scrub", ("/srv", &mounted.place()));
     let task = Task { bytes: 1 << 30, bytes_per_second_max: None };
     let mut worker = open("scrub", &keys, Position::default()).unwrap();
     worker.run(&task).unwrap();
@@ -102,8 +102,8 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
 #[test]
 fn fstrim_goes_through_a_file_system_in_parts() {
     let Some(mounted) = Mounted::new(&["mkfs.ext4", "-q"], 64 << 20) else { return };
-    let keys =
-        WorkerKeys { size: Some(ioweir_config::Size(64 << 20)), ..recipe("fstrim.toml", "unmap", &mounted.place()) };
+    let keys = recipe("fstrim.toml", "unmap", ("/srv", &mounted.place()));
+    let keys = WorkerKeys { size: Some(ioweir_config::Size(64 << 20)), ..keys };
     let mut worker = open("unmap", &keys, Position::default()).unwrap();
     let task = Task { bytes: 24 << 20, bytes_per_second_max: None };
     let mut owed = Vec::new();
@@ -113,4 +113,67 @@ fn fstrim_goes_through_a_file_system_in_parts() {
     }
     assert_eq!(owed, [40 << 20, 16 << 20, 0]);
     worker.release().unwrap();
+}
+
+/// What a recipe makes of what its `progress` prints.
+fn read(name: &str, service: &str, text: &str) -> Progress {
+    Patterns::new(&recipe(name, service, ("", ""))).unwrap().read(text).unwrap()
+}
+
+#[test]
+fn what_zfs_md_and_ceph_print_is_read_with_what_is_left() {
+    const GIB: u64 = 1 << 30;
+    // As `zpool status` prints it, from version 0.8 on and from 2.2 on, at work and paused.
+    for scan in [
+        "374G scanned at 1.21G/s, 46G issued at 152M/s, 980G total\n\t0B repaired, 4.69% done, 0 days 01:33:26 to go\n",
+        "374G / 980G scanned at 1.21G/s, 46G / 980G issued at 152M/s\n\t0B repaired, 4.69% done, 01:33:26 to go\n",
+        "374G scanned, 46G issued, 980G total\n\t0B repaired, 4.69% done\n",
+        "374G / 980G scanned, 46G / 980G issued\n\t0B repaired, 4.69% done\n",
+    ] {
+        let text =
+            format!("  pool: tank\n state: ONLINE\n  scan: scrub in progress since Sun Jul 25 16:07:49 2027\n\t{scan}");
+        let found = read("zpool.toml", "scrub", &text);
+        assert_eq!(
+            (found.done_bytes, found.owed_bytes, found.is_finished),
+            (Some(46 * GIB), Some(934 * GIB), false),
+            "{scan}"
+        );
+    }
+    let ended = "  scan: scrub repaired 0B in 05:12:09 with 0 errors on Sun Jul 25 21:19:58 2027\n";
+    assert!(read("zpool.toml", "scrub", ended).is_finished);
+    for (name, service) in [("md-check.toml", "scrub"), ("md-rebuild.toml", "rebuild")] {
+        let found = read(name, service, "2097152 / 8388608\n");
+        assert_eq!((found.done_bytes, found.owed_bytes, found.is_finished), (Some(GIB), Some(3 * GIB), false));
+        assert_eq!(read(name, service, "delayed\n"), Progress::default());
+        assert!(read(name, service, "none\n").is_finished);
+    }
+    for (name, service, group) in [("ceph-scrub.toml", "scrub", 10 * GIB), ("ceph-backfill.toml", "rebuild", 4 << 20)] {
+        let found = read(name, service, "96 of 128\n");
+        assert_eq!((found.done_bytes, found.owed_bytes), (Some(96 * group), Some(32 * group)));
+    }
+}
+
+#[test]
+fn a_check_of_md_that_runs_goes_on_and_none_begins_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let holds = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    std::fs::write(path("sync_action"), "idle\n").unwrap();
+    let place = folder.path().display().to_string();
+    let keys = recipe("md-check.toml", "scrub", ("/sys/block/md0/md", &place));
+    // A governor that comes and goes while nothing is owed.
+    open("scrub", &keys, Position::default()).unwrap().release().unwrap();
+    assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("idle\n".into(), "200000".into()));
+    let mut worker = open("scrub", &keys, Position::default()).unwrap();
+    let task = Task { bytes: 1 << 30, bytes_per_second_max: Some(50 << 20) };
+    worker.run(&task).unwrap();
+    assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("check\n".into(), "51200".into()));
+    // Without it the check goes on. The kernel refuses another one meanwhile (EBUSY), so that the next governor must not ask for it.
+    let position = worker.position();
+    worker.release().unwrap();
+    assert_eq!(holds("sync_speed_max"), "200000");
+    std::fs::write(path("sync_action"), "check, and no other\n").unwrap();
+    let mut worker = open("scrub", &keys, position).unwrap();
+    worker.run(&task).unwrap();
+    assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("check, and no other\n".into(), "51200".into()));
 }

@@ -9,6 +9,7 @@ use ioweir_core::background::Service;
 use ioweir_serve::govern::clock::Clocks;
 use ioweir_serve::govern::run::{Plan, employment, run};
 use ioweir_serve::govern::source::{Reading, Source, SourceError};
+use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status};
 use ioweir_serve::govern::store::{Found, Store};
 use ioweir_serve::govern::view::View;
 use ioweir_serve::govern::worker::Position;
@@ -102,6 +103,35 @@ fn a_run_shows_a_page_metrics_and_whether_it_is_well_to_this_machine() {
     assert!(page.contains("a page") && page.contains("refresh: "), "{page}");
     assert!(health.ends_with("ok\n"), "{health}");
     assert!(foreign.starts_with("HTTP/1.1 403"), "{foreign}");
+}
+
+#[test]
+fn metrics_tell_debt_slack_errors_of_the_forecast_violations_and_what_was_felt() {
+    let of = |name: &str, slack_seconds| {
+        let (owed_bytes, late_bytes) = (4096, 512);
+        ServiceStatus { name: name.into(), owed_bytes, late_bytes, slack_seconds, ..ServiceStatus::default() }
+    };
+    let governor = GovernorStatus {
+        samples: 90,
+        samples_above: 7,
+        samples_above_beside_background: 2,
+        forecast_error_share: Some(0.25),
+        services: vec![of("scrub", Some(-60)), of("unmap", None)],
+        ..GovernorStatus::default()
+    };
+    let metrics = Status { governor, ..Status::default() }.metrics();
+    for line in [
+        "ioweir_govern_owed_bytes{service=\"unmap\"} 4096.0",
+        "ioweir_govern_late_bytes_total{service=\"scrub\"} 512.0",
+        "ioweir_govern_deadline_slack_seconds{service=\"scrub\"} -60.0",
+        "ioweir_govern_forecast_error_ratio{} 0.25",
+        "ioweir_govern_samples_total{} 90.0",
+        "ioweir_govern_violations_total{} 7.0",
+        "ioweir_govern_felt_total{} 2.0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+    assert!(!metrics.contains("slack_seconds{service=\"unmap\"}"), "it has no deadline\n{metrics}");
 }
 
 #[test]
