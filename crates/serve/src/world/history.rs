@@ -308,6 +308,10 @@ impl History {
             sector.base.extend(sector.written.iter().map(|written| written.value));
             sector.written = vec![Written { value, from: now, until: Some(now) }];
             self.answered.push_back((now, now, number, number + 1));
+            // It was not written now: what was discarded may still be carried out.
+            if let Some(discards) = &mut sector.discards {
+                discards.answered = now;
+            }
         }
     }
 
@@ -405,6 +409,25 @@ mod tests {
         history.wrote(9, 10, (false, true), &mut verdict);
         assert_eq!(read(&mut history.clone(), 11, 0), Some(Promise::Linearisable));
         history.crash(12, true, &mut verdict);
+        assert_eq!((verdict.broken, &history.sectors[0].values), (None, &BTreeSet::from([8])));
+    }
+
+    #[test]
+    fn a_discard_may_be_carried_out_after_a_crash_has_shown_that_it_was_not() {
+        let mut verdict = Verdict::default();
+        let mut history = History::new(1);
+        history.ask(1, 1, (0, 1), Kind::Write(7));
+        history.wrote(1, 2, (false, true), &mut verdict);
+        history.ask(3, 3, (0, 1), Kind::Discard);
+        history.wrote(3, 4, (false, true), &mut verdict);
+        history.crash(5, false, &mut verdict);
+        history.found(6, 0, 7, (Promise::Durable, false), &mut verdict);
+        history.flushed(7);
+        history.crash(8, false, &mut verdict);
+        assert_eq!(history.sectors[0].values, BTreeSet::from([0, 7]));
+        history.ask(9, 9, (0, 1), Kind::Write(8));
+        history.wrote(9, 10, (false, true), &mut verdict);
+        history.crash(11, false, &mut verdict);
         assert_eq!((verdict.broken, &history.sectors[0].values), (None, &BTreeSet::from([8])));
     }
 
