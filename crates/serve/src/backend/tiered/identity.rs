@@ -49,8 +49,8 @@ impl Mark {
         let (newer, older) = if self.next > of.generation { ("tier", "map") } else { ("map", "tier") };
         let (map, tier) = (of.generation, self.next);
         Err(format!(
-            "and its map are not of the same day: the {older} is an older one, and does not have what the {newer} has (the map was \
-             opened {map} times, the tier {tier})\n  expected: the newest of both, or both from one backup"
+            "is not of the same day as its map: the {older} is an older one, and does not have what the {newer} has (the map is of \
+             start {map}, the tier of start {tier})\n  expected: the newest of both, or both from one backup"
         ))
     }
 
