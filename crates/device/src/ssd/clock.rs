@@ -29,27 +29,39 @@ impl Calendar {
 
     /// Reserves the first uninterrupted time of `nanos` that begins at `ready_nanos` or later; returns when it begins. No
     /// later call is for a time before `now_nanos`.
+    #[inline(always)]
     pub(super) fn reserve(&mut self, now_nanos: u64, ready_nanos: u64, nanos: u64) -> u64 {
         if nanos == 0 {
             return ready_nanos;
         }
-        if ready_nanos >= self.free_nanos {
-            self.remember(now_nanos, ready_nanos);
-            self.free_nanos = ready_nanos.saturating_add(nanos);
-            return ready_nanos;
+        let mut start = self.free_nanos;
+        if ready_nanos >= start {
+            let begin = start.max(now_nanos);
+            if ready_nanos.saturating_sub(begin) >= self.gap_nanos_min {
+                self.remember(now_nanos, (begin, ready_nanos));
+            }
+            start = ready_nanos;
+        } else if self.gaps.last().is_some_and(|gap| gap.1 > ready_nanos)
+            && let Some(start) = self.reserve_gap(ready_nanos, nanos)
+        {
+            return start;
         }
+        self.free_nanos = start.saturating_add(nanos);
+        start
+    }
+
+    /// The same in a gap.
+    fn reserve_gap(&mut self, ready_nanos: u64, nanos: u64) -> Option<u64> {
         let first = self.gaps.partition_point(|gap| gap.1 <= ready_nanos);
         for index in first..self.gaps.len() {
             let (begin, end) = self.gaps[index];
             let start = begin.max(ready_nanos);
             if end - start >= nanos {
                 self.take(index, start, start + nanos);
-                return start;
+                return Some(start);
             }
         }
-        let start = self.free_nanos;
-        self.free_nanos = start.saturating_add(nanos);
-        start
+        None
     }
 
     /// Moves all later reservations, because an interrupted operation ends later.
@@ -57,19 +69,25 @@ impl Calendar {
         self.free_nanos = self.free_nanos.saturating_add(nanos);
     }
 
-    /// Notes that the time up to `end_nanos` stays free.
-    fn remember(&mut self, now_nanos: u64, end_nanos: u64) {
-        let begin = self.free_nanos.max(now_nanos);
-        if end_nanos.saturating_sub(begin) < self.gap_nanos_min {
-            return;
+    /// Notes a time that stays free.
+    #[inline(always)]
+    fn remember(&mut self, now_nanos: u64, gap: (u64, u64)) {
+        if self.gaps.last().is_some_and(|last| last.1 <= now_nanos) {
+            self.gaps.truncate(1);
+            self.gaps[0] = gap;
+        } else {
+            self.remember_another(now_nanos, gap);
         }
-        if self.gaps.last().is_some_and(|gap| gap.1 <= now_nanos) {
-            self.gaps.clear();
-        } else if self.gaps.len() >= self.gaps_max {
+    }
+
+    /// The same, while others may yet be used.
+    #[inline(never)]
+    fn remember_another(&mut self, now_nanos: u64, gap: (u64, u64)) {
+        if self.gaps.len() >= self.gaps_max {
             let past = self.gaps.partition_point(|gap| gap.1 <= now_nanos);
             self.gaps.drain(..past.max(1));
         }
-        self.gaps.push((begin, end_nanos));
+        self.gaps.push(gap);
     }
 
     /// Reserves a part of a gap.

@@ -175,6 +175,8 @@ impl Gate {
 pub struct Ssd {
     shape: Shape,
     times: Times,
+    /// Sectors of a unit.
+    by_unit: Divider,
     by_program: Divider,
     by_page: Divider,
     map: Map,
@@ -253,6 +255,7 @@ impl Ssd {
             counts: FlashCounts::default(),
             old: OldRuns::default(),
             runs: Vec::new(),
+            by_unit: Divider::new(u64::from(shape.unit_sectors)),
             by_program: Divider::new(u64::from(shape.program_units)),
             by_page: Divider::new(u64::from(shape.page_units)),
             times,
@@ -262,7 +265,7 @@ impl Ssd {
 
     /// The memory that its state takes, in bytes. At the start this is about thirty bytes for each block, and four more in a
     /// steady drive. A unit that was written, copied or discarded takes 5 to 7 bytes together with its neighbours, and up to
-    /// 112 alone; each location on flash takes four more when its block is first written. Reading takes none.
+    /// 116 alone; each location on flash takes four more when its block is first written. Reading takes none.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         let gaps = (self.dies.len() + self.channels.len()) * GAPS_MAX + 2 * INTERFACE_GAPS_MAX;
@@ -279,9 +282,13 @@ impl Ssd {
             "the simulator refuses requests past the end"
         );
         let (end, begin) = (end.min(self.shape.sectors), dispatch.sector.min(self.shape.sectors));
-        let unit = u64::from(self.shape.unit_sectors);
         let narrow = |value: u64| u32::try_from(value).unwrap_or(self.shape.units);
-        if begin >= end { (0, 0) } else { (narrow(begin / unit), narrow(end.div_ceil(unit))) }
+        let last = |(quotient, rest): (u64, u64)| quotient + u64::from(rest > 0);
+        if begin >= end {
+            (0, 0)
+        } else {
+            (narrow(self.by_unit.divide(begin).0), narrow(last(self.by_unit.divide(end))))
+        }
     }
 
     /// The units that a discard covers entirely; the last one counts as such if the drive ends in it.
@@ -361,7 +368,7 @@ impl Ssd {
         self.map.runs(first, end, &mut runs);
         for mut run in runs.iter().copied() {
             while run.units > 0 {
-                let Some(place) = run.place else {
+                let Some(place) = run.place() else {
                     at_hand += run.units;
                     break;
                 };
@@ -369,7 +376,7 @@ impl Ssd {
                 // Units of one page, which are of one program.
                 let (page, within) = map::split(&self.by_page, slot);
                 let units = run.units.min(self.shape.page_units - within);
-                run = run.after(units);
+                run.pass(units);
                 let pending = self.pending(now_nanos, die, place);
                 if pending.is_some() && self.buffer.is_there() {
                     at_hand += units;

@@ -13,8 +13,6 @@ const WHEN_BITS: u32 = 40;
 pub(super) struct Victims {
     /// The greatest key of each group of each die.
     greatest: Vec<u64>,
-    /// The blocks that are worth it, of each die.
-    counts: Vec<u32>,
     die_groups: u32,
     /// Losses so far.
     when: u64,
@@ -23,26 +21,25 @@ pub(super) struct Victims {
 impl Victims {
     pub(super) fn new(dies: u32, die_blocks: u32) -> Self {
         let die_groups = die_blocks.div_ceil(GROUP);
-        Self {
-            greatest: vec![0; dies as usize * die_groups as usize],
-            counts: vec![0; dies as usize],
-            die_groups,
-            when: 0,
-        }
+        Self { greatest: vec![0; dies as usize * die_groups as usize], die_groups, when: 0 }
     }
 
-    /// The next key of a closed block, which has so many invalid units now, because of a loss at this moment. Zero is the key of a block
-    /// that is not worth it.
+    /// The group of a block of a die.
+    pub(super) fn group(&self, die: u32, block: u32) -> u32 {
+        die * self.die_groups + block / GROUP
+    }
+
+    /// The next key of a closed block of this group, which has so many invalid units now, because of a loss at this moment. Zero
+    /// is the key of a block that is not worth it.
     #[inline]
-    pub(super) fn lost(&mut self, die: u32, block: u32, lost: u32, key: u64) -> u64 {
+    pub(super) fn lost(&mut self, group: u32, lost: u32) -> u64 {
         if lost == 0 {
             return 0;
         }
         self.when += 1;
-        self.counts[die as usize] += u32::from(key == 0);
         let key = u64::from(lost) << WHEN_BITS | self.when & ((1 << WHEN_BITS) - 1);
         // Keys of a block only grow while it is closed.
-        let greatest = &mut self.greatest[die as usize * self.die_groups as usize + (block / GROUP) as usize];
+        let greatest = &mut self.greatest[group as usize];
         *greatest = (*greatest).max(key);
         key
     }
@@ -54,25 +51,24 @@ impl Victims {
         die: u32,
         keys: impl FnOnce(u32) -> I,
     ) -> Option<(u32, u32)> {
-        if self.counts[die as usize] == 0 {
-            return None;
-        }
         let first = die as usize * self.die_groups as usize;
         let of_die = &mut self.greatest[first..first + self.die_groups as usize];
         let (group, greatest) = (0..).zip(of_die).max_by_key(|(_, greatest)| **greatest)?;
+        if *greatest == 0 {
+            return None;
+        }
         let (mut found, mut next) = (None, 0);
         for (block, key) in (group * GROUP..).zip(keys(group * GROUP).take(GROUP as usize)) {
             if key == *greatest { found = Some(block) } else { next = next.max(key) }
         }
         let lost = u32::try_from(*greatest >> WHEN_BITS).unwrap_or(u32::MAX);
         *greatest = next;
-        self.counts[die as usize] -= 1;
         Some((found?, lost))
     }
 
     /// The memory that it takes, in bytes.
     pub(super) fn state_bytes(&self) -> usize {
-        self.greatest.len() * size_of::<u64>() + self.counts.len() * size_of::<u32>()
+        self.greatest.len() * size_of::<u64>()
     }
 }
 
@@ -108,7 +104,7 @@ mod tests {
                     let lost = plain.get(&(die, block)).map_or(0, |(lost, _)| *lost) + more;
                     plain.insert((die, block), (lost, at));
                     let key = &mut keys[die as usize][block as usize];
-                    *key = victims.lost(die, block, lost, *key);
+                    *key = victims.lost(victims.group(die, block), lost);
                 }
             }
         }

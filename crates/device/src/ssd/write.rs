@@ -10,6 +10,9 @@ use super::{Course, Filling, PROGRAMS_MAX, Program, Service, Ssd, service};
 #[derive(Clone, Debug, Default)]
 pub(super) struct OldRuns {
     runs: Vec<Run>,
+    /// Where the map has them, from that of the first unit of the write on.
+    leaves: Vec<u32>,
+    begin: u32,
     /// The run of the next unit.
     next: usize,
     /// The units that were looked up and are not written yet.
@@ -20,27 +23,32 @@ pub(super) struct OldRuns {
 }
 
 impl OldRuns {
-    fn look_up(&mut self, map: &Map, first: u32, end: u32) {
-        map.runs(first, end, &mut self.runs);
+    fn look_up(&mut self, map: &mut Map, first: u32, end: u32) {
+        map.make(first, end, &mut self.leaves);
+        map.runs_of(&self.leaves, first, end, &mut self.runs);
         map.look_ahead(&self.runs);
-        (self.next, self.first, self.end, self.is_stale) = (0, first, end, false);
+        (self.begin, self.next, self.first, self.end, self.is_stale) = (first, 0, first, end, false);
+    }
+
+    /// Looks them up again if one has been moved.
+    #[inline]
+    fn renew(&mut self, map: &mut Map) {
+        if self.is_stale {
+            self.look_up(map, self.first, self.end);
+        }
     }
 
     /// The run from the next unit on; `None` after the last.
     #[inline]
-    fn next(&mut self, map: &Map) -> Option<Run> {
-        if self.is_stale {
-            self.look_up(map, self.first, self.end);
-        }
+    fn next(&self) -> Option<Run> {
         self.runs.get(self.next).copied()
     }
 
     /// So many units of it were written.
     #[inline]
     fn pass(&mut self, units: u32) {
-        self.first += units;
         if let Some(run) = self.runs.get_mut(self.next) {
-            *run = run.after(units);
+            run.pass(units);
             self.next += usize::from(run.units == 0);
         }
     }
@@ -70,7 +78,7 @@ impl Ssd {
         self.buffer.make_room(now_nanos);
         let waits = !self.buffer.is_there() || (dispatch.flags.has(Flags::FUA) && !self.protected);
         let mut done_nanos = ready_nanos;
-        self.old.look_up(&self.map, first, end);
+        self.old.look_up(&mut self.map, first, end);
         let mut unit = first;
         while unit < end {
             let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end);
@@ -135,10 +143,10 @@ impl Ssd {
         if first == end {
             return [None; 2];
         }
-        let unit_sectors = u64::from(self.shape.unit_sectors);
+        let is_within = |sector| self.by_unit.divide(sector).1 > 0;
         let sector_end = dispatch.sector.saturating_add(u64::from(dispatch.sectors)).min(self.shape.sectors);
-        let head = !dispatch.sector.is_multiple_of(unit_sectors);
-        let tail = !sector_end.is_multiple_of(unit_sectors) && sector_end < self.shape.sectors;
+        let head = is_within(dispatch.sector);
+        let tail = is_within(sector_end) && sector_end < self.shape.sectors;
         [head.then_some(first), (tail && !(head && end - first == 1)).then_some(end - 1)]
     }
 
@@ -165,31 +173,36 @@ impl Ssd {
             self.begin_program(now_nanos, ready_nanos);
         }
         let program_units = self.shape.program_units;
+        self.old.renew(&mut self.map);
+        // Locations of the program that is being filled are lost to it, and not to a block.
+        let may_coalesce = self.filling.units > 0;
         let mut room_nanos = ready_nanos;
-        let mut unit = first;
+        // The units from here on go to flash together.
+        let (mut from, mut unit) = (first, first);
         while unit < end && self.filling.units < program_units {
-            let Some(Run { place, units }) = self.old.next(&self.map) else { break };
-            // Locations of one program, so that they are of one block, and all or none of them are being filled.
-            let old_program = place.map(|place| self.program_of(place));
-            let units = old_program.map_or(units, |(_, slot)| units.min(program_units - slot));
-            let is_filling = |(number, _): (u32, u32)| number == self.filling.number;
-            let taken = if self.filling.units > 0 && old_program.is_some_and(is_filling) {
-                self.counts.coalesced_units += u64::from(units);
-                units
-            } else {
-                let units = units.min(program_units - self.filling.units);
-                if self.buffer.is_there() {
-                    room_nanos = room_nanos.max(self.buffer.claim(units));
+            let Some(run) = self.old.next() else { break };
+            let mut taken = run.units.min(program_units - self.filling.units);
+            if let Some(place) = run.place() {
+                let (number, slot) = if may_coalesce { self.program_of(place) } else { (0, 0) };
+                if may_coalesce && number == self.filling.number {
+                    taken = run.units.min(program_units - slot);
+                    self.counts.coalesced_units += u64::from(taken);
+                    room_nanos = room_nanos.max(self.fill(from, unit));
+                    from = unit + taken;
+                } else {
+                    // Of one program, since the next may be the one that is being filled.
+                    taken = self.map.lose(place, taken.min(program_units - slot));
+                    self.filling.units += taken;
                 }
-                let new = self.map.write(self.filling.die, unit, units, place);
-                self.filling.number = self.program_of(new).0;
-                self.filling.units += units;
-                units
-            };
-            self.counts.written_units += u64::from(taken);
+            } else {
+                self.filling.units += taken;
+            }
             self.old.pass(taken);
             unit += taken;
         }
+        self.old.first = unit;
+        room_nanos = room_nanos.max(self.fill(from, unit));
+        self.counts.written_units += u64::from(unit - first);
         let pass_nanos = self.times.interface.nanos(u64::from(unit - first) * self.times.unit_bytes);
         let passing = self.from_host.reserve(now_nanos, room_nanos, pass_nanos);
         let in_nanos = passing.saturating_add(pass_nanos);
@@ -197,23 +210,40 @@ impl Ssd {
         (unit - first, in_nanos)
     }
 
+    /// Puts units into the program that is being filled; returns when the buffer has room for them.
+    #[inline]
+    fn fill(&mut self, first: u32, end: u32) -> u64 {
+        if first == end {
+            return 0;
+        }
+        let OldRuns { leaves, begin, .. } = &self.old;
+        self.map.write(self.filling.die, (leaves, *begin), first, end - first);
+        if self.buffer.is_there() { self.buffer.claim(end - first) } else { 0 }
+    }
+
     /// Chooses the die for the next program, and ensures that it has a block.
     fn begin_program(&mut self, now_nanos: u64, ready_nanos: u64) {
-        let dies = self.shape.dies;
         let mut die = self.next_die;
-        for _ in 0..dies {
+        for _ in 0..self.shape.dies {
             if self.map.has_room(die) {
                 break;
             }
-            die = (die + 1) % dies;
+            die = self.die_after(die);
         }
-        self.next_die = (die + 1) % dies;
+        self.next_die = self.die_after(die);
         if self.map.host_full(die) {
             // One free block is kept for copies, without which no block could be reclaimed.
             while self.map.free_blocks(die) < 2 && self.collect_step(now_nanos, ready_nanos, die) != Step::Nothing {}
             self.map.open_host(die);
         }
-        self.filling = Filling { die, ..Filling::default() };
+        let number = self.program_of(self.map.host_place(die)).0;
+        self.filling = Filling { die, number, ..Filling::default() };
+    }
+
+    /// The die that is filled after this one.
+    #[inline]
+    fn die_after(&self, die: u32) -> u32 {
+        if die + 1 == self.shape.dies { 0 } else { die + 1 }
     }
 
     /// Sends the program that is being filled, with padding if it is not full; returns when it ends.

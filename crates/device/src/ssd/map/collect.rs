@@ -5,17 +5,22 @@ use super::{Block, Frontier, Map, NONE, Role, Step, UNTOUCHED, Victim};
 impl Map {
     /// The valid and invalid units of a die's victim when it was chosen. Without a victim, chooses the block with the most
     /// invalid units; `None` if collecting would reclaim nothing.
+    #[inline]
     pub(in super::super) fn victim(&mut self, die: u32) -> Option<(u32, u32)> {
-        let pool = &mut self.pools[die as usize];
-        if let Some(victim) = pool.victim {
-            return Some((victim.kept, victim.lost));
+        match self.pools[die as usize].victim {
+            Some(victim) => Some((victim.kept, victim.lost)),
+            None => self.choose(die),
         }
+    }
+
+    #[inline(never)]
+    fn choose(&mut self, die: u32) -> Option<(u32, u32)> {
         let (blocks, dies) = (&self.blocks, self.shape.dies);
         let keys =
             |from: u32| blocks.iter().skip((from * dies + die) as usize).step_by(dies as usize).map(|block| block.key);
         let (row, lost) = self.victims.take(die, keys)?;
         let (number, kept) = (row * dies + die, self.shape.block_units - lost);
-        pool.victim = Some(Victim { block: number, slot: 0, kept, lost });
+        self.pools[die as usize].victim = Some(Victim { block: number, slot: 0, kept, lost });
         let block = &mut self.blocks[number as usize];
         (block.role, block.key) = (Role::Open, 0);
         Some((kept, lost))
@@ -38,7 +43,8 @@ impl Map {
         }
         self.blocks[block as usize].lost += 1;
         let frontier = self.pools[die as usize].copies;
-        let to = self.put(frontier, unit, 1);
+        let to = self.put(frontier, unit);
+        self.places.set_run(unit, 1, to + 2);
         self.pools[die as usize].copies.slot += 1;
         if frontier.slot + 1 == self.shape.block_units {
             self.close(frontier.block);
@@ -55,23 +61,29 @@ impl Map {
         if leaf == NONE {
             return self.next_of_fill(block, slot);
         }
+        let (mut slot, mut unit) = (slot, self.unit_written(leaf, slot)?);
         let units = &self.block_leaves[leaf as usize];
-        let mut slot = slot;
-        while let Some(&unit) = units.get(slot as usize) {
-            // Units that were written together are looked up together.
-            let numbers = self.places.leaf(unit).unwrap_or_default();
-            let alike = units[slot as usize..].iter().zip(numbers).zip(0..);
-            let alike = alike.take_while(|((other, _), distance)| **other == unit.wrapping_add(*distance));
-            let (mut passed, first) = (1, block * self.shape.block_units + slot + 2);
-            for ((unit, number), distance) in alike {
-                if *number == first + distance {
-                    return Some((slot + distance, *unit));
-                }
-                passed = distance + 1;
+        loop {
+            let (number, alike) = self.places.run(unit);
+            if number == block * self.shape.block_units + slot + 2 {
+                return Some((slot, unit));
             }
+            // All that was written together and is together now has moved on.
+            let others = units[slot as usize + 1..].iter().zip(1..alike);
+            let passed = others.take_while(|(other, _)| **other == 0).count() as u32 + 1;
             slot += passed;
+            unit = match *units.get(slot as usize)? {
+                0 => unit.wrapping_add(passed),
+                first => first - 1,
+            };
         }
-        None
+    }
+
+    /// The unit that was written to a slot of a block with this leaf; past the end of what was written, none that is there.
+    pub(super) fn unit_written(&self, leaf: u32, slot: u32) -> Option<u32> {
+        let units = self.block_leaves[leaf as usize].get(..=slot as usize)?;
+        let start = units.iter().rposition(|&unit| unit > 0)?;
+        Some((units[start] - 1).wrapping_add(slot - start as u32))
     }
 
     /// The same in a block that the fill has written, of which no unit that has moved on is still untouched.
@@ -81,19 +93,21 @@ impl Map {
         while slot < end {
             let unit = self.fill.unit(block, slot)?;
             let units = self.fill.run(unit).min(end - slot);
-            let Ok(numbers) = self.places.leaf(unit) else { return Some((slot, unit)) };
-            let alike = numbers.iter().zip(0..units);
-            if let Some((_, distance)) = alike.clone().find(|(number, _)| **number == UNTOUCHED) {
-                return Some((slot + distance, unit + distance));
+            let (number, alike) = self.places.run(unit);
+            if number == UNTOUCHED {
+                return Some((slot, unit));
             }
-            slot += u32::try_from(alike.len()).unwrap_or(1);
+            slot += units.min(alike);
         }
         None
     }
 
     fn erase(&mut self, die: u32, block: u32) {
-        let Block { leaf, .. } = std::mem::replace(&mut self.blocks[block as usize], Block::FREE);
+        let erased = &mut self.blocks[block as usize];
+        let leaf = erased.leaf;
+        *erased = erased.erased();
         if leaf != NONE {
+            self.block_leaves[leaf as usize].fill(0);
             self.spare_leaves.push(leaf);
         }
         let pool = &mut self.pools[die as usize];

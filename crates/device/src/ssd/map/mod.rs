@@ -1,7 +1,7 @@
 //! The page map: the location of each unit on flash, and the blocks that are worth collecting.
 //!
-//! It maps units to locations and back, in 32 bits each. Both directions take memory only for units that were written or
-//! discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from before the first request is computed
+//! It maps units to locations and back, in 32 bits each, and what is written together in one step. Both directions take memory
+//! only for units that were written or discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from before the first request is computed
 //! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each step.
 //!
 //! Every die has its own free blocks, a block for the host's units, and a block for copies of garbage collection. Which closed block is
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::super::divider::Divider;
 use super::fill::Fill;
-use super::sparse::Sparse;
+use super::sparse::{Sparse, after};
 use super::spec::Shape;
 use super::victims::Victims;
 #[cfg(test)]
@@ -39,17 +39,23 @@ enum Role {
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
+    /// How much it is worth collecting, if it is closed.
+    key: u64,
     /// The number of invalid units: locations that were written and hold nothing of value.
     lost: u32,
     /// The leaf of the reverse map; none in a block that the fill has written.
     leaf: u32,
+    /// Its group of victims.
+    group: u32,
+    die: u16,
     role: Role,
-    /// How much it is worth collecting, if it is closed.
-    key: u64,
 }
 
 impl Block {
-    const FREE: Self = Self { lost: 0, leaf: NONE, role: Role::Free, key: 0 };
+    /// The same, erased.
+    const fn erased(self) -> Self {
+        Self { key: 0, lost: 0, leaf: NONE, role: Role::Free, ..self }
+    }
 }
 
 /// A block being written.
@@ -85,24 +91,33 @@ struct Pool {
 /// Units whose locations follow one another, or that have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    pub(super) place: Option<u32>,
+    /// Of the first unit, as in the map.
+    number: u32,
     pub(super) units: u32,
 }
 
 impl Run {
-    /// What is left of it after so many units.
-    pub(super) fn after(self, units: u32) -> Self {
-        Self { place: self.place.map(|place| place + units), units: self.units - units }
+    /// The location of the first unit.
+    #[inline]
+    pub(super) fn place(self) -> Option<u32> {
+        self.number.checked_sub(2)
+    }
+
+    /// Leaves so many units of it behind.
+    #[inline]
+    pub(super) fn pass(&mut self, units: u32) {
+        *self = Self { number: after(self.number, units), units: self.units - units };
     }
 }
 
-/// Adds a run after others, or to the last of them if it goes on.
+/// Adds a run after others, or to the last of them if it goes on, which it does with the number `next`.
 #[inline]
-fn add_run(runs: &mut Vec<Run>, place: Option<u32>, units: u32) {
+fn add_run(runs: &mut Vec<Run>, next: &mut u32, number: u32, units: u32) {
     match runs.last_mut() {
-        Some(last) if last.place.map(|place| place + last.units) == place => last.units += units,
-        _ => runs.push(Run { place, units }),
+        Some(last) if number == *next => last.units += units,
+        _ => runs.push(Run { number, units }),
     }
+    *next = after(number, units);
 }
 
 /// One step of garbage collection.
@@ -124,6 +139,7 @@ pub(super) struct Map {
     places: Sparse,
     blocks: Vec<Block>,
     victims: Victims,
+    /// The units of blocks: one more than the first of each run that was written, at its slot, and zero at the others.
     block_leaves: Vec<Box<[u32]>>,
     spare_leaves: Vec<u32>,
     pools: Vec<Pool>,
@@ -155,8 +171,8 @@ impl Map {
         let usable = (shape.die_blocks - 3) * shape.block_units;
         let mut map = Self {
             shape: *shape,
-            places: Sparse::default(),
-            blocks: vec![Block::FREE; shape.blocks() as usize],
+            places: Sparse::new(),
+            blocks: Vec::with_capacity(shape.blocks() as usize),
             victims: Victims::new(shape.dies, shape.die_blocks),
             block_leaves: Vec::new(),
             spare_leaves: Vec::new(),
@@ -166,6 +182,13 @@ impl Map {
             held_most: (share + (usable - share) / 2).max(share + shape.program_units),
             fill,
         };
+        for row in 0..shape.die_blocks {
+            map.blocks.extend((0..shape.dies).map(|die| {
+                // A drive has at most 4096 dies.
+                let (group, die) = (map.victims.group(die, row), die as u16);
+                Block { key: 0, lost: 0, leaf: NONE, group, die, role: Role::Free }
+            }));
+        }
         for block in 0..map.fill.blocks() {
             let held = map.fill.units(block);
             map.pools[(block % shape.dies) as usize].held += held;
@@ -187,62 +210,48 @@ impl Map {
 
     /// The runs of the units from `first` to before `end`.
     pub(super) fn runs(&self, first: u32, end: u32, runs: &mut Vec<Run>) {
-        runs.clear();
-        let mut unit = first;
-        while unit < end {
-            match self.places.leaf(unit) {
-                Ok(numbers) => {
-                    let numbers = &numbers[..numbers.len().min((end - unit) as usize)];
-                    unit = self.runs_of_leaf(unit, numbers, runs);
-                }
-                Err(units) => {
-                    let end = end.min(unit.saturating_add(units));
-                    unit = self.runs_of_fill(unit, end, runs);
-                }
-            }
-        }
+        self.places.runs(first, end, self.collector(first, runs));
     }
 
-    /// The runs of units with these numbers in the map; returns the unit after them.
+    /// The same, where it is known where the map has them.
+    pub(super) fn runs_of(&self, leaves: &[u32], first: u32, end: u32, runs: &mut Vec<Run>) {
+        self.places.runs_of(leaves, first, end, self.collector(first, runs));
+    }
+
+    /// Where the map has the units from `first` to before `end`, which are going to be written.
+    pub(super) fn make(&mut self, first: u32, end: u32, leaves: &mut Vec<u32>) {
+        self.places.make(first, end, leaves);
+    }
+
+    /// Makes runs, in place of those that were there, of numbers in the map.
     #[inline]
-    fn runs_of_leaf(&self, mut unit: u32, mut numbers: &[u32], runs: &mut Vec<Run>) -> u32 {
-        while let Some(&first) = numbers.first() {
-            let step = u32::from(first > NOWHERE);
-            let is_alike = |(number, distance): (&u32, u32)| *number == first.wrapping_add(distance * step);
-            // Most runs are as long as a program: that is known without a branch for each unit.
-            let likely = &numbers[..numbers.len().min(self.shape.program_units as usize)];
-            let alike = if likely.iter().zip(0..).fold(true, |alike, one| alike & is_alike(one)) {
-                likely.len()
+    fn collector(&self, first: u32, runs: &mut Vec<Run>) -> impl FnMut(u32, u32) {
+        runs.clear();
+        let (mut unit, mut next) = (first, UNTOUCHED);
+        move |number, units| {
+            if number == UNTOUCHED {
+                self.runs_of_fill(unit, unit + units, &mut next, runs);
             } else {
-                likely.iter().zip(0..).take_while(|one| is_alike(*one)).count()
-            };
-            let units = u32::try_from(alike).unwrap_or(1);
-            match first {
-                UNTOUCHED => _ = self.runs_of_fill(unit, unit + units, runs),
-                NOWHERE => add_run(runs, None, units),
-                _ => add_run(runs, Some(first - 2), units),
+                add_run(runs, &mut next, number, units);
             }
             unit += units;
-            numbers = &numbers[alike..];
         }
-        unit
     }
 
-    /// The runs of units that are where the fill has put them; returns `end`.
-    #[inline]
-    fn runs_of_fill(&self, mut unit: u32, end: u32, runs: &mut Vec<Run>) -> u32 {
+    /// The runs of units that are where the fill has put them.
+    #[inline(never)]
+    fn runs_of_fill(&self, mut unit: u32, end: u32, next: &mut u32, runs: &mut Vec<Run>) {
         while unit < end {
             let units = self.fill.run(unit).min(end - unit);
-            add_run(runs, self.fill.place(unit), units);
+            add_run(runs, next, self.fill.place(unit).map_or(NOWHERE, |place| place + 2), units);
             unit += units;
         }
-        end
     }
 
     /// Looks at what the loss of these runs will change, all at once, so that the processor waits for memory once, and not once for each.
     pub(super) fn look_ahead(&self, runs: &[Run]) {
         let key = |place| self.blocks[split(&self.by_block, place).0 as usize].key;
-        let seen = runs.iter().filter_map(|run| run.place).fold(0, |seen, place| seen | key(place));
+        let seen = runs.iter().filter_map(|run| run.place()).fold(0, |seen, place| seen | key(place));
         std::hint::black_box(seen);
     }
 
@@ -275,19 +284,26 @@ impl Map {
         self.pools[die as usize].host = Frontier { block, slot: 0 };
     }
 
-    /// Writes units to the host's block, which has room for them; their old locations, which follow one another from `old` on
-    /// in one block, become invalid. Returns the first new one.
-    pub(super) fn write(&mut self, die: u32, unit: u32, units: u32, old: Option<u32>) -> u32 {
-        self.lose(old, units);
+    /// The location of the next unit of the host on this die.
+    #[inline]
+    pub(super) fn host_place(&self, die: u32) -> u32 {
+        let Frontier { block, slot } = self.pools[die as usize].host;
+        block * self.shape.block_units + slot
+    }
+
+    /// Writes units to the host's block, which has room for them; the map has those from `first` on in these leaves. What was
+    /// at their old locations is lost before that.
+    #[inline]
+    pub(super) fn write(&mut self, die: u32, (leaves, first): (&[u32], u32), unit: u32, units: u32) {
         let frontier = self.pools[die as usize].host;
-        let place = self.put(frontier, unit, units);
+        let place = self.put(frontier, unit);
+        self.places.set_run_of(leaves, first, unit, units, place + 2);
         let pool = &mut self.pools[die as usize];
         pool.held += units;
         pool.host.slot += units;
         if pool.host.slot == self.shape.block_units {
             self.close(frontier.block);
         }
-        place
     }
 
     /// Leaves a number of locations in the host's block empty.
@@ -314,21 +330,15 @@ impl Map {
             self.runs(unit, end.min(unit.saturating_add(DISCARD_UNITS)), &mut runs);
             for mut run in runs.iter().copied() {
                 while run.units > 0 {
-                    let units = run.place.map_or(run.units, |place| run.units.min(self.left_in_block(place)));
-                    if run.place.is_some() {
-                        self.lose(run.place, units);
-                        self.places.set_run(unit, units, |_| NOWHERE);
+                    let units = run.place().map_or(run.units, |place| self.lose(place, run.units));
+                    if run.place().is_some() {
+                        self.places.set_run(unit, units, NOWHERE);
                     }
                     unit += units;
-                    run = run.after(units);
+                    run.pass(units);
                 }
             }
         }
-    }
-
-    /// The number of locations from this one to the end of its block.
-    fn left_in_block(&self, place: u32) -> u32 {
-        self.shape.block_units - split(&self.by_block, place).1
     }
 
     /// Whether no unit has ever had a location.
@@ -336,35 +346,33 @@ impl Map {
         matches!(self.fill, Fill::Fresh) && self.places.is_blank()
     }
 
-    fn put(&mut self, frontier: Frontier, unit: u32, units: u32) -> u32 {
+    /// Notes the first of the units that are written there; returns its location.
+    #[inline]
+    fn put(&mut self, frontier: Frontier, unit: u32) -> u32 {
         let leaf = self.blocks[frontier.block as usize].leaf;
-        let slots = frontier.slot as usize..(frontier.slot + units) as usize;
-        for (unit, slot) in (unit..).zip(&mut self.block_leaves[leaf as usize][slots]) {
-            *slot = unit;
-        }
-        let place = frontier.block * self.shape.block_units + frontier.slot;
-        self.places.set_run(unit, units, |distance| place + 2 + distance);
-        place
+        self.block_leaves[leaf as usize][frontier.slot as usize] = unit + 1;
+        frontier.block * self.shape.block_units + frontier.slot
     }
 
-    /// Invalidates locations that follow one another in a block; the caller updates the map.
-    fn lose(&mut self, place: Option<u32>, units: u32) {
-        let Some(place) = place else { return };
-        let number = split(&self.by_block, place).0;
-        let (row, die) = split(&self.by_die, number);
-        self.pools[die as usize].held -= units;
+    /// Invalidates locations that follow one another, as far as they are in one block; returns their number. The caller
+    /// updates the map.
+    #[inline]
+    pub(super) fn lose(&mut self, place: u32, units: u32) -> u32 {
+        let (number, slot) = split(&self.by_block, place);
+        let units = units.min(self.shape.block_units - slot);
         let block = &mut self.blocks[number as usize];
+        self.pools[block.die as usize].held -= units;
         block.lost += units;
         if block.role == Role::Closed {
-            block.key = self.victims.lost(die, row, block.lost, block.key);
+            block.key = self.victims.lost(block.group, block.lost);
         }
+        units
     }
 
     fn close(&mut self, number: u32) {
-        let (row, die) = split(&self.by_die, number);
         let block = &mut self.blocks[number as usize];
         block.role = Role::Closed;
-        block.key = self.victims.lost(die, row, block.lost, block.key);
+        block.key = self.victims.lost(block.group, block.lost);
     }
 
     /// Takes a free block, which is then open and has room for its reverse map.
@@ -379,10 +387,11 @@ impl Map {
             erased.expect("a die has a free block when one is taken")
         };
         let leaf = self.spare_leaves.pop().unwrap_or_else(|| {
-            self.block_leaves.push(vec![NONE; self.shape.block_units as usize].into());
+            self.block_leaves.push(vec![0; self.shape.block_units as usize].into());
             u32::try_from(self.block_leaves.len() - 1).unwrap_or(NONE)
         });
-        self.blocks[block as usize] = Block { leaf, role: Role::Open, ..Block::FREE };
+        let taken = &mut self.blocks[block as usize];
+        *taken = Block { leaf, role: Role::Open, ..taken.erased() };
         block
     }
 
@@ -442,8 +451,7 @@ impl Map {
         if leaf != NONE {
             // The leaf keeps units that have moved on: the map says where they are.
             let location = block * self.shape.block_units + slot + 2;
-            return Some(self.block_leaves[leaf as usize][slot as usize])
-                .filter(|&unit| self.places.get(unit) == location);
+            return self.unit_written(leaf, slot).filter(|&unit| self.places.get(unit) == location);
         }
         let unit = self.fill.unit(block, slot)?;
         (self.places.get(unit) == UNTOUCHED).then_some(unit)

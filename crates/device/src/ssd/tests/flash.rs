@@ -1,7 +1,6 @@
 //! The page map, garbage collection and discards, and what they cost in memory.
 
 use super::super::fill::Fill;
-use super::super::map::Run;
 use super::*;
 
 /// Overwrites everything at random `times` times; returns the write amplification of the last time.
@@ -258,7 +257,7 @@ proptest! {
             let follows = |&distance: &u32| ssd.map.place(unit + distance) == first.map(|place| place + distance);
             let run = u32::try_from((0..300 - unit).take_while(follows).count()).expect("small");
             ssd.map.runs(unit, 300, &mut runs);
-            prop_assert_eq!(runs[0], Run { place: first, units: run }, "from unit {}", unit);
+            prop_assert_eq!((runs[0].place(), runs[0].units), (first, run), "from unit {}", unit);
             prop_assert_eq!(runs.iter().map(|run| run.units).sum::<u32>(), 300 - unit);
         }
         ssd.map.check();
