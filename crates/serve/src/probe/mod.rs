@@ -8,6 +8,7 @@ mod facts;
 mod plan;
 mod rests;
 mod seeks;
+mod surfaces;
 #[cfg(test)]
 mod tests;
 mod track;
