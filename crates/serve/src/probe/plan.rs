@@ -15,7 +15,7 @@ pub(super) const BACKWARDS_SMALL: &str = "backwards by 4 KiB";
 pub(super) const BACKWARDS_LARGE: &str = "backwards by 128 KiB";
 /// Sequential reads at several places.
 pub(super) const SEQUENTIAL: &str = "sequential 128 KiB";
-const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
+pub(super) const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
 
 /// Lengths.
 pub(super) const KIB_4: u64 = 4 << 10;
