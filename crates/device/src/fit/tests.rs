@@ -130,7 +130,7 @@ fn an_arm_is_fitted_to_what_accesses_take_beside_a_rest_that_is_not_known() {
     let found = arm.device(&best.genes).unwrap();
     let beside = fit.beside_arm(&found).unwrap();
     assert!(beside.rows().len() + arm.rows().len() == rows.len() + 1, "only the interface is searched with both");
-    let rest = Point { genes: vec![0.5; beside.rows().len()], cost: 1.0 };
+    let rest = Point { genes: vec![0.7; beside.rows().len()], cost: 1.0 };
     let genes = fit.genes_of([(&beside, &rest), (&arm, &best)]);
     assert_eq!(genes.len(), rows.len());
     let [whole, of_arm] = [fit.device(&genes).unwrap(), beside.device(&rest.genes).unwrap()];

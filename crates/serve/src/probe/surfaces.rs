@@ -130,16 +130,17 @@ fn seen(tracks: &Tracks, answers: Option<&Answers>) -> Option<Seen> {
     (rounds < ROUNDS).then(|| Seen::Open(f64::midpoint(open[0], open[1])))
 }
 
-/// After how many tracks a late one follows, if that is so.
+/// After how many tracks one follows that is late where others are not, or the other way round, if that is so: more may be lost from
+/// cylinder to cylinder than the arm takes longer.
 fn period(late: &[(u64, bool)]) -> Option<u64> {
     let count = late.iter().filter(|(_, late)| *late).count();
     let shows = count.min(late.len() - count);
-    let wrong = |(surfaces, last): &(u64, u64)| {
-        late.iter().filter(|(track, late)| (track % surfaces == *last) != *late).count()
+    let wrong = |(surfaces, last, is_late): &(u64, u64, bool)| {
+        late.iter().filter(|(track, late)| (track % surfaces == *last) != (late == is_late)).count()
     };
-    let all = (2..=SURFACES_MAX).flat_map(|surfaces| (0..surfaces).map(move |last| (surfaces, last)));
-    let best = all.min_by_key(wrong).filter(|best| wrong(best) * SHOW_FOR_WRONG <= shows)?;
-    (shows >= SHOW_MIN).then_some(best.0)
+    let lasts = |surfaces| (0..surfaces).flat_map(move |last| [true, false].map(|is_late| (surfaces, last, is_late)));
+    let best = (2..=SURFACES_MAX).flat_map(lasts).min_by_key(wrong)?;
+    (shows >= SHOW_MIN && wrong(&best) * SHOW_FOR_WRONG <= shows).then_some(best.0)
 }
 
 /// The next round, if it is open how many surfaces there are.
