@@ -13,8 +13,8 @@ use super::*;
 /// Generations of the search: a fraction of what a user gets.
 const GENERATIONS: u32 = 80;
 
-/// The seeds of the hidden drives that the page reports. Probes and fit were chosen by looking at those of seeds 1 to 8 alone. Seed 13
-/// draws a seek curve that no arm has.
+/// The seeds of the hidden drives that the page reports. Probes and fit were chosen by looking at those of seeds 1 to 8 and 101
+/// to 108 alone. Seed 13 draws a seek curve that no arm has.
 const DISKS: [u64; 4] = [11, 12, 14, 15];
 const FLASH_DRIVES: std::ops::RangeInclusive<u64> = 11..=12;
 

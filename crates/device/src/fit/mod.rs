@@ -49,8 +49,10 @@ pub struct Fit<'a> {
     start: Table,
     rows: Vec<Row>,
     requests: &'a [Measured],
-    /// What the requests show, if they are of probes.
-    groups: Option<&'a Groups>,
+    /// The group of each request and the accesses of the groups, if they are of probes.
+    groups: Option<(&'a [usize], &'a [Option<f64>])>,
+    /// Only groups that show accesses count.
+    of_accesses: bool,
     load: Load,
     seed: u64,
 }
@@ -62,7 +64,7 @@ impl<'a> Fit<'a> {
     /// If the device cannot be written as TOML, which is a defect.
     pub fn new(start: &DeviceSpec, rows: &[Row], requests: &'a [Measured], load: Load) -> Result<Self, Complaint> {
         let start = to_table(start).map_err(Complaint::of_all)?;
-        let fit = Self { start, rows: Vec::new(), requests, groups: None, load, seed: 0 };
+        let fit = Self { start, rows: Vec::new(), requests, groups: None, of_accesses: false, load, seed: 0 };
         // A disk whose zones are listed has no zoning, and one without a buffer none of its parameters.
         let applies = |row: &&Row| {
             if row.beside.is_some_and(|key| parameter::get(&fit.start, key).is_none()) {
@@ -78,13 +80,58 @@ impl<'a> Fit<'a> {
     /// The same fit to requests that are in groups.
     #[must_use]
     pub fn grouped(self, groups: Option<&'a Groups>) -> Self {
-        Self { groups, ..self }
+        Self { groups: groups.map(|groups| (&groups.of[..], &groups.accesses[..])), ..self }
+    }
+
+    /// The fit of the arm alone, to accesses without the wait for a place of the medium, if they are known: nothing but the arm and
+    /// the command moves them.
+    #[must_use]
+    pub fn of_arm(&self) -> Option<Self> {
+        let (of, accesses) = self.groups?;
+        let shows = |group: &usize| accesses.get(*group).is_some_and(Option::is_some);
+        let (first, last) = (of.iter().position(shows)?, of.iter().rposition(shows)?);
+        // The head comes from the read before.
+        let part = first.saturating_sub(1)..=last;
+        // A slow interface would be taken for a slow arm.
+        let moves = |row: &&Row| row.is_of_arm() || row.key == "hdd.interface_rate";
+        let rows: Vec<Row> = self.rows.iter().filter(moves).copied().collect();
+        // Accesses alone do not tell the arm from a command that is not known.
+        if !rows.iter().any(Row::is_of_arm) || self.rows.iter().any(|row| row.key == "hdd.overhead.read_after_read") {
+            return None;
+        }
+        Some(Self {
+            rows,
+            requests: self.requests.get(part.clone())?,
+            groups: Some((of.get(part)?, accesses)),
+            of_accesses: true,
+            ..self.clone()
+        })
+    }
+
+    /// The fit of all other parameters of a device with an arm.
+    #[must_use]
+    pub fn beside_arm(&self, arm: &DeviceSpec) -> Option<Self> {
+        let rows = self.rows.iter().filter(|row| !row.is_of_arm()).copied().collect();
+        Some(Self { start: to_table(arm).ok()?, rows, ..self.clone() })
     }
 
     /// The parameters.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// The genes of all parameters, from fits of some of them each.
+    #[must_use]
+    pub fn genes_of(&self, parts: [(&Self, &Point); 2]) -> Vec<f64> {
+        let gene = |row: &Row| {
+            let of = |(fit, point): &(&Self, &Point)| {
+                let at = fit.rows.iter().position(|other| other.key == row.key)?;
+                point.genes.get(at).copied()
+            };
+            parts.iter().find_map(of)
+        };
+        self.rows.iter().filter_map(gene).collect()
     }
 
     /// The device with these values; `None` if they do not fit together.
@@ -102,7 +149,7 @@ impl<'a> Fit<'a> {
     pub fn cost(&self, genes: &[f64]) -> f64 {
         let weigh = |spec: DeviceSpec| match self.groups {
             None => cost(&spec, self.requests, self.load, self.seed),
-            Some(groups) => grouped_cost(&spec, self.requests, groups, self.load, self.seed),
+            Some(groups) => grouped_cost(&spec, self, groups),
         };
         self.device(genes).map_or(f64::INFINITY, weigh)
     }
@@ -165,32 +212,38 @@ pub fn cost(spec: &DeviceSpec, requests: &[Measured], load: Load, seed: u64) -> 
 
 /// The cost of a device on requests in groups: the mean of the groups' errors, each as a share of what was measured. Squares would
 /// favour groups that no model comes near, such as reads of which one in ten crosses to another track.
-fn grouped_cost(spec: &DeviceSpec, requests: &[Measured], groups: &Groups, load: Load, seed: u64) -> f64 {
-    let Ok(mut device) = spec.build(seed) else { return f64::INFINITY };
-    let Ok(replayed) = replay(&mut *device, requests, load) else { return f64::INFINITY };
-    let count = groups.of.iter().max().map_or(0, |last| last + 1);
-    let mut times: Vec<[Vec<u64>; 2]> = vec![[Vec::new(), Vec::new()]; count];
-    for ((request, modelled), group) in requests.iter().zip(&replayed).zip(&groups.of) {
+fn grouped_cost(spec: &DeviceSpec, fit: &Fit<'_>, (of, accesses): (&[usize], &[Option<f64>])) -> f64 {
+    let Ok(mut device) = spec.build(fit.seed) else { return f64::INFINITY };
+    let Ok(replayed) = replay(&mut *device, fit.requests, fit.load) else { return f64::INFINITY };
+    let mut times: Vec<[Vec<u64>; 2]> = vec![[Vec::new(), Vec::new()]; accesses.len()];
+    for ((request, modelled), group) in fit.requests.iter().zip(&replayed).zip(of) {
         if let Some([measured, model]) = times.get_mut(*group) {
             measured.push(request.response_nanos);
-            model.push(match groups.accesses.get(*group) {
+            model.push(match accesses.get(*group) {
                 Some(Some(_)) => modelled.response_nanos().saturating_sub(modelled.service.rotation_nanos),
                 _ => modelled.response_nanos(),
             });
         }
     }
-    let share = |(group, [measured, modelled]): (usize, &mut [Vec<u64>; 2])| {
-        if let Some(Some(access)) = groups.accesses.get(group) {
-            return (mean(modelled) / access.max(1.0) - 1.0).abs();
+    let share = |([measured, modelled], access): (&mut [Vec<u64>; 2], &Option<f64>)| match access {
+        Some(access) => Some((mean(modelled) / access.max(1.0) - 1.0).abs()),
+        None if fit.of_accesses => None,
+        None => {
+            modelled.sort_unstable();
+            measured.sort_unstable();
+            Some(sorted_demerit(measured, modelled) / mean(measured).max(1.0))
         }
-        modelled.sort_unstable();
-        measured.sort_unstable();
-        sorted_demerit(measured, modelled) / mean(measured).max(1.0)
     };
-    times.iter_mut().enumerate().map(share).sum::<f64>() / count.max(1) as f64
+    let shares: Vec<f64> = times.iter_mut().zip(accesses).filter_map(share).collect();
+    shares.iter().sum::<f64>() / shares.len().max(1) as f64
 }
 
 impl Row {
+    /// Whether it says how long the arm moves, or which of two places it has to move between.
+    fn is_of_arm(&self) -> bool {
+        self.key.starts_with("hdd.seek.") || ["hdd.head_switch", "hdd.surfaces"].contains(&self.key)
+    }
+
     /// The value for a gene from 0 to 1.
     #[must_use]
     pub fn amount(&self, gene: f64) -> Amount {

@@ -91,3 +91,48 @@ fn a_fit_comes_much_closer_to_a_hidden_disk_on_requests_that_it_did_not_see() {
         assert!(within, "{}: {value:?} {interval:?}", row.key);
     }
 }
+
+#[test]
+fn an_arm_is_fitted_to_what_accesses_take_beside_a_rest_that_is_not_known() {
+    let hidden = UNKNOWN_DISK
+        .replace("\"1ms\"\naverage = \"8ms\"\nfull = \"18ms\"", "\"0.7ms\"\naverage = \"6ms\"\nfull = \"14ms\"");
+    let hidden = DeviceSpec::parse("hidden", &hidden).unwrap();
+    let mut disk = hidden.build(5).unwrap();
+    let (sectors, mut random) = (disk.sectors(), Random::new(3));
+    // Pairs of reads over distances by octaves; the second of each shows one.
+    let distance = |pair: u64| 1 << (11 + pair % 12);
+    let pair = |pair: u64| {
+        let from = random.below(sectors - distance(pair) - 8);
+        [from, from + distance(pair)]
+    };
+    let read =
+        |sector| Measured { operation: Operation::Read, sector, sectors: 8, arrival_nanos: 0, response_nanos: 0 };
+    let mut requests: Vec<Measured> = (0..600).flat_map(pair).map(read).collect();
+    let replayed = replay(&mut *disk, &requests, Load::Closed).unwrap();
+    let of: Vec<usize> =
+        (0..requests.len()).map(|number| if number % 2 == 0 { 0 } else { 1 + number / 2 % 12 }).collect();
+    let mut groups = Groups { accesses: vec![None], of };
+    for group in 1..=12 {
+        let its = replayed.iter().zip(&groups.of).filter(|(_, of)| **of == group);
+        let nanos: Vec<u64> = its.map(|(one, _)| one.response_nanos() - one.service.rotation_nanos).collect();
+        groups.accesses.push(Some(mean(&nanos)));
+    }
+    requests.iter_mut().zip(&replayed).for_each(|(request, one)| request.response_nanos = one.response_nanos());
+    let all = Fit::new(&start(), table::DISK, &requests, Load::Closed).unwrap().grouped(Some(&groups));
+    assert!(all.of_arm().is_none(), "the command is not known");
+    let rows: Vec<Row> = table::DISK.iter().filter(|row| row.key != "hdd.overhead.read_after_read").copied().collect();
+    let fit = Fit::new(&start(), &rows, &requests, Load::Closed).unwrap().grouped(Some(&groups));
+    let arm = fit.of_arm().unwrap();
+    let costs = |points: &[Vec<f64>]| points.iter().map(|genes| arm.cost(genes)).collect();
+    let effort = Effort { population: 32, generations: 40, seed: 1 };
+    let best = evolve(arm.rows().len(), effort, &costs, &mut |_, _| true).swap_remove(0);
+    assert!(best.cost < 0.01, "{}", best.cost);
+    let found = arm.device(&best.genes).unwrap();
+    let beside = fit.beside_arm(&found).unwrap();
+    assert!(beside.rows().len() + arm.rows().len() == rows.len() + 1, "only the interface is searched with both");
+    let rest = Point { genes: vec![0.7; beside.rows().len()], cost: 1.0 };
+    let genes = fit.genes_of([(&beside, &rest), (&arm, &best)]);
+    assert_eq!(genes.len(), rows.len());
+    let [whole, of_arm] = [fit.device(&genes).unwrap(), beside.device(&rest.genes).unwrap()];
+    assert_eq!(whole, of_arm, "the arm is that which was found");
+}

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Probed;
 use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
 use super::rests::{self, Wake};
-use super::track;
+use super::{surfaces, track};
 use crate::real::Completed;
 
 /// Revolutions of disks, from 20,000 to 3,000 a minute.
@@ -47,6 +47,8 @@ pub struct Facts {
     pub skew_nanos: Option<f64>,
     /// What a read costs before it waits for a place on the track where the head is.
     pub command_nanos: Option<f64>,
+    /// Surfaces, if the arm takes another time from one cylinder to the next than a head from one surface to another.
+    pub surfaces: Option<u64>,
     /// How it wakes up, if it does not rotate.
     pub wake: Option<Wake>,
 }
@@ -82,7 +84,16 @@ impl Facts {
         let track = places.first().and_then(|place| place.sectors_per_track);
         let command = first.zip(track).and_then(|(revolution, track)| track::command_nanos(probed, revolution, track));
         let wake = rests::wake(probed);
-        Self { rotates, revolution_nanos: first, places, skew_nanos: skew, command_nanos: command, wake }
+        let facts = Self {
+            rotates,
+            revolution_nanos: first,
+            places,
+            skew_nanos: skew,
+            command_nanos: command,
+            surfaces: None,
+            wake,
+        };
+        Self { surfaces: surfaces::surfaces(&facts, probed), ..facts }
     }
 
     /// The time of a revolution.
@@ -111,6 +122,9 @@ impl Facts {
         if let Some(skew) = self.skew_nanos {
             let skew = Amount::Time(Duration::default()).with_number(skew);
             known.extend(["hdd.surface_skew", "hdd.cylinder_skew"].map(|key| (key.to_owned(), skew.clone())));
+        }
+        if let Some(surfaces) = self.surfaces {
+            known.push(("hdd.surfaces".into(), Amount::Count(surfaces)));
         }
         if let Some(command) = self.command_nanos {
             for (key, nanos) in
@@ -154,6 +168,9 @@ impl Facts {
         }
         if let Some(command) = self.command_nanos {
             say("a command", format!("{:.0} us before the head waits for its place", command / 1e3));
+        }
+        if let Some(surfaces) = self.surfaces {
+            say("surfaces", surfaces.to_string());
         }
         if let Some(wake) = self.wake {
             say("at rest", wake.in_words());

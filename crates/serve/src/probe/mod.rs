@@ -8,6 +8,7 @@ mod facts;
 mod plan;
 mod rests;
 mod seeks;
+mod surfaces;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -201,7 +202,7 @@ impl Probed {
                 let shown = match *name {
                     seeks::SEEKS => accesses.shows(read.token, *round_reads),
                     // All places of a device that does not rotate are alike.
-                    plan::SEQUENTIAL if !facts.rotates => 0,
+                    plan::SEQUENTIAL | plan::SEQUENTIAL_LARGE if !facts.rotates => 0,
                     name => plan::shows(name, read.token, read.length),
                 };
                 let shows = (*name, shown);

@@ -2,7 +2,7 @@
 
 use ioweir_device::random::Random;
 
-use super::{Io, Probe, Probed, rests, seeks, track};
+use super::{Io, Probe, Probed, rests, seeks, surfaces, track};
 
 /// The smallest device that is probed.
 pub const BYTES_MIN: u64 = 64 << 20;
@@ -15,7 +15,7 @@ pub(super) const BACKWARDS_SMALL: &str = "backwards by 4 KiB";
 pub(super) const BACKWARDS_LARGE: &str = "backwards by 128 KiB";
 /// Sequential reads at several places.
 pub(super) const SEQUENTIAL: &str = "sequential 128 KiB";
-const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
+pub(super) const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
 
 /// Lengths.
 pub(super) const KIB_4: u64 = 4 << 10;
@@ -75,6 +75,8 @@ impl Plan {
         plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
         plan.probes.push(Probe::new(track::BOUNDARY, 1, Vec::new()));
         plan.probes.push(Probe::new(track::WITHIN, 1, Vec::new()));
+        plan.probes.push(Probe::new(track::RESTED, 1, Vec::new()));
+        plan.probes.extend((0..surfaces::ROUNDS).map(|_| Probe::new(surfaces::SURFACES, 1, Vec::new())));
         plan.probes.extend((0..seeks::ROUNDS).map(|_| Probe::new(seeks::SEEKS, 1, Vec::new())));
         plan.probes.push(Probe::new(rests::OCTAVES, 1, Vec::new()));
         plan.probes.push(Probe::new(rests::BETWEEN, 1, Vec::new()));
@@ -88,7 +90,8 @@ impl Plan {
     pub fn most(&self) -> (u64, u64) {
         let reads = || self.probes.iter().flat_map(Probe::reads);
         let (count, bytes) = (reads().count() as u64, reads().map(|io| io.length).sum::<u64>());
-        let later = (track::READS_MAX + seeks::reads_max(self.size_bytes)).max(rests::READS_MAX);
+        let of_disks = track::READS_MAX + surfaces::READS_MAX + seeks::reads_max(self.size_bytes);
+        let later = of_disks.max(rests::READS_MAX);
         (count + later, bytes + later * KIB_4)
     }
 
@@ -99,10 +102,19 @@ impl Plan {
             self.next += 1;
             match probe.name {
                 BACKWARDS_SMALL | BACKWARDS_LARGE | seeks::SEEKS if !rotates(probed) => {}
-                seeks::SEEKS => return Some(Probe::new(probe.name, 1, seeks::round(self.size_bytes, probed))),
-                track::BOUNDARY | track::WITHIN => {
-                    if let Some(reads) = track::reads(probe.name, probed) {
-                        return Some(Probe::new(probe.name, 1, reads));
+                seeks::SEEKS => {
+                    let (reads, rests) = seeks::round(self.size_bytes, probed);
+                    return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
+                }
+                track::BOUNDARY | track::WITHIN | track::RESTED | surfaces::SURFACES => {
+                    let next = match probe.name {
+                        track::RESTED => track::rested(probed),
+                        surfaces::SURFACES => surfaces::round(probed),
+                        name => track::reads(name, probed).map(|reads| (reads, Vec::new())),
+                    };
+                    let is_within = |reads: &[Io]| reads.iter().all(|io| io.offset + io.length <= self.size_bytes);
+                    if let Some((reads, rests)) = next.filter(|(reads, _)| is_within(reads)) {
+                        return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
                     }
                 }
                 rests::OCTAVES | rests::BETWEEN => {
@@ -145,6 +157,9 @@ pub(super) fn place(size_bytes: u64, place: u64) -> u64 {
 /// bandwidth of their place.
 pub(super) fn shows(probe: &str, number: u64, length: u64) -> u64 {
     match probe {
+        // The first has to wait for its place.
+        SEQUENTIAL if number % SEQUENTIAL_READS == 0 => PLACES,
+        SEQUENTIAL_LARGE if number % SEQUENTIAL_LARGE_READS == 0 => 1,
         SEQUENTIAL => number / SEQUENTIAL_READS,
         LENGTHS => length,
         _ => 0,

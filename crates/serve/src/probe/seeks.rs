@@ -6,9 +6,9 @@
 //! lies two tracks before the one of the round before it, where no buffer has it; tracks of one zone begin at angles that differ alike, so
 //! that the angle between the two reads stays. Where it does not, a round tells less, and nothing wrong.
 
-use ioweir_core::SECTOR_BYTES;
+use ioweir_core::{Nanos, SECTOR_BYTES};
 
-use super::facts::Facts;
+use super::facts::{Facts, median};
 use super::plan::{KIB_4, MIB, PLACES, place};
 use super::{Answers, Io, Probed};
 use crate::real::Completed;
@@ -20,8 +20,8 @@ pub(super) const ROUNDS: u64 = 14;
 /// The places of a distance.
 const FROM: u64 = 8;
 /// How far the first reads of two places are apart at least: further than the rounds go back.
-const APART: u64 = 40 * MIB;
-/// The tracks from one round to the next: no pair lies where one of another round does.
+const APART: u64 = 128 * MIB;
+/// The tracks from one round to the next, if it is not known how many a cylinder has: no pair lies where one of another round does.
 const STEP: u64 = 2;
 /// The track where none is known.
 const TRACK: u64 = MIB;
@@ -29,6 +29,8 @@ const TRACK: u64 = MIB;
 const WAITS: f64 = 1.01;
 /// How far apart, as a part of a revolution, angles are the same.
 const SAME: f64 = 0.01;
+/// The part of a revolution that may be open of what an access takes.
+const OPEN_MAX: f64 = 0.01;
 /// The fewest times that show what their access takes, and the part of all that has to agree.
 const TIMES_MIN: usize = 6;
 const AGREES: f64 = 0.8;
@@ -61,28 +63,36 @@ pub(super) fn reads_max(size_bytes: u64) -> u64 {
     kinds(size_bytes).count() as u64 * ROUNDS * 2
 }
 
-/// The next round: a pair for each distance at each place.
-pub(super) fn round(size_bytes: u64, probed: &Probed) -> Vec<Io> {
+/// The next round: a pair for each distance at each place, and a rest before each read. Reads begin at every eighth sector; what
+/// lacks to the angle between, a rest makes up for.
+pub(super) fn round(size_bytes: u64, probed: &Probed) -> (Vec<Io>, Vec<Nanos>) {
     let facts = Facts::of(probed);
     let before = probed.all(SEEKS);
     let round = before.map_or(0, Answers::rounds);
+    // Whole cylinders: what an access takes over a short distance depends on where in its cylinder it begins.
+    let step = facts.surfaces.unwrap_or(STEP);
     let pair = |(number, kind): (usize, Kind)| {
         let (near, far) = (track(&facts, kind.from), track(&facts, kind.from + kind.distance));
-        let place = |number: u64| (kind.from + kind.distance).saturating_sub(number * STEP * far);
+        let place = |number: u64| (kind.from + kind.distance).saturating_sub(number * step * far);
         let sector_nanos = facts.revolution_nanos.unwrap_or(0.0) / (far / SECTOR_BYTES) as f64;
         let seen: Vec<Seen> = before.map_or_else(Vec::new, |answers| {
-            let seen = |(at, [_, second]): (u64, [&Completed; 2])| Seen {
-                angle_nanos: (second.offset as f64 - place(at) as f64) / SECTOR_BYTES as f64 * sector_nanos,
-                nanos: second.latency().0 as f64,
+            let seen = |(at, [first, second]): (u64, [&Completed; 2])| {
+                let passes = (second.offset as f64 - place(at) as f64) / SECTOR_BYTES as f64 * sector_nanos;
+                let rested = second.submitted.since(first.completed).0 as f64;
+                Seen { round: at, angle_nanos: passes - rested, nanos: second.latency().0 as f64 }
             };
             answers.pairs(number).map(seen).collect()
         });
-        let angle = facts.revolution_nanos.map_or(0.0, |revolution| aim(&seen, revolution));
+        let angle = facts.revolution_nanos.map_or(0.0, |revolution| aim(seen, round, revolution));
         let ahead = if sector_nanos > 0.0 { angle / sector_nanos * SECTOR_BYTES as f64 } else { 0.0 };
-        let bound = |offset: f64| offset.clamp(0.0, (size_bytes - KIB_4) as f64) as u64 / KIB_4 * KIB_4;
-        [kind.from.saturating_sub(round * STEP * near) as f64, place(round) as f64 + ahead].map(bound)
+        let exact = place(round) as f64 + ahead;
+        let bound = |offset: f64| (offset.clamp(0.0, (size_bytes - KIB_4) as f64) as u64).next_multiple_of(KIB_4);
+        let (from, to) = (bound(kind.from.saturating_sub(round * step * near) as f64), bound(exact));
+        let rest = (to as f64 - exact) / SECTOR_BYTES as f64 * sector_nanos;
+        [(from, Nanos::ZERO), (to, Nanos(if to as f64 - exact < KIB_4 as f64 { rest.max(0.0) as u64 } else { 0 }))]
     };
-    kinds(size_bytes).enumerate().flat_map(pair).map(|offset| Io { offset, length: KIB_4 }).collect()
+    let pairs = kinds(size_bytes).enumerate().flat_map(pair);
+    pairs.map(|(offset, rest)| (Io { offset, length: KIB_4 }, rest)).unzip()
 }
 
 /// The bytes of a track at a place.
@@ -93,28 +103,50 @@ fn track(facts: &Facts, offset: u64) -> u64 {
 }
 
 /// A pair of a distance at a place.
+#[derive(Clone, Debug)]
 struct Seen {
+    round: u64,
     /// By how much later its second place passes the head than that of the first round.
     angle_nanos: f64,
     /// What its second read took.
     nanos: f64,
 }
 
+/// By how much later, as a time within a revolution, the second place passes each round beside the same angle: tracks of another length
+/// than those of the nearest place that is known begin elsewhere.
+fn drift(seen: &[Seen], revolution_nanos: f64) -> f64 {
+    let differ = |pair: &[Seen]| {
+        let [one, next] = pair else { return None };
+        let later = next.nanos - next.angle_nanos - (one.nanos - one.angle_nanos);
+        (next.round == one.round + 1).then(|| within(later, revolution_nanos))
+    };
+    median(&mut seen.windows(2).filter_map(differ).collect::<Vec<_>>()).unwrap_or(0.0)
+}
+
+/// The same angle, less than half of a revolution in either direction.
+fn within(nanos: f64, revolution_nanos: f64) -> f64 {
+    nanos - (nanos / revolution_nanos).round() * revolution_nanos
+}
+
 /// The angle that halves what is open.
-fn aim(seen: &[Seen], revolution_nanos: f64) -> f64 {
+fn aim(mut seen: Vec<Seen>, round: u64, revolution_nanos: f64) -> f64 {
+    let drift = drift(&seen, revolution_nanos);
+    seen.iter_mut().for_each(|seen| seen.angle_nanos -= drift * (round - seen.round) as f64);
     let Some(last) = seen.last() else { return 0.0 };
     let times = seen.iter().map(|seen| seen.nanos).collect();
     let target = match window(revolution_nanos, times) {
         Some((_, least, greatest)) => f64::midpoint(least, greatest - revolution_nanos),
         None => last.nanos + revolution_nanos / 2.0,
     };
-    let ahead =
-        |seen: &Seen| (target - seen.nanos) - ((target - seen.nanos) / revolution_nanos).round() * revolution_nanos;
-    let near = seen.iter().rev().min_by(|one, other| ahead(one).abs().total_cmp(&ahead(other).abs())).unwrap_or(last);
-    let (ahead, angle) = (ahead(near), near.angle_nanos + ahead(near));
+    let lacks = |seen: &Seen| within(target - seen.nanos, revolution_nanos);
+    let near = seen.iter().rev().min_by(|one, other| lacks(one).abs().total_cmp(&lacks(other).abs())).unwrap_or(last);
+    let (ahead, angle) = (lacks(near), near.angle_nanos + lacks(near));
     // Past the end of a track angles are others: what led nowhere lies at the other end of the same track.
-    let is_tried = seen.iter().any(|seen| (seen.angle_nanos - angle).abs() < SAME * revolution_nanos);
-    if is_tried { angle - ahead.signum() * revolution_nanos } else { angle }
+    let leads_nowhere = |seen: &Seen| {
+        let is_same = (seen.angle_nanos - angle).abs() < SAME * revolution_nanos;
+        is_same && lacks(seen).abs() > 2.0 * SAME * revolution_nanos
+    };
+    if seen.iter().any(leads_nowhere) { angle - ahead.signum() * revolution_nanos } else { angle }
 }
 
 /// The most times that lie within a revolution: their number, the shortest and the longest. Others had something else to wait for, such as
@@ -133,7 +165,8 @@ pub(super) fn access_nanos(revolution_nanos: f64, times: Vec<f64>) -> Option<f64
     let all = times.len();
     let (count, least, greatest) = window(revolution_nanos, times)?;
     let access = f64::midpoint(least, greatest - revolution_nanos);
-    (count >= TIMES_MIN && count as f64 >= AGREES * all as f64 && access > 0.0).then_some(access)
+    let is_known = least - (greatest - revolution_nanos) <= OPEN_MAX * revolution_nanos;
+    (is_known && count >= TIMES_MIN && count as f64 >= AGREES * all as f64 && access > 0.0).then_some(access)
 }
 
 /// What accesses take, of each distance at each place.
@@ -172,10 +205,10 @@ mod tests {
     fn rounds_halve_what_is_open_until_the_access_is_known() {
         let (revolution, access, begin) = (8e6, 3.21e6, 1e6);
         let mut seen: Vec<Seen> = Vec::new();
-        for _ in 0..ROUNDS {
-            let angle_nanos = aim(&seen, revolution);
-            let wait = (begin + angle_nanos - access).rem_euclid(revolution);
-            seen.push(Seen { angle_nanos, nanos: access + wait });
+        for round in 0..ROUNDS {
+            let angle_nanos = aim(seen.clone(), round, revolution);
+            let wait = (begin + 3e5 * round as f64 + angle_nanos - access).rem_euclid(revolution);
+            seen.push(Seen { round, angle_nanos, nanos: access + wait });
         }
         let found = access_nanos(revolution, seen.iter().map(|seen| seen.nanos).collect()).expect("an access");
         assert!((found - access).abs() < revolution / 1_000.0, "{found} instead of {access}");
@@ -195,7 +228,7 @@ mod tests {
     #[test]
     fn every_round_lies_on_the_device_however_small_it_is() {
         for size in [64 * MIB, 100 * MIB, 1 << 30, 120_000_000_000 / MIB * MIB, 1 << 44] {
-            let reads = round(size, &Probed::default());
+            let (reads, _) = round(size, &Probed::default());
             assert!(!reads.is_empty() && reads.len() as u64 * ROUNDS == reads_max(size));
             assert!(reads.iter().all(|io| io.offset + io.length <= size && io.offset % KIB_4 == 0), "{size}");
         }
