@@ -1,8 +1,9 @@
 //! The page map: the location of each unit on flash, and the blocks that are worth collecting.
 //!
-//! It maps units to locations and back, in 32 bits each, and what is written together in one step. Both directions take memory
-//! only for units that were written or discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from before the first request is computed
-//! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each step.
+//! It maps units to locations and back, in 32 bits each; what is written together is written into both in one step. Both take
+//! memory only for units that were written or discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from
+//! before the first request is computed ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of
+//! each step.
 //!
 //! Every die has its own free blocks, a block for the host's units, and a block for copies of garbage collection. Which closed block is
 //! worth collecting most is known ([`Victims`]).
