@@ -158,8 +158,8 @@ pub(super) fn place(size_bytes: u64, place: u64) -> u64 {
 pub(super) fn shows(probe: &str, number: u64, length: u64) -> u64 {
     match probe {
         // The first has to wait for its place.
-        SEQUENTIAL if number % SEQUENTIAL_READS == 0 => PLACES,
-        SEQUENTIAL_LARGE if number % SEQUENTIAL_LARGE_READS == 0 => 1,
+        SEQUENTIAL if number.is_multiple_of(SEQUENTIAL_READS) => PLACES,
+        SEQUENTIAL_LARGE if number.is_multiple_of(SEQUENTIAL_LARGE_READS) => 1,
         SEQUENTIAL => number / SEQUENTIAL_READS,
         LENGTHS => length,
         _ => 0,
