@@ -272,7 +272,7 @@ proptest! {
         let mut map = Map::new(&shape, Fill::Fresh);
         // The content of each location on the flash: unit and version.
         let mut flash = vec![None; (shape.blocks() * shape.block_units) as usize];
-        let mut version = [None; 64];
+        let (mut version, mut leaves) = ([None; 64], Vec::new());
         for (number, (unit, die)) in (0_u32..).zip(writes) {
             let die = if map.has_room(die) { die } else { 1 - die };
             if map.host_full(die) {
@@ -285,8 +285,12 @@ proptest! {
                 }
                 map.open_host(die);
             }
-            let place = map.write(die, unit, 1, map.place(unit));
-            flash[place as usize] = Some((unit, number));
+            map.make(unit, unit + 1, &mut leaves);
+            if let Some(place) = map.place(unit) {
+                map.lose(place, 1);
+            }
+            flash[map.host_place(die) as usize] = Some((unit, number));
+            map.write(die, (&leaves, unit), unit, 1);
             version[unit as usize] = Some(number);
             for (unit, version) in (0..).zip(version) {
                 let found = map.place(unit).and_then(|place| flash[place as usize]);
