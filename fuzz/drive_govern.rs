@@ -5,6 +5,8 @@ use ioweir_lab::govern::{GovernSpec, Governor, Sample, Slice, State, Step};
 
 /// A plan of more bins takes too long to be tried often.
 const BINS_MAX: u64 = 200;
+/// The most that happens: for each day that passes the forecast is fitted anew, and with more of them an input took a minute.
+const EVENTS_MAX: usize = 24;
 /// The most instructions between two calls: a governor that never says what to wait for would run on.
 const STEPS_MAX: usize = 200;
 const START: Nanos = Nanos::from_seconds(1_772_409_600);
@@ -29,7 +31,7 @@ pub(crate) fn drive(data: &[u8]) {
     }
     let Ok(mut governor) = Governor::new(&spec, START) else { return };
     let (mut now, mut running) = (START, Vec::new());
-    for event in rest.chunks_exact(3).take(400) {
+    for event in rest.chunks_exact(3).take(EVENTS_MAX) {
         let (pause, what, much) = (u64::from(event[0]), event[1], u64::from(event[2]));
         // From a second to a few years.
         now = now.after(Nanos::from_seconds(1 << (pause / 9)));
