@@ -17,6 +17,7 @@ use landlock::{
 };
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
 
+use crate::durable::folder_of;
 use crate::spec::{Backend, Device, Listen, Server, Spec};
 
 /// What is on, one line for each kind; empty if nothing was asked for.
@@ -146,24 +147,24 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
     };
     let server = &spec.server;
     let files = server.tls.iter().flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.clients.as_ref()]);
-    files.flatten().for_each(|file| add(&folder_of(file), false));
-    add(&folder_of(Path::new(&spec.file)), false);
+    files.flatten().for_each(|file| add(folder_of(file), false));
+    add(folder_of(Path::new(&spec.file)), false);
     for place in spec.sockets_of_clients().chain(&server.control).chain(&server.watch) {
         if let Listen::Unix(path) = place {
-            add(&folder_of(path), true);
+            add(folder_of(path), true);
         }
     }
     for (_, device) in spec.present_devices() {
         for path in device.paths() {
             // A device is itself meant; beside a file lie those that belong to it.
-            add(&if path.starts_with("/dev") { path } else { folder_of(&path) }, true);
+            add(if path.starts_with("/dev") { &path } else { folder_of(&path) }, true);
         }
         if let Some(folder) = device.snapshots.as_ref().and_then(|snapshots| snapshots.folder.as_ref()) {
-            add(&folder_of(folder), true);
+            add(folder_of(folder), true);
         }
         let upstreams = device.backend.upstreams();
-        upstreams.into_iter().flat_map(|upstream| upstream.paths()).for_each(|path| add(&folder_of(&path), false));
-        models_of(device).into_iter().for_each(|model| add(&folder_of(&model), false));
+        upstreams.into_iter().flat_map(|upstream| upstream.paths()).for_each(|path| add(folder_of(&path), false));
+        models_of(device).into_iter().for_each(|model| add(folder_of(&model), false));
     }
     if let Some(fleet) = &spec.fleet {
         // Authorities, a certificate and a password are read before; names of hosts are looked up at any time.
@@ -171,10 +172,10 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
             add(Path::new(path), false);
         }
         let files = [&fleet.authorities, &fleet.certificate, &fleet.key, &fleet.password_file];
-        files.into_iter().flatten().for_each(|file| add(&folder_of(file), false));
+        files.into_iter().flatten().for_each(|file| add(folder_of(file), false));
     }
     for state in spec.service.values().filter_map(|service| service.state.as_ref()) {
-        add(&folder_of(state), true);
+        add(folder_of(state), true);
     }
     for path in ["/etc/group", "/etc/passwd", "/dev/null", "/sys", "/proc"] {
         add(Path::new(path), false);
@@ -194,11 +195,6 @@ fn models_of(device: &Device) -> Vec<PathBuf> {
         Backend::Joined { part } => part.iter().filter_map(|part| of(&part.backend)).collect(),
         other => of(other).into_iter().collect(),
     }
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new(".")).to_path_buf()
 }
 
 fn confine_files(spec: &Spec) -> Confinement {

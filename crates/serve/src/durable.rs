@@ -4,10 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+/// The folder that a file lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes the directory entry of a file durable.
 pub(crate) fn keep_name(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder_of(path))?.sync_all()
 }
 
 /// Replaces a file as a whole: after a crash, the old or the new one is there.

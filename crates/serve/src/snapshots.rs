@@ -16,7 +16,7 @@ use ioweir_config::shown;
 use rustix::fs::{Mode, OFlags, RenameFlags, SeekFrom, ioctl_ficlone};
 use rustix::io::Errno;
 
-use crate::durable::keep_name;
+use crate::durable::{folder_of, keep_name};
 
 /// The longest name of a snapshot.
 const NAME_BYTES_MAX: usize = 128;
@@ -95,10 +95,6 @@ fn try_it(source: &Path, folder: &Path) -> Result<(), String> {
     let mut beside = nameless(folder_of(source))?;
     beside.write_all(&[1; 4096]).map_err(|error| failed(source, "nothing can be written beside it", &error))?;
     clone(folder, &nameless(folder)?, &beside)
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether [`Snapshots::open`] can be expected to succeed. Nothing is made that has a name.

@@ -9,7 +9,7 @@ use redb::{
     Database, DatabaseError, ReadOnlyDatabase, ReadableTable as _, StorageError, TableDefinition, WriteTransaction,
 };
 
-use crate::durable::keep_name;
+use crate::durable::{folder_of, keep_name};
 use crate::nbd::NbdError;
 
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
@@ -155,10 +155,6 @@ pub(super) fn check(name: &str, path: &Path) -> Result<(), String> {
         }
         Err(error) => Err(format!("{name} {}: {error}", path.display())),
     }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn open_database(path: &Path) -> Result<Database, DatabaseError> {

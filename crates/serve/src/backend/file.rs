@@ -19,7 +19,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::store::EXTENTS_MAX;
 use super::{Action, Io, Outcome, Task};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer};
-use crate::durable::keep_name;
+use crate::durable::{folder_of, keep_name};
 use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
@@ -58,7 +58,7 @@ pub(super) struct Files {
 
 /// Whether the path leads to where devices are, so that no file is created there. Shared memory is no device.
 fn is_of_devices(path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.into());
     folder.starts_with("/dev") && !folder.starts_with("/dev/shm")
 }
@@ -71,8 +71,7 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
 pub(super) fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<u64, String> {
     match (OpenOptions::new().read(true).write(!read_only).open(path), size_bytes) {
         (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound && !is_of_devices(path) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            if folder.is_dir() { Ok(size) } else { Err(failed(path, "cannot be created", &error)) }
+            if folder_of(path).is_dir() { Ok(size) } else { Err(failed(path, "cannot be created", &error)) }
         }
         (opened, _) => {
             let file = opened.map_err(|error| failed(path, "cannot be opened", &error))?;
