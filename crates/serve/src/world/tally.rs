@@ -4,7 +4,7 @@ use ioweir_core::Operation;
 
 use super::client::{Ask, Outstanding};
 use super::promise::{Promise, Verdict};
-use crate::engine::{ClassCounts, ClassState, Report};
+use crate::engine::{ClassCounts, ClassState, OperationCounters, Report};
 
 /// What clients of a class have seen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,14 +132,19 @@ impl Tally {
                         )
                     });
                 }
-                verdict.check(Promise::Metrics, its.queue.count() == its.service.count(), || {
-                    let (queued, served) = (its.queue.count(), its.service.count());
-                    format!("class {class} has {queued} times in the queue and {served} in the device for {name}")
-                });
                 verdict.check(Promise::Metrics, its.cores_nanos <= its.service.sum_nanos, || {
                     format!("class {class} waited longer for workers than for the device for {name}")
                 });
             }
+            // A service works on while clients rest.
+            let in_flight = self.last.get(class).map_or(0, |state| u64::from(state.inflight));
+            let times = |of: fn(&OperationCounters) -> u64| counted.operations.iter().map(of).sum::<u64>();
+            let (queued, served) = (times(|of| of.queue.count()), times(|of| of.service.count()));
+            verdict.check(Promise::Metrics, queued == served + in_flight, || {
+                format!(
+                    "class {class} has {queued} times in the queue and {served} in the device, and {in_flight} requests in flight"
+                )
+            });
             if class < own {
                 let requests: u64 = counted.operations.iter().map(|of| of.requests).sum();
                 verdict.check(Promise::Metrics, self.latencies[class] == requests, || {
