@@ -103,34 +103,7 @@ impl Tally {
                 let (seen, its) = (self.seen[class][operation as usize], &counted.operations[operation as usize]);
                 let name = operation.name();
                 if class < own {
-                    let most = seen.answered + seen.lost;
-                    verdict.check(Promise::Metrics, (seen.answered..=most).contains(&its.requests), || {
-                        format!(
-                            "class {class} has seen {seen:?} of {name}, and the server has counted {} answers",
-                            its.requests
-                        )
-                    });
-                    let most = seen.bytes + seen.lost_bytes;
-                    verdict.check(Promise::Metrics, (seen.bytes..=most).contains(&its.bytes), || {
-                        format!(
-                            "class {class} has seen {seen:?} of {name}, and the server has counted {} bytes",
-                            its.bytes
-                        )
-                    });
-                    let most = seen.errors + seen.lost;
-                    verdict.check(Promise::Metrics, (seen.errors..=most).contains(&its.errors()), || {
-                        format!(
-                            "class {class} has seen {seen:?} of {name}, and the server has counted {} errors",
-                            its.errors()
-                        )
-                    });
-                    verdict.check(Promise::Metrics, its.request.count() == its.requests, || {
-                        format!(
-                            "class {class} has {} durations of {} answers to {name}",
-                            its.request.count(),
-                            its.requests
-                        )
-                    });
+                    compare_answers((class, name), seen, its, verdict);
                 }
                 verdict.check(Promise::Metrics, its.cores_nanos <= its.service.sum_nanos, || {
                     format!("class {class} waited longer for workers than for the device for {name}")
@@ -172,6 +145,25 @@ impl Tally {
             format!("{left} requests are reported to wait and {} to be in flight at rest", self.inflight)
         });
     }
+}
+
+/// Compares what clients of a class have seen of an operation with what the server has counted.
+fn compare_answers((class, name): (usize, &str), seen: Seen, its: &OperationCounters, verdict: &mut Verdict) {
+    let most = seen.answered + seen.lost;
+    verdict.check(Promise::Metrics, (seen.answered..=most).contains(&its.requests), || {
+        format!("class {class} has seen {seen:?} of {name}, and the server has counted {} answers", its.requests)
+    });
+    let most = seen.bytes + seen.lost_bytes;
+    verdict.check(Promise::Metrics, (seen.bytes..=most).contains(&its.bytes), || {
+        format!("class {class} has seen {seen:?} of {name}, and the server has counted {} bytes", its.bytes)
+    });
+    let most = seen.errors + seen.lost;
+    verdict.check(Promise::Metrics, (seen.errors..=most).contains(&its.errors()), || {
+        format!("class {class} has seen {seen:?} of {name}, and the server has counted {} errors", its.errors())
+    });
+    verdict.check(Promise::Metrics, its.request.count() == its.requests, || {
+        format!("class {class} has {} durations of {} answers to {name}", its.request.count(), its.requests)
+    });
 }
 
 const fn bytes_of(asked: &Outstanding) -> u64 {
