@@ -81,6 +81,14 @@ pub struct Checksums {
     pub queues: [Counts; Queue::COUNT],
 }
 
+/// Checksums beside the known ones.
+#[derive(Default)]
+struct Compared {
+    /// Blocks whose checksum is known.
+    blocks: u64,
+    damaged: Vec<u64>,
+}
+
 /// An operation in flight.
 struct Flight {
     id: u32,
@@ -314,10 +322,11 @@ impl Checked {
             (_, Ok(Outcome::Hole)) if action.reads() => {
                 let blocks = flight.plan.blocks.clone();
                 let sums: Vec<u32> = blocks.clone().map(|block| self.sum_of_zeroes(block)).collect();
-                if self.distrusts(number, blocks.clone().zip(sums.iter().copied())) {
+                let compared = self.compare(blocks.zip(sums));
+                if self.distrusts(number, &compared.damaged) {
                     return self.read(now, number, buffers);
                 }
-                result = self.check(blocks, &sums).map_or(result, Ok);
+                result = self.judge(compared).map_or(result, Ok);
             }
             (Action::Write, Ok(_)) => self.note_written(number),
             (Action::Zero { .. }, Ok(_)) => self.note_zeroed(offset, length),
@@ -402,10 +411,11 @@ impl Checked {
             return self.compared(now, job, done);
         }
         if action.reads() {
-            if self.distrusts(number, blocks.clone().zip(job.sums.iter().copied())) {
+            let compared = self.compare(blocks.zip(job.sums.iter().copied()));
+            if self.distrusts(number, &compared.damaged) {
                 return self.read(now, number, job.buffers);
             }
-            let result = self.check(blocks, &job.sums).unwrap_or(Outcome::Plain);
+            let result = self.judge(compared).unwrap_or(Outcome::Plain);
             return self.hand_back(number, job.buffers, Ok(result), done);
         }
         let ends = [blocks.start, blocks.end.saturating_sub(1)];
@@ -413,20 +423,17 @@ impl Checked {
             ends.into_iter().zip(&job.edges).filter_map(|(block, edge)| Some((block, edge.as_ref()?.sum))).collect();
         // Both edges may be in one block.
         old.dedup();
-        if self.distrusts(number, old.iter().copied()) {
+        let compared = self.compare(old.into_iter());
+        if self.distrusts(number, &compared.damaged) {
             if let Some(flight) = self.flights.get_mut(number) {
                 flight.buffers = job.buffers;
             }
             self.read_edges(now, number);
             return;
         }
-        let mut is_damaged = false;
-        for (block, sum) in old {
-            is_damaged |= self.check(block..block + 1, &[sum]).is_some();
-        }
-        match is_damaged {
-            true => self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done),
-            false => self.write(now, job),
+        match self.judge(compared) {
+            Some(_) => self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done),
+            None => self.write(now, job),
         }
     }
 
@@ -438,16 +445,22 @@ impl Checked {
         self.inner.start(now, io);
     }
 
-    /// Compares checksums with the known ones; returns the damaged blocks, if any.
-    fn check(&mut self, blocks: Range<u64>, sums: &[u32]) -> Option<Outcome> {
-        let mut damaged = Vec::new();
-        for (block, &sum) in blocks.zip(sums) {
+    /// Compares checksums of blocks with the known ones.
+    fn compare(&self, sums: impl Iterator<Item = (u64, u32)>) -> Compared {
+        let mut compared = Compared::default();
+        for (block, sum) in sums {
             let Some(known) = self.table.get(block) else { continue };
-            self.counts.blocks_checked += 1;
+            compared.blocks += 1;
             if sum != known {
-                damaged.push(block);
+                compared.damaged.push(block);
             }
         }
+        compared
+    }
+
+    /// Counts what was compared; returns the damaged blocks, if any.
+    fn judge(&mut self, Compared { blocks, damaged }: Compared) -> Option<Outcome> {
+        self.counts.blocks_checked += blocks;
         for &block in &damaged {
             self.counts.blocks_damaged += 1;
             self.report(block);

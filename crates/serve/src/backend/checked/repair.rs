@@ -13,14 +13,12 @@ use crate::nbd::NbdError;
 
 impl Checked {
     /// Whether damaged blocks of an operation may have come from copies, which are given up: then they are read again, once.
-    pub(super) fn distrusts(&mut self, number: u32, sums: impl Iterator<Item = (u64, u32)>) -> bool {
-        let damaged = sums.filter(|&(block, sum)| self.table.get(block).is_some_and(|known| known != sum));
-        let damaged: Vec<u64> = damaged.map(|(block, _)| block).collect();
-        if self.flights.get(number).is_none_or(|flight| flight.is_again) {
+    pub(super) fn distrusts(&mut self, number: u32, damaged: &[u64]) -> bool {
+        if damaged.is_empty() || self.flights.get(number).is_none_or(|flight| flight.is_again) {
             return false;
         }
         let mut is_again = false;
-        for block in damaged {
+        for &block in damaged {
             let range = block * BLOCK_BYTES..self.table.end_of(block);
             let (offset, length) = (range.start, range.end - range.start);
             if self.inner.distrust(range) {
