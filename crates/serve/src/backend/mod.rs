@@ -348,8 +348,8 @@ pub trait Backend {
 
     /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone, and says
     /// whether there were any, so that reading again may help.
-    fn distrust(&mut self, _range: Range<u64>) -> bool {
-        false
+    fn distrust(&mut self, range: Range<u64>) -> bool {
+        self.inner_mut().is_some_and(|inner| inner.distrust(range))
     }
 
     /// The next range at or after an offset whose checksums are known.
