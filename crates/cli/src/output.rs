@@ -140,7 +140,8 @@ fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     builder.tempfile_in(folder_of(path))
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder that a file lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 

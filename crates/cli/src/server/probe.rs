@@ -104,8 +104,7 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
 fn check_scratch(system: &System, name: &str, device: &Target) -> Result<(), Failure> {
     let path = Path::new(name);
     scratch::refuse_existing(path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let number = system.device_of(folder).ok().and_then(|number| Identity::of(system, number).ok());
+    let number = system.device_of(output::folder_of(path)).ok().and_then(|number| Identity::of(system, number).ok());
     match (device.identity(), number) {
         (Some(device), Some(file)) if device.number != file.number => {
             let problem = format!("{} lies on another device than the one that is probed", shown(name));

@@ -55,9 +55,8 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
 /// Takes the records into a Parquet file, and converts it if another format is wanted.
 fn write(name: &str, format: &Format, take: impl FnOnce(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
     let failed = |error| Failure::unwritable(name, &error);
-    let folder = Path::new(name).parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // It has no name, so that nothing is left of it whatever ends the program.
-    let temporary = tempfile::tempfile_in(folder).map_err(failed)?;
+    let temporary = tempfile::tempfile_in(output::folder_of(Path::new(name))).map_err(failed)?;
     let source = [PathBuf::from(format!("/proc/self/fd/{}", temporary.as_raw_fd()))];
     take(&source[0], name)?;
     if format.name == "parquet" {
@@ -155,9 +154,8 @@ fn document(
     if summary.events_lost > 0 {
         text(format!("{} events were lost: take a larger --buffer.", format_count(summary.events_lost)));
     }
-    let folder = Path::new(&arguments.out).parent().filter(|folder| !folder.as_os_str().is_empty());
-    let own =
-        system.device_of(folder.unwrap_or(Path::new("."))).ok().and_then(|number| Identity::of(system, number).ok());
+    let folder = output::folder_of(Path::new(&arguments.out));
+    let own = system.device_of(folder).ok().and_then(|number| Identity::of(system, number).ok());
     if own.is_some_and(|own| own.name == identity.name) {
         text(format!("The file lies on {} itself: writing it is among what was recorded.", identity.name));
     }
