@@ -61,6 +61,35 @@ serves() { # ROOT SPEC SOCKET COMMAND...
     wait $server || fails "a server that drains ends with $?"
 }
 
+# The units of the package in ROOT under a systemd of its own, which is process 1 there.
+under_systemd() { # ROOT
+    local folder=$1
+    install packaging/under-systemd.sh "$folder/"
+    mkdir -p "$folder/host"
+    printf '[Unit]\nRequires=basic.target\nAfter=basic.target\n[Service]\nType=oneshot\nExecStart=/under-systemd.sh\n' \
+        >"$folder/etc/systemd/system/trial.service"
+    # It ends by itself; the limit is for one that hangs.
+    # shellcheck disable=SC2016
+    timeout --kill-after=10 300 unshare --mount --net --pid --ipc --uts --cgroup --fork --kill-child /bin/bash -ec '
+        mount --make-rprivate /
+        mount --bind "$1" "$1"
+        cd "$1"
+        mount -t proc proc proc
+        mount -t sysfs -o ro sysfs sys
+        mount -t cgroup2 cgroup2 sys/fs/cgroup
+        mount -t tmpfs -o mode=755 tmpfs dev
+        for node in null zero full random urandom; do cp -a "/dev/$node" dev; done
+        ln -s /proc/self/fd dev/fd
+        mount -t tmpfs tmpfs run
+        pivot_root . host
+        umount -l /host
+        exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin container=trial \
+            /lib/systemd/systemd --unit=trial.service --log-target=journal --show-status=no' _ "$folder" ||
+        fails "under systemd: $(cat "$folder/trial.result" 2>/dev/null || echo "it does not start") ($folder/trial.log)"
+    [ "$(cat "$folder/trial.result")" = ok ] || fails "under systemd: $(cat "$folder/trial.result") ($folder/trial.log)"
+    rm -r "$folder"/{under-systemd.sh,trial.result,host,etc/systemd/system/trial.service}
+}
+
 try_archive() {
     local folder=$trial/empty first
     first=$(sha256sum "$dist/$name.tar.gz")
@@ -86,7 +115,7 @@ debian() {
     if [ ! -e "$base/made" ]; then
         rm -rf "$base"
         # shellcheck disable=SC1091
-        debootstrap --variant=minbase --include=procps,python3-venv,systemd "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$base" \
+        debootstrap --variant=minbase --include=dbus,procps,python3-venv,systemd "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$base" \
             >"$work/debootstrap.log" 2>&1 || {
             left_out "nothing is tried in a fresh Debian: debootstrap fails ($work/debootstrap.log)"
             return 1
@@ -121,6 +150,7 @@ try_deb() {
     # Of ten, where the average service of a Debian has more than nine; this one has sockets, and files that a spec names.
     inside "$folder" systemd-analyze security --offline=yes --threshold=25 ioweir@example.service >"$work/security.txt" ||
         fails "the unit of the server is not hardened as it was ($work/security.txt)"
+    under_systemd "$folder"
     # A file that was changed is kept when a newer package is installed, and nothing but that is left when it is removed.
     inside "$folder" dpkg --install "/tmp/${package##*/}" >/dev/null
     ! grep -q '^watch = ' "$folder/etc/ioweir/example.toml" || fails "a configuration that was changed was overwritten"

@@ -6,7 +6,7 @@
 
 use std::io::{self, PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use ioweir_config::format_nanos;
 use ioweir_core::Nanos;
@@ -66,7 +66,7 @@ impl Guard {
             Fallback::Continue => (THEN_CONTINUE, &[]),
             Fallback::End => (THEN_END, &[]),
         };
-        let mut command = Command::new("/bin/sh");
+        let mut command = process::command("/bin/sh");
         command.args(["-c", script, "ioweir-lease"]).args(words).process_group(0);
         let child = command.stdin(reader).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Self { child, pipe, acts_at_once: *fallback != Fallback::End })

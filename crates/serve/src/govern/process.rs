@@ -69,13 +69,22 @@ pub fn run(words: &[String], limit: Nanos) -> Result<String, ProcessError> {
     if status.success() { Ok(text) } else { Err(ProcessError::Failed(ending(status), last_line(&text))) }
 }
 
+/// A program to start. It is not this service: it has no word with the service manager, which would take it for the governor.
+pub(super) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Starts a program in the process group `group`, or in one of its own for zero. Both of its outputs are one pipe, which does
 /// not block.
 pub(super) fn spawn(words: &[String], group: i32) -> io::Result<(Child, PipeReader)> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
     let (output, writer) = io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
-    let mut command = Command::new(program);
+    let mut command = command(program);
     command.args(arguments).process_group(group).stdin(Stdio::null());
     let child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
     Ok((child, output))
@@ -146,5 +155,16 @@ pub(super) fn wait_for(child: &mut Child, clock: &MachineClock, span: Nanos) -> 
             Ok(status) => return status,
             Err(_) => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn a_program_that_is_started_cannot_speak_to_the_service_manager() {
+        let command = command("true");
+        assert!(command.get_envs().any(|(name, value)| name == "NOTIFY_SOCKET" && value.is_none()));
     }
 }

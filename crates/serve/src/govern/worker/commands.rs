@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
+use std::process::Child;
 
 use ioweir_config::{plain, shown};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -100,7 +100,7 @@ impl Commands {
             let (gate, opener) = io::pipe()?;
             let (output, writer) = io::pipe()?;
             rustix::io::ioctl_fionbio(&output, true)?;
-            let mut command = Command::new("/bin/sh");
+            let mut command = process::command("/bin/sh");
             command.args(["-c", "read -r _ || exit 0\nexec \"$@\"", "ioweir-run"]).args(words).process_group(0);
             let child = command.stdin(gate).stdout(writer.try_clone()?).stderr(writer).spawn()?;
             Ok((child, output, opener))
