@@ -90,14 +90,15 @@ def background(command: list, socket: pathlib.Path, what: str):
 
 
 @contextlib.contextmanager
-def server(folder: pathlib.Path, spec: str, *arguments: str):
-    """`ioweir serve` of a spec that listens at `folder/server.sock`, and may be controlled at `folder/control.sock`; yields the first."""
+def server(folder: pathlib.Path, spec: str, *arguments: str, control: pathlib.Path | None = None):
+    """`ioweir serve` of a spec that listens at `folder/server.sock`, which it yields, and at a socket for `ioweir ctl`, if one is given."""
     socket = folder / "server.sock"
     file = folder / "server.toml"
-    file.write_text(f'[server]\nlisten = ["unix:{socket}"]\n{spec}')
+    controlled = f'control = "unix:{control}"\n' if control else ""
+    file.write_text(f'[server]\nlisten = ["unix:{socket}"]\n{controlled}{spec}')
     with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet", *arguments], socket, "ioweir serve") as process:
-        if "control = " in spec:
-            wait_for(folder / "control.sock", process, "the control of ioweir serve")
+        if control:
+            wait_for(control, process, "the control of ioweir serve")
         yield socket
 
 

@@ -19,8 +19,23 @@ impl Executor {
             return Some(Step::Pause(tag));
         }
         let granted = self.granted();
-        let urgent = Service::ALL.map(|service| self.urgency(service).is_some());
+        let urgent = Service::ALL.map(|service| self.urgency(service).is_some() || self.runs_urgently(service));
         self.slots.pause_beyond(now, granted, |service| !urgent[service as usize]).map(Step::Pause)
+    }
+
+    /// Whether a slice that runs cannot wait: one that took all that is owed leaves nothing in the queue that would say so.
+    fn runs_urgently(&self, service: Service) -> bool {
+        let mut due = self.slots.running().filter(|slice| slice.service == service && slice.due_at != Nanos::NEVER);
+        due.any(|slice| self.urgent_from(&self.queued(service, self.slots.blocks(service), slice.due_at)) <= self.now)
+    }
+
+    /// Ends what urgent services are held for, where that is less than they need now: a deadline goes before the budget.
+    pub(super) fn release_urgent(&mut self) {
+        for service in Service::ALL {
+            if let Some(needed) = self.urgency(service) {
+                self.slots.release_below(service, needed);
+            }
+        }
     }
 
     pub(super) fn is_payable(&self, service: Service) -> bool {
@@ -84,7 +99,7 @@ impl Executor {
 
     /// For each payable batch of a service that has a deadline: what it takes to pay it and all that is paid before it.
     fn queued_before_due(&self, service: Service) -> impl Iterator<Item = Queued> {
-        let (settings, now, operation) = (&self.settings.services[service as usize], self.now, self.settings.operation);
+        let now = self.now;
         // Running blocks count until they are completed.
         let mut blocks = self.slots.blocks(service);
         let payable = self.queues[service as usize].batches().take_while(move |batch| batch.payable_at <= now);
@@ -92,11 +107,13 @@ impl Executor {
             blocks = blocks.saturating_add(batch.blocks);
             (batch.due_at != Nanos::NEVER).then_some((blocks, batch.due_at))
         });
-        due.map(move |(blocks, due_at)| Queued {
-            alone: time_to_clear(settings.work(blocks), operation, 1),
-            paced: settings.pace(blocks),
-            due_at,
-        })
+        due.map(move |(blocks, due_at)| self.queued(service, blocks, due_at))
+    }
+
+    fn queued(&self, service: Service, blocks: u64, due_at: Nanos) -> Queued {
+        let settings = &self.settings.services[service as usize];
+        let alone = Nanos(self.unit_nanos(settings, blocks));
+        Queued { alone, paced: settings.pace(blocks), due_at }
     }
 
     /// When queued work becomes urgent: a slice before half of the resource, or the rate of its service, would just be enough. What is
@@ -154,10 +171,14 @@ impl Executor {
         let calm = self.calming.map(|(since, _)| since.after(self.settings.calm));
         let queued = Service::ALL.into_iter().flat_map(|service| self.queued_before_due(service));
         let pressing = queued.map(|queued| self.urgent_from(&queued));
+        let outgrown = self.slots.held(self.now).flat_map(|(service, units)| {
+            let beyond = move |queued: Queued| queued.due_at.0.saturating_sub(queued.alone.0 / u64::from(units.max(1)));
+            self.queued_before_due(service).map(move |queued| Nanos(beyond(queued) + 1).max(self.urgent_from(&queued)))
+        });
         let paced = Service::ALL.into_iter().filter(|service| self.is_payable(*service));
         let paced = paced.map(|service| self.paced_until[service as usize]);
         let slices = self.slots.changes(self.settings.grace);
-        let all = payable.chain(directives).chain(calm).chain(pressing).chain(paced).chain(slices);
+        let all = payable.chain(directives).chain(calm).chain(pressing).chain(outgrown).chain(paced).chain(slices);
         all.filter(later).min().unwrap_or(Nanos::NEVER)
     }
 

@@ -164,6 +164,7 @@ impl Executor {
         if !Service::ALL.into_iter().any(|service| self.is_payable(service)) {
             return Step::WaitUntil(self.wake(), Hold::Retention);
         }
+        self.release_urgent();
         let free = self.granted().saturating_sub(self.slots.used_units(now));
         if free == 0 || !self.slots.has_room(now) {
             return Step::WaitUntil(self.wake(), self.hold());

@@ -90,8 +90,13 @@ impl Slots {
         if !self.holds {
             return 0;
         }
-        let held = self.slots.iter().filter_map(|slot| slot.held).filter(|(_, _, until)| *until > now);
-        held.map(|(_, units, _)| units).sum()
+        self.held(now).map(|(_, units)| units).sum()
+    }
+
+    /// The services that units are held for, with the units.
+    pub(super) fn held(&self, now: Nanos) -> impl Iterator<Item = (Service, u32)> {
+        let held = self.slots.iter().filter_map(|slot| slot.held).filter(move |(_, _, until)| *until > now);
+        held.map(|(service, units, _)| (service, units))
     }
 
     pub(super) const fn is_any_running(&self) -> bool {
@@ -146,6 +151,14 @@ impl Slots {
         self.running -= 1;
         self.blocks[slice.service as usize] -= slice.blocks;
         Some(slice)
+    }
+
+    /// Frees units that are held after a slice of a service, where they are fewer than these.
+    pub(super) fn release_below(&mut self, service: Service, units: u32) {
+        let is_below = |held: &(Service, u32, Nanos)| held.0 == service && held.1 < units;
+        for slot in self.slots.iter_mut().filter(|slot| slot.held.as_ref().is_some_and(is_below)) {
+            slot.held = None;
+        }
     }
 
     /// Tells a slice to pause that has run for longer than expected and a grace.

@@ -312,6 +312,37 @@ fn a_missed_objective_closes_slices_at_once_calm_opens_them_and_a_deadline_is_ke
 }
 
 #[test]
+fn a_slice_that_took_all_that_is_owed_is_not_paused_where_it_cannot_wait() {
+    let mut executor = Executor::new(settings());
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, limit_units: 10, ..Directive::NONE }]);
+    owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1000);
+    let (begin, due) = (seconds(86_399), seconds(86_400));
+    let slice = run(&mut executor, begin).expect("it is due in a second, and takes one");
+    assert_eq!((slice.units, slice.blocks), (1000, 1000));
+    assert_eq!(executor.poll(begin), Step::WaitUntil(due.after(seconds(5)), Hold::Running));
+    // Debt that is due on another day does not hide it.
+    owe(&mut executor, begin, Service::Rebuild, 1);
+    assert!(matches!(executor.poll(begin), Step::WaitUntil(..)));
+    assert!(matches!(executor.poll(due), Step::WaitUntil(..)));
+}
+
+#[test]
+fn the_budget_does_not_hold_what_needs_more_to_be_in_time() {
+    let mut executor = Executor::new(settings());
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, limit_units: 10, ..Directive::NONE }]);
+    owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1100);
+    executor.foreground(Nanos::ZERO, 0);
+    let due = seconds(86_400);
+    let before = |millis: u64| Nanos(due.0 - millis * 1_000_000);
+    let slice = run(&mut executor, before(30_000)).expect("there is room for a hundredth");
+    // A block takes ten times what was assumed: the share would make up for it until long after the deadline.
+    assert!(executor.complete(before(20_000), slice.tag, 100, seconds(1)));
+    assert_eq!((slice.units, slice.blocks), (10, 100));
+    let slice = run(&mut executor, before(20_000)).expect("ten seconds of work are left for twenty");
+    assert_eq!(slice.units, 500);
+}
+
+#[test]
 fn a_slice_that_overruns_is_paused_then_ended_and_what_it_did_not_pay_is_owed_again() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 20_000);

@@ -20,10 +20,11 @@ fn hours(hours: u64) -> Nanos {
     Nanos::from_seconds(3600 * hours)
 }
 
-/// A device with workers that do as they are told: `rate` bytes a second of its time. Each step is ten seconds.
+/// A device with workers that do as they are told: `rate` bytes a second of its time. It is looked at once a step.
 struct Bench {
     governor: Governor,
     now: Nanos,
+    step: Nanos,
     rate: u64,
     running: BTreeMap<usize, (Slice, Nanos)>,
     /// How far beyond a slice's end a worker goes on, and ignores what it is told.
@@ -38,20 +39,21 @@ impl Bench {
     fn new(spec: &str) -> Self {
         let spec = GovernSpec::parse("govern.toml", spec).unwrap();
         let governor = Governor::new(&spec, MONDAY).unwrap();
-        Self { governor, now: MONDAY, rate: 200_000_000, running: BTreeMap::new(), hangs: false, log: Vec::new() }
+        let running = BTreeMap::new();
+        Self { governor, now: MONDAY, step: STEP, rate: 200_000_000, running, hangs: false, log: Vec::new() }
     }
 
     /// One step with a foreground that keeps the device busy for so many thousandths.
     fn step(&mut self, busy_per_mille: u64, latency: Option<Nanos>) {
         let sample = Sample {
-            span: STEP,
+            span: self.step,
             requests: busy_per_mille,
-            busy: Nanos(STEP.0 / 1000 * busy_per_mille),
+            busy: Nanos(self.step.0 / 1000 * busy_per_mille),
             background_busy: Some(Nanos::ZERO),
             latency,
             ..Sample::default()
         };
-        self.now = self.now.after(STEP);
+        self.now = self.now.after(self.step);
         if !self.hangs {
             let over: Vec<(Slice, Nanos)> =
                 self.running.values().filter(|(slice, _)| slice.ends_at <= self.now).copied().collect();
@@ -72,7 +74,7 @@ impl Bench {
     }
 
     fn drain(&mut self) -> Step {
-        loop {
+        for _ in 0..100 {
             match self.governor.poll(self.now) {
                 Step::Run(slice) => {
                     self.log.push((self.now, format!("run {slice:?}")));
@@ -83,6 +85,7 @@ impl Bench {
                 step => return step,
             }
         }
+        panic!("it goes round: {:?}", &self.log[self.log.len() - 4..]);
     }
 
     fn told(&mut self, what: &str, tag: SliceTag) {
@@ -462,6 +465,28 @@ fn cores_and_a_pool_are_governed_too() {
     }
     let status = governor.status(now);
     assert!(status.services[0].count.paid_bytes > 0, "{status:?}");
+}
+
+#[test]
+fn a_day_is_in_time_though_its_slices_lose_a_part_to_the_time_between_two_looks() {
+    // As in a rehearsal with 480 times the speed: a look is a second, and a slice two and a half.
+    let mut bench = Bench::new(
+        "slice = \"1200s\"\ngrace = \"1200s\"\ncalm = \"600s\"\nstale = \"1200s\"\n[forecast]\nbin = \"1200s\"\n\
+         [service.scrub]\nowed = \"200GiB\"\ndeadline = \"84000s\"\n",
+    );
+    bench.step = Nanos::from_seconds(480);
+    let busy = |at: Nanos| if at.0 / 3_600_000_000_000 % 24 < 12 { 500 } else { 30 };
+    let span = Nanos::from_seconds(1200);
+    let past = (0..7 * 72).map(|bin| Nanos(MONDAY.0 - bin * span.0)).rev();
+    bench.governor.recall(past.map(|end| {
+        let busy = Nanos(span.0 / 1000 * busy(Nanos(end.0 - span.0)));
+        (end, Sample { span, busy, background_busy: Some(Nanos::ZERO), ..Sample::default() })
+    }));
+    while bench.now < MONDAY.after(Nanos::from_seconds(84_000)) {
+        bench.step(busy(bench.now), None);
+    }
+    let service = &bench.governor.status(bench.now).services[0];
+    assert_eq!((service.owed_bytes, service.count.late_bytes), (0, 0), "{service:?}");
 }
 
 #[test]
