@@ -466,6 +466,50 @@ fn cores_and_a_pool_are_governed_too() {
     assert!(status.services[0].count.paid_bytes > 0, "{status:?}");
 }
 
+#[test]
+fn a_bin_of_which_less_than_half_was_measured_is_a_gap() {
+    let spec = GovernSpec::parse("govern.toml", SCRUB).unwrap();
+    for (minutes, known) in [(29, false), (31, true), (60, true)] {
+        let mut governor = Governor::new(&spec, MONDAY).unwrap();
+        let span = Nanos::from_seconds(60);
+        for minute in 1..=minutes {
+            let sample =
+                Sample { span, busy: Nanos(span.0 / 2), background_busy: Some(Nanos::ZERO), ..Sample::default() };
+            governor.sample(Nanos(MONDAY.0 + minute * span.0), &sample);
+        }
+        let _ = governor.poll(MONDAY.after(hours(1)));
+        assert_eq!(governor.past()[0].actual_per_mille, known.then_some(500), "{minutes} minutes");
+    }
+}
+
+#[test]
+fn a_watermark_pays_by_debt_alone_and_that_is_reserved() {
+    let spec = format!("watermark = {{ low_percent = 10.0, high_percent = 30.0 }}\n{POOL}")
+        .replace("30d", "0s")
+        .replace("defragmentation", "snapshot-delete");
+    let spec = GovernSpec::parse("pool.toml", &spec).unwrap();
+    let mut governor = Governor::new(&spec, MONDAY).unwrap();
+    let (mut now, mut first) = (MONDAY, None);
+    // The foreground wants all cores, and 100 MiB are overwritten each minute.
+    while now < MONDAY.after(hours(12)) {
+        now = now.after(Nanos::from_seconds(60));
+        let span = Nanos::from_seconds(60);
+        governor.sample(now, &Sample { span, requests: 60 * 400, written_bytes: 100 << 20, ..Sample::default() });
+        let owed = governor.status(now).services[0].owed_bytes;
+        match governor.poll(now) {
+            Step::Run(slice) => {
+                first = first.or(Some((owed, slice)));
+                assert!(governor.complete(now, slice.tag, 0, Nanos::ZERO));
+            }
+            _ => assert!(first.is_none(), "it has begun, and nothing was paid"),
+        }
+    }
+    let (owed, slice) = first.expect("it begins");
+    // A tenth of 100 GiB, found at the end of a bin of an hour.
+    assert!((10 << 30..17 << 30).contains(&owed), "{owed}");
+    assert_eq!(slice.reservation_bytes_per_second, slice.bytes_per_second);
+}
+
 const POOL: &str = "[cores]\ncount = 8\nforeground_iops = 50\n[pool]\nsize = \"100GiB\"\nblock = \"1MiB\"\n[forecast]\n\
                     bin = \"1h\"\nhorizon = \"1d\"\nmethod = \"naive-day\"\n[service.defragmentation]\nshare_percent = 100\n\
                     retention = \"30d\"\n";
