@@ -43,6 +43,7 @@ pub(crate) fn drive(data: &[u8]) {
                     requests: much,
                     written_bytes: much << 20,
                     unmapped_bytes: much << 16,
+                    new_bytes: (what & 16 == 16).then_some((much << 20) / 3),
                     busy: Nanos(span.0 / 255 * much),
                     background_busy: (what & 1 == 1).then_some(Nanos(span.0 / 512 * much)),
                     latency: (what & 2 == 2).then(|| Nanos::from_millis(much)),

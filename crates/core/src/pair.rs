@@ -32,8 +32,8 @@ use crate::structure::{Links, List, NONE};
 use crate::tenant::{Elsewhere, Explanation, GroupId, Rule, Share, ShareError, TenantControl};
 use crate::window::Window;
 use crate::{
-    CancelError, Direction, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler,
-    Step, StreamId, Tag, Waiting,
+    CancelError, Direction, Dispatch, Nanos, Operation, QueueLimits, Reason, Refused, RefusedCause, Request, Room,
+    Scheduler, Step, StreamId, Tag, Waiting,
 };
 
 /// An order of tenants, the upper half of a pair.
@@ -555,6 +555,10 @@ impl TenantControl for Pair {
 
     fn share(&self, client: StreamId) -> Share {
         self.order.share(client)
+    }
+
+    fn expected_cost(&self, client: StreamId, operation: Operation, sectors: u32) -> u32 {
+        self.order.expected_cost(client, operation, sectors)
     }
 
     fn reservations_behind(&self) -> Nanos {

@@ -304,6 +304,9 @@ pub(crate) enum ServiceVerb {
         /// The most that it does in a second, such as 50MiB/s; its share still holds
         #[arg(long, value_name = "RATE")]
         rate: Option<String>,
+        /// What it gets in a second even if clients want all of the device, such as 10MiB/s
+        #[arg(long, value_name = "RATE")]
+        reservation: Option<String>,
     },
     /// Let a service rest while a lease holds
     Pause {

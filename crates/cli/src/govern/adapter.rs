@@ -6,7 +6,7 @@ use ioweir_lab::document::{Column, Document, Form, Format, Table};
 use ioweir_lab::govern::{self, Governor, Sample};
 use ioweir_serve::govern::overseer::{Governor as Governs, Slice, Step};
 use ioweir_serve::govern::source::Reading;
-use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status};
+use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status, WorkerStatus};
 use serde_json::Value;
 
 /// How fast the governor's time passes: in a rehearsal each second counts as several, of time, of load and of work alike. Rates and
@@ -65,15 +65,22 @@ pub(super) fn sample_of(reading: &Reading, span: Nanos, by_requests: bool) -> Op
     let share = |share: f64| Nanos((share.clamp(0.0, 1.0) * span.0 as f64) as u64);
     let load = if by_requests { reading.requests } else { reading.busy };
     load?;
+    let written_bytes = whole(reading.written_bytes);
     Some(Sample {
         span,
         requests: whole(reading.requests),
-        written_bytes: whole(reading.written_bytes),
+        written_bytes,
+        new_bytes: new_bytes(written_bytes, reading.written_bytes.and(reading.unique)),
         unmapped_bytes: whole(reading.discarded_bytes),
         busy: share(reading.busy.unwrap_or(0.0)),
         background_busy: reading.background_busy.map(share),
         latency: reading.latency_seconds.map(|seconds| Nanos((seconds * 1e9) as u64)),
     })
+}
+
+/// Those of the bytes written that are new, if their share is known.
+pub(super) fn new_bytes(written_bytes: u64, share: Option<f64>) -> Option<u64> {
+    share.map(|share| (share.clamp(0.0, 1.0) * written_bytes as f64).round() as u64)
 }
 
 impl Governs for Adapter {
@@ -85,9 +92,10 @@ impl Governs for Adapter {
 
     fn poll(&mut self, now: Nanos) -> Step {
         match self.governor.poll(self.pace.governor_time(now)) {
-            govern::Step::Run(govern::Slice { tag, service, bytes, bytes_per_second, .. }) => {
-                let bytes = bytes.div_ceil(self.pace.speed);
-                Step::Run(Slice { tag, service, bytes, bytes_per_second })
+            govern::Step::Run(slice) => {
+                let govern::Slice { tag, service, bytes_per_second, reservation_bytes_per_second, .. } = slice;
+                let bytes = slice.bytes.div_ceil(self.pace.speed);
+                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second })
             }
             govern::Step::Pause(tag) => Step::Pause(tag),
             govern::Step::End(tag) => Step::End(tag),
@@ -180,7 +188,7 @@ fn add(document: &mut Document, status: &Status) {
             worker.overruns.into(),
             worker.failures.into(),
             worker.note.clone().into(),
-            worker.problem.clone().unwrap_or_default().into(),
+            problem(worker).into(),
         ]);
     }
     document.push(workers);
@@ -189,6 +197,12 @@ fn add(document: &mut Document, status: &Status) {
         sources.row([name.clone().into(), problem.clone().unwrap_or_default().into()]);
     }
     document.push(sources);
+}
+
+/// What is wrong with a worker, in words.
+fn problem(worker: &WorkerStatus) -> String {
+    let unreserved = worker.unreserved.as_ref().map(|why| format!("without its reservation: {why}"));
+    worker.problem.clone().into_iter().chain(unreserved).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

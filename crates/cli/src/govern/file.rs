@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, read_spec, unknown};
-use ioweir_core::background::Service;
+use ioweir_core::background::{Service, Source as Fed};
 use ioweir_lab::govern::{self, GovernSpec};
 use ioweir_serve::govern::spec::{self, SourceKeys, SourceKind, WorkerKeys};
 use ioweir_serve::spec::Listen;
@@ -94,11 +94,35 @@ impl GovernFile {
             SourceKind::Prometheus => source.busy.is_some(),
             SourceKind::Series => false,
         };
-        if self.source.iter().any(sees) {
-            return Ok(());
+        if !self.source.iter().any(sees) {
+            let expected = "a [[source]] of kind disk or server, or one of kind prometheus with the key for it";
+            return Err(Complaint::of_all(format!("no source measures {what}")).expected(expected));
         }
-        let expected = "a [[source]] of kind disk or server, or one of kind prometheus with the key for it";
-        Err(Complaint::of_all(format!("no source measures {what}")).expected(expected))
+        self.check_fed()
+    }
+
+    /// A service that is owed a share of what no source measures would never be owed anything.
+    fn check_fed(&self) -> Result<(), Complaint> {
+        let sees = |of: fn(&SourceKeys) -> &Option<String>| {
+            self.source.iter().any(|source| match source.kind {
+                SourceKind::Disk | SourceKind::Server => true,
+                SourceKind::Prometheus => of(source).is_some(),
+                SourceKind::Series => false,
+            })
+        };
+        let [sees_writes, sees_discards] = [sees(|keys| &keys.written_bytes), sees(|keys| &keys.discarded_bytes)];
+        for (service, _) in self.govern.services().filter(|(_, terms)| terms.share_percent.is_some()) {
+            let lacks = match service.row().source {
+                Fed::Writes | Fed::Overwrites if !sees_writes => "written",
+                Fed::Unmaps if !sees_discards => "discarded",
+                _ => continue,
+            };
+            let problem = format!("share_percent: no source measures what is {lacks}, so that nothing would be owed");
+            let expected = format!("a [[source]] of kind disk or server, or {lacks}_bytes of one of kind prometheus");
+            let at = format!("service.{}.share_percent", service.name());
+            return Err(Complaint::of_value(at, problem).expected(expected));
+        }
+        Ok(())
     }
 }
 
@@ -125,6 +149,16 @@ mod tests {
         let source = "[[source]]\nkind = \"disk\"\ndisk = \"a\"\n";
         let scrub = "[service.scrub]\nowed = \"1GiB\"\n";
         let worker = "[worker.scrub]\nrun = [\"true\"]\n";
+        let fed = |queries: &str, service: &str| {
+            format!(
+                "[[source]]\nkind = \"prometheus\"\nurl = \"http://a\"\nbusy = \"b\"\n{queries}[service.{service}]\n\
+                 share_percent = 5\n[worker.{service}]\nrun = [\"true\"]\n"
+            )
+        };
+        for (query, service) in [("discarded", "unmap"), ("written", "snapshot-delete")] {
+            let text = fed(&format!("{query}_bytes = \"c\"\n"), service);
+            GovernFile::parse("a.toml", &format!("state = \"s\"\n{text}")).unwrap();
+        }
         for (text, position, problem) in [
             (format!("{source}{scrub}"), Some((4, 1)), "has no worker"),
             (
@@ -136,6 +170,8 @@ mod tests {
             (format!("{source}{scrub}{worker}limit = \"0s\""), Some((8, 9)), "limit: 0s is out of range"),
             (format!("{source}{scrub}{worker}colour = 1"), Some((8, 1)), "unknown field `colour`"),
             (format!("{source}{scrub}every = \"1s\"\n{worker}"), Some((6, 9)), "shorter than a bin"),
+            (fed("", "unmap"), Some((6, 17)), "no source measures what is discarded"),
+            (fed("", "snapshot-delete"), Some((6, 17)), "no source measures what is written"),
         ] {
             let text = format!("state = \"s\"\n{text}");
             let error = GovernFile::parse("a.toml", &text).unwrap_err();

@@ -23,7 +23,7 @@ use ioweir_serve::govern::worker::Position;
 use ioweir_serve::real::{Stop, System};
 use ioweir_trace::Input;
 
-use self::adapter::{Adapter, Pace, sample_of};
+use self::adapter::{Adapter, Pace, new_bytes, sample_of};
 use self::file::GovernFile;
 pub(crate) use self::file::{key_tables, to_toml};
 use crate::arguments::GovernArguments;
@@ -157,7 +157,7 @@ fn begin(
 /// The rates of files.
 fn past_of_series(keys: &SourceKeys, bin_seconds: u32) -> Result<Past, Failure> {
     let inputs: Vec<Input> = keys.file.iter().map(|name| Input::from_path(Path::new(name))).collect();
-    let columns = [&keys.requests, &keys.busy, &keys.written_bytes];
+    let columns = [&keys.requests, &keys.busy, &keys.written_bytes, &keys.discarded_bytes, &keys.unique];
     let options = SeriesOptions {
         bin_seconds: Some(bin_seconds),
         columns: columns.into_iter().flatten().cloned().collect(),
@@ -170,8 +170,8 @@ fn past_of_series(keys: &SourceKeys, bin_seconds: u32) -> Result<Past, Failure> 
         found.map(|series| series.values.clone()).unwrap_or_default()
     };
     let start_unix_seconds = series.first().map_or(0, |series| series.start_unix_seconds);
-    let [requests, busy, written_bytes] = columns.map(of);
-    Ok(Past { start_unix_seconds, bin_seconds, requests, written_bytes, busy })
+    let [requests, busy, written_bytes, discarded_bytes, unique] = columns.map(of);
+    Ok(Past { start_unix_seconds, bin_seconds, requests, written_bytes, discarded_bytes, unique, busy })
 }
 
 /// What is remembered of the past, as samples of a bin each: of each source in turn, where the ones before do not know.
@@ -185,11 +185,15 @@ fn remembered(pasts: &[Past], by_requests: bool) -> Vec<(Nanos, Sample)> {
             let seconds = past.start_unix_seconds + (at as i64 + 1) * i64::from(past.bin_seconds);
             let Ok(seconds) = u64::try_from(seconds) else { continue };
             let whole = |rate: f64| (rate * span.as_seconds()).round() as u64;
-            let written = past.written_bytes.get(at).copied().flatten().unwrap_or(0.0);
+            let other = |rates: &[Option<f64>]| rates.get(at).copied().flatten();
+            let written = other(&past.written_bytes);
+            let written_bytes = whole(written.unwrap_or(0.0));
             let sample = Sample {
                 span,
                 requests: if by_requests { whole(*value) } else { 0 },
-                written_bytes: whole(written),
+                written_bytes,
+                new_bytes: new_bytes(written_bytes, written.and(other(&past.unique))),
+                unmapped_bytes: whole(other(&past.discarded_bytes).unwrap_or(0.0)),
                 busy: if by_requests { Nanos::ZERO } else { Nanos((value.min(1.0) * span.0 as f64) as u64) },
                 background_busy: Some(Nanos::ZERO),
                 ..Sample::default()
@@ -234,12 +238,16 @@ fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure>
     let mut document = govern::document(&governor, now.wall)?;
     document.title = "What the governor would do".into();
     let what = match step {
-        govern::Step::Run(slice) => format!(
-            "It would run {} now: {} at {}/s.",
-            slice.service.name(),
-            ioweir_config::format_bytes(slice.bytes),
-            ioweir_config::format_bytes(slice.bytes_per_second)
-        ),
+        govern::Step::Run(slice) => {
+            let [bytes, rate, reserved] = [slice.bytes, slice.bytes_per_second, slice.reservation_bytes_per_second]
+                .map(ioweir_config::format_bytes);
+            let reserved = if slice.reservation_bytes_per_second > 0 {
+                format!(", {reserved}/s of it reserved")
+            } else {
+                String::new()
+            };
+            format!("It would run {} now: {bytes} at {rate}/s{reserved}.", slice.service.name())
+        }
         govern::Step::WaitUntil(until, hold) => {
             let span = format_nanos(until.since(now.wall));
             format!("It would run nothing now ({}), and look again within {span}.", hold.name())
@@ -359,6 +367,16 @@ mod tests {
         let busy: Vec<_> = all.iter().map(|(end, sample)| (seconds(*end), seconds(sample.busy))).collect();
         assert_eq!(busy, [(600, 60), (1200, 300), (1800, 600)]);
         assert!(remembered(&pasts, true).is_empty(), "how busy a device is says nothing about requests");
+        let past = Past {
+            written_bytes: vec![Some(100.0), None],
+            discarded_bytes: vec![None, Some(7.0)],
+            unique: vec![Some(0.25), Some(0.25)],
+            ..past(0, &[Some(0.1), Some(0.2)])
+        };
+        let all = remembered(&[past], false);
+        let blocks: Vec<_> =
+            all.iter().map(|(_, sample)| (sample.written_bytes, sample.new_bytes, sample.unmapped_bytes)).collect();
+        assert_eq!(blocks, [(60_000, Some(15_000), 0), (0, None, 4200)]);
     }
 
     #[test]
@@ -372,5 +390,9 @@ mod tests {
         let sample = sample_of(&seen, span, false).unwrap();
         assert_eq!((sample.busy, sample.background_busy), (Nanos::from_millis(1500), Some(Nanos::from_seconds(1))));
         assert_eq!(sample.latency, Some(Nanos::from_millis(20)));
+        assert_eq!(sample.new_bytes, None);
+        let seen = Reading { written_bytes: Some(1000.0), discarded_bytes: Some(8.0), unique: Some(0.5), ..seen };
+        let sample = sample_of(&seen, span, false).unwrap();
+        assert_eq!((sample.written_bytes, sample.new_bytes, sample.unmapped_bytes), (2000, Some(1000), 16));
     }
 }

@@ -126,9 +126,14 @@ fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {
     let of = |name: &String| ServiceCommand { name: name.clone(), ..ServiceCommand::default() };
     Ok(match verb {
         ServiceVerb::List { .. } => ServiceCommand::default(),
-        ServiceVerb::Run { name, lease, rate } => {
-            let rate: Option<ByteRate> = rate.as_deref().map(str::parse).transpose()?;
-            let run = RunLease { lease: lease.parse()?, bytes_per_second_max: rate.map(|rate| rate.0) };
+        ServiceVerb::Run { name, lease, rate, reservation } => {
+            let [most, reserved] =
+                [rate, reservation].map(|rate| rate.as_deref().map(str::parse::<ByteRate>).transpose());
+            let run = RunLease {
+                lease: lease.parse()?,
+                bytes_per_second_max: most?.map(|rate| rate.0),
+                reservation_bytes_per_second: reserved?.map(|rate| rate.0),
+            };
             ServiceCommand { run: Some(run), ..of(name) }
         }
         ServiceVerb::Pause { name, lease } => {

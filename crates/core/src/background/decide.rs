@@ -53,17 +53,24 @@ impl Executor {
 
     /// The units that the background may use now.
     pub(super) fn granted(&self) -> u32 {
-        let units = self.settings.resource.units();
         match self.settings.bucket {
-            Bucket::Fixed { watermark, harvests } => {
-                let marked = watermark.units(self.tied_blocks(), self.pool.blocks, units);
-                if harvests { marked.max(self.spare) } else { marked }
+            Bucket::Fixed { harvests, .. } => {
+                let reserved = self.reserved_units();
+                if harvests { reserved.max(self.spare) } else { reserved }
             }
             Bucket::Planned => {
                 let open = self.opening.of(self.spare).min(self.directive.limit_units);
-                let reserve = self.directive.reserve_units.min(units);
-                open.max(reserve).max(self.rescue()).max(self.overdue())
+                open.max(self.reserved_units()).max(self.overdue())
             }
+        }
+    }
+
+    /// The units that the background may use whatever the foreground wants, besides those that urgent debt needs.
+    pub(super) fn reserved_units(&self) -> u32 {
+        let units = self.settings.resource.units();
+        match self.settings.bucket {
+            Bucket::Fixed { watermark, .. } => watermark.units(self.tied_blocks(), self.pool.blocks, units),
+            Bucket::Planned => self.directive.reserve_units.min(units).max(self.rescue()),
         }
     }
 
@@ -90,7 +97,7 @@ impl Executor {
     }
 
     /// Units that a service needs to pay every payable batch in time, if one of them is urgent.
-    fn urgency(&self, service: Service) -> Option<u32> {
+    pub(super) fn urgency(&self, service: Service) -> Option<u32> {
         let needed = |queued: Queued| queued.alone.0.div_ceil(queued.due_at.since(self.now).0.max(1));
         let is_urgent = |queued: &Queued| self.urgent_from(queued) <= self.now;
         let most = self.queued_before_due(service).filter(is_urgent).map(needed).max()?;

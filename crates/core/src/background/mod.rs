@@ -20,6 +20,7 @@ mod decide;
 mod executor;
 mod opening;
 mod pool;
+mod promise;
 mod service;
 mod slots;
 mod turns;

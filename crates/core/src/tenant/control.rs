@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{GroupId, Share, ShareError};
-use crate::{Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Operation, Reason, StreamId, Tag};
 
 /// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll after
 /// it.
@@ -42,6 +42,9 @@ pub trait TenantControl {
 
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
+
+    /// What a request of a client would cost now, in the unit of reservations and limits.
+    fn expected_cost(&self, client: StreamId, operation: Operation, sectors: u32) -> u32;
 
     /// The time by which all reservations together have fallen behind since the start: zero unless they were ever broken. If
     /// this grows by b in a span d, an active client with a reservation of r has got at least r (d - b).

@@ -7,7 +7,7 @@ use super::requests::State;
 use super::scheduler::{OTHERS, TenantScheduler};
 use super::{GroupId, Share, ShareError};
 use crate::structure::NONE;
-use crate::{Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Operation, Reason, Request, StreamId, Tag};
 
 impl<P: Order> TenantScheduler<P> {
     fn find(&self, stream: StreamId) -> Option<u32> {
@@ -147,6 +147,11 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
 
     fn share(&self, stream: StreamId) -> Share {
         self.find(stream).map_or(self.order.default_share(), |client| self.shares[client as usize])
+    }
+
+    fn expected_cost(&self, stream: StreamId, operation: Operation, sectors: u32) -> u32 {
+        let request = Request { operation, stream, sectors, ..Request::NOTHING };
+        self.cost.cost(&request).unwrap_or_else(|| self.estimate(self.known_client(stream), &request))
     }
 
     fn reservations_behind(&self) -> Nanos {

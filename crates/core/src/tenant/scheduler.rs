@@ -410,7 +410,7 @@ impl<P: Order> TenantScheduler<P> {
 
     /// What a request will probably cost the device.
     #[cold]
-    fn estimate(&self, client: u32, request: &Request) -> u32 {
+    pub(crate) fn estimate(&self, client: u32, request: &Request) -> u32 {
         self.times.as_ref().map_or(1, |times| times.estimate(client, request.operation))
     }
 

@@ -62,6 +62,28 @@ fn a_slice_gets_what_the_foreground_leaves_and_each_service_has_one() {
 }
 
 #[test]
+fn a_service_is_promised_what_its_urgent_debt_needs_or_its_part_of_what_is_reserved() {
+    let mut executor = Executor::new(settings());
+    owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_units: 200, ..Directive::NONE }]);
+    executor.foreground(Nanos::ZERO, 700);
+    assert_eq!(executor.promised_units(Service::Unmap), 0, "it holds nothing");
+    assert_eq!(run(&mut executor, Nanos::ZERO).map(|slice| slice.units), Some(300));
+    assert_eq!(executor.promised_units(Service::Unmap), 200);
+    executor.foreground(seconds(1), 600);
+    owe(&mut executor, seconds(1), Service::Analytics, 1000);
+    assert_eq!(run(&mut executor, seconds(1)).map(|slice| slice.units), Some(100));
+    let promised = |executor: &Executor| [Service::Unmap, Service::Analytics].map(|of| executor.promised_units(of));
+    assert_eq!(promised(&executor), [150, 50]);
+    // Ten seconds of work in twenty: half of the device, of which a tenth is free.
+    let batch = Batch { payable_at: seconds(1), due_at: seconds(21), blocks: 10_000 };
+    executor.incur(seconds(1), Service::Scrub, batch);
+    assert_eq!(run(&mut executor, seconds(1)).map(|slice| (slice.service, slice.units)), Some((Service::Scrub, 100)));
+    assert_eq!(executor.promised_units(Service::Scrub), 100);
+    assert_eq!(promised(&executor), [0, 0]);
+}
+
+#[test]
 fn a_worker_that_knows_no_rate_keeps_the_budget_by_pausing() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);

@@ -275,6 +275,11 @@ impl Learned {
         self.masked_values
     }
 
+    /// Whether as many values are known as a day has.
+    pub(crate) fn knows_a_day(&self) -> bool {
+        self.values.iter().flatten().count() >= self.slots()
+    }
+
     /// The number of slots of a day.
     fn slots(&self) -> usize {
         (DAY_SECONDS / self.slot_seconds()) as usize

@@ -4,13 +4,13 @@ use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
 use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, SliceTag};
 
-use super::planning::{forecaster, load};
+use super::planning::forecaster;
 use super::sample::{OpenBin, Sample};
 use super::spec::{GovernSpec, ServiceSpec};
 use super::state::{Known, State, StateError, VERSION, VERSION_WITHOUT_LIMITS};
 use super::status::{BinRecord, PlannedBin};
 use crate::forecast::Calendar;
-use crate::plan::{Demand, LoadForecaster};
+use crate::plan::LoadForecaster;
 
 /// After a pause of more bins the forecaster begins anew, and bins that are over are forgotten.
 const PAUSE_BINS_MAX: u64 = 10_000;
@@ -28,6 +28,8 @@ pub struct Slice {
     pub bytes: u64,
     /// How fast: a worker that can be given a rate takes all of the time until `ends_at`.
     pub bytes_per_second: u64,
+    /// How much of that it is to get even if the foreground wants all of the resource: what urgent debt needs, or what is reserved.
+    pub reservation_bytes_per_second: u64,
     /// When it started.
     pub started_at: Nanos,
     /// When it is expected to end.
@@ -135,7 +137,11 @@ impl Governor {
         if spec.services().any(|(service, _)| !known.counts.contains_key(service.name())) {
             return Err(StateError::new("a service is missing", "a state as this program keeps it"));
         }
-        Ok(Self { spec: fresh.spec, calendar: fresh.calendar, known, forecaster: state.forecaster, executor })
+        let mut forecaster = state.forecaster;
+        if let Ok(begun) = self::forecaster(spec, &fresh.calendar, known.bin_nanos) {
+            forecaster.judge_unique_as(&begun);
+        }
+        Ok(Self { spec: fresh.spec, calendar: fresh.calendar, known, forecaster, executor })
     }
 
     /// All that a restart needs.
@@ -256,11 +262,10 @@ impl Governor {
         if self.is_stale(now) {
             self.executor.foreground(now, u32::MAX);
         }
-        let bytes = self.spec.block_bytes();
         let next = self.next_time(now);
         let until = |time: Nanos| time.min(next);
         match self.executor.poll(now) {
-            core::Step::Run(slice) => Step::Run(self::slice(&slice, bytes)),
+            core::Step::Run(slice) => Step::Run(self.slice(&slice)),
             core::Step::Pause(tag) => Step::Pause(tag),
             core::Step::End(tag) => {
                 let service = self.executor.running().find(|slice| slice.tag == tag).map(|slice| slice.service);
@@ -296,8 +301,7 @@ impl Governor {
 
     /// The slices that run, as far as it knows.
     pub fn running(&self) -> impl Iterator<Item = Slice> + '_ {
-        let bytes = self.spec.block_bytes();
-        self.executor.running().map(move |running| slice(running, bytes))
+        self.executor.running().map(|running| self.slice(running))
     }
 
     /// What it governs, and how.
@@ -321,6 +325,25 @@ impl Governor {
     pub(super) fn is_stale(&self, now: Nanos) -> bool {
         let since = self.known.sampled_nanos.map_or(Nanos::NEVER, |at| Nanos(now.0.saturating_sub(at)));
         since > self.spec.stale.nanos()
+    }
+
+    fn slice(&self, slice: &core::Slice) -> Slice {
+        let bytes = slice.blocks.saturating_mul(self.spec.block_bytes());
+        let nanos = u128::from(slice.ends_at.since(slice.started_at).0.max(1));
+        let rate = (u128::from(bytes) * 1_000_000_000).div_ceil(nanos);
+        let promised = self.executor.promised_units(slice.service).min(slice.units);
+        let reserved = (rate * u128::from(promised)).div_ceil(u128::from(slice.units.max(1)));
+        let whole = |rate: u128| u64::try_from(rate).unwrap_or(u64::MAX);
+        Slice {
+            tag: slice.tag,
+            service: slice.service,
+            bytes,
+            bytes_per_second: whole(rate),
+            reservation_bytes_per_second: whole(reserved),
+            started_at: slice.started_at,
+            ends_at: slice.ends_at,
+            due_at: slice.due_at,
+        }
     }
 
     /// The time, which never goes back.
@@ -412,15 +435,6 @@ impl Governor {
         self.replan();
     }
 
-    /// Tells the forecaster of a bin; returns its load, if enough of it was measured.
-    fn feed(&mut self, bin_nanos: u64, measured: &OpenBin) -> Option<Demand> {
-        let bin = self.spec.bin();
-        let rates = [measured.foreground, measured.written_bytes, measured.unmapped_bytes];
-        let load = load(&self.spec, bin_nanos, rates.map(|sum| measured.rate(bin, sum)));
-        self.forecaster.update(&load, 0..1);
-        load.demand(0)
-    }
-
     /// Closes the open bin.
     fn learn(&mut self) {
         let open = std::mem::take(&mut self.known.open);
@@ -456,21 +470,6 @@ pub(super) fn seconds(nanos: u64) -> i64 {
 
 pub(super) fn owed_blocks(terms: &ServiceSpec, block_bytes: u64) -> u64 {
     terms.owed.map_or(0, |owed| owed.0.div_ceil(block_bytes))
-}
-
-fn slice(slice: &core::Slice, block_bytes: u64) -> Slice {
-    let bytes = slice.blocks.saturating_mul(block_bytes);
-    let nanos = u128::from(slice.ends_at.since(slice.started_at).0.max(1));
-    let rate = (u128::from(bytes) * 1_000_000_000).div_ceil(nanos);
-    Slice {
-        tag: slice.tag,
-        service: slice.service,
-        bytes,
-        bytes_per_second: u64::try_from(rate).unwrap_or(u64::MAX),
-        started_at: slice.started_at,
-        ends_at: slice.ends_at,
-        due_at: slice.due_at,
-    }
 }
 
 /// What a kept state must agree with its spec in.

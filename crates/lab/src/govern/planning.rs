@@ -5,7 +5,8 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
 use super::governor::{Governor, owed_blocks, seconds};
-use super::spec::{GovernSpec, UNIQUE_SHARE};
+use super::sample::OpenBin;
+use super::spec::GovernSpec;
 use super::status::PlannedBin;
 use crate::forecast::Calendar;
 use crate::plan::{
@@ -22,6 +23,22 @@ impl Governor {
             self.executor.incur(now, service, batch);
         }
         self.executor.store(now, demand.new_blocks);
+    }
+
+    /// Tells the forecaster of a bin; returns its load, if enough of it was measured.
+    pub(super) fn feed(&mut self, bin_nanos: u64, measured: &OpenBin) -> Option<Demand> {
+        let bin = self.spec.bin();
+        let rates = [measured.foreground, measured.written_bytes, measured.unmapped_bytes];
+        let load = load(&self.spec, bin_nanos, rates.map(|sum| measured.rate(bin, sum)), measured.unique());
+        // What was not measured is taken to be as it was expected.
+        let demand = match load.unique {
+            Unique::Own(ref shares) if shares[0].is_none() => {
+                Load { unique: Unique::Share(self.forecaster.expected_unique()), ..load.clone() }.demand(0)
+            }
+            _ => load.demand(0),
+        };
+        self.forecaster.update(&load, 0..1);
+        demand
     }
 
     /// Thousandths of the device, or of the cores, that a bin's foreground needs.
@@ -77,6 +94,13 @@ impl Governor {
             ),
         };
         self.known.notes.extend(solution.gave_up.iter().map(note));
+        if let Some(share) = self.forecaster.assumed_unique().filter(|_| self.spec.counts_blocks()) {
+            self.known.notes.push(format!(
+                "which of the blocks written are new was not measured for as long as a day: {} % are taken to be, unless \
+                 unique_percent says otherwise",
+                share * 100.0
+            ));
+        }
         if !solution.below_floor.is_empty() {
             self.known.notes.push("the pool goes below its floor, whatever is done".into());
         }
@@ -101,14 +125,19 @@ impl Governor {
     }
 }
 
-/// A load of one bin: its foreground, and what it wrote and unmapped, a second.
-pub(super) fn load(spec: &GovernSpec, bin_nanos: u64, [foreground, written, unmapped]: [Option<f64>; 3]) -> Load {
+/// A load of one bin: its foreground, and what it wrote and unmapped, a second; and the share of new blocks, if that was measured.
+pub(super) fn load(
+    spec: &GovernSpec,
+    bin_nanos: u64,
+    [foreground, written, unmapped]: [Option<f64>; 3],
+    unique: Option<f64>,
+) -> Load {
     let block = spec.block_bytes() as f64;
     // A device's foreground is counted in microseconds.
     let unit = if spec.cores.is_some() { 1.0 } else { 1e-3 };
-    let is_fed = spec.services().any(|(service, terms)| GovernSpec::is_fed(service, terms)) || spec.pool.is_some();
+    let counts = spec.counts_blocks();
     let rates = |rate: Option<f64>| {
-        if is_fed { Rates::Own(vec![rate.map(|rate| rate / block)]) } else { Rates::Share(0.0) }
+        if counts { Rates::Own(vec![rate.map(|rate| rate / block)]) } else { Rates::Share(0.0) }
     };
     Load {
         start_unix_seconds: seconds(bin_nanos),
@@ -116,13 +145,18 @@ pub(super) fn load(spec: &GovernSpec, bin_nanos: u64, [foreground, written, unma
         requests: vec![foreground.map(|rate| rate * unit)],
         written: rates(written),
         unmapped: rates(unmapped),
-        unique: Unique::Share(if spec.pool.is_some() { UNIQUE_SHARE } else { 0.0 }),
+        unique: match spec.unique_percent {
+            Some(percent) => Unique::Share(percent / 100.0),
+            None if counts => Unique::Own(vec![unique]),
+            None => Unique::Share(0.0),
+        },
         notes: Vec::new(),
     }
 }
 
 pub(super) fn forecaster(spec: &GovernSpec, calendar: &Calendar, bin_nanos: u64) -> Result<LoadForecaster, Complaint> {
-    let load = load(spec, bin_nanos, [None; 3]);
+    let load = load(spec, bin_nanos, [None; 3], None);
     LoadForecaster::new(&load, &spec.forecaster()?, spec.forecast.quantile, calendar)
+        .map(|forecaster| forecaster.with_unique_before(spec.unique_before()))
         .map_err(|error| Complaint::new("forecast", error.problem, error.expected))
 }

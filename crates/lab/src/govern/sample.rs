@@ -13,6 +13,8 @@ pub struct Sample {
     pub written_bytes: u64,
     /// Bytes that the foreground unmapped.
     pub unmapped_bytes: u64,
+    /// Those of the bytes written that are new, and overwrite nothing; `None` if the source does not know.
+    pub new_bytes: Option<u64>,
     /// For how long the device was busy, with whatever work.
     pub busy: Nanos,
     /// The part of it that was background work, if the source knows: else it is taken to be what the running slices hold.
@@ -30,6 +32,11 @@ pub(super) struct OpenBin {
     pub(super) foreground: u64,
     pub(super) written_bytes: u64,
     pub(super) unmapped_bytes: u64,
+    /// The bytes written of which it is known how many are new, and those that are.
+    #[serde(default)]
+    pub(super) judged_bytes: u64,
+    #[serde(default)]
+    pub(super) new_bytes: u64,
 }
 
 impl OpenBin {
@@ -38,6 +45,16 @@ impl OpenBin {
         self.foreground = self.foreground.saturating_add(foreground);
         self.written_bytes = self.written_bytes.saturating_add(sample.written_bytes);
         self.unmapped_bytes = self.unmapped_bytes.saturating_add(sample.unmapped_bytes);
+        if let Some(new_bytes) = sample.new_bytes {
+            self.judged_bytes = self.judged_bytes.saturating_add(sample.written_bytes);
+            self.new_bytes = self.new_bytes.saturating_add(new_bytes.min(sample.written_bytes));
+        }
+    }
+
+    /// The share of what was written that is new; `None` if that is known of less than half of it.
+    pub(super) fn unique(&self) -> Option<f64> {
+        let is_known = self.judged_bytes > 0 && self.judged_bytes >= self.written_bytes / 2;
+        is_known.then(|| self.new_bytes as f64 / self.judged_bytes as f64)
     }
 
     /// A sum as a rate a second; `None` if less than half of the bin was measured.

@@ -18,8 +18,8 @@ const DEVICE_OPERATION: Nanos = Nanos::from_seconds(1);
 /// The most directives that the executor is given: after them the last one stays in effect.
 const DIRECTIVES_MAX: usize = 144;
 const BATCHES_MAX: usize = 1 << 12;
-/// With a pool: the share of blocks written that are new, as a policy of plans assumes without saying.
-pub(super) const UNIQUE_SHARE: f64 = 0.05;
+/// With a pool: the share of blocks written that are new, until it is measured; as a policy of plans assumes without saying.
+const UNIQUE_SHARE: f64 = 0.05;
 /// What a block is without a pool.
 const BLOCK: Size = Size(1 << 20);
 
@@ -43,6 +43,9 @@ keys! {
         cores: Option<CoresSpec> = absent,
         /// the pool of blocks, if room is to be planned: [pool], as in a policy of `ioweir plan`
         pool: Option<PoolTerms> = absent,
+        /// the percentage of what is written that is new, the same in all bins; where absent it is measured by sources and forecast, and
+        /// until then taken to be 5 with a pool and 0 without one
+        unique_percent: Option<f64> = absent,
         /// paying by the amount of debt alone, without a plan: [watermark]
         watermark: Option<WatermarkSpec> = absent,
         /// the forecast: [forecast], as in a policy of `ioweir plan`
@@ -206,6 +209,16 @@ impl GovernSpec {
         terms.share_percent.is_some() && !matches!(service.row().source, Source::Named | Source::Stored)
     }
 
+    /// Whether it matters what is written and unmapped.
+    pub(super) fn counts_blocks(&self) -> bool {
+        self.pool.is_some() || self.services().any(|(service, terms)| Self::is_fed(service, terms))
+    }
+
+    /// The share of new blocks until it is measured.
+    pub(super) const fn unique_before(&self) -> f64 {
+        if self.pool.is_some() { UNIQUE_SHARE } else { 0.0 }
+    }
+
     pub(super) fn pool(&self) -> Pool {
         match &self.pool {
             Some(pool) => pool.pool(),
@@ -318,6 +331,15 @@ impl GovernSpec {
         }
         if !(0.0..=100.0).contains(&self.headroom_percent) {
             return Err(Complaint::new("headroom_percent", "no percentage; expected 0 to 100", ""));
+        }
+        if let Some(percent) = self.unique_percent {
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(Complaint::new("unique_percent", "no percentage; expected 0 to 100", ""));
+            }
+            if !self.counts_blocks() {
+                let hint = "it is for a [pool], and for services with share_percent";
+                return Err(Complaint::new("unique_percent", "nothing depends on what is written", hint));
+            }
         }
         if let Some(objective) = &self.objective {
             if objective.latency_max.nanos() == Nanos::ZERO {

@@ -272,6 +272,9 @@ pub struct LoadForecaster {
     written: Model,
     unmapped: Model,
     unique: Model,
+    /// The share of new blocks until one has been measured for as long as a day.
+    #[serde(default)]
+    unique_before: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -308,7 +311,47 @@ impl LoadForecaster {
                 Unique::Own(_) => Model::Own(Box::new(build()?)),
                 Unique::Share(share) => Model::Share(*share),
             },
+            unique_before: None,
         })
+    }
+
+    /// The same forecaster, which takes the share of new blocks to be this one until it was measured for as long as a day.
+    #[must_use]
+    pub fn with_unique_before(self, share: f64) -> Self {
+        Self { unique_before: Some(share), ..self }
+    }
+
+    /// Takes over how another forecaster judges which blocks are new, unless both learn it.
+    pub fn judge_unique_as(&mut self, other: &Self) {
+        if !matches!((&self.unique, &other.unique), (Model::Own(_), Model::Own(_))) {
+            self.unique = other.unique.clone();
+        }
+        self.unique_before = other.unique_before;
+    }
+
+    /// The share of new blocks that is assumed, because too little of it was measured.
+    #[must_use]
+    pub fn assumed_unique(&self) -> Option<f64> {
+        match &self.unique {
+            Model::Own(model) => self.unique_before.filter(|_| !model.knows_a_day()),
+            Model::Share(_) => None,
+        }
+    }
+
+    /// The share of new blocks that is expected in the next bin.
+    #[must_use]
+    pub fn expected_unique(&self) -> f64 {
+        self.shares(1).at(1, 0)
+    }
+
+    /// The shares of new blocks in the next bins.
+    fn shares(&self, bins: usize) -> Shares {
+        let bins_a_day = (86_400 / self.bin_seconds.max(1)) as usize;
+        match (&self.unique, self.assumed_unique()) {
+            (Model::Share(share), _) => Shares::One(*share),
+            (Model::Own(_), Some(share)) => Shares::One(share),
+            (Model::Own(model), None) => Shares::Band(Band::of(model, bins, self.quantile).summed(bins_a_day)),
+        }
     }
 
     /// Checks a forecaster that was stored.
@@ -372,10 +415,7 @@ impl LoadForecaster {
         let written_high = written_rates.rates[2].iter().map(|rate| whole(rate * seconds)).collect();
         let bins_a_day = (86_400 / self.bin_seconds.max(1)) as usize;
         let (written_rates, unmapped) = (written_rates.summed(bins_a_day), band(&self.unmapped).summed(bins_a_day));
-        let unique = match &self.unique {
-            Model::Own(model) => Shares::Band(Band::of(model, bins, self.quantile).summed(bins_a_day)),
-            Model::Share(share) => Shares::One(*share),
-        };
+        let unique = self.shares(bins);
         let [low, _, high] = &requests.rates;
         let requests_band =
             low.iter().zip(high).map(|(low, high)| (whole(low * seconds), whole(high * seconds))).collect();

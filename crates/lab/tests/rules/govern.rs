@@ -377,6 +377,8 @@ fn what_is_wrong_with_a_spec_is_said_with_its_place() {
         ("watermark = { low_percent = 1, high_percent = 2 }\n[service.scrub]\nowed = \"1GiB\"\n", "1:13", "no [pool]"),
         ("[service.scrub]\nowed = \"1TiB\"\nshare_percent = 5\n", "3:17", "not fed by writes"),
         ("[service.scrub]\nowed = \"1TiB\"\niops_max = \"0/s\"\n", "3:12", "a rate of nothing"),
+        ("unique_percent = 101\n[service.scrub]\nowed = \"1TiB\"\n", "1:18", "no percentage"),
+        ("unique_percent = 5\n[service.scrub]\nowed = \"1TiB\"\n", "1:18", "nothing depends on what is written"),
         ("[forecast]\nbin = \"7m\"\n[service.scrub]\nowed = \"1TiB\"\n", "2:7", "whole part of a day"),
         ("", "govern.toml", "nothing to govern"),
     ] {
@@ -490,6 +492,114 @@ fn a_day_is_in_time_though_its_slices_lose_a_part_to_the_time_between_two_looks(
 }
 
 #[test]
+fn a_bin_of_which_less_than_half_was_measured_is_a_gap() {
+    let spec = GovernSpec::parse("govern.toml", SCRUB).unwrap();
+    for (minutes, known) in [(29, false), (31, true), (60, true)] {
+        let mut governor = Governor::new(&spec, MONDAY).unwrap();
+        let span = Nanos::from_seconds(60);
+        for minute in 1..=minutes {
+            let sample =
+                Sample { span, busy: Nanos(span.0 / 2), background_busy: Some(Nanos::ZERO), ..Sample::default() };
+            governor.sample(Nanos(MONDAY.0 + minute * span.0), &sample);
+        }
+        let _ = governor.poll(MONDAY.after(hours(1)));
+        assert_eq!(governor.past()[0].actual_per_mille, known.then_some(500), "{minutes} minutes");
+    }
+}
+
+#[test]
+fn a_watermark_pays_by_debt_alone_and_that_is_reserved() {
+    let spec = format!("watermark = {{ low_percent = 10.0, high_percent = 30.0 }}\n{POOL}")
+        .replace("30d", "0s")
+        .replace("defragmentation", "snapshot-delete");
+    let spec = GovernSpec::parse("pool.toml", &spec).unwrap();
+    let mut governor = Governor::new(&spec, MONDAY).unwrap();
+    let (mut now, mut first) = (MONDAY, None);
+    // The foreground wants all cores, and 100 MiB are overwritten each minute.
+    while now < MONDAY.after(hours(12)) {
+        now = now.after(Nanos::from_seconds(60));
+        let span = Nanos::from_seconds(60);
+        governor.sample(now, &Sample { span, requests: 60 * 400, written_bytes: 100 << 20, ..Sample::default() });
+        let owed = governor.status(now).services[0].owed_bytes;
+        match governor.poll(now) {
+            Step::Run(slice) => {
+                first = first.or(Some((owed, slice)));
+                assert!(governor.complete(now, slice.tag, 0, Nanos::ZERO));
+            }
+            _ => assert!(first.is_none(), "it has begun, and nothing was paid"),
+        }
+    }
+    let (owed, slice) = first.expect("it begins");
+    // A tenth of 100 GiB, found at the end of a bin of an hour.
+    assert!((10 << 30..17 << 30).contains(&owed), "{owed}");
+    assert_eq!(slice.reservation_bytes_per_second, slice.bytes_per_second);
+}
+
+const POOL: &str = "[cores]\ncount = 8\nforeground_iops = 50\n[pool]\nsize = \"100GiB\"\nblock = \"1MiB\"\n[forecast]\n\
+                    bin = \"1h\"\nhorizon = \"1d\"\nmethod = \"naive-day\"\n[service.defragmentation]\nshare_percent = 100\n\
+                    retention = \"30d\"\n";
+const HOUR_BYTES: u64 = 1000 << 20;
+
+/// The percentage of each hour's writes that were no overwriting, by what they left to be paid, if so many were new in a hundred;
+/// nothing is known where absent.
+fn judged(governor: &mut Governor, from: Nanos, hours_judged: u64, new: impl Fn(u64) -> Option<u64>) -> Vec<u64> {
+    let owed = |governor: &Governor| governor.status(from).services[0].owed_bytes;
+    let mut all = Vec::new();
+    for hour in 0..hours_judged {
+        let (before, now) = (owed(governor), from.after(hours(hour + 1)));
+        let new_bytes = new(hour % 24).map(|percent| HOUR_BYTES / 100 * percent);
+        let sample =
+            Sample { span: hours(1), requests: 3600, written_bytes: HOUR_BYTES, new_bytes, ..Sample::default() };
+        governor.sample(now, &sample);
+        let _ = governor.poll(now);
+        all.push(100 - (owed(governor) - before) * 100 / HOUR_BYTES);
+    }
+    all
+}
+
+fn assumes(governor: &Governor) -> bool {
+    governor.status(MONDAY).notes.iter().any(|note| note.contains("which of the blocks written are new"))
+}
+
+#[test]
+fn the_share_of_new_blocks_is_measured_and_what_is_not_measured_is_forecast_hour_by_hour() {
+    let spec = GovernSpec::parse("pool.toml", POOL).unwrap();
+    let mut governor = Governor::new(&spec, MONDAY).unwrap();
+    assert_eq!(judged(&mut governor, MONDAY, 3, |_| None), [5; 3], "said to be assumed");
+    assert!(assumes(&governor));
+    let mut governor = Governor::new(&spec, MONDAY).unwrap();
+    // Desktops are made at night.
+    let share = |hour: u64| if hour < 6 { 90 } else { 10 };
+    let measured = judged(&mut governor, MONDAY, 72, |hour| Some(share(hour)));
+    assert!(measured.iter().zip(0..).all(|(percent, hour)| *percent == share(hour % 24)), "{measured:?}");
+    assert!(!assumes(&governor));
+    // A restart changes nothing.
+    let state = serde_json::from_value(serde_json::to_value(governor.state()).unwrap()).unwrap();
+    let mut governor = Governor::resume(&spec, MONDAY.after(hours(72)), state).unwrap();
+    let forecast = judged(&mut governor, MONDAY.after(hours(72)), 24, |_| None);
+    for (percent, hour) in forecast.iter().zip(0..) {
+        assert!(percent.abs_diff(share(hour)) <= 2, "hour {hour}: {percent} % in {forecast:?}");
+    }
+}
+
+#[test]
+fn a_share_of_new_blocks_that_is_stated_holds_whatever_is_measured() {
+    let spec = GovernSpec::parse("pool.toml", &format!("unique_percent = 40\n{POOL}")).unwrap();
+    let mut governor = Governor::new(&spec, MONDAY).unwrap();
+    assert_eq!(judged(&mut governor, MONDAY, 30, |_| Some(90)), [40; 30]);
+    assert!(!assumes(&governor));
+    // The key comes and goes at a restart.
+    let now = MONDAY.after(hours(30));
+    let measuring = GovernSpec::parse("pool.toml", POOL).unwrap();
+    let mut governor = Governor::resume(&measuring, now, governor.state()).unwrap();
+    assert_eq!(judged(&mut governor, now, 2, |_| None), [5; 2]);
+    assert!(assumes(&governor));
+    let now = now.after(hours(2));
+    let mut governor = Governor::resume(&spec, now, governor.state()).unwrap();
+    assert_eq!(judged(&mut governor, now, 2, |_| Some(90)), [40; 2]);
+}
+
+#[test]
 fn deadlines_are_kept_beside_a_foreground_that_never_rests_and_feels_everything() {
     let mut bench = Bench::new(
         "[objective]\nlatency_max = \"20ms\"\n[forecast]\nbin = \"1h\"\nhorizon = \"3d\"\n\
@@ -501,6 +611,33 @@ fn deadlines_are_kept_beside_a_foreground_that_never_rests_and_feels_everything(
     for service in &bench.governor.status(bench.now).services {
         assert_eq!((service.owed_bytes, service.count.late_bytes), (0, 0), "{service:?}");
     }
+}
+
+#[test]
+fn a_slice_reserves_what_urgent_debt_needs_and_has_as_limit_what_is_left() {
+    let mut bench = Bench::new(&SCRUB.replace("1TiB", "100GiB"));
+    let owed = bench.owed();
+    // Half an hour is left: the device needs a bit less, at the rate that is assumed.
+    bench.now = MONDAY.after(hours(47)).after(Nanos::from_seconds(1800));
+    for (busy, is_more) in [(1000, false), (100, true)] {
+        for _ in 0..3 {
+            bench.step(busy, None);
+        }
+        // What began with less goes on with less: another one shows what there is now.
+        let all: Vec<_> = std::mem::take(&mut bench.running).into_values().collect();
+        all.into_iter().for_each(|(slice, _)| assert!(bench.governor.complete(bench.now, slice.tag, 0, Nanos::ZERO)));
+        let _ = bench.drain();
+        let (slice, _) = *bench.running.values().next().expect("its deadline is near");
+        assert!(slice.reservation_bytes_per_second * 1800 >= owed, "{slice:?}");
+        assert_eq!(slice.bytes_per_second > slice.reservation_bytes_per_second, is_more, "{slice:?}");
+        assert!(slice.bytes_per_second >= slice.reservation_bytes_per_second, "{slice:?}");
+    }
+    let mut bench = Bench::new(&SCRUB.replace("1TiB", "100GiB"));
+    bench.days(24 * 6, 100, 300);
+    bench.days(25, 100, 300);
+    let runs: Vec<_> = bench.log.iter().filter(|(_, what)| what.starts_with("run")).collect();
+    let quiet = runs.iter().filter(|(_, what)| what.contains("reservation_bytes_per_second: 0,"));
+    assert!(quiet.count() * 2 > runs.len(), "most of it is done while nobody wants the device");
 }
 
 #[test]

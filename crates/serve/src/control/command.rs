@@ -5,7 +5,7 @@ use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::bitmaps::BitmapVerb;
-use crate::engine::ServiceOrder;
+use crate::engine::{Rates, ServiceOrder};
 
 /// The longest line that is read.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -157,6 +157,9 @@ pub struct RunLease {
     /// The most bytes in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second_max: Option<u64>,
+    /// The bytes in a second that it gets even if clients want all of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation_bytes_per_second: Option<u64>,
 }
 
 /// An order to rest.
@@ -182,14 +185,23 @@ impl ServiceCommand {
         let wrong = |what: &str| Err(format!("service {name}: {what}"));
         let lasting = |lease: &Duration| lease.nanos() > Nanos::ZERO;
         match (&self.run, &self.pause, &self.release) {
-            (Some(RunLease { lease, bytes_per_second_max }), None, None) if lasting(lease) => {
-                let at_most = match bytes_per_second_max {
+            (Some(run), None, None) if lasting(&run.lease) => {
+                let RunLease { lease, bytes_per_second_max: most, reservation_bytes_per_second: reserved } = *run;
+                let at_most = match most {
                     Some(0) => return wrong("bytes_per_second_max: 0 would never let it work; pause it"),
-                    Some(rate) => format!(", at most {}/s", format_bytes(*rate)),
+                    Some(rate) => format!(", at most {}/s", format_bytes(rate)),
                     None => String::new(),
                 };
-                let order = ServiceOrder::Run(lease.nanos(), *bytes_per_second_max);
-                Ok((order, format!("service {name}: runs for {lease}{at_most}")))
+                let at_least = match reserved {
+                    Some(0) => return wrong("reservation_bytes_per_second: 0 reserves nothing; leave it out"),
+                    Some(rate) if most.is_some_and(|most| most < rate) => {
+                        return wrong("reservation_bytes_per_second: more than bytes_per_second_max");
+                    }
+                    Some(rate) => format!(", {}/s reserved", format_bytes(rate)),
+                    None => String::new(),
+                };
+                let order = ServiceOrder::Run(lease.nanos(), Rates { most, reserved });
+                Ok((order, format!("service {name}: runs for {lease}{at_most}{at_least}")))
             }
             (None, Some(PauseLease { lease }), None) if lasting(lease) => {
                 Ok((ServiceOrder::Pause(lease.nanos()), format!("service {name}: rests for {lease}")))

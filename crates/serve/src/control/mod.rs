@@ -283,8 +283,9 @@ impl Controller {
         // Counted from zero, in a spec of a few megabytes.
         self.0.engines.send(class.device, engine::Command::Service(StreamId(number as u32), order, sender));
         match answer.recv_timeout(PATIENCE) {
-            Ok(true) => Ok(words),
-            _ => Err(format!("service {}: its device does not answer", shown(&command.name))),
+            Ok(Ok(())) => Ok(words),
+            Ok(Err(problem)) => Err(format!("service {}: {problem}", shown(&command.name))),
+            Err(_) => Err(format!("service {}: its device does not answer", shown(&command.name))),
         }
     }
 

@@ -215,6 +215,8 @@ pub(super) struct Admission {
     /// Dispatches that the devices have, and the most that they can take.
     in_flight: u32,
     in_flight_max: u32,
+    /// The longest request that the scheduler takes.
+    sectors_max: u32,
     /// How many of these they are given, if that is learnt.
     learnt: Option<LearntDepth>,
     /// When to poll the scheduler again without an event.
@@ -249,6 +251,7 @@ impl Admission {
             arrived: 0,
             in_flight: 0,
             in_flight_max: limits.depth.saturating_add(limits.fast_depth),
+            sectors_max: limits.request_sectors_max,
             learnt: device.depth_stated.is_none().then(|| LearntDepth::new(limits.depth)),
             due: Nanos::NEVER,
         }
@@ -419,6 +422,34 @@ impl Admission {
         shares.iter().try_for_each(|&(holder, share)| {
             holder.configure(control, now, share).map_err(|error: ShareError| Refusal { holder, error })
         })
+    }
+
+    /// The share of a class, if the scheduler has shares.
+    pub(super) fn share(&self, class: StreamId) -> Option<Share> {
+        self.driver.scheduler().tenants().map(|control| control.share(class))
+    }
+
+    /// Sets the share of a class that has requests.
+    pub(super) fn configure(&mut self, now: Nanos, class: StreamId, share: Share) -> Result<(), ShareError> {
+        // Up to now, requests have waited for reasons that the old share gave.
+        self.driver.settle_all(now);
+        if let Some(control) = self.driver.scheduler_mut().tenants_mut() {
+            control.configure(now, class, share)?;
+        }
+        self.called(now, &Call::Configure(Holder::Class(class), share));
+        Ok(())
+    }
+
+    /// What a sub-request that comes now will cost its class, in the unit of reservations, if the scheduler has shares.
+    pub(super) fn expected_cost(&self, sub_request: &SubRequest) -> u64 {
+        let Some(control) = self.driver.scheduler().tenants() else { return 0 };
+        let ClientRequest { operation, stream, sectors, .. } = sub_request.core_request(Priority::NONE);
+        // Discards are not split.
+        let most = if operation == Operation::Discard { u32::MAX } else { self.sectors_max.max(1) };
+        let most = u64::from(most);
+        let cost = |sectors: u64| u64::from(control.expected_cost(stream, operation, sectors as u32)); // at most `most`
+        let rest = sectors % most;
+        sectors / most * cost(most) + if rest > 0 || sectors == 0 { cost(rest) } else { 0 }
     }
 
     /// Counts what a client was served on other servers.

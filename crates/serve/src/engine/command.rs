@@ -54,8 +54,8 @@ pub enum Command {
     Clients(Sender<Vec<ClientAccount>>),
     /// End the client of this number; the answer is its account from before, or `None` if the engine has no such client.
     Kick(u64, Sender<Option<ClientAccount>>),
-    /// Tell the service of this class what to do; the answer is whether the engine has it.
-    Service(StreamId, ServiceOrder, Sender<bool>),
+    /// Tell the service of this class what to do; the answer says why it cannot.
+    Service(StreamId, ServiceOrder, Sender<Result<(), String>>),
     /// What each class was served since the engine began, by number.
     Served(Sender<Vec<Served>>),
     /// What clients were served on other servers.

@@ -1,9 +1,10 @@
 //! What an engine does at the command of another thread: it answers questions, changes shares, ends a client, and stops.
 
+use ioweir_core::policy::POLICIES;
 use ioweir_core::tenant::Elsewhere;
 use ioweir_core::{Nanos, StreamId};
 
-use super::{Call, Change, Command, Engine, Layout, Question, Report, Stopping, watch_all};
+use super::{Call, Change, Command, Engine, Layout, Question, Rates, Report, ServiceOrder, Stopping, watch_all};
 use crate::backend::{self, Shape};
 use crate::log::EventKind;
 
@@ -71,7 +72,7 @@ impl Engine {
                 }
                 Command::Service(class, order, answer) => {
                     // As above.
-                    let _ = answer.send(self.services.order(self.now, class, order));
+                    let _ = answer.send(self.order_service(class, order));
                 }
                 Command::Served(answer) => {
                     let driver = self.admission.driver();
@@ -84,6 +85,20 @@ impl Engine {
                 Command::Stop(within) => self.stop(within),
             }
         }
+    }
+
+    fn order_service(&mut self, class: StreamId, order: ServiceOrder) -> Result<(), String> {
+        let row = self.device.scheduler.row;
+        if matches!(order, ServiceOrder::Run(_, Rates { reserved: Some(_), .. })) && !row.reserves {
+            let keeping: Vec<&str> = POLICIES.iter().filter(|row| row.reserves).map(|row| row.name).collect();
+            return Err(format!(
+                "reservation_bytes_per_second: scheduler {} keeps no reservations, so that this would change nothing\n  \
+                 expected: a scheduler that does: {}",
+                row.name,
+                keeping.join(", ")
+            ));
+        }
+        self.services.order(self.now, class, order, &mut self.admission)
     }
 
     fn stop(&mut self, within: Option<Nanos>) {
@@ -113,6 +128,7 @@ impl Engine {
             self.sessions.set_timeouts(change.timeouts);
             self.admission.set_priorities(change.priorities);
             self.services.set(&change.services);
+            self.services.shares_changed(&change.shares);
             if let Some(layout) = change.exports {
                 self.lay_out(layout);
             }
@@ -194,7 +210,13 @@ impl Engine {
         let failure = self.dispatcher.failure();
         let tenants = self.admission.driver().scheduler().tenants();
         let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
-        let (now, services) = (self.now, self.services.reports(self.dispatcher.backend()));
+        let (now, mut services) = (self.now, self.services.reports(self.dispatcher.backend()));
+        for service in &mut services {
+            // What is in effect, whatever its lease wants.
+            let share =
+                service.reservation_per_second.and(tenants).map(|tenants| tenants.share(StreamId(service.class)));
+            service.reservation_per_second = share.map(|share| share.reservation_per_second);
+        }
         (question.reply)(Report {
             now,
             services,

@@ -56,7 +56,7 @@ pub use command::{Change, Command, Handle, Layout, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
 use pause::Pause;
-pub use services::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
 use services::{Services, is_own, querier};
 pub use sessions::{Client, ClientAccount, Mode, Permit, Transport};
 use sessions::{Event, Sessions};
@@ -326,6 +326,7 @@ impl Engine {
         let has_failed = self.dispatcher.failure().is_some();
         self.services.ask(self.dispatcher.backend_mut(), has_failed);
         self.apply_events();
+        self.services.reserve(&mut self.admission);
         loop {
             self.work(has_completed)?;
             self.sessions.send_all();
@@ -386,6 +387,9 @@ impl Engine {
             let Some(event) = sessions.next_event().or_else(|| services.next_event()) else { return };
             match event {
                 Event::Arrived(sub_request) => {
+                    if is_own(&sub_request) {
+                        services.count_cost(&sub_request, admission.expected_cost(&sub_request));
+                    }
                     admission.arrive(*now, sub_request, &mut |first, at| cut(sessions, services, first, at));
                 }
                 Event::Query(query) => dispatcher.query(*now, query),

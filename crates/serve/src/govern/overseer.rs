@@ -34,6 +34,8 @@ pub struct Slice {
     pub bytes: u64,
     /// How fast, for a worker that can be given a rate.
     pub bytes_per_second: u64,
+    /// How much of that it is to get even if the foreground wants all of the device.
+    pub reservation_bytes_per_second: u64,
 }
 
 /// What to do next.
@@ -243,7 +245,12 @@ impl Overseer {
             post.answered(failure.is_none());
         }
         match report.progress {
-            Ok(progress) => post.count(moment.steady, &progress, now, governor),
+            Ok(progress) => {
+                let why = progress.unreserved.as_ref().filter(|why| post.status.unreserved.as_ref() != Some(why));
+                let said = why.map(|why| format!("{}: runs without its reservation: {why}", post.employment.name));
+                actions.events.extend(said);
+                post.count(moment.steady, &progress, now, governor);
+            }
             Err(error) => failure = failure.or(Some(error)),
         }
         match failure {
@@ -363,6 +370,7 @@ impl Post {
         } else {
             self.status.bytes_per_second = None;
         }
+        self.status.unreserved.clone_from(&progress.unreserved);
         self.looked = Some(steady);
         self.device = progress.device.or(self.device);
         self.status.owed_bytes = progress.owed_bytes;
@@ -432,7 +440,7 @@ impl Post {
         let Some(told) = &self.told else { return Some(wanted) };
         let is_due = self.employment.renews.is_some_and(|renews| steady.since(told.at) >= renews);
         let is_same = match (&told.order, &wanted) {
-            (Order::Run(before), Order::Run(after)) => before.bytes_per_second_max == after.bytes_per_second_max,
+            (Order::Run(before), Order::Run(after)) => before.has_rates_of(after),
             (before, after) => before == after,
         };
         let has_more = self.employment.works_in_parts && matches!(wanted, Order::Run(_));
@@ -459,5 +467,7 @@ impl Post {
 /// What may be done in a slice.
 fn task(open: &Open) -> Task {
     let bytes = open.slice.bytes.saturating_sub(open.paid_bytes).max(1);
-    Task { bytes, bytes_per_second_max: Some(open.slice.bytes_per_second) }
+    let Slice { bytes_per_second, reservation_bytes_per_second: reserved, .. } = open.slice;
+    let reservation_bytes_per_second = (reserved > 0).then_some(reserved);
+    Task { bytes, bytes_per_second_max: Some(bytes_per_second), reservation_bytes_per_second }
 }

@@ -45,6 +45,10 @@ keys! {
         bytes: Option<String> = absent,
         /// of Prometheus: the query of bytes written a second; of series: the column
         written_bytes: Option<String> = absent,
+        /// of Prometheus: the query of bytes discarded a second; of series: the column
+        discarded_bytes: Option<String> = absent,
+        /// of Prometheus: the query of the share of what is written that is new, 0 to 1, and no overwriting; of series: the column
+        unique: Option<String> = absent,
         /// of Prometheus: the query of the latency that is judged, in seconds
         latency: Option<String> = absent,
         /// of Prometheus: the query of the share of time that the device is busy, 0 to 1; of series: the column
@@ -190,10 +194,27 @@ impl SourceKeys {
         (
             SourceKind::Prometheus,
             "a source of kind prometheus",
-            &["url", "requests", "bytes", "written_bytes", "latency", "busy", "user", "password_file", "token_file"],
+            &[
+                "url",
+                "requests",
+                "bytes",
+                "written_bytes",
+                "discarded_bytes",
+                "unique",
+                "latency",
+                "busy",
+                "user",
+                "password_file",
+                "token_file",
+            ],
             "url",
         ),
-        (SourceKind::Series, "a source of kind series", &["file", "requests", "written_bytes", "busy"], "file"),
+        (
+            SourceKind::Series,
+            "a source of kind series",
+            &["file", "requests", "written_bytes", "discarded_bytes", "unique", "busy"],
+            "file",
+        ),
     ];
 
     /// Checks a source, which stands at `at` in its file.

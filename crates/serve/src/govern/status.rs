@@ -81,6 +81,8 @@ pub struct WorkerStatus {
     pub problem: Option<String>,
     /// What it has found, in words.
     pub note: String,
+    /// Why it has not the reservation that the plan gives it, if so.
+    pub unreserved: Option<String>,
 }
 
 /// All of it.

@@ -26,7 +26,7 @@ use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters, Servi
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
 use crate::spec::{Device, Spec};
-use ioweir_config::{SHARE_NUMBERS, ShareKeys, ShareNumber};
+use ioweir_config::{SHARE_NUMBERS, ShareNumber};
 
 /// The content type of the text format.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -539,11 +539,15 @@ impl Scene<'_> {
         })
     }
 
-    /// A number of the share of each class whose spec has its key.
+    /// A number of the share of each class whose spec has its key, or whose lease gives it.
     fn shares(&self, of: &ShareNumber) -> Vec<Sample> {
         self.classes(|number, _| {
-            let share = self.spec.share_of(number).filter(|share| (of.is_given)(share));
-            let value = share.and_then(|share| (of.of)(&share.numbers()));
+            let share = self.spec.share_of(number);
+            let present = self.record.share(self.spec, number);
+            let is_shown = share
+                .zip(present.as_ref())
+                .is_some_and(|(share, present)| (of.is_given)(share) || (of.of)(present) != (of.of)(&share.numbers()));
+            let value = present.filter(|_| is_shown).and_then(|present| (of.of)(&present));
             value.map(|value| (vec![], Value::Real(value))).into_iter().collect()
         })
     }
@@ -621,9 +625,8 @@ pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Numb
 }
 
 /// The numbers of shares that have a column: those that have an effect on this server.
-pub(super) fn share_columns(spec: &Spec) -> Vec<Column> {
-    let shares: Vec<_> = (0..spec.classes().len()).filter_map(|class| spec.share_of(class)).collect();
-    let numbers: Vec<_> = shares.into_iter().map(ShareKeys::numbers).collect();
+pub(super) fn share_columns(spec: &Spec, record: &Record) -> Vec<Column> {
+    let numbers: Vec<_> = (0..spec.classes().len()).filter_map(|class| record.share(spec, class)).collect();
     let shown = SHARE_NUMBERS.iter().filter(|number| numbers.iter().any(|its| number.is_set(its)));
     shown
         .map(|number| Column {

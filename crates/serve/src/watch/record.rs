@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
+use ioweir_config::ShareNumbers;
 use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::backend::{Checksums, MirrorStatus, TierStatus, UpstreamStatus};
@@ -142,6 +143,15 @@ impl Record {
         }
         counters.clear();
         counters
+    }
+
+    /// The numbers of a class's share, with the reservation that the lease of a service gives it; `None` if its scheduler has no
+    /// shares.
+    pub(super) fn share(&self, spec: &Spec, class: usize) -> Option<ShareNumbers> {
+        let numbers = spec.share_of(class)?.numbers();
+        let its = self.services.iter().flatten().find(|report| report.class as usize == class);
+        let leased = its.and_then(|report| report.reservation_per_second);
+        Some(ShareNumbers { reservation_per_second: leased.unwrap_or(numbers.reservation_per_second), ..numbers })
     }
 
     /// Ends a second.

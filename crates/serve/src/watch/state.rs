@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::metrics;
-use super::record::{ClassRecord, Record, Second};
+use super::record::{Record, Second};
 use super::service::ServiceState;
 use crate::backend::{self, Checksums, LegStatus, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::confine::{self, Confinement};
@@ -17,7 +17,7 @@ use crate::control::{Changed, FleetStatus};
 use crate::engine::{FAILED, LAYERS, WaitCause};
 use crate::engines::Watched;
 use crate::spec::{Class, Spec};
-use ioweir_config::{IoPriority, ShareKeys, ShareNumbers};
+use ioweir_config::{IoPriority, ShareNumbers};
 
 /// The version of the state's schema. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -253,6 +253,9 @@ pub struct ChecksumState {
     pub blocks_known: u64,
     /// Blocks that were written.
     pub blocks_written: u64,
+    /// Blocks written that had no checksum before: they overwrote nothing that is known.
+    #[serde(default)]
+    pub blocks_new: u64,
     /// Blocks that were read and compared.
     pub blocks_checked: u64,
     /// Comparisons that failed.
@@ -289,6 +292,7 @@ impl ChecksumState {
             schedule,
             blocks_known: of.blocks_known,
             blocks_written: of.blocks_written,
+            blocks_new: of.blocks_new,
             blocks_checked: of.blocks_checked,
             blocks_damaged: of.blocks_damaged,
             items_failed: of.items_failed,
@@ -481,8 +485,8 @@ impl State {
             devices: device_states.collect(),
             groups: spec.group.iter().map(group_state).collect(),
             columns: metrics::columns(spec),
-            share_columns: metrics::share_columns(spec),
-            classes: class_states.map(|(number, (_, its))| ClassState::new(spec, &classes, number, its)).collect(),
+            share_columns: metrics::share_columns(spec, record),
+            classes: class_states.map(|(number, _)| ClassState::new(spec, &classes, number, record)).collect(),
             services: record.services.iter().flatten().filter_map(|of| ServiceState::new(spec, &classes, of)).collect(),
             changes: changes
                 .iter()
@@ -495,8 +499,8 @@ impl State {
 }
 
 impl ClassState {
-    fn new(spec: &Spec, classes: &[Class], number: usize, record: &ClassRecord) -> Self {
-        let class = &classes[number];
+    fn new(spec: &Spec, classes: &[Class], number: usize, all: &Record) -> Self {
+        let (class, record) = (&classes[number], &all.classes[number]);
         let share = spec.share_of(number);
         let total = |operation: Operation| {
             let of = &record.counts.operations[operation as usize];
@@ -513,7 +517,7 @@ impl ClassState {
             priority: Some(class.priority)
                 .filter(|said| *said != Priority::NONE)
                 .map(|said| IoPriority(said).to_string()),
-            share: share.map(ShareKeys::numbers),
+            share: all.share(spec, number),
             numbers: metrics::numbers(record).map(|(key, number)| (key, number.into())).collect(),
             oldest_wait_seconds: state.oldest.map(|(wait, _)| wait.as_seconds()),
             oldest_waits_because: state.oldest.map(|(_, cause)| in_words(&cause, classes)),

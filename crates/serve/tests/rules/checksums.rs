@@ -442,12 +442,18 @@ fn devices_that_share_workers_are_served_by_one_schedule_until_the_last_is_gone(
         assert_eq!(device.read(8192, &[8192]), (vec![number; 8192], Ok(Outcome::Plain)));
         let counts = device.checked.checksums().unwrap();
         assert_eq!((counts.blocks_written, counts.blocks_checked, counts.items_failed), (10, 2, 0));
+        // What is written again is not new.
+        assert_eq!(counts.blocks_new, 10);
+        device.start(Action::Write, 4096, 8192, buffers(std::iter::once(vec![9; 8192])));
+        assert_eq!(device.some()[0].result, Ok(Outcome::Plain));
+        let counts = device.checked.checksums().unwrap();
+        assert_eq!((counts.blocks_written, counts.blocks_new), (12, 10));
     }
     // A worker counts an item after it has handed it back.
     let finished =
         |device: &Direct| device.checked.checksums().unwrap().queues.iter().map(|its| its.finished).sum::<u64>();
     let [first, mut second] = devices;
-    assert!((11..=12).contains(&finished(&second)), "of both together");
+    assert!((13..=14).contains(&finished(&second)), "of both together");
     drop(first);
     assert_eq!(second.read(0, &[4096]), (vec![2; 4096], Ok(Outcome::Plain)));
     drop(second);

@@ -162,7 +162,10 @@ fn discards_are_joined_paid_when_the_service_works_and_cancelled_by_writes() {
     let report = bench.services().remove(0);
     assert_eq!((report.owed_bytes, report.wait), ((80 << 10) - 4096, ServiceWait::Rests));
     assert!(trims.lock().unwrap().is_empty());
-    bench.order(3, ioweir_serve::engine::ServiceOrder::Run(Nanos::from_seconds(100), None));
+    bench.order(
+        3,
+        ioweir_serve::engine::ServiceOrder::Run(Nanos::from_seconds(100), ioweir_serve::engine::Rates::default()),
+    );
     bench.turn_until(1000, |bench| bench.services()[0].last_finished.is_some());
     assert_eq!(*trims.lock().unwrap(), [(0, 20 << 10), (24 << 10, 56 << 10)]);
     let report = bench.services().remove(0);

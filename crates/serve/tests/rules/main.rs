@@ -41,6 +41,7 @@ mod page;
 mod powered;
 mod process;
 mod relocate;
+mod reserved;
 mod robustness;
 mod server;
 mod services;

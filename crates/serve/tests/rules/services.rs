@@ -14,7 +14,7 @@ use ioweir_serve::backend::checked::{WorkerPool, Workers};
 use ioweir_serve::backend::{Action, Backend, Checked, Done, Faulty, Io, Media, Memory, Task};
 use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::control::Command;
-use ioweir_serve::engine::{ServiceOrder, ServiceReport, ServiceWait};
+use ioweir_serve::engine::{Rates, ServiceOrder, ServiceReport, ServiceWait};
 use ioweir_serve::log::EventKind;
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::spec::{Faults, Service, Spec};
@@ -73,7 +73,7 @@ impl<B: Backend> Backend for Noted<B> {
 }
 
 /// Writes to a device before anybody serves it.
-fn fill<B: Backend>(mut backend: B, ranges: &[(u64, u64)]) -> B {
+pub(crate) fn fill<B: Backend>(mut backend: B, ranges: &[(u64, u64)]) -> B {
     for &(offset, length) in ranges {
         let mut buffer = Buffer::with_capacity(length as usize);
         buffer.bytes_mut().fill(7);
@@ -110,6 +110,10 @@ fn write(bench: &mut Bench, offset: u64, length: u32) {
     assert_eq!(peer.answers()[0].error, 0);
 }
 
+const fn at_most(rate: u64) -> Rates {
+    Rates { most: Some(rate), reserved: None }
+}
+
 fn only(bench: &mut Bench) -> ServiceReport {
     bench.services().remove(0)
 }
@@ -143,7 +147,7 @@ fn a_service_rests_without_a_lease_runs_with_one_and_rests_again_when_it_ends() 
     assert_eq!((report.wait, report.owed_bytes, report.is_running), (ServiceWait::Rests, 2 * MIB, false));
     assert!(reads.lock().unwrap().is_empty());
     // 256 KiB a second, for two seconds and a bit: three requests.
-    bench.order(3, ServiceOrder::Run(Nanos::from_millis(2100), Some(256 << 10)));
+    bench.order(3, ServiceOrder::Run(Nanos::from_millis(2100), at_most(256 << 10)));
     let report = only(&mut bench);
     assert_eq!((report.wait, report.is_running), (ServiceWait::Rate, true));
     assert!(report.lease_left.is_some_and(|left| left > Nanos::from_millis(2000)));
@@ -153,7 +157,7 @@ fn a_service_rests_without_a_lease_runs_with_one_and_rests_again_when_it_ends() 
     assert_eq!(report.owed_bytes, 2 * MIB - report.done_bytes);
     bench.order(3, ServiceOrder::Pause(Nanos::from_seconds(1)));
     assert_eq!(only(&mut bench).wait, ServiceWait::Paused);
-    bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), None));
+    bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), Rates::default()));
     bench.order(3, ServiceOrder::Release);
     assert_eq!(only(&mut bench).wait, ServiceWait::Rests);
 }
@@ -163,11 +167,11 @@ fn a_faster_rate_counts_from_the_last_request_on() {
     let (mut bench, _) = scrubbed("64MiB", "", None, &[(0, 2 << 20)]);
     let hour = Nanos::from_seconds(3600);
     // At a byte a second, the first 256 KiB keep the rest waiting for three days.
-    bench.order(3, ServiceOrder::Run(hour, Some(1)));
+    bench.order(3, ServiceOrder::Run(hour, at_most(1)));
     bench.turn_until(1000, |bench| only(bench).done_bytes == 256 << 10);
     assert_eq!(only(&mut bench).wait, ServiceWait::Rate);
     let begin = bench.now;
-    bench.order(3, ServiceOrder::Run(hour, Some(256 << 10)));
+    bench.order(3, ServiceOrder::Run(hour, at_most(256 << 10)));
     bench.turn_until(1000, |bench| only(bench).done_bytes == 2 * MIB);
     let took = bench.now.since(begin);
     assert!((6.9..8.1).contains(&took.as_seconds()), "seven more, one a second: {took}");
@@ -261,7 +265,7 @@ fn a_pass_becomes_due_once_in_its_period_and_is_late_after_its_deadline() {
     assert_eq!((report.due_since, report.owed_bytes), (Some(EPOCH), 64 << 10));
     assert!(report.late >= Nanos::from_seconds(60), "{report:?}");
     assert_eq!(bench.count(EventKind::ServiceLate), 1);
-    bench.order(3, ServiceOrder::Run(hour, None));
+    bench.order(3, ServiceOrder::Run(hour, Rates::default()));
     run_to_the_end(&mut bench);
     assert_eq!(reads.lock().unwrap().len(), 1);
     let report = only(&mut bench);
@@ -269,7 +273,7 @@ fn a_pass_becomes_due_once_in_its_period_and_is_late_after_its_deadline() {
     // Two hours later one pass is due, not two.
     bench.now = hour.after(hour).after(Nanos::from_seconds(1));
     bench.turn();
-    bench.order(3, ServiceOrder::Run(hour, None));
+    bench.order(3, ServiceOrder::Run(hour, Rates::default()));
     bench.turn_until(1000, |bench| only(bench).owed_bytes == 0);
     assert_eq!(reads.lock().unwrap().len(), 2);
     assert_eq!(bench.count(EventKind::ServiceFinished), 2);
@@ -307,7 +311,7 @@ fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
     let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
     let day = Nanos::from_seconds(86_400);
     for _ in 0..6 {
-        bench.order(3, ServiceOrder::Run(day, None));
+        bench.order(3, ServiceOrder::Run(day, Rates::default()));
         bench.turn();
         bench.order(3, ServiceOrder::Pause(day));
         let before = reads.lock().unwrap().len();
@@ -318,7 +322,7 @@ fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
         }
         assert!(reads.lock().unwrap().len() <= before + 1, "the device holds one at a time");
     }
-    bench.order(3, ServiceOrder::Run(day, None));
+    bench.order(3, ServiceOrder::Run(day, Rates::default()));
     run_to_the_end(&mut bench);
     let mut read = reads.lock().unwrap().clone();
     read.sort_unstable();
@@ -407,7 +411,7 @@ fn scrub_damaged(media: &[Media]) -> (Bench, ServiceReport) {
     let mut bench = Bench::with_services(device, checked(backend), [(spec, None)]);
     write(&mut bench, 0, 256 << 10);
     damage(media);
-    bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), None));
+    bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), Rates::default()));
     run_to_the_end(&mut bench);
     let report = only(&mut bench);
     (bench, report)

@@ -71,6 +71,8 @@ pub struct Checksums {
     pub blocks_known: u64,
     /// Blocks that were written with a checksum.
     pub blocks_written: u64,
+    /// Those of them that had none before.
+    pub blocks_new: u64,
     /// Blocks that were read and checked.
     pub blocks_checked: u64,
     /// Checks that failed.
@@ -342,6 +344,7 @@ impl Checked {
         let Some(flight) = self.flights.get(number) else { return };
         let Flight { offset, length, ref plan, ref sums, .. } = *flight;
         let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
+        let known_before = self.table.known();
         for (block, &sum) in plan.blocks.clone().zip(sums) {
             // Another operation of the same dispatch may also have written to the block.
             if !parts.contains(&block) || self.table.get(block).is_some() {
@@ -349,6 +352,7 @@ impl Checked {
             }
         }
         self.counts.blocks_written += sums.len() as u64;
+        self.counts.blocks_new += self.table.known().saturating_sub(known_before);
         if !self.reported.is_empty() {
             let blocks = plan.blocks.clone();
             self.reported.retain(|block| !blocks.contains(block));

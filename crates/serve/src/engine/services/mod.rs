@@ -14,6 +14,7 @@ mod debt;
 mod pass;
 mod progress;
 mod report;
+mod reserved;
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +23,7 @@ use std::os::fd::BorrowedFd;
 use ioweir_core::{Nanos, StreamId, Tier};
 
 use super::accounts::Answered;
-use super::admission::SubRequest;
+use super::admission::{Admission, SubRequest};
 use super::sessions::{Event, Query};
 use crate::backend::{Action, Backend, Outcome, Task};
 use crate::log::EventKind;
@@ -33,7 +34,8 @@ use crate::snapshots::SLICE_BYTES;
 use crate::spec::{self, ServiceDefault, ServiceKind};
 use debt::Debt;
 use pass::Pass;
-pub use report::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+pub use report::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+use reserved::Reserved;
 
 /// The longest request of a service that trims: as that of a client.
 const TRIM_BYTES_MAX: u64 = 32 << 20;
@@ -56,7 +58,7 @@ pub(super) fn querier(request: u32) -> Option<usize> {
 struct Lease {
     runs: bool,
     until: Nanos,
-    bytes_per_second_max: Option<u64>,
+    rates: Rates,
 }
 
 /// A request of a service.
@@ -146,6 +148,7 @@ struct Service {
     duty: Box<dyn Duty>,
     lease: Option<Lease>,
     asked: Slots<Asked>,
+    reserved: Reserved,
     /// From when on its rate counts its last request, and how long that is: another rate counts from then on, too.
     paced: (Nanos, u64),
     /// When it was last looked at, for the time in which the device had requests of it.
@@ -201,6 +204,7 @@ impl Services {
                 duty,
                 lease: None,
                 asked: Slots::default(),
+                reserved: Reserved::default(),
                 paced: (Nanos::ZERO, 0),
                 looked: Nanos::ZERO,
                 report: ServiceReport { class: class.0, ..ServiceReport::default() },
@@ -239,18 +243,29 @@ impl Services {
     }
 
     /// Tells a service of this class what to do.
-    pub(super) fn order(&mut self, now: Nanos, class: StreamId, order: ServiceOrder) -> bool {
-        let Some(service) = self.list.iter_mut().find(|service| service.class == class) else { return false };
-        service.lease = match order {
-            ServiceOrder::Run(span, bytes_per_second_max) => {
-                Some(Lease { runs: true, until: now.after(span), bytes_per_second_max })
-            }
-            ServiceOrder::Pause(span) => {
-                Some(Lease { runs: false, until: now.after(span), bytes_per_second_max: None })
-            }
+    ///
+    /// # Errors
+    /// Why it cannot; then it does what it did before.
+    pub(super) fn order(
+        &mut self,
+        now: Nanos,
+        class: StreamId,
+        order: ServiceOrder,
+        admission: &mut Admission,
+    ) -> Result<(), String> {
+        let length_max = self.request_bytes_max;
+        let service = self.list.iter_mut().find(|service| service.class == class);
+        let service = service.ok_or_else(|| String::from("its device has no such service"))?;
+        let lease = match order {
+            ServiceOrder::Run(span, rates) => Some(Lease { runs: true, until: now.after(span), rates }),
+            ServiceOrder::Pause(span) => Some(Lease { runs: false, until: now.after(span), rates: Rates::default() }),
             ServiceOrder::Release => None,
         };
-        true
+        let before = std::mem::replace(&mut service.lease, lease);
+        service.reserve(now, admission, length_max, true).map_err(|error| {
+            service.lease = before;
+            error.to_string()
+        })
     }
 
     /// No service asks for anything any more.
@@ -406,7 +421,7 @@ impl Service {
     }
 
     fn rate(&self) -> Option<u64> {
-        self.lease.and_then(|lease| lease.bytes_per_second_max)
+        self.lease.and_then(|lease| lease.rates.most)
     }
 
     /// When its rate lets the next request go.
@@ -461,6 +476,7 @@ impl Service {
         ServiceReport {
             is_running: owed_bytes > 0 && self.held(None).is_none(),
             lease_left: self.lease.map(|lease| lease.until.since(now)),
+            reservation_per_second: self.reserved.in_effect(),
             owed_bytes,
             last_finished: self.duty.finished(),
             due_since,

@@ -20,12 +20,21 @@ pub struct ServicePlan {
 /// What a service is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceOrder {
-    /// To work for this time, at most at this rate.
-    Run(Nanos, Option<u64>),
+    /// To work for this time, at these rates.
+    Run(Nanos, Rates),
     /// To rest for this time.
     Pause(Nanos),
     /// To do what its default says.
     Release,
+}
+
+/// The rates of a lease, in bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// The most.
+    pub most: Option<u64>,
+    /// What it gets even if clients want all of the device.
+    pub reserved: Option<u64>,
 }
 
 /// Why a service does not ask for more.
@@ -84,6 +93,8 @@ pub struct ServiceReport {
     pub wait: ServiceWait,
     /// How long its lease still holds.
     pub lease_left: Option<Nanos>,
+    /// The reservation that its lease has given its class, in units of cost a second, if that is in effect.
+    pub reservation_per_second: Option<u64>,
     /// The bytes that are still to be done.
     pub owed_bytes: u64,
     /// The bytes that were done.

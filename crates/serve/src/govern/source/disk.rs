@@ -55,6 +55,7 @@ impl Source for Disk {
             bytes: rate((done.read_sectors + done.written_sectors).saturating_mul(512)),
             written_bytes: rate(done.written_sectors.saturating_mul(512)),
             discarded_bytes: rate(done.discarded_sectors.saturating_mul(512)),
+            unique: None,
             busy: Some(share(done.busy_millis as f64 / 1e3 / seconds)),
             background_busy: None,
             // The kernel has no quantiles: this is a mean.

@@ -37,6 +37,8 @@ pub struct Reading {
     pub written_bytes: Option<f64>,
     /// Bytes discarded.
     pub discarded_bytes: Option<f64>,
+    /// The share of the bytes written that are new: they overwrite nothing.
+    pub unique: Option<f64>,
     /// The share of time that the device was busy, with whatever work.
     pub busy: Option<f64>,
     /// The part of it that was background work, if the source can tell.
@@ -58,6 +60,10 @@ pub struct Past {
     pub requests: Vec<Option<f64>>,
     /// Bytes written a second.
     pub written_bytes: Vec<Option<f64>>,
+    /// Bytes discarded a second.
+    pub discarded_bytes: Vec<Option<f64>>,
+    /// The share of the bytes written that are new.
+    pub unique: Vec<Option<f64>>,
     /// The share of time that the device was busy.
     pub busy: Vec<Option<f64>>,
 }
@@ -127,6 +133,7 @@ pub fn merged<'a>(readings: impl Iterator<Item = &'a Reading>) -> Reading {
         bytes: all.bytes.or(one.bytes),
         written_bytes: all.written_bytes.or(one.written_bytes),
         discarded_bytes: all.discarded_bytes.or(one.discarded_bytes),
+        unique: all.unique.or(one.unique),
         // The two are of one source, or the part is not of the whole.
         background_busy: if all.busy.is_some() { all.background_busy } else { one.background_busy },
         busy: all.busy.or(one.busy),

@@ -117,8 +117,9 @@ impl Source for Prometheus {
             requests: value(&self.keys.requests)?,
             bytes: value(&self.keys.bytes)?,
             written_bytes: value(&self.keys.written_bytes)?,
-            discarded_bytes: None,
-            busy: value(&self.keys.busy)?.filter(|busy| *busy <= 1.0),
+            discarded_bytes: value(&self.keys.discarded_bytes)?,
+            unique: value(&self.keys.unique)?.filter(is_share),
+            busy: value(&self.keys.busy)?.filter(is_share),
             background_busy: None,
             latency_seconds: value(&self.keys.latency)?,
             stalled: None,
@@ -138,11 +139,22 @@ impl Source for Prometheus {
             Some(query) => self.values(query, range),
             None => Ok(Vec::new()),
         };
-        let (requests, written_bytes) = (values(&self.keys.requests)?, values(&self.keys.written_bytes)?);
-        let mut busy = values(&self.keys.busy)?;
-        busy.iter_mut().for_each(|busy| *busy = busy.filter(|busy| *busy <= 1.0));
-        Ok(Some(Past { start_unix_seconds: range.0, bin_seconds, requests, written_bytes, busy }))
+        let shares = |query| values(query).map(|all| all.into_iter().map(|share| share.filter(is_share)).collect());
+        Ok(Some(Past {
+            start_unix_seconds: range.0,
+            bin_seconds,
+            requests: values(&self.keys.requests)?,
+            written_bytes: values(&self.keys.written_bytes)?,
+            discarded_bytes: values(&self.keys.discarded_bytes)?,
+            unique: shares(&self.keys.unique)?,
+            busy: shares(&self.keys.busy)?,
+        }))
     }
+}
+
+/// Whether a number that is not negative is a share.
+fn is_share(number: &f64) -> bool {
+    *number <= 1.0
 }
 
 /// The value of an instant query; `None` if there is none that could be of that time.

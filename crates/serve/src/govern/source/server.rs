@@ -31,6 +31,9 @@ struct Seen {
     bytes: u64,
     written_bytes: u64,
     discarded_bytes: u64,
+    /// Blocks that were written with a checksum, and those of them that had none before.
+    blocks_written: u64,
+    blocks_new: u64,
     /// The time of the clients' requests in the device, added up.
     client_seconds: f64,
     /// The time with at least one request of a service in the device.
@@ -62,6 +65,11 @@ impl Server {
         let services = state.services.iter().filter(|service| is_ours(&service.device));
         let service_seconds = services.map(|service| service.device_seconds).sum();
         let mut seen = Seen { seconds: state.now_seconds, service_seconds, ..Seen::default() };
+        let checksums = state.devices.iter().filter(|device| is_ours(&device.name)).map(|device| &device.checksums);
+        for checksums in checksums.flatten() {
+            seen.blocks_written += checksums.blocks_written;
+            seen.blocks_new += checksums.blocks_new;
+        }
         for class in state.classes.iter().filter(|class| is_ours(&class.device)) {
             seen.add(class);
         }
@@ -107,6 +115,10 @@ impl Seen {
             bytes: Some(rate(self.bytes, before.bytes)?),
             written_bytes: Some(rate(self.written_bytes, before.written_bytes)?),
             discarded_bytes: Some(rate(self.discarded_bytes, before.discarded_bytes)?),
+            // Without checksums it does not know.
+            unique: rate(self.blocks_new, before.blocks_new)
+                .zip(rate(self.blocks_written, before.blocks_written).filter(|written| *written > 0.0))
+                .map(|(new, written)| (new / written).min(1.0)),
             // Requests in the device on average: where one is there all the time, nothing of it is free. A device that serves
             // several at once may have more room than that.
             busy: Some((clients + services).min(1.0)),

@@ -19,12 +19,23 @@ pub use server::Service;
 use super::spec::{WorkerKeys, WorkerKind};
 
 /// What a worker may do now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
     /// The most that it does before it asks again, where it can count.
     pub bytes: u64,
     /// The most that it does in a second, if that is limited.
     pub bytes_per_second_max: Option<u64>,
+    /// What it is to get in a second even if the foreground wants all of the device, where the worker can see to that.
+    pub reservation_bytes_per_second: Option<u64>,
+}
+
+impl Task {
+    /// Whether both say the same rates.
+    #[must_use]
+    pub fn has_rates_of(&self, other: &Self) -> bool {
+        let rates = |task: &Self| (task.bytes_per_second_max, task.reservation_bytes_per_second);
+        rates(self) == rates(other)
+    }
 }
 
 /// How far a worker is.
@@ -40,6 +51,8 @@ pub struct Progress {
     pub is_finished: bool,
     /// What it has found, in words; empty for nothing.
     pub note: String,
+    /// Why it was not given the reservation of its last task, if so.
+    pub unreserved: Option<String>,
 }
 
 /// What is kept of a worker from one start of the governor to the next.

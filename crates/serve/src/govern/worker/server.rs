@@ -19,6 +19,8 @@ pub struct Service {
     socket: PathBuf,
     name: String,
     lease: Duration,
+    /// Why the server did not give it its last reservation.
+    unreserved: Option<String>,
 }
 
 impl Service {
@@ -31,12 +33,16 @@ impl Service {
             return Err(WorkerError("there is no control socket".into()));
         };
         let name = keys.service.clone().unwrap_or_else(|| name.to_owned());
-        Ok(Self { socket, name, lease: keys.lease })
+        Ok(Self { socket, name, lease: keys.lease, unreserved: None })
     }
 
     fn tell(&self, order: ServiceCommand) -> Result<(), WorkerError> {
+        self.ask(order).map_err(of_ask)
+    }
+
+    fn ask(&self, order: ServiceCommand) -> Result<(), AskError> {
         let order = ServiceCommand { name: self.name.clone(), ..order };
-        ask(&self.socket, &Command::Service(order)).map(drop).map_err(of_ask)
+        ask(&self.socket, &Command::Service(order)).map(drop)
     }
 }
 
@@ -46,9 +52,22 @@ fn of_ask(error: AskError) -> WorkerError {
 
 impl Worker for Service {
     fn run(&mut self, task: &Task) -> Result<(), WorkerError> {
-        let run =
-            RunLease { lease: self.lease, bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)) };
-        self.tell(ServiceCommand { run: Some(run), ..ServiceCommand::default() })
+        let run = RunLease {
+            lease: self.lease,
+            bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)),
+            reservation_bytes_per_second: task.reservation_bytes_per_second,
+        };
+        let order = |run| ServiceCommand { run: Some(run), ..ServiceCommand::default() };
+        self.unreserved = None;
+        match self.ask(order(run.clone())) {
+            // Without it the service has what its weight gives it, which is better than nothing.
+            Err(AskError::Refused(why)) if run.reservation_bytes_per_second.is_some() => {
+                self.tell(order(RunLease { reservation_bytes_per_second: None, ..run }))?;
+                self.unreserved = Some(why);
+                Ok(())
+            }
+            answer => answer.map_err(of_ask),
+        }
     }
 
     fn pause(&mut self) -> Result<(), WorkerError> {
@@ -65,7 +84,8 @@ impl Worker for Service {
         let state: State = serde_json::from_value(state)
             .map_err(|error| WorkerError(format!("the server's state cannot be read: {error}")))?;
         let its = state.services.iter().find(|service| service.name == self.name);
-        its.map(read).ok_or_else(|| WorkerError(format!("the server has no service `{}`", self.name)))
+        let its = its.map(|its| Progress { unreserved: self.unreserved.clone(), ..read(its) });
+        its.ok_or_else(|| WorkerError(format!("the server has no service `{}`", self.name)))
     }
 
     fn position(&self) -> Position {
@@ -92,5 +112,6 @@ fn read(service: &ServiceState) -> Progress {
         device: Some(Nanos(nanos)),
         is_finished: service.owed_bytes == 0,
         note: words.join(", "),
+        unreserved: None,
     }
 }

@@ -42,6 +42,7 @@ fn rates_are_what_was_done_between_two_looks() {
         bytes: Some(819_200.0),
         written_bytes: Some(409_600.0),
         discarded_bytes: Some(0.0),
+        unique: None,
         busy: Some(0.5),
         background_busy: None,
         latency_seconds: Some(0.002),

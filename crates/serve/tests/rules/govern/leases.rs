@@ -17,7 +17,7 @@ const KEYS: &str = "IOWEIR_TEST_WORKER";
 fn a_worker_in_a_process() {
     let Ok(keys) = std::env::var(KEYS) else { return };
     let mut worker = open("test", &worker_keys(&keys), Position::default()).unwrap();
-    worker.run(&Task { bytes: 1, bytes_per_second_max: Some(1 << 20) }).unwrap();
+    worker.run(&Task { bytes: 1, bytes_per_second_max: Some(1 << 20), ..Task::default() }).unwrap();
     println!("\nit runs");
     loop {
         std::thread::park();
@@ -71,6 +71,59 @@ fn when_the_governor_is_killed_a_program_that_does_the_work_is_ended() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(std::io::read_to_string(held).unwrap(), "", "nobody holds it any more");
+}
+
+/// What runs in the process: a unit that is started, frozen, thawed, and ends.
+#[test]
+#[ignore = "started by the tests that need a process"]
+fn a_unit_in_a_process() {
+    let Ok(keys) = std::env::var(KEYS) else { return };
+    let mut worker = open("test", &worker_keys(&keys), Position::default()).unwrap();
+    let task = Task { bytes: 1, ..Task::default() };
+    worker.run(&task).unwrap();
+    worker.pause().unwrap();
+    worker.run(&task).unwrap();
+    assert!(!worker.progress().unwrap().is_finished);
+    worker.end().unwrap();
+    println!("\nit runs");
+    worker.run(&task).unwrap();
+}
+
+#[test]
+fn a_unit_is_started_frozen_thawed_and_stopped_by_systemctl_and_frozen_without_the_governor() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let script =
+        format!("#!/bin/sh\necho \"$@\" >> {}\ncase $1 in show) echo ActiveState=active;; esac\n", log.display());
+    let systemctl = folder.path().join("systemctl");
+    fs::write(&systemctl, script).unwrap();
+    fs::set_permissions(&systemctl, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["govern::leases::a_unit_in_a_process", "--exact", "--ignored"])
+        .env(KEYS, "kind = \"unit\"\nunit = \"x.service\"")
+        .env("PATH", path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    let expected = [
+        "start --no-block x.service",
+        "freeze x.service",
+        "thaw x.service",
+        "show --property=ActiveState x.service",
+        "stop x.service",
+        "thaw x.service",
+        "freeze x.service",
+    ];
+    // The last one is said by the shell that waits for the governor's end.
+    let said = loop {
+        let said = fs::read_to_string(&log).unwrap();
+        if said.lines().count() >= expected.len() {
+            break said;
+        }
+    };
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) struct Simple {
     pub(crate) completed: Vec<(u64, Nanos)>,
     pub(crate) owed: Vec<u64>,
     pub(crate) samples: Vec<Reading>,
+    /// What slices reserve.
+    pub(crate) reserved: u64,
 }
 
 impl Simple {
@@ -46,7 +48,7 @@ impl Simple {
         executor.foreground(now, 0);
         let batch = Batch { payable_at: now, due_at: Nanos::NEVER, blocks: owed_blocks };
         executor.incur(now, Service::Scrub, batch);
-        Self { executor, completed: Vec::new(), owed: Vec::new(), samples: Vec::new() }
+        Self { executor, completed: Vec::new(), owed: Vec::new(), samples: Vec::new(), reserved: 0 }
     }
 }
 
@@ -60,7 +62,8 @@ impl Governor for Simple {
             Decision::Run(slice) => {
                 let (tag, service, bytes) = (slice.tag, slice.service, slice.blocks * BLOCK_BYTES);
                 let bytes_per_second = bytes * 1000 / (slice.ends_at.since(now).0 / 1_000_000).max(1);
-                Step::Run(Slice { tag, service, bytes, bytes_per_second })
+                let reservation_bytes_per_second = self.reserved;
+                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second })
             }
             Decision::Pause(tag) => Step::Pause(tag),
             Decision::End(tag) => Step::End(tag),
@@ -169,6 +172,23 @@ fn a_slice_that_is_done_is_completed_with_what_it_paid_and_took_and_the_next_fol
 }
 
 #[test]
+fn a_slice_with_another_reservation_is_another_order_and_one_that_is_not_had_is_said_once() {
+    let mut case = Case::new(scrub(None, false));
+    let (serial, bytes) = case.runs(0);
+    case.hear(1, serial, Ok(()), Some(0));
+    case.governor.reserved = 7;
+    case.hear_progress(9, None, Ok(Progress { done_bytes: Some(bytes), ..Progress::default() }));
+    let orders = case.turn(9);
+    let [(serial, Order::Run(task))] = orders[..] else { panic!("{orders:?}") };
+    assert_eq!(task.reservation_bytes_per_second, Some(7));
+    let refused = || Ok(Progress { unreserved: Some("no".into()), ..Progress::default() });
+    case.hear_progress(10, Some((serial, Ok(()))), refused());
+    case.hear_progress(11, None, refused());
+    assert_eq!(case.events, ["scrub: runs without its reservation: no"]);
+    assert_eq!(case.overseer.status()[0].unreserved.as_deref(), Some("no"));
+}
+
+#[test]
 fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
@@ -240,7 +260,7 @@ fn a_pause_that_fails_becomes_an_end_which_is_tried_until_it_works() {
 fn a_worker_that_cannot_begin_is_left_alone_for_longer_each_time_and_never_works_meanwhile() {
     let mut case = Case::new(scrub(None, false));
     let (mut second, mut tries) = (0, Vec::new());
-    while tries.len() < 4 {
+    while tries.len() < 12 {
         for (serial, order) in case.turn(second) {
             match order {
                 Order::Run(_) => {
@@ -253,7 +273,7 @@ fn a_worker_that_cannot_begin_is_left_alone_for_longer_each_time_and_never_works
         second += 1;
     }
     let gaps: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(gaps, [10, 20, 40]);
+    assert_eq!(gaps, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600], "an hour at most");
     assert_eq!(case.events, ["scrub: no such pool"], "said once");
     assert!(case.governor.completed.iter().all(|(paid, _)| *paid == 0));
 }

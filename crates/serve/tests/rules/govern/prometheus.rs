@@ -20,6 +20,8 @@ enum Act {
     Break,
     /// Reads, and never answers.
     Stall,
+    /// Sends the client to another address.
+    Away(String),
 }
 
 /// A server on loopback that does one thing for each request, in order.
@@ -43,6 +45,9 @@ fn act(mut stream: impl std::io::Read + std::io::Write, act: &Act) -> (Vec<Strin
         }
         Act::Break => "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"status\"".to_owned(),
         Act::Stall => return (asked, true),
+        Act::Away(url) => {
+            format!("HTTP/1.1 302 Found\r\nLocation: {url}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        }
     };
     let _ = stream.write_all(text.as_bytes());
     let _ = stream.flush();
@@ -110,6 +115,26 @@ fn queries_become_rates_and_authentication_goes_along() {
 }
 
 #[test]
+fn discards_and_new_blocks_have_queries_of_their_own_now_and_in_the_past() {
+    let keys = "requests = \"a\"\ndiscarded_bytes = \"c\"\nunique = \"d\"\npast = \"1h\"";
+    let server = Server::start(answers(&[vector(NOW, &["1"]), vector(NOW, &["4096"]), vector(NOW, &["0.25"])]));
+    let read = prometheus(&server.url, keys).read(at(0)).unwrap();
+    assert_eq!((read.discarded_bytes, read.unique), (Some(4096.0), Some(0.25)));
+    let asked: Vec<_> = server.asked.iter().take(3).map(|lines| lines[0].clone()).collect();
+    assert!(asked[1].contains("query=c") && asked[2].contains("query=d"), "{asked:?}");
+    // A share beyond all is none.
+    let server = Server::start(answers(&[vector(NOW, &["1"]), vector(NOW, &["0"]), vector(NOW, &["1.25"])]));
+    let read = prometheus(&server.url, keys).read(at(0)).unwrap();
+    assert_eq!((read.discarded_bytes, read.unique), (Some(0.0), None));
+    let end = NOW as i64 / 1800 * 1800;
+    let values = |value: &str| matrix(&[(end - 1800, value), (end, value)]);
+    let server = Server::start(answers(&[values("1"), values("4096"), values("0.25")]));
+    let past = prometheus(&server.url, keys).past(at(0), 1800).unwrap().unwrap();
+    assert_eq!((past.discarded_bytes, past.unique), (vec![Some(4096.0); 2], vec![Some(0.25); 2]));
+    assert!(past.written_bytes.is_empty(), "not asked for");
+}
+
+#[test]
 fn basic_authentication_is_that_of_the_files() {
     let server = Server::start(answers(&[vector(NOW, &["1"])]));
     let folder = tempfile::tempdir().unwrap();
@@ -145,6 +170,20 @@ fn a_server_that_lies_stalls_or_breaks_off_gives_nothing_and_says_why() {
     }
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(prometheus(&format!("http://{gone}"), "requests = \"a\"").read(at(0)).is_err());
+}
+
+#[test]
+fn a_token_goes_nowhere_else_than_to_the_address_that_is_named() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/api/v1/query", elsewhere.local_addr().unwrap());
+    let server = Server::start(vec![Act::Away(address)]);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("token"), "abc.def\n").unwrap();
+    let keys = format!("requests = \"a\"\ntimeout = \"300ms\"\ntoken_file = {:?}", folder.path().join("token"));
+    let error = prometheus(&server.url, &keys).read(at(0)).unwrap_err().to_string();
+    assert!(error.contains("it answers 302"), "{error}");
+    elsewhere.set_nonblocking(true).unwrap();
+    assert!(elsewhere.accept().is_err(), "nobody was sent there");
 }
 
 #[test]

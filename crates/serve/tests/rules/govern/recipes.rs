@@ -65,7 +65,7 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
     std::fs::write(format!("{}/data", mounted.place()), vec![7_u8; stored]).unwrap();
     rustix::fs::sync();
     let keys = recipe("btrfs.toml", "scrub", ("/srv", &mounted.place()));
-    let task = Task { bytes: 1 << 30, bytes_per_second_max: None };
+    let task = Task { bytes: 1 << 30, bytes_per_second_max: None, ..Task::default() };
     let mut worker = open("scrub", &keys, Position::default()).unwrap();
     worker.run(&task).unwrap();
     // It may be done before it can be paused.
@@ -105,7 +105,7 @@ fn fstrim_goes_through_a_file_system_in_parts() {
     let keys = recipe("fstrim.toml", "unmap", ("/srv", &mounted.place()));
     let keys = WorkerKeys { size: Some(ioweir_config::Size(64 << 20)), ..keys };
     let mut worker = open("unmap", &keys, Position::default()).unwrap();
-    let task = Task { bytes: 24 << 20, bytes_per_second_max: None };
+    let task = Task { bytes: 24 << 20, bytes_per_second_max: None, ..Task::default() };
     let mut owed = Vec::new();
     while owed.last() != Some(&0) {
         worker.run(&task).unwrap();
@@ -165,7 +165,7 @@ fn a_check_of_md_that_runs_goes_on_and_none_begins_at_the_end() {
     open("scrub", &keys, Position::default()).unwrap().release().unwrap();
     assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("idle\n".into(), "200000".into()));
     let mut worker = open("scrub", &keys, Position::default()).unwrap();
-    let task = Task { bytes: 1 << 30, bytes_per_second_max: Some(50 << 20) };
+    let task = Task { bytes: 1 << 30, bytes_per_second_max: Some(50 << 20), ..Task::default() };
     worker.run(&task).unwrap();
     assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("check\n".into(), "51200".into()));
     // Without it the check goes on. The kernel refuses another one meanwhile (EBUSY), so that the next governor must not ask for it.

@@ -135,6 +135,72 @@ fn metrics_tell_debt_slack_errors_of_the_forecast_violations_and_what_was_felt()
 }
 
 #[test]
+fn what_is_wrong_with_a_worker_or_a_source_makes_a_run_unwell_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = Stop::default();
+    let mut plan = plan(folder.path(), "start = [\"false\"]\nend = [\"true\"]", &stop);
+    plan.sources = vec![Box::new(Blind)];
+    let view = View::start(&"tcp:127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = view.name().strip_prefix("tcp:").unwrap().to_owned();
+    plan.view = Some(view);
+    let asking = std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            let get = |path: &str| {
+                let mut stream = TcpStream::connect(&address).unwrap();
+                write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap();
+                answer
+            };
+            // What is shown is renewed every few seconds.
+            let health = loop {
+                let health = get("/health");
+                if health.contains("scrub: ") && health.contains("blind: ") {
+                    break health;
+                }
+            };
+            let metrics = get("/metrics");
+            stop.set();
+            (health, metrics)
+        }
+    });
+    let mut governor = Simple::new(Clocks::new().now().wall, 1 << 40);
+    run(plan, &mut governor, &stop, &mut |_| {}).unwrap();
+    let (health, metrics) = asking.join().unwrap();
+    assert!(health.starts_with("HTTP/1.1 503") && health.contains("blind: sees nothing"), "{health}");
+    for line in
+        ["ioweir_govern_worker_broken{service=\"scrub\"} 1.0", "ioweir_govern_source_lost{source=\"blind\"} 1.0"]
+    {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+    let failures =
+        metrics.lines().find_map(|line| line.strip_prefix("ioweir_govern_worker_failures_total{service=\"scrub\"} "));
+    assert!(failures.is_some_and(|count| count != "0.0"), "{metrics}");
+}
+
+/// A source that sees nothing.
+struct Blind;
+
+impl Source for Blind {
+    fn name(&self) -> String {
+        "blind".into()
+    }
+
+    fn read(&mut self, _: ioweir_serve::govern::clock::Moment) -> Result<Reading, SourceError> {
+        Err(SourceError("sees nothing".into()))
+    }
+}
+
+#[test]
+fn no_other_machine_is_shown_anything() {
+    for place in ["tcp:0.0.0.0:0", "tcp:[::]:0"] {
+        let error = View::start(&place.parse().unwrap()).map(drop).unwrap_err();
+        assert!(error.contains("other machines could connect"), "{error}");
+    }
+}
+
+#[test]
 fn a_run_of_a_given_time_ends_by_itself_and_a_worker_that_hangs_does_not_delay_that() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::default();

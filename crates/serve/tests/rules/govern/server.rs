@@ -26,7 +26,7 @@ device = "d"
 every = "100ms"
 "#;
 
-const TASK: Task = Task { bytes: 1 << 20, bytes_per_second_max: Some(0) };
+const TASK: Task = Task { bytes: 1 << 20, bytes_per_second_max: Some(0), reservation_bytes_per_second: None };
 
 /// A server, and a megabyte that was written to it.
 fn served(folder: &tempfile::TempDir) -> Served {
@@ -65,6 +65,54 @@ fn a_service_runs_and_rests_as_its_worker_is_told_and_is_released_at_the_end() {
     assert!(unknown.run(&TASK).unwrap_err().to_string().contains("unknown service `daily`"));
     served.stop();
     assert!(unknown.pause().unwrap_err().to_string().contains("no server listens there"));
+}
+
+#[test]
+fn a_reservation_that_the_server_refuses_is_said_and_the_service_runs_without() {
+    let folder = tempfile::tempdir().unwrap();
+    for (scheduler, refused) in [("sfq", Some("scheduler sfq keeps no reservations")), ("mclock", None)] {
+        let text = SPEC.replace("FOLDER", &folder.path().display().to_string()).replace("sfq", scheduler);
+        let served = Served::of("", &text);
+        let keys = format!("kind = \"server\"\n{}service = \"nightly\"\nlease = \"1h\"", control(&served));
+        let mut worker = open("scrub", &worker_keys(&keys), Position::default()).unwrap();
+        let rate = Some(50 << 20);
+        worker.run(&Task { bytes_per_second_max: rate, reservation_bytes_per_second: rate, ..TASK }).unwrap();
+        let why = worker.progress().unwrap().unreserved;
+        assert_eq!(why.is_some(), refused.is_some(), "{why:?}");
+        assert!(why.is_none_or(|why| refused.is_some_and(|part| why.contains(part))));
+        while served.ask(&Command::State {}).unwrap()["services"][0]["lease_left_seconds"].is_null() {}
+        worker.run(&Task { bytes_per_second_max: rate, ..TASK }).unwrap();
+        assert_eq!(worker.progress().unwrap().unreserved, None);
+        served.stop();
+    }
+}
+
+#[test]
+fn which_of_the_blocks_written_are_new_is_known_where_there_are_checksums() {
+    let folder = tempfile::tempdir().unwrap();
+    for (keys, wanted) in [("checksums = true\n", Some([1.0, 0.0])), ("", None)] {
+        let text = SPEC.replace("FOLDER", &folder.path().join(keys.len().to_string()).display().to_string());
+        std::fs::create_dir(folder.path().join(keys.len().to_string())).unwrap();
+        let served = Served::of("", &text.replace("scheduler", &format!("{keys}scheduler")));
+        let mut source =
+            Server::new(&source_keys(&format!("kind = \"server\"\n{}device = \"d\"", control(&served)))).unwrap();
+        assert!(source.read(at(0)).is_err(), "there is nothing to compare with");
+        let mut second = 1;
+        for wanted in wanted.map_or([None; 2], |wanted| wanted.map(Some)) {
+            write(&served);
+            // A state is at most a tenth of a second old.
+            let seen = loop {
+                let seen = source.read(at(second)).unwrap();
+                second += 1;
+                if seen.written_bytes != Some(0.0) {
+                    break seen;
+                }
+                assert_eq!(seen.unique, None, "nothing was written");
+            };
+            assert_eq!(seen.unique, wanted);
+        }
+        served.stop();
+    }
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_o
         manner.held = vec![READ];
         manner.asked.clear();
     });
-    worker.run(&Task { bytes: SIZE, bytes_per_second_max: Some(1) }).unwrap();
+    worker.run(&Task { bytes: SIZE, bytes_per_second_max: Some(1), ..Task::default() }).unwrap();
     while sham.manner().asked.is_empty() {}
     sham.set(|manner| manner.held.clear());
     while worker.progress().unwrap().done_bytes == Some(0) {}
@@ -91,9 +91,9 @@ fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_o
     // Its rate lets nothing more go, until it has another.
     let before = worker.progress().unwrap();
     assert!(before.done_bytes < Some(SIZE) && before.device > Some(Nanos::ZERO), "{before:?}");
-    worker.run(&Task { bytes: SIZE, bytes_per_second_max: None }).unwrap();
+    worker.run(&Task { bytes: SIZE, bytes_per_second_max: None, ..Task::default() }).unwrap();
     worker.pause().unwrap();
-    worker.run(&Task { bytes: SIZE, bytes_per_second_max: None }).unwrap();
+    worker.run(&Task { bytes: SIZE, bytes_per_second_max: None, ..Task::default() }).unwrap();
     while !worker.progress().unwrap().is_finished {}
     assert_eq!(worker.progress().unwrap().done_bytes, Some(SIZE));
     worker.release().unwrap();
