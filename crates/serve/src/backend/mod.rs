@@ -100,8 +100,10 @@ pub enum Action {
 pub enum Task {
     /// Reads one of the copies that the device keeps, by its number, below [`Backend::copies`].
     Copy(u8),
-    /// Writes the range durably from a copy that is right.
+    /// Writes copies of the range that are wrong durably anew, from one that is right.
     Repair,
+    /// Writes one of the copies alone, which was wrong.
+    Rewrite(u8),
     /// Trims what is still to be trimmed of the range.
     Trim,
     /// Moves the range to this tier.
@@ -128,7 +130,9 @@ impl Action {
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
             // Nothing else may happen on the range meanwhile.
-            Self::Serve(Task::Repair | Task::Relocate(Tier::Fast) | Task::Resync) => Some(Operation::Write),
+            Self::Serve(Task::Repair | Task::Rewrite(_) | Task::Relocate(Tier::Fast) | Task::Resync) => {
+                Some(Operation::Write)
+            }
         }
     }
 
