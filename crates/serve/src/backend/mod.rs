@@ -550,6 +550,19 @@ pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
     Ok((Shape { size_bytes, parts, ..Shape::default() }, None))
 }
 
+/// Whether no other server uses the files of a device. A leg of a mirror may be missed.
+///
+/// # Errors
+/// The file that is used, in words.
+pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
+    let files = match &device.backend {
+        spec::Backend::Tiered { slow, fast, .. } => vec![slow.backend.file(), fast.backend.file()],
+        spec::Backend::Joined { part } => part.iter().map(|part| part.backend.file()).collect(),
+        other => vec![other.file()],
+    };
+    files.into_iter().flatten().try_for_each(|path| file::check_free(path, device.read_only))
+}
+
 /// Checks what lies beside the file of a device.
 fn check_files(device: &spec::Device) -> Result<(), String> {
     let map = if let spec::Backend::Tiered { map, .. } = &device.backend { map.as_deref() } else { None };
