@@ -288,7 +288,7 @@ pub trait Backend {
     /// # Errors
     /// Why it stays as long as it is.
     fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
-        let expected = "a file or block device without checksums, bitmaps, late trims and tiers";
+        let expected = "a file or block device without late trims and tiers";
         Err(format!("its length does not change while the server runs\n  expected: {expected}"))
     }
 

@@ -624,6 +624,17 @@ impl Backend for Checked {
         self.inner.size_bytes()
     }
 
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        if !self.inner.size_bytes().is_multiple_of(BLOCK_BYTES) {
+            return Err(format!(
+                "its last block has a checksum, and is shorter than {BLOCK_BYTES} bytes: it would be another"
+            ));
+        }
+        self.inner.grow(size_bytes)?;
+        self.table.grow(size_bytes);
+        Ok(())
+    }
+
     fn describe(&self) -> String {
         let (inner, workers) = (self.inner.describe(), self.pool.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));
