@@ -110,6 +110,11 @@ impl Buffers {
 }
 
 impl Buffers {
+    /// Makes all bytes zero.
+    pub fn clear(&mut self) {
+        self.as_mut_slice().iter_mut().for_each(|buffer| buffer.bytes_mut().fill(0));
+    }
+
     /// What is needed to have others of these sizes in their place.
     #[must_use]
     pub fn shape(&self) -> Shape {

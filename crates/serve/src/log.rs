@@ -48,6 +48,8 @@ kinds! {
     OperationFailed = "operation_failed", WARN;
     /// A backend says something about itself: a block that is not what was written, checksums that cannot be kept.
     DeviceRemark = "device_remark", WARN;
+    /// A copy of a block was not what was written: another one was right, and has answered.
+    CopyDamaged = "copy_damaged", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
     /// A leg of a mirror is out: it could not be opened, or an operation of it has failed.

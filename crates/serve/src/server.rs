@@ -9,6 +9,7 @@ use std::thread::{Builder, JoinHandle};
 
 use ioweir_config::shown;
 use ioweir_core::Nanos;
+use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend::checked::WorkerPool;
@@ -23,7 +24,7 @@ use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
-use crate::spec::{Device, Spec};
+use crate::spec::{Device, Listen, Spec};
 use crate::tls;
 use crate::watch::{self, Watch};
 
@@ -280,6 +281,43 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     Ok(said.filter_map(|(device, (_, said))| Some(format!("device {}: {}", device.name, said?))).collect())
 }
 
+/// Checks what a server needs for itself alone, beside [`check`]: addresses to listen at, which are those of the spec if there
+/// are no others, and files. A server that runs has them. With `is_given`, its sockets come from another process.
+///
+/// # Errors
+/// The first problem that would keep a server from starting, in the words in which it would say so.
+pub fn check_free(spec: &Spec, listen: &[Listen], is_given: bool) -> Result<(), ServeError> {
+    let listen = if listen.is_empty() && !is_given { &spec.server.listen[..] } else { listen };
+    let exports = spec.present_exports().filter_map(|(_, export)| Some((Some(export), export.vhost.as_ref()?)));
+    let of_clients: Vec<_> = listen.iter().map(|place| (None, place)).chain(exports).collect();
+    if of_clients.is_empty() && !is_given {
+        return Err(no_address());
+    }
+    let own = [&spec.server.watch, &spec.server.control].into_iter().flatten().map(|place| (None, place));
+    let mut seen = Vec::new();
+    for (export, place) in of_clients.into_iter().chain(own) {
+        let is_any_port = matches!(place, Listen::Tcp(address) if address.port() == 0);
+        let checked = if seen.contains(&place) && !is_any_port {
+            Err(format!("{place}: cannot listen: {}", io::Error::from(Errno::ADDRINUSE)))
+        } else {
+            Listener::check(place)
+        };
+        checked.map_err(|error| match export {
+            Some(export) => ServeError(format!("export {}: {error}", shown(&export.name))),
+            None => ServeError(error),
+        })?;
+        seen.push(place);
+    }
+    let is_free = |device: &Device| {
+        backend::check_free(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
+    };
+    spec.device.iter().try_for_each(is_free)
+}
+
+fn no_address() -> ServeError {
+    ServeError("the spec has no address to listen at: set `listen` under [server]".into())
+}
+
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
 
 /// The sockets to listen at, or the descriptors of the only client.
@@ -297,7 +335,7 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
         listeners.push(bound.of_export(number));
     }
     if listeners.is_empty() {
-        return Err(ServeError("the spec has no address to listen at: set `listen` under [server]".into()));
+        return Err(no_address());
     }
     Ok((listeners, None))
 }

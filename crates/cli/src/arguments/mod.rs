@@ -172,11 +172,12 @@ pub(crate) struct ServeArguments {
 
     /// Take the place of the server that runs with this spec's control socket: get its listening sockets, so that clients that come
     /// wait, let it drain and end, and serve its devices then
-    #[arg(long, conflicts_with_all = ["listen", "stdin", "check"])]
+    #[arg(long, conflicts_with_all = ["listen", "stdin"])]
     pub(crate) take_over: bool,
 
-    /// Check everything that can be checked without serving, then exit: devices that cannot be opened, exports that do not fit
-    #[arg(long, conflicts_with_all = ["listen", "stdin", "capture"])]
+    /// Check everything that can be checked without serving, then exit: devices that cannot be opened or are in use, exports that do
+    /// not fit, addresses that cannot be listened at. With --take-over: whether it could take the place of the server that runs
+    #[arg(long, conflicts_with_all = ["stdin", "capture"])]
     pub(crate) check: bool,
 
     /// Record every request that the device's scheduler sees as a trace; the suffix selects the format (.parquet, .csv, ...)

@@ -19,14 +19,15 @@ pub(crate) fn print(clients: Value) -> Result<(), Failure> {
 /// The clients as a table, and what is missing in it.
 fn draw(clients: &Clients, colour: bool) -> String {
     let mut out = String::new();
-    if clients.clients.is_empty() {
+    if clients.clients.is_empty() && clients.callers.is_empty() {
         out += "no clients\n";
     } else {
         out += &table(clients).to_terminal(colour);
     }
     // Writing to a string does not fail.
-    if clients.negotiating > 0 {
-        let _ = writeln!(out, "and {} that have not agreed on an export yet", clients.negotiating);
+    let others = (clients.negotiating as usize).saturating_sub(clients.callers.len());
+    if others > 0 {
+        let _ = writeln!(out, "and {others} that have not agreed on an export yet");
     }
     for device in &clients.silent_devices {
         let _ = writeln!(out, "device {}: does not answer, so that its clients are missing here", shown(device));
@@ -65,6 +66,22 @@ fn table(clients: &Clients) -> Table {
             u64::from(client.waiting_requests).into(),
         ]);
     }
+    for caller in &clients.callers {
+        let nothing = || "-".into();
+        table.row(vec![
+            caller.number.into(),
+            nothing(),
+            nothing(),
+            nothing(),
+            caller.who().into(),
+            "negotiating".into(),
+            (clients.now_seconds - caller.since_seconds).max(0.0).into(),
+            0_u64.into(),
+            0_u64.into(),
+            0_u64.into(),
+            0_u64.into(),
+        ]);
+    }
     table
 }
 
@@ -100,6 +117,9 @@ mod tests {
             let answer = json!({
                 "schema_version": 1, "now_seconds": 75.4, "clients": clients, "negotiating": negotiating,
                 "silent_devices": silent,
+                "callers": if negotiating == 0 { json!([]) } else { json!([{
+                    "number": 2, "certificate": [], "process": null, "address": "192.0.2.7:40000", "since_seconds": 75.0,
+                }]) },
             });
             draw(&top::read(answer).unwrap_or_else(|failure| panic!("{failure:?}")), false)
         };

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use ioweir_config::{ShareKeys, format_count, read_spec, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::confine;
-use ioweir_serve::control::Controller;
+use ioweir_serve::control::{Command, Controller, ask};
 use ioweir_serve::front::{Listener, Takeover};
 use ioweir_serve::server::{self, Entrance, ServeError, Server};
 use ioweir_serve::spec::{Listen, Spec};
@@ -24,12 +24,11 @@ use crate::trace::target_format;
 /// Serves until a signal comes, or the one client has gone.
 pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     let spec = Spec::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
-    if arguments.check {
-        let said: String = server::check(&spec)?.into_iter().map(|line| line + "\n").collect();
-        return output::print(format!("{said}{}: can be served\n", shown(&arguments.spec)).as_bytes());
-    }
     let listen: Result<Vec<Listen>, String> = arguments.listen.iter().map(|place| place.parse()).collect();
     let listen = listen.map_err(Failure::Input)?;
+    if arguments.check {
+        return check(arguments, &spec, &listen);
+    }
     let entrance = if arguments.stdin {
         let descriptor = |taken: io::Result<OwnedFd>| {
             taken.map_err(|error| Failure::Running(format!("the standard streams cannot be used: {error}")))
@@ -67,6 +66,18 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Says whether the spec could be served now: in the place of the server that runs, or beside it.
+fn check(arguments: &ServeArguments, spec: &Spec, listen: &[Listen]) -> Result<(), Failure> {
+    let said: String = server::check(spec)?.into_iter().map(|line| line + "\n").collect();
+    if arguments.take_over {
+        ask(&socket_of(&arguments.spec)?, &Command::State {})?;
+    } else {
+        let given = if listen.is_empty() { Listener::handed_over().map_err(Failure::Input)? } else { Vec::new() };
+        server::check_free(spec, listen, !given.is_empty())?;
+    }
+    output::print(format!("{said}{}: can be served\n", shown(&arguments.spec)).as_bytes())
 }
 
 /// Gets the listening sockets of the running server, and waits until it has ended. What can be found out before is: once it

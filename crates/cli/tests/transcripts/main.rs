@@ -864,6 +864,7 @@ fn a_running_server_is_changed_or_says_why_not() {
             &["ctl", "served.toml", "save"],
             &["ctl", "served.toml", "save", "kept.toml"],
             &["serve", "kept.toml", "--check"],
+            &["serve", "kept.toml", "--check", "--take-over"],
         ],
     );
     let (_, printed) = saved.split_once("served.toml save\n").unwrap();

@@ -14,6 +14,12 @@ impl Bits {
         Self(vec![0; (pages * PAGE_REGIONS / 64) as usize])
     }
 
+    /// Makes it this long, if it is shorter.
+    pub(super) fn grow(&mut self, pages: u64) {
+        let words = (pages * PAGE_REGIONS / 64) as usize;
+        self.0.resize(self.0.len().max(words), 0);
+    }
+
     pub(super) fn get(&self, region: u64) -> bool {
         self.0.get((region / 64) as usize).is_some_and(|word| word >> (region % 64) & 1 == 1)
     }

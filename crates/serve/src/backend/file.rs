@@ -80,6 +80,22 @@ pub(super) fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Re
     }
 }
 
+/// Whether no other server uses a file in a way that keeps this one from it. One that is not there is free.
+pub(super) fn check_free(path: &Path, read_only: bool) -> Result<(), String> {
+    let Ok(file) = OpenOptions::new().read(true).write(!read_only).open(path) else { return Ok(()) };
+    lock(path, &file, read_only)
+}
+
+/// Locks a file until it is closed.
+fn lock(path: &Path, file: &File, read_only: bool) -> Result<(), String> {
+    let lock = if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+    // Some file systems have no locks.
+    if rustix::fs::flock(file, lock) == Err(Errno::WOULDBLOCK) {
+        return Err(format!("{}: is locked: another server uses it", path.display()));
+    }
+    Ok(())
+}
+
 /// The length of a file, which must be that of the spec if the spec gives one.
 fn check_length(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, String> {
     let length = length_of(file).map_err(|error| failed(path, "has no length", &error))?;
@@ -119,12 +135,7 @@ impl Files {
                 failed(path, what, &error)
             })?,
         };
-        let lock =
-            if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-        // Some file systems have no locks.
-        if rustix::fs::flock(&cached, lock) == Err(Errno::WOULDBLOCK) {
-            return Err(format!("{}: is locked: another server uses it", path.display()));
-        }
+        lock(path, &cached, read_only)?;
         let length = check_length(path, &cached, size_bytes)?;
         let past = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
         let (past, remark) = match past {

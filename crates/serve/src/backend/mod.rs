@@ -100,8 +100,10 @@ pub enum Action {
 pub enum Task {
     /// Reads one of the copies that the device keeps, by its number, below [`Backend::copies`].
     Copy(u8),
-    /// Writes the range durably from a copy that is right.
+    /// Writes copies of the range that are wrong durably anew, from one that is right.
     Repair,
+    /// Writes one of the copies alone, which was wrong.
+    Rewrite(u8),
     /// Trims what is still to be trimmed of the range.
     Trim,
     /// Moves the range to this tier.
@@ -128,7 +130,9 @@ impl Action {
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
             // Nothing else may happen on the range meanwhile.
-            Self::Serve(Task::Repair | Task::Relocate(Tier::Fast) | Task::Resync) => Some(Operation::Write),
+            Self::Serve(Task::Repair | Task::Rewrite(_) | Task::Relocate(Tier::Fast) | Task::Resync) => {
+                Some(Operation::Write)
+            }
         }
     }
 
@@ -284,7 +288,7 @@ pub trait Backend {
     /// # Errors
     /// Why it stays as long as it is.
     fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
-        let expected = "a file or block device without checksums, bitmaps, late trims and tiers";
+        let expected = "a file or block device without late trims and tiers";
         Err(format!("its length does not change while the server runs\n  expected: {expected}"))
     }
 
@@ -544,6 +548,19 @@ pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
     };
     check_files(device)?;
     Ok((Shape { size_bytes, parts, ..Shape::default() }, None))
+}
+
+/// Whether no other server uses the files of a device. A leg of a mirror may be missed.
+///
+/// # Errors
+/// The file that is used, in words.
+pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
+    let files = match &device.backend {
+        spec::Backend::Tiered { slow, fast, .. } => vec![slow.backend.file(), fast.backend.file()],
+        spec::Backend::Joined { part } => part.iter().map(|part| part.backend.file()).collect(),
+        other => vec![other.file()],
+    };
+    files.into_iter().flatten().try_for_each(|path| file::check_free(path, device.read_only))
 }
 
 /// Checks what lies beside the file of a device.

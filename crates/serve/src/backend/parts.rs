@@ -62,7 +62,7 @@ pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
 }
 
 /// Copies bytes into the buffers, from `to` on.
-fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
+pub(super) fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
     each_part(buffers, to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
 }
 

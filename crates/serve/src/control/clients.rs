@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{Controller, PATIENCE};
 use crate::engine::{self, ClientAccount, Mode};
 use crate::executor::Clock as _;
+use crate::front::{CallerAccount, Stopper};
 use crate::log::Peer;
-use crate::spec::Spec;
+use crate::spec::{Identity, Spec};
 use crate::watch::SCHEMA_VERSION;
 
 /// The clients at one moment, as `ioweir ctl SERVER clients` reports them. Times count from the start of the server.
@@ -21,10 +22,13 @@ pub struct Clients {
     pub schema_version: u32,
     /// The time of the list.
     pub now_seconds: f64,
-    /// Those that have agreed on an export, in the order in which they did.
+    /// Those that have agreed on an export, in the order in which they came.
     pub clients: Vec<ClientState>,
     /// How many others still negotiate.
     pub negotiating: u32,
+    /// Those of them that the server talks with, in the order in which they came.
+    #[serde(default)]
+    pub callers: Vec<CallerState>,
     /// Devices that did not answer, whose clients are missing here.
     pub silent_devices: Vec<String>,
 }
@@ -61,6 +65,21 @@ pub struct ClientState {
     pub waiting_requests: u32,
 }
 
+/// A client that has not agreed on an export yet.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CallerState {
+    /// Its number, which it keeps.
+    pub number: u64,
+    /// The names in its certificate, once it has shown one.
+    pub certificate: Vec<String>,
+    /// The process of this machine that it is, if it came over a unix socket.
+    pub process: Option<ProcessState>,
+    /// Its address and port, if it came over TCP.
+    pub address: Option<String>,
+    /// When it came.
+    pub since_seconds: f64,
+}
+
 /// A process of this machine.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ProcessState {
@@ -75,10 +94,7 @@ pub struct ProcessState {
 impl ClientState {
     fn new(spec: &Spec, account: ClientAccount) -> Self {
         let ClientAccount { number, export, class, transport, peer, identity, since, mode, .. } = account;
-        let process = match (peer, identity.process) {
-            (Peer::Process(pid, _), Some((uid, gid))) => Some(ProcessState { pid, uid, gid }),
-            _ => None,
-        };
+        let (process, address) = known(peer, &identity);
         let class = spec.classes().into_iter().nth(class.0 as usize).map(|class| class.name);
         Self {
             number,
@@ -87,7 +103,7 @@ impl ClientState {
             transport: transport.name().into(),
             certificate: identity.certificate,
             process,
-            address: if let Peer::Address(address) = peer { Some(address.to_string()) } else { None },
+            address,
             since_seconds: since.as_seconds(),
             state: mode.name().into(),
             requests: account.requests,
@@ -100,11 +116,38 @@ impl ClientState {
     /// Who it is, in words.
     #[must_use]
     pub fn who(&self) -> String {
-        let certificate = (!self.certificate.is_empty()).then(|| self.certificate.join(", "));
-        let process = self.process.map(|ProcessState { pid, uid, gid }| format!("uid {uid} gid {gid} pid {pid}"));
-        let known: Vec<String> = certificate.into_iter().chain(process).chain(self.address.clone()).collect();
-        if known.is_empty() { Peer::Unknown.to_string() } else { known.join("; ") }
+        who(&self.certificate, self.process, self.address.as_ref())
     }
+}
+
+impl CallerState {
+    fn new(account: CallerAccount) -> Self {
+        let CallerAccount { number, peer, identity, since } = account;
+        let (process, address) = known(peer, &identity);
+        Self { number, certificate: identity.certificate, process, address, since_seconds: since.as_seconds() }
+    }
+
+    /// Who it is, in words.
+    #[must_use]
+    pub fn who(&self) -> String {
+        who(&self.certificate, self.process, self.address.as_ref())
+    }
+}
+
+/// The process or the address that a client is.
+fn known(peer: Peer, identity: &Identity) -> (Option<ProcessState>, Option<String>) {
+    match (peer, identity.process) {
+        (Peer::Process(pid, _), Some((uid, gid))) => (Some(ProcessState { pid, uid, gid }), None),
+        (Peer::Address(address), _) => (None, Some(address.to_string())),
+        _ => (None, None),
+    }
+}
+
+fn who(certificate: &[String], process: Option<ProcessState>, address: Option<&String>) -> String {
+    let certificate = (!certificate.is_empty()).then(|| certificate.join(", "));
+    let process = process.map(|ProcessState { pid, uid, gid }| format!("uid {uid} gid {gid} pid {pid}"));
+    let known: Vec<String> = certificate.into_iter().chain(process).chain(address.cloned()).collect();
+    if known.is_empty() { Peer::Unknown.to_string() } else { known.join("; ") }
 }
 
 impl Controller {
@@ -121,25 +164,35 @@ impl Controller {
         answers.into_iter().map(|answer| answer.recv_timeout(left()).ok()).collect()
     }
 
-    /// The clients; `connections` is the number of all, those that still negotiate included.
-    pub(crate) fn clients(&self, connections: u32) -> Clients {
+    /// The clients; `connections` is the number of all, those that still negotiate with `front` included.
+    pub(crate) fn clients(&self, connections: u32, front: &Stopper) -> Clients {
         let (spec, _) = self.running();
+        // A client that goes to an engine meanwhile is found there.
+        let callers = front.ask_for_callers().recv_timeout(PATIENCE).unwrap_or_default();
         let answers = self.ask_all(engine::Command::Clients);
         let silent_devices = names_of_silent(&spec, &answers);
         let mut clients: Vec<_> =
             answers.into_iter().flatten().flatten().map(|its| ClientState::new(&spec, its)).collect();
         clients.sort_by_key(|client| client.number);
+        let is_caller = |caller: &CallerAccount| !clients.iter().any(|client| client.number == caller.number);
+        let mut callers: Vec<_> = callers.into_iter().filter(is_caller).map(CallerState::new).collect();
+        callers.sort_by_key(|caller| caller.number);
         let negotiating = if silent_devices.is_empty() { connections.saturating_sub(clients.len() as u32) } else { 0 };
         let now_seconds = self.0.clock.now().as_seconds();
-        Clients { schema_version: SCHEMA_VERSION, now_seconds, clients, negotiating, silent_devices }
+        Clients { schema_version: SCHEMA_VERSION, now_seconds, clients, negotiating, callers, silent_devices }
     }
 
     /// Ends the client of this number: what it has queued is withdrawn. Returns what was done, in words.
     ///
     /// # Errors
     /// Why there is nobody to end, in words.
-    pub fn kick(&self, number: u64) -> Result<String, String> {
+    pub(crate) fn kick(&self, number: u64, front: &Stopper) -> Result<String, String> {
         let (spec, _) = self.running();
+        // As above.
+        if let Ok(Some(caller)) = front.ask_to_kick(number).recv_timeout(PATIENCE) {
+            let who = shown(&CallerState::new(caller).who());
+            return Ok(format!("client {number} ({who}), which had not agreed on an export: ended"));
+        }
         let answers = self.ask_all(|answer| engine::Command::Kick(number, answer));
         let silent = names_of_silent(&spec, &answers);
         let Some(account) = answers.into_iter().flatten().flatten().next() else {

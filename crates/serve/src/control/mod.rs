@@ -37,7 +37,7 @@ pub use assignment::assign;
 pub use bitmaps::{BitmapState, BitmapVerb};
 pub use client::{AskError, ask};
 pub(crate) use client::{send, understand};
-pub use clients::{ClientState, Clients, ProcessState};
+pub use clients::{CallerState, ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
 pub use difference::differences;
 pub use exports::VolumeState;

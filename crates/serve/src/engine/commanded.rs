@@ -104,6 +104,9 @@ impl Engine {
     fn stop(&mut self, within: Option<Nanos>) {
         let until = self.now.after(within.unwrap_or(self.shutdown_timeout));
         self.gives_up = self.gives_up.min(until.after(self.shutdown_timeout));
+        if !matches!(self.stopping, Stopping::Closing(before) if before <= until) {
+            self.is_stuck = self.dispatcher.moves_data_only();
+        }
         match self.stopping {
             Stopping::No => {
                 self.stopping = Stopping::Closing(until);

@@ -312,6 +312,12 @@ impl Dispatcher {
         }
     }
 
+    /// Whether the backend has something to do, and all of it is reads and writes.
+    pub(super) fn moves_data_only(&self) -> bool {
+        let begun = || self.begun.iter().filter_map(|&number| self.in_flight.get(number));
+        begun().count() > 0 && begun().all(|its| matches!(its.dispatch.operation, Operation::Read | Operation::Write))
+    }
+
     /// Starts an operation that does not pass the scheduler.
     pub(super) fn query(&mut self, now: Nanos, query: Query) {
         let Query { request, action, offset, length } = query;

@@ -142,6 +142,8 @@ pub struct Engine {
     wipes: VecDeque<Wipe>,
     /// When it ends even if its device has not completed.
     gives_up: Nanos,
+    /// Whether the device had something to do when it was asked to stop, and has ended nothing since.
+    is_stuck: bool,
 }
 
 impl Engine {
@@ -183,6 +185,7 @@ impl Engine {
             pause: None,
             wipes: VecDeque::new(),
             gives_up: Nanos::NEVER,
+            is_stuck: false,
         };
         engine.divide_room();
         engine.report_remarks();
@@ -341,7 +344,7 @@ impl Engine {
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
-        if now >= self.gives_up {
+        if now >= self.gives_up || self.is_hung() {
             return Ok(Turn::Hung);
         }
         self.admission.settle(now);
@@ -420,6 +423,7 @@ impl Engine {
         if !has_completed {
             return Ok(false);
         }
+        self.is_stuck = false;
         let (mut flushed, mut wiped) = (None, None);
         while let Some(completed) = dispatcher.next_completed() {
             match completed {
@@ -457,6 +461,14 @@ impl Engine {
             self.flushed_for_pause(is_done);
         }
         Ok(true)
+    }
+
+    /// Whether nothing can be expected of the device, so that it gets no time for the last flush: it has had the time of its
+    /// clients, and has not ended a single read or write that it had before. What a flush or a discard takes, a device that
+    /// works may take, too.
+    fn is_hung(&self) -> bool {
+        let is_over = matches!(self.stopping, Stopping::Closing(until) if self.now >= until);
+        is_over && self.is_stuck && self.dispatcher.moves_data_only()
     }
 
     /// Flushes once all clients have left; the backend may still have their last writes.

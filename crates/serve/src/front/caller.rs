@@ -21,6 +21,7 @@ const READ_BYTES: usize = 16 << 10;
 /// A client during its negotiation.
 #[derive(Debug)]
 pub(super) struct Caller {
+    pub(super) number: u64,
     pub(super) input: OwnedFd,
     pub(super) output: Option<OwnedFd>,
     /// Its TLS session, once the connection is encrypted.

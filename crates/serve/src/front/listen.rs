@@ -9,7 +9,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use ioweir_config::shown;
+use rustix::fs::Access;
+use rustix::io::Errno;
 
+use crate::durable::folder_of;
 use crate::spec::{Listen, Server, SocketMode};
 
 /// The first descriptor that systemd hands over.
@@ -121,6 +124,18 @@ impl Listener {
         Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
     }
 
+    /// Whether [`Listener::bind`] would succeed now. Nothing is made.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub(crate) fn check(listen: &Listen) -> Result<(), String> {
+        let could_bind = match listen {
+            Listen::Unix(path) => check_unix(path),
+            Listen::Tcp(address) => check_tcp(address),
+        };
+        could_bind.map_err(|error| format!("{listen}: cannot listen: {error}"))
+    }
+
     /// Creates a socket. A unix socket on which no server listens is replaced; one on which a server listens is not.
     ///
     /// # Errors
@@ -200,6 +215,27 @@ fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Re
         }
         bound => bound,
     }
+}
+
+/// Whether a unix socket could be made, in the place of none or of one that is dead.
+fn check_unix(path: &Path) -> io::Result<()> {
+    std::os::unix::net::SocketAddr::from_pathname(path)?;
+    if fs::symlink_metadata(path).is_ok() && !is_dead(path) {
+        return Err(Errno::ADDRINUSE.into());
+    }
+    if !fs::metadata(folder_of(path))?.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    Ok(rustix::fs::access(folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// Whether an address can be had: a socket that does not listen takes it for a moment.
+fn check_tcp(address: &SocketAddr) -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket(family, SocketType::STREAM, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    Ok(bind(&socket, address)?)
 }
 
 /// Creates a socket that no other user can connect to: it gets its mode before it is bound. `settle` may change its file

@@ -3,6 +3,7 @@
 //! A client goes to the engine of its device once it has agreed on an export. Until then it has the `handshake_timeout` of
 //! the spec, and memory for one answer: the next option is read when the last answer was sent.
 
+mod ask;
 mod caller;
 mod hand;
 mod listen;
@@ -12,7 +13,6 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_core::{Nanos, StreamId};
@@ -34,6 +34,8 @@ use crate::slots::Slots;
 use crate::spec::{Identity, class_of};
 use crate::vhost;
 
+use ask::Questions;
+pub(crate) use ask::{CallerAccount, Offer};
 use caller::{Caller, Ending, Pace, identify, keep_alive, tls_failure};
 pub use hand::Takeover;
 pub(crate) use hand::send_sockets;
@@ -72,7 +74,7 @@ pub(crate) struct Front {
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
     places: Places,
-    /// The number of the last client that agreed on an export.
+    /// The number of the last client that came.
     last_number: u64,
     tunables: Arc<Tunables>,
     log: Log,
@@ -102,17 +104,7 @@ pub struct Stopper {
     /// The time in which it is to end, in nanoseconds, or one of the values below.
     within: Arc<AtomicU64>,
     wake: Arc<OwnedFd>,
-    /// Who asks for the listening sockets.
-    asked: Arc<Mutex<Vec<Sender<Offer>>>>,
-}
-
-/// Listening sockets for another process, by name. While it is there, nobody is accepted.
-#[derive(Debug)]
-pub(crate) struct Offer {
-    pub(crate) names: Vec<String>,
-    pub(crate) sockets: Vec<OwnedFd>,
-    /// A message says that they were sent to the process of this number, and its end without one that they were not.
-    pub(crate) sent: Sender<u32>,
+    asked: Questions,
 }
 
 /// The server is not to end.
@@ -133,25 +125,21 @@ impl Stopper {
         self.shorten(limit.map_or(ONCE_ANSWERED, |limit| limit.0.clamp(AS_IN_SPEC + 1, ONCE_ANSWERED)));
     }
 
-    /// Asks for the listening sockets, to hand them over.
-    pub(crate) fn ask_for_sockets(&self) -> Receiver<Offer> {
-        let (sender, offer) = channel();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-        // As below.
-        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
-        offer
-    }
-
     fn shorten(&self, within: u64) {
         self.within.fetch_min(within, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
         // A full counter wakes the front, too.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
     }
 }
 
-/// However the thread ends, the engines do, too.
+/// However the thread ends, the engines do, too, and nobody waits for an answer.
 impl Drop for Front {
     fn drop(&mut self) {
+        drop(self.stopper.asked.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.engines.close();
         self.engines.send_all(|| Command::Stop(None));
     }
@@ -180,7 +168,7 @@ impl Front {
             stopper: Stopper {
                 within: Arc::new(AtomicU64::new(SERVES)),
                 wake: Arc::clone(&wake),
-                asked: Arc::default(),
+                asked: Arc::new(Mutex::new(Some(Vec::new()))),
             },
             successor: None,
             wake,
@@ -241,26 +229,6 @@ impl Front {
         }
     }
 
-    /// Offers the listening sockets to whoever asks, and accepts nobody until it is known what has become of that. Whether they
-    /// were sent is known at once: nobody waits for the other process.
-    fn offer_sockets(&mut self) {
-        let asked = std::mem::take(&mut *self.stopper.asked.lock().unwrap_or_else(PoisonError::into_inner));
-        for asker in asked {
-            let sockets: io::Result<Vec<OwnedFd>> = self.listeners.iter().map(Listener::duplicate).collect();
-            let Some(sockets) = sockets.ok().filter(|_| self.successor.is_none() && self.within() == SERVES) else {
-                continue;
-            };
-            let names = self.listeners.iter().map(|listener| listener.name().to_string()).collect();
-            let (sent, hear) = channel();
-            // One that has left takes none.
-            let _ = asker.send(Offer { names, sockets, sent });
-            if let Ok(process) = hear.recv() {
-                self.successor = Some(process);
-                self.stopper.stop();
-            }
-        }
-    }
-
     fn within(&self) -> u64 {
         self.stopper.within.load(Ordering::Relaxed)
     }
@@ -275,7 +243,7 @@ impl Front {
                 TOKEN_WAKE => {
                     // If nothing can be read, there is nothing to do.
                     let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-                    self.offer_sockets();
+                    self.answer_questions();
                 }
                 token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
                 token => self.talk((token & (TOKEN_OUTPUT - 1)) as u32),
@@ -392,7 +360,9 @@ impl Front {
         let until = began.after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
         let (unread, is_known) = (Vec::new(), false);
+        self.last_number += 1;
         let caller = Caller {
+            number: self.last_number,
             input,
             output,
             session,
@@ -543,7 +513,7 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, peer, identity, mut session, unread, unsent, ending, permit, .. } = caller;
+        let Caller { number, input, output, peer, identity, mut session, unread, unsent, ending, permit, .. } = caller;
         let catalog = self.tunables.catalog();
         // An export keeps its number, whatever has come or gone since the client was told of it.
         if let Ending::Agreed(agreed) = ending
@@ -552,8 +522,7 @@ impl Front {
             let Some((class, permit)) = self.join_class(&catalog, agreed.export, &identity, (permit, peer)) else {
                 return;
             };
-            self.last_number += 1;
-            let (number, leftover, permit) = (self.last_number, unread, Some(permit));
+            let (leftover, permit) = (unread, Some(permit));
             let (input, output) = (input.into(), output.map(Into::into));
             let client = Client {
                 input,

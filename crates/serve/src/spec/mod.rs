@@ -103,7 +103,7 @@ keys! {
         /// how long a client may be idle before it is disconnected; without this key, for ever
         idle_timeout: Option<Duration> = absent,
         /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
-        /// that it does after twice as long is left behind
+        /// that it does after twice as long is left behind, or one that has ended none of its reads and writes after this time
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// the user that the server becomes once it listens, before it opens its devices, which that user has to be able to: a name in
         /// /etc/passwd or a number; the server has to be started as root then

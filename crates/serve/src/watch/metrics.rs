@@ -85,7 +85,7 @@ struct Held {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 56] = [
+const METRICS: [Metric; 57] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -255,6 +255,11 @@ const METRICS: [Metric; 56] = [
         "ioweir_checksum_blocks_damaged",
         "How often a block was found not to be what was written there",
         Source::Checksums(|of| of.blocks_damaged),
+    ),
+    counter(
+        "ioweir_checksum_copies_damaged",
+        "How often a copy of a block was found not to be what was written there while another one was right",
+        Source::Checksums(|of| of.copies_damaged),
     ),
     counter(
         "ioweir_checksum_items_failed",

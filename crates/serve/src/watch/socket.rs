@@ -88,13 +88,15 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
     let done = match command {
         Ok(Command::State {}) => serde_json::to_value(shared.state().await).map_err(|error| error.to_string()),
         Ok(Command::Clients {}) => {
-            let clients = shared.controller.clients(shared.permits.taken());
+            let clients = shared.controller.clients(shared.permits.taken(), &shared.stopper);
             serde_json::to_value(clients).map_err(|error| error.to_string())
         }
         // It has been done.
         Ok(Command::HandOver {}) => Err(String::new()),
         Ok(Command::Drain { within }) => Ok(json!({ "changes": [announce_drain(within, shared)] })),
-        Ok(Command::Kick(number)) => shared.controller.kick(number).map(|what| json!({ "changes": [what] })),
+        Ok(Command::Kick(number)) => {
+            shared.controller.kick(number, &shared.stopper).map(|what| json!({ "changes": [what] }))
+        }
         Ok(Command::Reopen(device)) => {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }

@@ -260,6 +260,9 @@ pub struct ChecksumState {
     pub blocks_checked: u64,
     /// Comparisons that failed.
     pub blocks_damaged: u64,
+    /// Copies that were damaged while another one was right.
+    #[serde(default)]
+    pub copies_damaged: u64,
     /// Requests whose checksums no worker completed.
     pub items_failed: u64,
     /// The queues of the schedule, by name; of all devices together if they share the workers.
@@ -295,6 +298,7 @@ impl ChecksumState {
             blocks_new: of.blocks_new,
             blocks_checked: of.blocks_checked,
             blocks_damaged: of.blocks_damaged,
+            copies_damaged: of.copies_damaged,
             items_failed: of.items_failed,
             queues: Queue::ALL.iter().map(|its| its.name().into()).zip(of.queues.iter().map(queue)).collect(),
         }

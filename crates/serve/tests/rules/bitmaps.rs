@@ -6,6 +6,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 use crate::bench::{Bench, device};
@@ -18,7 +20,7 @@ use crate::process::Process;
 use crate::server::{has, run};
 use ioweir_core::Nanos;
 use ioweir_serve::backend::bitmaps::{BitmapChange, Content, layers_of};
-use ioweir_serve::backend::{Backend, Bitmaps, Faulty, Marked, Media};
+use ioweir_serve::backend::{Backend, Bitmaps, Done, Faulty, Io, Marked, Media};
 use ioweir_serve::control::{BitmapState, BitmapVerb, Command, ask};
 use ioweir_serve::engine;
 use ioweir_serve::nbd::{Bitmap, Contexts, Export};
@@ -142,6 +144,90 @@ proptest! {
             }
         }
     }
+}
+
+/// A device of which at first only a part is there.
+struct Longer {
+    inner: Powered,
+    grid: Grid,
+    size_bytes: Arc<AtomicU64>,
+}
+
+impl Backend for Longer {
+    fn start(&mut self, now: Nanos, io: Io) {
+        self.inner.start(now, io);
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        self.inner.collect(now, done)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        if !self.grid.media(0).has_power() {
+            return Err("it is gone".into());
+        }
+        self.size_bytes.store(size_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+#[test]
+fn what_a_device_grows_by_is_marked_whenever_the_power_fails_and_the_rest_is_not_forgotten() {
+    let mut kept = 0;
+    for at in 1..200 {
+        let grid = Grid::new(&[16 * REGION, 4 << 20], at);
+        let size_bytes = Arc::new(AtomicU64::new(8 * REGION));
+        let open = || {
+            let inner = Powered::new(&grid, 0, Faults::default());
+            let longer = Longer { inner, grid: grid.clone(), size_bytes: Arc::clone(&size_bytes) };
+            Marked::open(Box::new(longer), Bitmaps::over(grid.database(1), REGION), Content::Durable).unwrap()
+        };
+        let mut marked = open();
+        let bitmaps = marked.bitmaps().unwrap();
+        add(&mut marked, &bitmaps, "a");
+        drop(bitmaps);
+        let keys = "backend = \"memory\"\nsize = \"32KiB\"\nscheduler = \"sfq\"";
+        let mut bench = Bench::with_services(device(keys), Box::new(marked), []);
+        let mut peer = bench.connect(0, false);
+        let mut write = |bench: &mut Bench, region: u64| {
+            peer.send(&[request(WRITE, FUA, 1, region * REGION, 512), vec![1; 512]].concat());
+            bench.settle();
+            peer.answers()[0].error == 0
+        };
+        grid.cut_after(at);
+        let mut changed = Vec::new();
+        changed.extend(write(&mut bench, 2).then_some(2));
+        let (sender, answer) = channel();
+        bench.engine.handle().send(engine::Command::Grow(16 * REGION, sender));
+        bench.turn();
+        let has_grown = answer.try_recv().unwrap().is_ok();
+        changed.extend(write(&mut bench, 5).then_some(5));
+        bench.settle();
+        let is_cut = !grid.media(0).has_power();
+        drop((peer, bench));
+        grid.cut();
+        grid.restore();
+        let mut marked = open();
+        let all = marked.bitmaps().unwrap().list().unwrap();
+        let regions = marked_regions(&mut marked, &all[0]);
+        changed.extend(if has_grown { 8..16 } else { 0..0 });
+        assert!(changed.iter().all(|region| regions.contains(region)), "{at}: {changed:?} and {regions:?}");
+        kept += u32::from(regions == changed);
+        if !is_cut {
+            assert_eq!(regions, [2, 5, 8, 9, 10, 11, 12, 13, 14, 15]);
+            assert!(kept > 0 && at > 5, "{kept}, {at}");
+            return;
+        }
+    }
+    panic!("the power has failed each time");
 }
 
 /// An engine with a bitmap of its device, and the export that shows it.

@@ -10,6 +10,7 @@ use crate::client::*;
 use ioweir_serve::backend::checked::Workers;
 use ioweir_serve::backend::{Backend as _, Cached, Faulty, Media, Outcome, TierStatus, Traffic};
 use ioweir_serve::control::{Command, ask};
+use ioweir_serve::log::EventKind;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
 use serde_json::json;
@@ -45,10 +46,11 @@ fn a_copy_that_rots_is_given_up_and_the_slow_tier_is_read() {
         let said = direct.checked.remarks();
         let told =
             |offset: u64| format!("a copy of the 4096 bytes at {offset} was damaged: they are read from elsewhere");
-        assert_eq!(said.iter().map(|(_, what)| what.clone()).collect::<Vec<_>>(), [0, 4096, 8192].map(told));
+        assert_eq!(said, [0, 4096, 8192].map(|offset| (EventKind::CopyDamaged, told(offset))));
         // It is not there any more.
         assert_eq!(direct.read(0, &[12_288]), (vec![1; 12_288], Ok(Outcome::Plain)));
-        assert_eq!((direct.checked.remarks(), direct.checked.checksums().unwrap().blocks_damaged), (vec![], 0));
+        let counts = direct.checked.checksums().unwrap();
+        assert_eq!((direct.checked.remarks(), counts.blocks_damaged, counts.copies_damaged), (vec![], 0, 3));
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn pool(schedule: &str, count: u32, items: u32) -> Workers {
 /// A checked device by itself, that is asked and waited for.
 pub(crate) struct Direct {
     pub(crate) checked: Checked,
-    now: Nanos,
+    pub(crate) now: Nanos,
     id: u32,
 }
 
@@ -52,7 +52,7 @@ impl Direct {
         Self { checked: Checked::new(inner, begun, Arc::clone(pool), items).unwrap(), now: Nanos::ZERO, id: 0 }
     }
 
-    fn start(&mut self, action: Action, offset: u64, length: u64, buffers: Buffers) -> u32 {
+    pub(crate) fn start(&mut self, action: Action, offset: u64, length: u64, buffers: Buffers) -> u32 {
         self.id += 1;
         let io = Io { id: self.id, action, offset, length, durable: false, dispatch: None, buffers };
         self.checked.start(self.now, io);
@@ -61,7 +61,7 @@ impl Direct {
     }
 
     /// Waits until something has finished.
-    fn some(&mut self) -> Vec<Done> {
+    pub(crate) fn some(&mut self) -> Vec<Done> {
         let mut done = Vec::new();
         loop {
             self.now = self.now.after(Nanos(1));
@@ -82,7 +82,7 @@ impl Direct {
         }
     }
 
-    fn act(&mut self, action: Action, offset: u64, length: u64, buffers: Buffers) -> Done {
+    pub(crate) fn act(&mut self, action: Action, offset: u64, length: u64, buffers: Buffers) -> Done {
         let id = self.start(action, offset, length, buffers);
         let mut done = self.some();
         assert_eq!((done.len(), done[0].id), (1, id));
@@ -106,7 +106,7 @@ impl Direct {
 }
 
 /// As the engine hands data over: a single buffer, or those of several requests.
-fn buffers(pieces: impl Iterator<Item = Vec<u8>>) -> Buffers {
+pub(crate) fn buffers(pieces: impl Iterator<Item = Vec<u8>>) -> Buffers {
     let mut buffers: Vec<Buffer> = pieces
         .map(|bytes| {
             let mut buffer = Buffer::with_capacity(bytes.len());

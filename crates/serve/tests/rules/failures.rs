@@ -183,6 +183,75 @@ fn a_device_that_hangs_keeps_the_server_from_its_end_for_twice_the_time_that_it_
     }
 }
 
+/// A device that keeps all that it is asked, until it is told to go on.
+struct Hanging {
+    inner: Memory,
+    is_hung: Arc<AtomicBool>,
+}
+
+impl Backend for Hanging {
+    fn start(&mut self, now: Nanos, io: Io) {
+        self.inner.start(now, io);
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        if self.is_hung.load(Ordering::Relaxed) { Ok(()) } else { self.inner.collect(now, done) }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+#[test]
+fn a_device_that_ends_not_one_of_its_reads_and_writes_keeps_the_server_from_its_end_once() {
+    // What it has when the server is asked to stop, whether it ends one thing meanwhile, and after how many times it is left.
+    for (commands, moves, times) in [
+        (vec![READ, WRITE], false, 1),
+        (vec![READ, WRITE], true, 2),
+        (vec![READ, TRIM], false, 2),
+        (vec![READ, FLUSH], false, 2),
+    ] {
+        let is_hung = Arc::new(AtomicBool::new(true));
+        let backend = Hanging { inner: Memory::new(1 << 20), is_hung: is_hung.clone() };
+        let device = device("backend = \"null\"\nsize = \"1MiB\"\ndepth = 8");
+        let mut bench = Bench::over(device, Box::new(backend), Pool::new(256 << 10));
+        let mut peers: Vec<Peer> = commands.iter().map(|_| bench.connect(0, false)).collect();
+        for (number, (peer, command)) in (0..).zip(peers.iter_mut().zip(&commands)) {
+            let (offset, length) = if *command == FLUSH { (0, 0) } else { (number << 16, 4096) };
+            peer.send(&request(*command, 0, 1, offset, length));
+            if *command == WRITE {
+                peer.send(&[1; 4096]);
+            }
+        }
+        turns(&mut bench);
+        // Draining has no end; the time counts from when there is one.
+        bench.engine.handle().send(Command::Stop(Some(Nanos::NEVER)));
+        turns(&mut bench);
+        bench.now = bench.now.after(Nanos::from_seconds(3600));
+        bench.engine.handle().send(Command::Stop(None));
+        turns(&mut bench);
+        if moves {
+            is_hung.store(false, Ordering::Relaxed);
+            turns(&mut bench);
+            is_hung.store(true, Ordering::Relaxed);
+        }
+        bench.now = bench.now.after(Nanos::from_seconds(9));
+        turns(&mut bench);
+        assert!(!bench.hung, "{commands:?}");
+        bench.now = bench.now.after(Nanos::from_seconds(2));
+        turns(&mut bench);
+        assert_eq!(bench.hung, times == 1, "{commands:?}");
+        bench.now = bench.now.after(Nanos::from_seconds(10));
+        turns(&mut bench);
+        assert!(bench.hung || moves, "{commands:?}");
+    }
+}
+
 #[test]
 fn a_server_that_drains_waits_for_its_device_however_long_until_it_is_stopped() {
     for is_stopped in [false, true] {

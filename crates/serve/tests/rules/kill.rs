@@ -4,16 +4,22 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
 use crate::client::*;
 use crate::process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 8] = [
+const DEVICES: [(&str, &str); 11] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
+    ),
+    // What was known is not after a kill, and nothing is called damaged.
+    (
+        "checksums",
+        "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true",
     ),
     // Discards wait in a journal, and everything is scrubbed.
     (
@@ -30,6 +36,15 @@ const DEVICES: [(&str, &str); 8] = [
         [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"65544KiB\"\nio = \"threads\"
         [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
     ),
+    (
+        "mirror-checksums",
+        "backend = \"mirror\"\nscheduler = \"sfq\"\nregion = \"64KiB\"\nchecksums = true
+        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"65544KiB\"\nio = \"threads\"
+        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"65544KiB\"
+        [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
+    ),
+    // The server of the upstream is killed, too, while the other one goes on.
+    ("upstream", "backend = \"nbd\"\naddress = \"unix:FOLDER/upstream/s\"\nexport = \"export\"\nscheduler = \"sfq\""),
     // The export is a part between two others.
     (
         "joined",
@@ -77,18 +92,54 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let keys = keys.replace("FOLDER", folder.path().to_str().unwrap());
         let mut killed = Killed { blocks: vec![0; 64], random: 1, cookie: 0 };
+        let mut upstream = (name == "upstream").then(|| Upstream::new(folder.path()));
         for round in 0..=rounds() {
             let mut process = Process::start(folder.path(), "", &keys);
             let mut client = process.connect();
             agree(&mut client);
             killed.check(&mut client);
             if round < rounds() {
-                killed.write_some(&mut client);
+                let left = killed.write_some(&mut client);
+                if let Some(upstream) = upstream.as_mut().filter(|_| round % 2 == 1) {
+                    // What it has answered and not flushed is kept by the other one, and written again.
+                    upstream.kill_and_start();
+                    (0..left).for_each(|_| drop(answer(&mut client)));
+                    let left = killed.write_some(&mut client);
+                    (0..left).for_each(|_| drop(answer(&mut client)));
+                    killed.check(&mut client);
+                }
             }
             process.kill();
         }
-        let told = format!("{name}: killed {} times, {} writes, nothing lost", rounds(), killed.cookie);
+        let also = if upstream.is_some() { format!(", and its upstream {}", rounds() / 2) } else { String::new() };
+        let told = format!("{name}: killed {} times{also}, {} writes, nothing lost", rounds(), killed.cookie);
         writeln!(std::io::stderr(), "{told}").unwrap();
+    }
+}
+
+/// The server of an upstream: a file.
+struct Upstream {
+    folder: PathBuf,
+    process: Process,
+}
+
+impl Upstream {
+    fn new(beside: &Path) -> Self {
+        let folder = beside.join("upstream");
+        std::fs::create_dir(&folder).unwrap();
+        Self { process: Self::start(&folder), folder }
+    }
+
+    fn start(folder: &Path) -> Process {
+        let device = format!("backend = \"file\"\npath = \"{}/disk\"\nsize = \"64MiB\"", folder.display());
+        let mut process = Process::start(folder, "", &device);
+        drop(process.connect());
+        process
+    }
+
+    fn kill_and_start(&mut self) {
+        self.process.kill();
+        self.process = Self::start(&self.folder);
     }
 }
 
@@ -105,8 +156,8 @@ impl Killed {
         (self.random >> 33) % below
     }
 
-    /// Writes with several on their way, and leaves in the middle.
-    fn write_some(&mut self, client: &mut UnixStream) {
+    /// Writes with several on their way, and leaves in the middle; returns how many answers are to come.
+    fn write_some(&mut self, client: &mut UnixStream) -> usize {
         const IN_FLIGHT: usize = 8;
         let (mut on_their_way, mut answered, mut unflushed) = (Vec::new(), 0, Vec::new());
         let last = 20 + self.draw(100);
@@ -161,6 +212,7 @@ impl Killed {
                 }
             }
         }
+        on_their_way.len()
     }
 
     fn check(&self, client: &mut UnixStream) {

@@ -157,12 +157,44 @@ fn clients_are_listed_with_who_they_are_and_what_they_have_asked_for() {
     assert!(listed[1].process.is_none() && listed.iter().all(|client| client.state == "open"));
     let all = clients(&served.control());
     assert_eq!((all.schema_version, all.negotiating, all.silent_devices), (1, 1, vec![]));
+    let callers: Vec<_> = all.callers.iter().map(|caller| (caller.number, caller.who())).collect();
+    assert_eq!(callers, [(4, listed[0].who())]);
     let (first, last) = (all.clients[0].since_seconds, all.clients[2].since_seconds);
     assert!(0.0 < first && first <= last && last <= all.now_seconds, "{first} {last} {}", all.now_seconds);
     drop((busy, remote, slow, new));
     // A number is not given again.
     let _next = served.client("export");
-    assert_eq!(wait_for(&served, |clients| clients.len() == 1)[0].number, 4);
+    assert_eq!(wait_for(&served, |clients| clients.len() == 1)[0].number, 5);
+    served.stop();
+}
+
+#[test]
+fn a_client_that_negotiates_is_ended_by_its_number_and_another_gets_its_place() {
+    let served = Served::new("connections_max = 2", "negotiates");
+    let socket = || UnixStream::connect(served.folder.path().join("s")).unwrap();
+    let (mut silent, mut other) = (socket(), socket());
+    for caller in [&mut silent, &mut other] {
+        caller.read_exact(&mut [0; 18]).unwrap();
+    }
+    let told = served.ask(&Command::Kick(1)).unwrap();
+    let who = clients(&served.control()).callers[0].who();
+    assert_eq!(told, json!({ "changes": [format!("client 1 ({who}), which had not agreed on an export: ended")] }));
+    assert_eq!(silent.read(&mut [0; 1]).unwrap(), 0, "its connection is closed");
+    assert!(served.ask(&Command::Kick(1)).unwrap_err().to_string().contains("there is no client 1"));
+    let mut next = served.client("export");
+    flush(&mut next);
+    // The other one goes on, under its number.
+    other.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat()).unwrap();
+    other.read_exact(&mut [0; 10]).unwrap();
+    flush(&mut other);
+    assert_eq!(served.clients().iter().map(|client| client.number).collect::<Vec<_>>(), [2, 3]);
+    assert!(clients(&served.control()).callers.is_empty());
+    let peer = format!("process {} of user", std::process::id());
+    let kicked = |event: &Value| {
+        event["message"] == "ended by `ioweir ctl kick` while it negotiated"
+            && event["peer"].as_str().unwrap().starts_with(&peer)
+    };
+    assert_eq!(crate::log::events_of("event", "client_kicked").iter().filter(|event| kicked(event)).count(), 1);
     served.stop();
 }
 

@@ -244,6 +244,71 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
 }
 
 #[test]
+fn what_a_server_that_runs_has_is_found_in_the_words_of_a_start_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let (_unix, tcp) =
+        (UnixListener::bind(at.join("held")).unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let held = format!("tcp:{}", tcp.local_addr().unwrap());
+    drop(UnixListener::bind(at.join("dead")).unwrap());
+    std::fs::write(at.join("plain"), "").unwrap();
+    let other = format!(
+        "[[device]]\nname = \"d\"\nbackend = \"file\"\npath = \"{0}/disk\"\nsize = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n",
+        at.display()
+    );
+    let spec = |server: &str, tail: &str| {
+        let text = format!("[server]\n{server}\n{tail}").replace("AT", at.to_str().unwrap()).replace("HELD", &held);
+        Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let _running =
+        Server::start(&spec("listen = [\"unix:AT/other\"]", &other), Entrance::Listeners(Vec::new()), false, None)
+            .unwrap();
+    let start = |spec: &Spec| Server::start(spec, Entrance::Listeners(Vec::new()), false, None).map(drop);
+    let check = |spec: &Spec| ioweir_serve::server::check_free(spec, &[], false);
+    let names = || {
+        let mut names: Vec<_> = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let sockets = "listen = [\"unix:AT/s\"]\n";
+    let many = format!("listen = [\"unix:AT/{}\"]", "x".repeat(108));
+    for (server, tail) in [
+        ("listen = [\"unix:AT/held\"]", MEMORY),
+        ("listen = [\"HELD\"]", MEMORY),
+        ("listen = [\"unix:AT/plain\"]", MEMORY),
+        ("listen = [\"unix:AT/nowhere/s\"]", MEMORY),
+        ("listen = [\"unix:AT/plain/s\"]", MEMORY),
+        (&many, MEMORY),
+        ("listen = [\"tcp:192.0.2.1:1\"]", MEMORY),
+        ("", MEMORY),
+        (&format!("{sockets}control = \"unix:AT/held\""), MEMORY),
+        (&format!("{sockets}control = \"unix:AT/nowhere/c\""), MEMORY),
+        (&format!("{sockets}watch = \"HELD\""), MEMORY),
+        (&format!("{sockets}watch = \"unix:AT/s\""), MEMORY),
+        (sockets, &format!("{MEMORY}vhost = \"unix:AT/held\"\n")),
+        (sockets, &other),
+    ] {
+        let spec = spec(server, tail);
+        let found = check(&spec).unwrap_err().to_string();
+        assert_eq!(names(), before, "{server}: nothing is made");
+        assert_eq!(found, start(&spec).unwrap_err().to_string(), "{server}");
+    }
+    for server in
+        ["listen = [\"unix:AT/dead\", \"tcp:127.0.0.1:0\", \"tcp:127.0.0.1:0\"]", "listen = [\"unix:AT/new\"]"]
+    {
+        check(&spec(server, MEMORY)).unwrap();
+        assert_eq!(names(), before);
+    }
+    // Those of the command line, or of a service manager, take the place of those of the spec.
+    let held = spec("listen = [\"unix:AT/held\"]", MEMORY);
+    let place = |text: &str| [text.replace("AT", at.to_str().unwrap()).parse::<Listen>().unwrap()];
+    ioweir_serve::server::check_free(&held, &place("unix:AT/new"), false).unwrap();
+    ioweir_serve::server::check_free(&held, &[], true).unwrap();
+    ioweir_serve::server::check_free(&spec("", MEMORY), &place("unix:AT/held"), false).unwrap_err();
+}
+
+#[test]
 fn a_device_that_cannot_be_opened_is_said_so() {
     let refused = |device: &str| {
         let text = format!(

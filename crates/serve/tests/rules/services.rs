@@ -346,8 +346,10 @@ impl Backend for Twins {
                 }
                 Ok(ioweir_serve::backend::Outcome::Plain)
             }
-            Action::Write => {
-                for media in &self.0 {
+            Action::Write | Action::Serve(Task::Rewrite(_)) => {
+                let is_meant =
+                    |copy: usize| !matches!(io.action, Action::Serve(Task::Rewrite(one)) if usize::from(one) != copy);
+                for (_, media) in self.0.iter().enumerate().filter(|(copy, _)| is_meant(*copy)) {
                     let mut at = io.offset;
                     for buffer in io.buffers.as_slice() {
                         media.write(at, buffer.bytes()).unwrap();

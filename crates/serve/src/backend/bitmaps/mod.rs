@@ -9,6 +9,9 @@
 //! answered before is in the layers before, and what comes later in the new one.
 //!
 //! One commit is in progress at a time; what comes meanwhile shares the next.
+//!
+//! What a device grows by counts as changed. Until that is durable, the length that is durable is another one, and so everything
+//! would count as changed at the next start.
 
 mod table;
 
@@ -59,6 +62,10 @@ pub struct Marked {
     /// Changes that wait for the next commit.
     waiting: Vec<Io>,
     commit: Option<Commit>,
+    /// The length that is durable beside the marks.
+    size_bytes: u64,
+    /// Whether the last commit has failed: the next one waits for a change.
+    has_failed: bool,
     committer: Committer<Arc<Pages>>,
     done: Vec<Done>,
     remarks: Vec<String>,
@@ -90,6 +97,8 @@ impl Marked {
             changed: BTreeSet::new(),
             waiting: Vec::new(),
             commit: None,
+            size_bytes: inner.size_bytes(),
+            has_failed: false,
             committer: committer.map_err(|error| format!("bitmaps: {error}"))?,
             done: Vec::new(),
             remarks: remark.into_iter().collect(),
@@ -123,29 +132,32 @@ impl Marked {
     }
 
     fn begin_commit(&mut self) {
-        if self.commit.is_some() || self.waiting.is_empty() {
+        let has_grown = self.size_bytes < self.inner.size_bytes() && !self.has_failed;
+        if self.commit.is_some() || (self.waiting.is_empty() && !has_grown) {
             return;
         }
         let newest = self.layers.get(&self.newest);
         let image = |page: u64| (page, newest.map(|bits| bits.page(page).to_vec()).unwrap_or_default());
         let pages = std::mem::take(&mut self.changed).into_iter().map(image).collect();
-        let pages = Arc::new((self.newest, pages));
+        let pages = Arc::new(Pages { layer: self.newest, pages, size_bytes: self.inner.size_bytes() });
         self.committer.commit(Arc::clone(&pages));
         self.commit = Some(Commit { pages, waiters: std::mem::take(&mut self.waiting) });
     }
 
     fn end_commit(&mut self, now: Nanos, result: Result<(), NbdError>) {
         let Some(Commit { pages, waiters }) = self.commit.take() else { return };
+        self.has_failed = result.is_err();
         match result {
             Ok(()) => {
-                for (page, words) in &pages.1 {
+                self.size_bytes = pages.size_bytes;
+                for (page, words) in &pages.pages {
                     self.durable.page_mut(*page).iter_mut().zip(words).for_each(|(durable, word)| *durable |= word);
                 }
                 waiters.into_iter().for_each(|io| self.inner.start(now, io));
             }
             // They may be durable or not.
             Err(error) => {
-                self.changed.extend(pages.1.iter().map(|(page, _)| *page));
+                self.changed.extend(pages.pages.iter().map(|(page, _)| *page));
                 self.done.extend(waiters.into_iter().map(|io| Done::new(io.id, io.buffers, Err(error))));
             }
         }
@@ -227,6 +239,24 @@ impl Backend for Marked {
         self.inner.size_bytes()
     }
 
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        let pages = self.bitmaps.pages_of(size_bytes)?;
+        let before = self.inner.size_bytes();
+        self.inner.grow(size_bytes)?;
+        self.layers.values_mut().chain([&mut self.durable]).for_each(|bits| bits.grow(pages));
+        if self.records
+            && let Some(newest) = self.layers.get_mut(&self.newest)
+        {
+            for region in before / self.region_bytes..size_bytes.div_ceil(self.region_bytes) {
+                newest.set(region, true);
+                self.changed.insert(region / PAGE_REGIONS);
+            }
+        }
+        self.has_failed = false;
+        self.begin_commit();
+        Ok(())
+    }
+
     fn describe(&self) -> String {
         self.inner.describe()
     }
@@ -248,7 +278,7 @@ impl Backend for Marked {
     }
 
     fn begin_layer(&mut self) -> Result<u64, String> {
-        if self.commit.is_some() || !self.waiting.is_empty() {
+        if self.commit.is_some() || !self.waiting.is_empty() || self.size_bytes < self.inner.size_bytes() {
             return Err("changes are in flight".into());
         }
         self.durable.clear();

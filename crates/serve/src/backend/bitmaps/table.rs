@@ -59,8 +59,13 @@ impl Content {
     }
 }
 
-/// Pages of a layer that are to be durable.
-pub(super) type Pages = (u64, Vec<(u64, Vec<u64>)>);
+/// Pages of a layer that are to be durable, and the length of the device that they belong to.
+#[derive(Debug)]
+pub(super) struct Pages {
+    pub(super) layer: u64,
+    pub(super) pages: Vec<(u64, Vec<u64>)>,
+    pub(super) size_bytes: u64,
+}
 
 /// The marks that were found, by layer.
 pub(super) type Layers = BTreeMap<u64, Bits>;
@@ -181,8 +186,9 @@ impl Bitmaps {
         let opened = self.book().commit(|transaction| {
             (0..5).try_for_each(|at| set_fact(transaction, FACTS[at], fresh[at]))?;
             if is_lost {
-                layers.iter().try_for_each(|(layer, bits)| {
-                    put(transaction, &(*layer, (0..pages).map(|page| (page, bits.page(page).to_vec())).collect()))
+                layers.iter().try_for_each(|(&layer, bits)| {
+                    let pages = (0..pages).map(|page| (page, bits.page(page).to_vec())).collect();
+                    put(transaction, &Pages { layer, pages, size_bytes })
                 })?;
             }
             Ok(())
@@ -192,7 +198,7 @@ impl Bitmaps {
         Ok((layers, remark.map(|problem| format!("{}: everything counts as changed: {problem}", self.name))))
     }
 
-    fn pages_of(&self, size_bytes: u64) -> Result<u64, String> {
+    pub(super) fn pages_of(&self, size_bytes: u64) -> Result<u64, String> {
         let regions = size_bytes.div_ceil(self.region_bytes);
         if regions > REGIONS_MAX {
             let least = size_bytes.div_ceil(REGIONS_MAX).next_power_of_two();
@@ -220,9 +226,12 @@ impl Bitmaps {
         Ok(layers)
     }
 
-    /// Makes marks durable.
+    /// Makes marks durable, and with them the length of the device.
     pub(super) fn mark(&self, pages: &Pages) -> Result<(), NbdError> {
-        self.book().commit(|transaction| put(transaction, pages))
+        self.book().commit(|transaction| {
+            set_fact(transaction, FACTS[0], pages.size_bytes)?;
+            put(transaction, pages)
+        })
     }
 
     /// Notes how a clean end leaves the file.
@@ -384,7 +393,7 @@ pub fn is_recording(bitmap: &Bitmap) -> bool {
     records(std::iter::once(&bitmap.layers))
 }
 
-fn put(transaction: &WriteTransaction, (layer, pages): &Pages) -> Result<(), redb::Error> {
+fn put(transaction: &WriteTransaction, Pages { layer, pages, .. }: &Pages) -> Result<(), redb::Error> {
     let mut table = transaction.open_table(MARKS)?;
     for (page, words) in pages {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -2,7 +2,8 @@
 //!
 //! [`Checked`] is a layer between the engine and a device. It computes the checksums of a write, one for each block of 4
 //! KiB, before the data goes to the device, and those of a read when the data has arrived. A read of a damaged block fails,
-//! and so does a write that would keep a part of one. Both are counted, and each block is reported once.
+//! and so does a write that would keep a part of one, unless the device has another copy that is right ([`repair`]). Both are
+//! counted, and each block is reported once.
 //!
 //! # Known checksums
 //!
@@ -51,6 +52,7 @@ use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 use plan::{Plan, in_part, touched};
+use repair::Repair;
 use sidecar::{Begun, Sidecar};
 pub use sums::Append;
 use sums::{Edge, Job, Summing};
@@ -77,6 +79,8 @@ pub struct Checksums {
     pub blocks_checked: u64,
     /// Checks that failed.
     pub blocks_damaged: u64,
+    /// Copies that were damaged while another one was right, or was still to be tried.
+    pub copies_damaged: u64,
     /// Items that no worker completed, so that their operations failed.
     pub items_failed: u64,
     /// The counts of the schedule, in the order of [`Queue::ALL`]: of all devices that share the workers.
@@ -107,9 +111,11 @@ struct Flight {
     edges: [Option<Edge>; 2],
     edges_left: u32,
     error: Option<NbdError>,
-    /// Of a repair: the copy that is read now; `None` once one that is right is being written.
-    copy: Option<u8>,
-    /// Whether it was read again after it was damaged.
+    /// What a repair has found.
+    repair: Option<Box<Repair>>,
+    /// The damaged blocks for which a right copy is still to be sought.
+    to_mend: Vec<u64>,
+    /// Whether one was sought for those that were damaged.
     is_again: bool,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
     given: Option<Nanos>,
@@ -138,7 +144,7 @@ pub struct Checked {
     ends: [u64; 2],
     counts: Checksums,
     reported: BTreeSet<u64>,
-    remarks: Vec<String>,
+    remarks: Vec<Remark>,
     from_inner: Vec<Done>,
     from_pool: Vec<Job>,
 }
@@ -164,7 +170,7 @@ impl Checked {
             ends: [0; 2],
             counts: Checksums::default(),
             reported: BTreeSet::new(),
-            remarks: begun.remark.into_iter().collect(),
+            remarks: begun.remark.into_iter().map(|what| (EventKind::DeviceRemark, what)).collect(),
             from_inner: Vec::new(),
             from_pool: Vec::new(),
         })
@@ -287,6 +293,13 @@ impl Checked {
         None
     }
 
+    /// Computes the checksums of an operation's data, and goes on with it once they are known.
+    fn sum_and_compare(&mut self, now: Nanos, number: u32, done: &mut Vec<Done>) {
+        if let Some(job) = self.sum(now, number) {
+            self.summed(now, job, done);
+        }
+    }
+
     fn fill_pool(&mut self) {
         while self.with_pool < self.items
             && let Some((work, item)) = self.waiting.pop_front()
@@ -299,36 +312,35 @@ impl Checked {
     fn device_finished(&mut self, now: Nanos, finished: Done, done: &mut Vec<Done>) {
         let (number, part) = (finished.id / PARTS, finished.id % PARTS);
         if part > 0 {
-            if self.take_edge(number, part as usize - 1, finished, done)
-                && let Some(job) = self.sum(now, number)
-            {
-                self.summed(now, job, done);
+            if self.take_edge(number, part as usize - 1, finished, done) {
+                self.sum_and_compare(now, number, done);
             }
             return;
         }
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
-        let Done { buffers, mut result, .. } = finished;
-        if action == Action::Serve(Task::Repair) {
+        let Done { mut buffers, result, .. } = finished;
+        if flight.repair.is_some() {
             return self.repair_went_on(now, number, Done { buffers, result, ..finished }, done);
         }
         let touched = touched(offset, length);
         match (action, &result) {
             (_, Ok(Outcome::Plain)) if action.reads() && !flight.plan.blocks.is_empty() => {
                 flight.buffers = buffers;
-                if let Some(job) = self.sum(now, number) {
-                    self.summed(now, job, done);
-                }
-                return;
+                return self.sum_and_compare(now, number, done);
             }
             (_, Ok(Outcome::Hole)) if action.reads() => {
                 let blocks = flight.plan.blocks.clone();
                 let sums: Vec<u32> = blocks.clone().map(|block| self.sum_of_zeroes(block)).collect();
                 let compared = self.compare(blocks.zip(sums));
-                if self.distrusts(number, &compared.damaged) {
-                    return self.read(now, number, buffers);
+                if !compared.damaged.is_empty()
+                    && let Some(flight) = self.flights.get_mut(number)
+                {
+                    buffers.clear();
+                    flight.buffers = buffers;
+                    return self.sum_and_compare(now, number, done);
                 }
-                result = self.judge(compared).map_or(result, Ok);
+                self.judge(compared);
             }
             (Action::Write, Ok(_)) => self.note_written(number),
             (Action::Zero { .. }, Ok(_)) => self.note_zeroed(offset, length),
@@ -405,20 +417,22 @@ impl Checked {
         let number = job.flight;
         let Some(flight) = self.flights.get_mut(number) else { return };
         flight.cores = flight.cores.after(flight.given.take().map_or(Nanos::ZERO, |given| now.since(given)));
-        let (action, blocks) = (flight.action, flight.plan.blocks.clone());
+        let (action, blocks, is_repair) = (flight.action, flight.plan.blocks.clone(), flight.repair.is_some());
         if !job.is_done {
             self.counts.items_failed += 1;
-            self.remark("a worker failed to compute the checksums of a request, so the request failed".into());
+            let what = "a worker failed to compute the checksums of a request, so the request failed";
+            self.remark(EventKind::DeviceRemark, what.into());
+            if is_repair {
+                return self.end_repair(now, number, Err(NbdError::InputOutput), done);
+            }
             return self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done);
         }
-        if action == Action::Serve(Task::Repair) {
-            return self.compared(now, job, done);
+        if is_repair {
+            return self.copy_compared(now, job, done);
         }
         if action.reads() {
             let compared = self.compare(blocks.zip(job.sums.iter().copied()));
-            if self.distrusts(number, &compared.damaged) {
-                return self.read(now, number, job.buffers);
-            }
+            let Some(job) = self.look_elsewhere(now, job, &compared.damaged) else { return };
             let result = self.judge(compared).unwrap_or(Outcome::Plain);
             return self.hand_back(number, job.buffers, Ok(result), done);
         }
@@ -428,13 +442,7 @@ impl Checked {
         // Both edges may be in one block.
         old.dedup();
         let compared = self.compare(old.into_iter());
-        if self.distrusts(number, &compared.damaged) {
-            if let Some(flight) = self.flights.get_mut(number) {
-                flight.buffers = job.buffers;
-            }
-            self.read_edges(now, number);
-            return;
-        }
+        let Some(job) = self.look_elsewhere(now, job, &compared.damaged) else { return };
         match self.judge(compared) {
             Some(_) => self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done),
             None => self.write(now, job),
@@ -477,16 +485,15 @@ impl Checked {
             return;
         }
         let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);
-        self.remark(format!(
-            "the {length} bytes at {offset} are damaged: their checksum is not that of the data that was written there"
-        ));
+        let what = "are damaged: their checksum is not that of the data that was written there";
+        self.remark(EventKind::DeviceRemark, format!("the {length} bytes at {offset} {what}"));
         if self.reported.len() == REPORTED_MAX {
-            self.remark("further damaged blocks are counted and not reported".into());
+            self.remark(EventKind::DeviceRemark, "further damaged blocks are counted and not reported".into());
         }
     }
 
-    fn remark(&mut self, remark: String) {
-        self.remarks.push(remark);
+    fn remark(&mut self, kind: EventKind, what: String) {
+        self.remarks.push((kind, what));
     }
 
     /// Finishes an operation, with its buffers in the form in which they came.
@@ -525,6 +532,31 @@ fn take_all(buffers: Buffers) -> Vec<Buffer> {
 }
 
 impl Flight {
+    /// That of an operation.
+    const fn of(io: &Io) -> Self {
+        let Io { id, action, offset, length, durable, dispatch, .. } = *io;
+        Self {
+            id,
+            action,
+            offset,
+            length,
+            durable,
+            dispatch,
+            plan: Plan { blocks: 0..0, before: 0, after: 0, skip: 0, length: 0 },
+            sums: Vec::new(),
+            buffers: Buffers::None,
+            edges: [None, None],
+            edges_left: 0,
+            error: None,
+            repair: None,
+            to_mend: Vec::new(),
+            is_again: false,
+            given: None,
+            cores: Nanos::ZERO,
+            is_single: false,
+        }
+    }
+
     /// The operation for the device.
     const fn io(&self, number: u32, offset: u64, length: u64, buffers: Buffers) -> Io {
         let Self { action, durable, dispatch, .. } = *self;
@@ -542,31 +574,12 @@ impl Backend for Checked {
     }
 
     fn start(&mut self, now: Nanos, io: Io) {
-        let Io { id, action, offset, length, durable, dispatch, buffers } = io;
-        let number = self.flights.insert(Flight {
-            id,
-            action,
-            offset,
-            length,
-            durable,
-            dispatch,
-            plan: Plan::default(),
-            sums: Vec::new(),
-            buffers: Buffers::None,
-            edges: [None, None],
-            edges_left: 0,
-            error: None,
-            copy: None,
-            is_again: false,
-            given: None,
-            cores: Nanos::ZERO,
-            is_single: false,
-        });
-        match action {
-            Action::Read | Action::Serve(Task::Copy(_)) => self.start_read(now, number, buffers),
+        let number = self.flights.insert(Flight::of(&io));
+        match io.action {
+            Action::Read | Action::Serve(Task::Copy(_)) => self.start_read(now, number, io.buffers),
             Action::Serve(Task::Repair) => self.start_repair(now, number),
-            Action::Write => self.start_write(now, number, buffers),
-            _ => self.inner.start(now, Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }),
+            Action::Write => self.start_write(now, number, io.buffers),
+            _ => self.inner.start(now, Io { id: number * PARTS, ..io }),
         }
     }
 
@@ -615,6 +628,17 @@ impl Backend for Checked {
         self.inner.size_bytes()
     }
 
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        if !self.inner.size_bytes().is_multiple_of(BLOCK_BYTES) {
+            return Err(format!(
+                "its last block has a checksum, and is shorter than {BLOCK_BYTES} bytes: it would be another"
+            ));
+        }
+        self.inner.grow(size_bytes)?;
+        self.table.grow(size_bytes);
+        Ok(())
+    }
+
     fn describe(&self) -> String {
         let (inner, workers) = (self.inner.describe(), self.pool.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));
@@ -628,13 +652,14 @@ impl Backend for Checked {
         let Some(sidecar) = &self.sidecar else { return };
         if let Err(error) = sidecar.keep(&self.table) {
             let path = sidecar.path().display();
-            self.remark(format!("{path}: the checksums cannot be kept: {error}"));
+            self.remark(EventKind::DeviceRemark, format!("{path}: the checksums cannot be kept: {error}"));
         }
     }
 
     fn remarks(&mut self) -> Vec<Remark> {
-        let own = std::mem::take(&mut self.remarks).into_iter().map(|what| (EventKind::DeviceRemark, what));
-        own.chain(self.inner.remarks()).collect()
+        let mut remarks = std::mem::take(&mut self.remarks);
+        remarks.append(&mut self.inner.remarks());
+        remarks
     }
 
     fn known(&self, from: u64) -> Option<Range<u64>> {

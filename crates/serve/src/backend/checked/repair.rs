@@ -1,111 +1,228 @@
-//! Repairs blocks of a device that keeps several copies: reads one copy after another until one has the right checksums, and
-//! writes that one. Copies that a device keeps for speed alone are given up where they are damaged.
+//! Damaged blocks where there are other copies of them. A copy that a device keeps for speed alone is given up, and what was
+//! damaged is read again. Of a device that keeps several copies of everything, one after another is read, and those that are
+//! wrong are written anew from the first that is right, while the operation that needs the block waits: nothing else is
+//! written there meanwhile.
 
 use ioweir_core::Nanos;
 
-use super::super::{Action, Done, Io, Outcome, Task};
+use super::super::parts::copy_to;
+use super::super::{Action, Buffer, Done, Io, NbdError, Outcome, Task};
 use super::plan::Plan;
 use super::sums::Job;
 use super::table::BLOCK_BYTES;
-use super::{Checked, PARTS};
-use crate::buffer::{Buffer, Buffers};
-use crate::nbd::NbdError;
+use super::{Checked, Flight, PARTS};
+use crate::buffer::Buffers;
+use crate::log::EventKind;
+
+/// A repair of whole blocks: first all copies are read, then those that are wrong are written.
+#[derive(Default)]
+pub(super) struct Repair {
+    /// The copy that is read or written.
+    copy: u8,
+    /// What the first copy that is right has, and its checksums.
+    right: Option<(Buffer, Vec<u32>)>,
+    /// The copies that are wrong, or cannot be read, and are still to be written.
+    wrong: Vec<u8>,
+    is_writing: bool,
+    /// Why one of them could not be written.
+    error: Option<NbdError>,
+    /// The operation that waits for it; without one, a service has asked.
+    owner: Option<u32>,
+}
 
 impl Checked {
-    /// Whether damaged blocks of an operation may have come from copies, which are given up: then they are read again, once.
-    pub(super) fn distrusts(&mut self, number: u32, damaged: &[u64]) -> bool {
-        if damaged.is_empty() || self.flights.get(number).is_none_or(|flight| flight.is_again) {
-            return false;
+    /// Looks for other copies of what an operation found damaged, once for each operation. Gives the job back if there are
+    /// none; else it goes on when they were found or not.
+    pub(super) fn look_elsewhere(&mut self, now: Nanos, job: Job, damaged: &[u64]) -> Option<Job> {
+        let number = job.flight;
+        let Some(flight) = self.flights.get_mut(number).filter(|flight| !flight.is_again && !damaged.is_empty()) else {
+            return Some(job);
+        };
+        flight.is_again = true;
+        let action = flight.action;
+        let is_given_up = damaged.iter().fold(false, |is_any, &block| self.give_up(block) || is_any);
+        let has_copies = self.inner.copies() > 1 && matches!(action, Action::Read | Action::Write);
+        let Some(flight) = self.flights.get_mut(number).filter(|_| is_given_up || has_copies) else { return Some(job) };
+        (flight.buffers, flight.edges) = (job.buffers, job.edges);
+        if !is_given_up {
+            flight.to_mend = damaged.iter().rev().copied().collect();
+            self.mend_next(now, number);
+        } else if action.reads() {
+            let buffers = std::mem::take(&mut flight.buffers);
+            self.read(now, number, buffers);
+        } else {
+            self.read_edges(now, number);
         }
-        let mut is_again = false;
-        for &block in damaged {
-            let range = block * BLOCK_BYTES..self.table.end_of(block);
-            let (offset, length) = (range.start, range.end - range.start);
-            if self.inner.distrust(range) {
-                is_again = true;
-                self.remark(format!(
-                    "a copy of the {length} bytes at {offset} was damaged: they are read from elsewhere"
-                ));
-            }
-        }
-        if let Some(flight) = self.flights.get_mut(number) {
-            flight.is_again = is_again;
-        }
-        is_again
+        None
     }
 
-    /// Begins a repair of whole blocks. A block without a checksum is repaired from the first copy that can be read.
+    /// Gives up the copy of a block that is kept for speed; returns whether there was one.
+    fn give_up(&mut self, block: u64) -> bool {
+        let range = block * BLOCK_BYTES..self.table.end_of(block);
+        let (offset, length) = (range.start, range.end - range.start);
+        let is_given_up = self.inner.distrust(range);
+        if is_given_up {
+            self.counts.copies_damaged += 1;
+            let what = format!("a copy of the {length} bytes at {offset} was damaged: they are read from elsewhere");
+            self.remark(EventKind::CopyDamaged, what);
+        }
+        is_given_up
+    }
+
+    /// Begins to repair the next damaged block of an operation; returns whether there was one.
+    fn mend_next(&mut self, now: Nanos, owner: u32) -> bool {
+        let Some(block) = self.flights.get_mut(owner).and_then(|flight| flight.to_mend.pop()) else { return false };
+        let (offset, action) = (block * BLOCK_BYTES, Action::Serve(Task::Repair));
+        let repair = Repair { owner: Some(owner), ..Repair::default() };
+        let dispatch = self.flights.get(owner).and_then(|flight| flight.dispatch);
+        let io = Io { action, offset, length: self.table.end_of(block) - offset, dispatch, ..Io::without_data(0) };
+        let number = self.flights.insert(Flight { repair: Some(Box::new(repair)), ..Flight::of(&io) });
+        self.start_repair(now, number);
+        true
+    }
+
+    /// Begins a repair of whole blocks. Of a block without a checksum, the first copy that can be read is right.
     pub(super) fn start_repair(&mut self, now: Nanos, number: u32) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         flight.plan = Plan::new(&self.table, flight.offset, flight.length);
-        flight.copy = Some(0);
+        flight.repair.get_or_insert_default();
         self.read_copy(now, number);
     }
 
     fn read_copy(&mut self, now: Nanos, number: u32) {
-        let Some(flight) = self.flights.get_mut(number) else { return };
-        let (offset, length, copy) = (flight.offset, flight.length, flight.copy.unwrap_or_default());
-        let buffers = Buffers::One(Buffer::with_capacity(length as usize));
-        let io = flight.io(number, offset, length, buffers);
+        let Some(flight) = self.flights.get(number) else { return };
+        let Some(copy) = flight.repair.as_ref().map(|repair| repair.copy) else { return };
+        let buffers = Buffers::One(Buffer::with_capacity(flight.length as usize));
+        let io = flight.io(number, flight.offset, flight.length, buffers);
         self.inner.start(now, Io { action: Action::Serve(Task::Copy(copy)), durable: false, ..io });
     }
 
-    /// Tries the next copy after one that could not be read or is wrong. After the last one, the blocks cannot be repaired.
-    fn try_next_copy(&mut self, now: Nanos, number: u32, done: &mut Vec<Done>) {
-        let copies = self.inner.copies();
-        let Some(flight) = self.flights.get_mut(number) else { return };
-        flight.copy = flight.copy.and_then(|copy| copy.checked_add(1)).filter(|&copy| copy < copies);
-        if flight.copy.is_some() {
-            return self.read_copy(now, number);
-        }
-        self.hand_back(number, Buffers::None, Err(NbdError::InputOutput), done);
-    }
-
-    /// A copy was read, or the one that is right was written.
+    /// A copy was read or written.
     pub(super) fn repair_went_on(&mut self, now: Nanos, number: u32, finished: Done, done: &mut Vec<Done>) {
         let Some(flight) = self.flights.get_mut(number) else { return };
+        let Some(repair) = &mut flight.repair else { return };
         let Done { mut buffers, result, .. } = finished;
         match result {
-            result if flight.copy.is_none() => {
-                if result.is_ok() {
-                    let blocks = flight.plan.blocks.clone();
-                    self.reported.retain(|block| !blocks.contains(block));
-                }
-                self.hand_back(number, Buffers::None, result, done);
-            }
-            Err(_) => self.try_next_copy(now, number, done),
+            _ if repair.is_writing => self.copy_written(now, number, result.map(drop), done),
             Ok(outcome) => {
                 if outcome == Outcome::Hole {
-                    buffers.as_mut_slice().iter_mut().for_each(|buffer| buffer.bytes_mut().fill(0));
-                }
-                if flight.plan.blocks.is_empty() {
-                    return self.write_copy(now, number, buffers);
+                    buffers.clear();
                 }
                 flight.buffers = buffers;
-                if let Some(job) = self.sum(now, number) {
-                    self.summed(now, job, done);
-                }
+                self.sum_and_compare(now, number, done);
+            }
+            Err(error) => {
+                // There is no such copy now, unless it is another error.
+                repair.wrong.extend((error != NbdError::NotSupported).then_some(repair.copy));
+                self.next_copy(now, number, done);
             }
         }
     }
 
     /// The checksums of a copy are computed.
-    pub(super) fn compared(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
-        let number = job.flight;
-        let Some(flight) = self.flights.get(number) else { return };
-        let mut sums = flight.plan.blocks.clone().zip(&job.sums);
-        if sums.all(|(block, &sum)| self.table.get(block).is_none_or(|known| known == sum)) {
-            self.write_copy(now, number, job.buffers);
-        } else {
-            self.try_next_copy(now, number, done);
+    pub(super) fn copy_compared(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
+        let Job { flight: number, buffers, sums, .. } = job;
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let (blocks, Some(repair)) = (flight.plan.blocks.clone(), &mut flight.repair) else { return };
+        let is_known = blocks.zip(&sums).all(|(block, &sum)| self.table.get(block).is_none_or(|known| known == sum));
+        match (&repair.right, buffers) {
+            (None, Buffers::One(buffer)) if is_known => repair.right = Some((buffer, sums)),
+            (Some((_, right)), _) if *right == sums => {}
+            _ => repair.wrong.push(repair.copy),
         }
+        self.next_copy(now, number, done);
     }
 
-    fn write_copy(&mut self, now: Nanos, number: u32, buffers: Buffers) {
+    /// Reads the next copy. After the last one, those that are wrong are written, if one is right.
+    fn next_copy(&mut self, now: Nanos, number: u32, done: &mut Vec<Done>) {
+        let copies = self.inner.copies();
+        let Some(repair) = self.flights.get_mut(number).and_then(|flight| flight.repair.as_mut()) else { return };
+        repair.copy += 1;
+        if repair.copy < copies {
+            return self.read_copy(now, number);
+        }
+        if repair.right.is_none() {
+            return self.end_repair(now, number, Err(NbdError::InputOutput), done);
+        }
+        repair.is_writing = true;
+        self.write_next_copy(now, number, done);
+    }
+
+    fn write_next_copy(&mut self, now: Nanos, number: u32, done: &mut Vec<Done>) {
         let Some(flight) = self.flights.get_mut(number) else { return };
-        flight.copy = None;
-        let io = flight.io(number, flight.offset, flight.length, buffers);
+        let Some(repair) = &mut flight.repair else { return };
+        let (Some(copy), Some((right, _))) = (repair.wrong.pop(), &repair.right) else {
+            let result = repair.error.map_or(Ok(Outcome::Plain), Err);
+            return self.end_repair(now, number, result, done);
+        };
+        repair.copy = copy;
+        let mut buffer = Buffer::with_capacity(right.len());
+        buffer.bytes_mut().copy_from_slice(right.bytes());
+        let io = flight.io(number, flight.offset, flight.length, Buffers::One(buffer));
         debug_assert!(io.id.is_multiple_of(PARTS) && io.offset.is_multiple_of(BLOCK_BYTES), "whole blocks");
-        self.inner.start(now, Io { action: Action::Write, durable: true, ..io });
+        self.inner.start(now, Io { action: Action::Serve(Task::Rewrite(copy)), durable: true, ..io });
+    }
+
+    /// A copy that was wrong was written anew, or could not be.
+    fn copy_written(&mut self, now: Nanos, number: u32, result: Result<(), NbdError>, done: &mut Vec<Done>) {
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let (offset, length, blocks) = (flight.offset, flight.length, flight.plan.blocks.clone());
+        let Some(repair) = &mut flight.repair else { return };
+        let (copy, is_asked_for) = (repair.copy, repair.owner.is_none());
+        repair.error = repair.error.or(result.err());
+        self.counts.copies_damaged += 1;
+        let became = match result {
+            Ok(()) => "it was written anew from one that is right".into(),
+            Err(error) => format!("it cannot be written anew ({}), and another one is read", error.name()),
+        };
+        let is_said = if result.is_ok() {
+            self.reported.retain(|block| !blocks.contains(block));
+            false
+        } else {
+            blocks.fold(true, |is_said, block| !self.reported.insert(block) && is_said)
+        };
+        // A service says so by itself.
+        if !is_said && !is_asked_for {
+            let what = format!("copy {copy} of the {length} bytes at {offset} was damaged: {became}");
+            self.remark(EventKind::CopyDamaged, what);
+        }
+        self.write_next_copy(now, number, done);
+    }
+
+    /// The operation that waits gets what is right, if anything is, and goes on.
+    pub(super) fn end_repair(
+        &mut self,
+        now: Nanos,
+        number: u32,
+        result: Result<Outcome, NbdError>,
+        done: &mut Vec<Done>,
+    ) {
+        let repair = self.flights.get_mut(number).and_then(|flight| flight.repair.take());
+        let Some(owner) = repair.as_ref().and_then(|repair| repair.owner) else {
+            return self.hand_back(number, Buffers::None, result, done);
+        };
+        let right = repair.and_then(|repair| repair.right);
+        if let (Some(flight), Some((right, _))) = (self.flights.remove(number), right)
+            && let Some(owner) = self.flights.get_mut(owner)
+        {
+            owner.take_right(flight.offset, &right);
+        }
+        if !self.mend_next(now, owner) {
+            self.sum_and_compare(now, owner, done);
+        }
+    }
+}
+
+impl Flight {
+    /// Puts a block that is right in the place of the damaged one.
+    fn take_right(&mut self, at: u64, right: &Buffer) {
+        let Self { offset, ref plan, .. } = *self;
+        if self.action.reads() {
+            return copy_to(&mut self.buffers, at - (offset - plan.before), right.bytes());
+        }
+        let ends = [plan.blocks.start, plan.blocks.end - 1];
+        for (edge, _) in self.edges.iter_mut().zip(ends).filter(|(_, block)| block * BLOCK_BYTES == at) {
+            edge.iter_mut().for_each(|edge| edge.old.bytes_mut().copy_from_slice(right.bytes()));
+        }
     }
 }

@@ -69,6 +69,11 @@ impl Table {
         self.size_bytes.div_ceil(BLOCK_BYTES)
     }
 
+    /// The device is this long from now on; of what is added no checksum is known.
+    pub(super) const fn grow(&mut self, size_bytes: u64) {
+        self.size_bytes = size_bytes;
+    }
+
     /// The end of a block.
     #[must_use]
     pub fn end_of(&self, block: u64) -> u64 {

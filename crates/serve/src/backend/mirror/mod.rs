@@ -26,6 +26,10 @@
 //! while another one does, is out, too; it can be opened again when what is with it has ended. If the heads or the map
 //! cannot be written on any leg, nothing is written or flushed any more until the device is opened again.
 //!
+//! Data that is wrong without an error is found by a layer above, which has checksums; it reads the copies one by one, and
+//! has the wrong ones written alone ([`Task::Rewrite`]). No region is marked for that: the legs differ before, and after a crash
+//! the first of them would be copied over the one that is right.
+//!
 //! The engine lets no two operations on a block overlap, unless both read, and a copy counts as a write. So a block is the
 //! same on all legs whenever nothing is done to it.
 
@@ -348,6 +352,7 @@ impl Backend for Mirror {
             Action::Write | Action::Trim | Action::Zero { .. } => self.start_change(now, io),
             Action::Flush => self.start_flush(now, io),
             Action::Serve(Task::Copy(leg)) => self.start_copy(now, io, leg.into()),
+            Action::Serve(Task::Rewrite(leg)) => self.start_rewrite(now, io, leg.into()),
             Action::Serve(Task::Resync) => self.start_resync(now, io),
             Action::Serve(_) => self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported))),
             // A hint may be ignored.

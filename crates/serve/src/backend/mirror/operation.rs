@@ -19,6 +19,8 @@ pub(super) enum Purpose {
     Read,
     /// Read from one leg.
     Copy,
+    /// Written to one leg, where it has something else than the others.
+    Rewrite,
     /// Written, zeroed or flushed on all legs, for the engine.
     Change,
     Flush,
@@ -128,13 +130,32 @@ impl Mirror {
 
     /// Reads what one leg has, for a comparison.
     pub(super) fn start_copy(&mut self, now: Nanos, io: Io, leg: usize) {
-        let has_it = self.members().contains(&leg) && !self.marks.lacks(leg, self.marks.regions(io.offset, io.length));
-        if !has_it {
+        if !self.has_copy(leg, &io) {
             // There is no such copy now.
             return self.done.push(Done::new(io.id, io.buffers, Err(NbdError::NotSupported)));
         }
         let number = self.ops.insert(Op::new(Purpose::Copy, io));
         self.read_from(now, number, leg);
+    }
+
+    /// Whether a leg has everything, and a range as it is.
+    fn has_copy(&self, leg: usize, io: &Io) -> bool {
+        self.members().contains(&leg) && !self.marks.lacks(leg, self.marks.regions(io.offset, io.length))
+    }
+
+    /// Writes what the others have to one leg, where it was found to be wrong.
+    pub(super) fn start_rewrite(&mut self, now: Nanos, io: Io, leg: usize) {
+        let refused = match self.trouble {
+            None if self.read_only => Some(NbdError::NotPermitted),
+            // It has gone out meanwhile, and gets what it lacks otherwise.
+            None if !self.has_copy(leg, &io) => Some(NbdError::NotSupported),
+            trouble => trouble,
+        };
+        if let Some(error) = refused {
+            return self.done.push(Done::new(io.id, io.buffers, Err(error)));
+        }
+        let number = self.ops.insert(Op::new(Purpose::Rewrite, Io { action: Action::Write, ..io }));
+        self.send_all(now, number, &[leg]);
     }
 
     pub(super) fn start_change(&mut self, now: Nanos, mut io: Io) {
@@ -301,8 +322,8 @@ impl Mirror {
         let Some(op) = self.ops.remove(number) else { return };
         let has_it = self.members().into_iter().any(|leg| op.is_done_on(leg));
         // Of a copy, the error is for whoever asked; what all members fail is the client's.
-        let spares_members =
-            matches!(op.purpose, Purpose::Copy) || (!has_it && !matches!(op.purpose, Purpose::Fill | Purpose::Join));
+        let spares_members = matches!(op.purpose, Purpose::Copy)
+            || (!has_it && !matches!(op.purpose, Purpose::Rewrite | Purpose::Fill | Purpose::Join));
         for &(leg, error) in &op.failed {
             if !(spares_members && self.legs[leg].state == LegState::InSync) {
                 self.take_out(leg, format!("an operation failed: {}", error.name()));
@@ -317,6 +338,7 @@ impl Mirror {
             Purpose::Fetch if has_it => self.fill(now, op),
             Purpose::Fetch => self.done.push(Done::new(op.io.id, Buffers::None, Err(op.error()))),
             Purpose::Fill => self.end_fill(now, &op),
+            Purpose::Rewrite => self.end_rewrite(op),
             Purpose::Change => self.end_change(now, op, has_it),
             Purpose::Flush => {
                 if !has_it {
@@ -337,6 +359,15 @@ impl Mirror {
             Purpose::Join => self.end_joining(&op.sent),
             Purpose::Page(_) => {}
         }
+    }
+
+    fn end_rewrite(&mut self, op: Op) {
+        let regions = self.marks.regions(op.io.offset, op.io.length);
+        for leg in op.failed.iter().map(|&(leg, _)| leg).filter(|&leg| self.legs[leg].is_out()).collect::<Vec<_>>() {
+            self.marks.lack(leg, regions.clone());
+        }
+        let result = if op.failed.is_empty() { Ok(Outcome::Plain) } else { Err(op.error()) };
+        self.answer(Done::new(op.io.id, op.io.buffers, result));
     }
 
     fn end_change(&mut self, now: Nanos, op: Op, has_it: bool) {

@@ -138,7 +138,7 @@ impl Placed {
     pub(super) fn write_moved(&mut self, now: Nanos, op: Op, to: Tier) {
         let mut io = op.staged.io;
         if op.staged.result == Ok(Outcome::Hole) {
-            io.buffers.as_mut_slice().iter_mut().for_each(|buffer| buffer.bytes_mut().fill(0));
+            io.buffers.clear();
         }
         let (start, end) = (io.offset, io.offset + io.length);
         let io = Io { action: Action::Write, ..io };

@@ -6,6 +6,7 @@
 mod drive_mirror;
 mod model;
 mod rig;
+mod rot;
 mod rules;
 mod service;
 mod spec;

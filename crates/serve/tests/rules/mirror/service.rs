@@ -34,7 +34,7 @@ fn keys(kind: &str) -> (Device, Service) {
 }
 
 /// An engine over the disks of a grid.
-fn bench(grid: &Grid, kind: &str, checked: bool) -> Bench {
+pub(super) fn bench(grid: &Grid, kind: &str, checked: bool) -> Bench {
     let (device, service) = keys(kind);
     let mut backend: Box<dyn Backend> = Box::new(rig::open(grid, 2, &[0, 1], None, 1).unwrap());
     if checked {
@@ -53,7 +53,7 @@ fn bench(grid: &Grid, kind: &str, checked: bool) -> Bench {
     Bench::with_services(device, backend, [(service, None)])
 }
 
-fn write(bench: &mut Bench, peer: &mut Peer, flags: u16, offset: u64, byte: u8) {
+pub(super) fn write(bench: &mut Bench, peer: &mut Peer, flags: u16, offset: u64, byte: u8) {
     peer.send(&[request(WRITE, flags, 1, offset, 4096), vec![byte; 4096]].concat());
     bench.settle();
     let answers = peer.answers();

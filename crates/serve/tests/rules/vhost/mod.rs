@@ -18,6 +18,7 @@ use ioweir_trace::{Names, Record, Served as Row, TraceError, TraceSink};
 use vhost::vhost_user::message::VhostUserInflight;
 
 use crate::client::*;
+use crate::process::Process;
 use machine::{
     BASE, DATA, DISCARD, FAILED, FEATURE_EVENT_INDEX, FEATURE_LOG, FEATURE_READ_ONLY, FLUSH as VM_FLUSH, GET_ID, IN,
     INDIRECT, MEMORY_BYTES, Machine, NEXT, OK, OUT, Part, SIZE, UNSUPPORTED, WRITE_ZEROES as VM_ZEROES, memory_file,
@@ -471,6 +472,106 @@ impl Machine {
         self.wait(ring, answers);
         self.get(status)
     }
+}
+
+/// What a guest has written, by block.
+struct Guest {
+    machine: Machine,
+    /// The write that is durable, and the last one, by number.
+    durable: [u64; 64],
+    last: [u64; 64],
+    writes: u64,
+    offered: u16,
+    random: u64,
+}
+
+impl Guest {
+    /// The writes that it has on their way at once.
+    const AT_ONCE: u16 = 8;
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.random >> 33) % below
+    }
+
+    /// Offers writes to several blocks.
+    fn write_at_once(&mut self) {
+        let first = self.draw(64);
+        for number in 0..Self::AT_ONCE {
+            let (head, block) = (number * 4, (first + u64::from(number) * 5) % 64);
+            self.writes += 1;
+            self.last[block as usize] = self.writes;
+            let at = BUFFER + u64::from(number) * 4096;
+            let bytes = (self.writes << 8 | block).to_be_bytes().repeat(512);
+            vm_memory::Bytes::write_slice(&self.machine.memory, &bytes, vm_memory::GuestAddress(at)).unwrap();
+            let (parts, _) = self.machine.request(head, OUT, block * 8, &[Part(at, 4096, false)]);
+            self.machine.chain(Machine::table(0), head, &parts);
+            self.machine.offer(0, head);
+        }
+        self.offered += Self::AT_ONCE;
+        self.machine.kick(0);
+    }
+
+    /// Waits for the answers to all that it has offered: one for each.
+    fn wait(&self) {
+        self.machine.wait(0, self.offered);
+        assert_eq!(self.machine.used_index(0), self.offered, "nothing is answered twice");
+    }
+
+    fn flush(&mut self) {
+        self.offered += 1;
+        assert_eq!(self.machine.ask_later(0, self.offered), OK);
+        self.durable = self.last;
+    }
+
+    /// Each block holds what is durable or something newer, and if all was answered by this server, the last.
+    fn check(&self, nbd: &mut UnixStream, is_all_answered: bool) {
+        for (block, (&durable, &last)) in (0..).zip(self.durable.iter().zip(&self.last)) {
+            let bytes = read_over_nbd(nbd, block * 4096, 4096);
+            let word = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert!(bytes.chunks(8).all(|other| other == &bytes[..8]), "block {block} is torn");
+            assert!(word == 0 || word & 0xff == block, "block {block} holds what was written to another");
+            let least = if is_all_answered { last } else { durable };
+            assert!((least..=last).contains(&(word >> 8)), "block {block}: {} is not in {least} to {last}", word >> 8);
+        }
+    }
+}
+
+#[test]
+fn a_guest_has_what_was_durable_when_the_server_is_killed_and_the_next_one_ends_what_was_in_flight() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let keys = format!(
+        "backend = \"file\"\npath = \"{at}/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n[[export]]\nvhost = \"unix:{at}/vm\""
+    );
+    let mut machine = Machine::new(1);
+    machine.inflight = no_inflight();
+    let mut guest = Guest { machine, durable: [0; 64], last: [0; 64], writes: 0, offered: 0, random: 1 };
+    let rounds = crate::kill::rounds();
+    for round in 0..=rounds {
+        let mut process = Process::start(folder.path(), "", &keys);
+        let mut nbd = process.connect();
+        agree(&mut nbd);
+        let _monitor = guest.machine.connect(&folder.path().join("vm"));
+        guest.wait();
+        guest.check(&mut nbd, false);
+        for _ in 0..guest.draw(10) {
+            guest.write_at_once();
+            guest.wait();
+            if guest.draw(3) == 0 {
+                guest.flush();
+            }
+        }
+        guest.flush();
+        guest.check(&mut nbd, true);
+        if round < rounds {
+            guest.write_at_once();
+            let answered = guest.offered - Guest::AT_ONCE + guest.draw(u64::from(Guest::AT_ONCE)) as u16;
+            guest.machine.wait(0, answered);
+        }
+        process.kill();
+    }
+    writeln!(std::io::stderr(), "vhost: killed {rounds} times, {} writes, nothing lost", guest.writes).unwrap();
 }
 
 #[test]
