@@ -98,10 +98,17 @@ impl Executor {
 
     /// Units that a service needs to pay every payable batch in time, if one of them is urgent.
     pub(super) fn urgency(&self, service: Service) -> Option<u32> {
-        let needed = |queued: Queued| queued.alone.0.div_ceil(queued.due_at.since(self.now).0.max(1));
+        let needed = |queued: Queued| queued.alone.0.div_ceil(self.span_until(queued.due_at).0.max(1));
         let is_urgent = |queued: &Queued| self.urgent_from(queued) <= self.now;
         let most = self.queued_before_due(service).filter(is_urgent).map(needed).max()?;
         Some(u32::try_from(most).unwrap_or(u32::MAX).min(self.settings.resource.units()))
+    }
+
+    /// How long what is due then may take: until a slice before, as what is left is known and acted on a slice at a time, and no slice less
+    /// than all that the last one can do.
+    fn span_until(&self, due_at: Nanos) -> Nanos {
+        let (slice, left) = (self.settings.slice, due_at.since(self.now));
+        left.since(slice).max(left.min(slice))
     }
 
     /// For each payable batch of a service that has a deadline: what it takes to pay it and all that is paid before it.
@@ -123,8 +130,7 @@ impl Executor {
         Queued { alone, paced: settings.pace(blocks), due_at }
     }
 
-    /// When queued work becomes urgent: a slice before half of the resource, or the rate of its service, would just be enough. What is
-    /// left is known, and acted on, a slice at a time.
+    /// When queued work becomes urgent: a slice before half of the resource, or the rate of its service, would just be enough.
     fn urgent_from(&self, queued: &Queued) -> Nanos {
         let half = u64::from(self.settings.resource.units().div_ceil(2));
         let needed = queued.alone.0.div_ceil(half).max(queued.paced.0);
@@ -179,8 +185,13 @@ impl Executor {
         let queued = Service::ALL.into_iter().flat_map(|service| self.queued_before_due(service));
         let pressing = queued.map(|queued| self.urgent_from(&queued));
         let outgrown = self.slots.held(self.now).flat_map(|(service, units)| {
-            let beyond = move |queued: Queued| queued.due_at.0.saturating_sub(queued.alone.0 / u64::from(units.max(1)));
-            self.queued_before_due(service).map(move |queued| Nanos(beyond(queued) + 1).max(self.urgent_from(&queued)))
+            self.queued_before_due(service).map(move |queued| {
+                // The span is too short for these units from then on.
+                let span = queued.alone.0 / u64::from(units.max(1));
+                let spare = if span > self.settings.slice.0 { self.settings.slice.0 } else { 0 };
+                let from = queued.due_at.0.saturating_sub(span.saturating_add(spare));
+                Nanos(from + 1).max(self.urgent_from(&queued))
+            })
         });
         let paced = Service::ALL.into_iter().filter(|service| self.is_payable(*service));
         let paced = paced.map(|service| self.paced_until[service as usize]);

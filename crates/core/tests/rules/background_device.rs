@@ -356,11 +356,12 @@ fn the_budget_does_not_hold_what_needs_more_to_be_in_time() {
     executor.foreground(Nanos::ZERO, 0);
     let due = seconds(86_400);
     let before = |millis: u64| Nanos(due.0 - millis * 1_000_000);
-    let slice = run(&mut executor, before(30_000)).expect("there is room for a hundredth");
+    let slice = run(&mut executor, before(60_000)).expect("there is room for a hundredth");
     // A block takes ten times what was assumed: the share would make up for it until long after the deadline.
-    assert!(executor.complete(before(20_000), slice.tag, 100, seconds(1)));
+    assert!(executor.complete(before(50_000), slice.tag, 100, seconds(1)));
     assert_eq!((slice.units, slice.blocks), (10, 100));
-    let slice = run(&mut executor, before(20_000)).expect("ten seconds of work are left for twenty");
+    assert_eq!(executor.poll(before(50_000)), Step::WaitUntil(before(30_000), Hold::Budget));
+    let slice = run(&mut executor, before(30_000)).expect("ten seconds of work are left for twenty, and a slice");
     assert_eq!(slice.units, 500);
 }
 
@@ -618,6 +619,47 @@ proptest! {
             if turn % restart == 0 {
                 other = restored(&mut other);
             }
+        }
+    }
+
+    #[test]
+    fn what_half_of_the_device_can_pay_is_paid_in_time_whatever_the_plan_and_the_cost(
+        blocks in 1..200_000_u64,
+        cost_per_mille in 200..1500_u64,
+        (wanted, limit_units) in (0..1200_u32, 0..1000_u32),
+        look_millis in 100..2500_u64,
+    ) {
+        let mut settings = settings();
+        settings.services[Service::Rebuild as usize].deadline = seconds(1000);
+        let mut executor = Executor::new(settings);
+        executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, limit_units, ..Directive::NONE }]);
+        executor.foreground(Nanos::ZERO, wanted);
+        owe(&mut executor, Nanos::ZERO, Service::Rebuild, blocks);
+        let (mut now, mut running): (Nanos, Option<Slice>) = (Nanos::ZERO, None);
+        while executor.debt_blocks(Service::Rebuild) > 0 {
+            let left = executor.debt_blocks(Service::Rebuild);
+            prop_assert!(now <= seconds(1000).after(Nanos::from_millis(look_millis)), "{left} blocks are left");
+            // A worker keeps to the rate of its slice, and is seen only at looks. These and a cost that is not known yet take less than
+            // the other half.
+            let paid = |slice: &Slice| {
+                let part = u128::from(now.since(slice.started_at).0) * u128::from(slice.blocks);
+                (part / u128::from(slice.ends_at.since(slice.started_at).0.max(1))).min(slice.blocks.into()) as u64
+            };
+            if let Some(slice) = running.take_if(|slice| slice.ends_at <= now) {
+                executor.complete(now, slice.tag, slice.blocks, Nanos(slice.blocks * cost_per_mille * 1000));
+            }
+            for turn in 0.. {
+                prop_assert!(turn < 9, "it goes round");
+                match executor.poll(now) {
+                    Step::Run(slice) => running = Some(slice),
+                    Step::Pause(tag) | Step::End(tag) => {
+                        let slice = running.take().expect("it runs");
+                        executor.complete(now, tag, paid(&slice), Nanos(paid(&slice) * cost_per_mille * 1000));
+                    }
+                    Step::WaitUntil(..) | Step::Idle => break,
+                }
+            }
+            now = now.after(Nanos::from_millis(look_millis));
         }
     }
 
