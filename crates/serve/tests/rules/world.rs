@@ -33,7 +33,7 @@ fn the_promises_hold_and_each_is_checked() {
 #[test]
 fn each_canary_is_found_by_the_checker_of_its_promise() {
     for &canary in Canary::ALL {
-        let broken = (1..200).find_map(|seed| {
+        let broken = (1..400).find_map(|seed| {
             let plan = Plan { canary: Some(canary), ..Plan::new(seed) };
             // In some worlds another checker is the first to notice: a lost write may be found after a crash.
             let broken = run(&plan, false).verdict.broken.filter(|broken| broken.promise == canary.breaks());

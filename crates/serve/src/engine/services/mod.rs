@@ -33,7 +33,7 @@ use crate::snapshots::SLICE_BYTES;
 use crate::spec::{self, ServiceDefault, ServiceKind};
 use debt::Debt;
 use pass::Pass;
-pub use report::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+pub use report::{ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 
 /// The longest request of a service that trims: as that of a client.
 const TRIM_BYTES_MAX: u64 = 32 << 20;
@@ -170,22 +170,17 @@ impl Services {
     pub(super) fn new(
         plans: Vec<ServicePlan>,
         backend: &dyn Backend,
-        epoch: Nanos,
+        (epoch, now): (Nanos, Nanos),
         request_bytes_max: u64,
     ) -> io::Result<Self> {
-        let mut services = Self {
-            list: Vec::new(),
-            epoch,
-            request_bytes_max,
-            events: VecDeque::new(),
-            is_ending: false,
-            now: Nanos::ZERO,
-        };
+        let mut services =
+            Self { list: Vec::new(), epoch, request_bytes_max, events: VecDeque::new(), is_ending: false, now };
         for (number, plan) in (0..).zip(plans) {
             let ServicePlan { class, spec, state } = plan;
             let duty: Box<dyn Duty> = match spec.kind {
                 ServiceKind::Scrub => {
-                    let (pass, remark) = Pass::open(&spec, state, (backend.size_bytes(), backend.copies()), epoch)?;
+                    let shape = (backend.size_bytes(), backend.copies());
+                    let (pass, remark) = Pass::open(&spec, state, shape, epoch.after(now))?;
                     services.events.extend(remark.map(|what| remarkable(EventKind::DeviceRemark, class, what)));
                     Box::new(pass)
                 }
@@ -202,7 +197,7 @@ impl Services {
                 lease: None,
                 asked: Slots::default(),
                 paced: (Nanos::ZERO, 0),
-                looked: Nanos::ZERO,
+                looked: now,
                 report: ServiceReport { class: class.0, ..ServiceReport::default() },
                 due: Nanos::ZERO,
             });

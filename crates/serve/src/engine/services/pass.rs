@@ -10,12 +10,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 
 use ioweir_core::Nanos;
 
 use super::progress::{Keeper, Progress};
-use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait};
+use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait, Shelf};
 use crate::backend::{Action, BLOCK_BYTES, Backend, Task};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
@@ -92,7 +91,7 @@ impl Pass {
     /// If the system has no threads left.
     pub(super) fn open(
         spec: &spec::Service,
-        state: Option<PathBuf>,
+        state: Option<Shelf>,
         (size_bytes, copies): (u64, u8),
         wall: Nanos,
     ) -> io::Result<(Self, Option<String>)> {
