@@ -1,6 +1,7 @@
 //! The simulated world: the same seed gives the same bytes, nothing is broken, and each canary is found.
 
-use ioweir_serve::world::{Canary, Plan, Promise, run, shrink};
+use ioweir_core::Nanos;
+use ioweir_serve::world::{Act, Backing, Canary, Plan, Promise, Step, run, shrink};
 
 /// Seeds that each run of the tests plays.
 const SEEDS: std::ops::Range<u64> = 1..25;
@@ -45,5 +46,25 @@ fn each_canary_is_found_by_the_checker_of_its_promise() {
         let again = run(&shorter, false).verdict.broken.map(|broken| broken.promise);
         assert_eq!(again, Some(broken.promise), "{}: what is shorter breaks it, too", canary.name());
         assert!(shorter.steps.len() <= plan.steps.len());
+    }
+}
+
+/// A world of its own over a device of which a scrub reads everything in a quarter of an hour.
+fn scrubbed(backing: Backing, steps: Vec<Step>) -> Plan {
+    let is_one = |plan: &Plan| plan.backing == backing && plan.spec.contains("every = \"900s\"");
+    let plan = (1..).map(Plan::new).find(is_one).expect("there is one among all seeds");
+    Plan { steps, ..plan }
+}
+
+const fn after(seconds: u64, act: Act) -> Step {
+    Step { after: Nanos::from_seconds(seconds), act }
+}
+
+#[test]
+fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
+    // What lies on the fast tier is known, and so are gaps between parts: nothing else wakes an idle server.
+    for backing in [Backing::Placed, Backing::Joined] {
+        let outcome = run(&scrubbed(backing, vec![after(4_000, Act::Rest)]), false);
+        assert_eq!(outcome.verdict.broken, None, "{}", backing.name());
     }
 }

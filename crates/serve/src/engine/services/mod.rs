@@ -314,6 +314,8 @@ impl Services {
         let Some(service) = self.list.get_mut(service) else { return };
         let extents = if let Ok(Outcome::Extents(extents)) = result { extents } else { Vec::new() };
         service.duty.learn(&extents, backend);
+        // A device may answer within the turn in which it was asked, after services had theirs.
+        service.due = self.now;
     }
 
     /// What each has done, and its state.
