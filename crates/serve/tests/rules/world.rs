@@ -1,7 +1,7 @@
 //! The simulated world: the same seed gives the same bytes, nothing is broken, and each canary is found.
 
 use ioweir_core::Nanos;
-use ioweir_serve::world::{Act, Backing, Canary, Plan, Promise, Step, run, shrink};
+use ioweir_serve::world::{Act, Backing, Canary, Clock, End, Order, Plan, Promise, Step, run, shrink};
 
 /// Seeds that each run of the tests plays.
 const SEEDS: std::ops::Range<u64> = 1..25;
@@ -67,4 +67,22 @@ fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
         let outcome = run(&scrubbed(backing, vec![after(4_000, Act::Rest)]), false);
         assert_eq!(outcome.verdict.broken, None, "{}", backing.name());
     }
+}
+
+#[test]
+fn a_clock_that_is_put_back_during_a_scrub_does_not_put_off_the_next_one() {
+    // The second pass is slow, so that the server dies meanwhile; the next one goes on with it.
+    let slowly = Order::Service(599 << 8);
+    let plan = scrubbed(
+        Backing::Disk,
+        vec![
+            after(890, Act::Order(slowly)),
+            after(20, Act::SetClock(Clock::Back, Nanos::from_seconds(3_000_000))),
+            after(1, Act::End(End::Killed, Nanos::ZERO)),
+            after(4_000, Act::Rest),
+        ],
+    );
+    let outcome = run(&plan, false);
+    assert_eq!(outcome.verdict.broken, None);
+    assert!(outcome.verdict.checks[Promise::Services as usize] > 100, "{:?}", outcome.verdict.checks);
 }

@@ -98,8 +98,9 @@ impl Pass {
         let (keeper, found, remark) = Keeper::open(state, size_bytes)?;
         let mut progress = found.unwrap_or_else(|| Progress::begin(size_bytes, wall.0));
         let every = every(spec);
-        // A clock that was put back must not put off a pass.
-        progress.due_nanos = progress.due_nanos.min(wall.after(every).0);
+        // A clock that was put back must put off neither the next pass, nor the one after a pass that is under way.
+        let latest = if progress.position_bytes.is_some() { wall } else { wall.after(every) };
+        progress.due_nanos = progress.due_nanos.min(latest.0);
         let deadline = spec.deadline.map(|deadline| deadline.nanos());
         let mut pass = Self {
             every,
