@@ -17,7 +17,7 @@ use crate::backend::checked::WorkerPool;
 use crate::backend::{self, Shape, Volumes};
 use crate::buffer::Pool;
 use crate::capture::Capture;
-use crate::engine::{Command, Engine, Handle, ServicePlan, Settings, Timeouts, Turn};
+use crate::engine::{Command, Engine, Handle, ServicePlan, Settings, Shelf, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
 use crate::exports::Places;
 use crate::front::Stopper;
@@ -347,6 +347,7 @@ impl Starting {
             own_classes: spec.classes_of(number),
             services: service_plans(spec, number),
             epoch: clock.epoch(),
+            now: clock.now(),
             log: DeviceLog { log: log.clone(), device: device.name.clone(), classes },
         };
         let entitlements = spec.entitlements(number);
@@ -417,12 +418,12 @@ impl Drop for Guard {
 }
 
 /// The services of a device, by name, as in its spec.
-fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
+pub(crate) fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
     let device = &spec.device[number];
     let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);
     let plan = |(name, service): (&String, &Service)| {
         let (class, _) = classes().find(|(_, class)| class.name == *name)?;
-        Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device) })
+        Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device).map(Shelf::File) })
     };
     spec.services_of(device).filter_map(plan).collect()
 }

@@ -37,8 +37,9 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
 
-    /// Break a promise on purpose: lost-writes, lying-flushes, hidden-failure, other-limit, other-weights, swallowed-reads,
-    /// forgotten-answer, second-answer
+    /// Break a promise on purpose: lost-writes, lying-flushes, hidden-failure, unmarked-change, other-limit, other-weights,
+    /// other-reservations, other-period, unscrubbed-copy, heard-copies, shown-export, swallowed-reads, forgotten-answer,
+    /// second-answer
     #[arg(long, value_name = "NAME", conflicts_with_all = ["minutes", "hours", "worlds"])]
     pub(crate) canary: Option<String>,
 

@@ -56,7 +56,7 @@ pub use command::{Change, Command, Handle, Layout, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
 use pause::Pause;
-pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 use services::{Services, is_own, querier};
 pub use sessions::{Client, ClientAccount, Mode, Permit, Transport};
 use sessions::{Event, Sessions};
@@ -100,6 +100,8 @@ pub struct Settings {
     pub services: Vec<ServicePlan>,
     /// The time since 1970 when the engine's time was zero.
     pub epoch: Nanos,
+    /// The engine's time.
+    pub now: Nanos,
     /// The log for events.
     pub log: DeviceLog,
 }
@@ -152,13 +154,14 @@ impl Engine {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, workers, timeouts, priorities, own_classes, services, epoch, log } = settings;
+        let Settings { exports, device, workers, timeouts, priorities, own_classes, services, epoch, now, log } =
+            settings;
         let classes = priorities.len() as u32; // a server has thousands at most
         let (handle, commands) = Handle::new()?;
         let poller = Poller::new()?;
         poller.add_descriptor(&handle.wake, TOKEN_WAKE, epoll::EventFlags::IN)?;
         watch_all(&poller, backend.descriptors())?;
-        let services = Services::new(services, &*backend, epoch, device.request_bytes_max.0)?;
+        let services = Services::new(services, &*backend, (epoch, now), device.request_bytes_max.0)?;
         watch_all(&poller, services.descriptors())?;
         let mut sessions = Sessions::new(exports, &device, pool, poller);
         sessions.set_timeouts(timeouts);
@@ -176,7 +179,7 @@ impl Engine {
             device,
             workers,
             ready: Vec::with_capacity(256),
-            now: Nanos::ZERO,
+            now,
             classes,
             own_classes,
             absent: Vec::new(),

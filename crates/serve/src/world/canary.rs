@@ -17,6 +17,16 @@ pub enum Canary {
     OtherLimit,
     /// The checker expects other weights than the server was told.
     OtherWeights,
+    /// The checker expects larger reservations than the server was told.
+    OtherReservations,
+    /// The server was told to scrub less often than the checker expects.
+    OtherPeriod,
+    /// A bit of a copy changes after it was scrubbed.
+    UnscrubbedCopy,
+    /// Clients get errors of a tier that only holds copies.
+    HeardCopies,
+    /// Exports that were removed are still shown to clients.
+    ShownExport,
     /// The disk swallows reads.
     SwallowedReads,
     /// A client forgets an answer.
@@ -34,6 +44,11 @@ impl Canary {
         Self::UnmarkedChange,
         Self::OtherLimit,
         Self::OtherWeights,
+        Self::OtherReservations,
+        Self::OtherPeriod,
+        Self::UnscrubbedCopy,
+        Self::HeardCopies,
+        Self::ShownExport,
         Self::SwallowedReads,
         Self::ForgottenAnswer,
         Self::SecondAnswer,
@@ -47,10 +62,11 @@ impl Canary {
             Self::LyingFlushes => Promise::Durable,
             Self::HiddenFailure => Promise::FailedStays,
             Self::UnmarkedChange => Promise::Marked,
-            Self::OtherLimit | Self::OtherWeights => Promise::Shares,
+            Self::OtherLimit | Self::OtherWeights | Self::OtherReservations => Promise::Shares,
+            Self::OtherPeriod | Self::UnscrubbedCopy => Promise::Services,
             Self::SwallowedReads => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
-            Self::SecondAnswer => Promise::Protocol,
+            Self::SecondAnswer | Self::HeardCopies | Self::ShownExport => Promise::Protocol,
         }
     }
 
@@ -64,6 +80,11 @@ impl Canary {
             Self::UnmarkedChange => "unmarked-change",
             Self::OtherLimit => "other-limit",
             Self::OtherWeights => "other-weights",
+            Self::OtherReservations => "other-reservations",
+            Self::OtherPeriod => "other-period",
+            Self::UnscrubbedCopy => "unscrubbed-copy",
+            Self::HeardCopies => "heard-copies",
+            Self::ShownExport => "shown-export",
             Self::SwallowedReads => "swallowed-reads",
             Self::ForgottenAnswer => "forgotten-answer",
             Self::SecondAnswer => "second-answer",

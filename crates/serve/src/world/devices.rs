@@ -8,7 +8,7 @@ use ioweir_core::Nanos;
 use redb::{Database, StorageBackend};
 
 use super::disk::Disk;
-use super::plan::{Backing, FAST_SECTORS, Plan, SECTORS};
+use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, Plan, SECTORS};
 use super::random::Random;
 use super::upstream::{Fate, Upstream};
 use crate::backend::bitmaps::Content;
@@ -16,13 +16,15 @@ use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
 use crate::backend::upstream::UpstreamPlan;
-use crate::backend::{self, Backend, Bitmaps, Cached, Checked, Late, Ledger, Marked, Mirror, MirrorPlan, Placed};
+use crate::backend::{
+    self, Backend, Bitmaps, Cached, Checked, Joined, Late, Ledger, Marked, Mirror, MirrorPlan, Placed,
+};
 use crate::spec;
 
 /// The regions of mirrors and bitmaps.
 pub(super) const REGION_BYTES: u64 = 8192;
 /// The head and the map of a leg of a mirror.
-const LEG_HEAD_BYTES: u64 = 2 * 4096;
+pub(super) const LEG_HEAD_BYTES: u64 = 2 * 4096;
 /// What a journal or a ledger may grow to.
 const BOOK_BYTES: u64 = 4 << 20;
 
@@ -79,11 +81,13 @@ impl Devices {
             Backing::Disk | Backing::Checked | Backing::Upstream => vec![bytes],
             Backing::Late | Backing::Marked => vec![bytes, BOOK_BYTES],
             Backing::Placed => vec![bytes, FAST_SECTORS * 512, BOOK_BYTES],
-            Backing::Cached => vec![bytes, FAST_SECTORS * 512],
-            Backing::Mirror => vec![bytes + LEG_HEAD_BYTES; 2],
+            Backing::Cached | Backing::CheckedCopies => vec![bytes, FAST_SECTORS * 512],
+            Backing::Mirror | Backing::CheckedMirror => vec![bytes + LEG_HEAD_BYTES; 2],
+            Backing::Joined => vec![FIRST_PART_SECTORS * 512, bytes - FIRST_PART_SECTORS * 512],
         };
+        let spared = if plan.backing == Backing::CheckedMirror { LEG_HEAD_BYTES } else { 0 };
         let random = Random::new(plan.seed).fork(1);
-        let disk = |(number, size)| Disk::new(size, random.fork(number), plan.service);
+        let disk = |(number, size)| Disk::new((size, spared), random.fork(number), plan.service);
         let disks: Vec<Disk> = (0..).zip(sizes).map(disk).collect();
         let upstream = (plan.backing == Backing::Upstream)
             .then(|| (Upstream::new(disks[0].clone(), random.fork(9), plan.short_per_million), plan.upstream));
@@ -103,18 +107,8 @@ impl Devices {
         Ok(match self.backing {
             Backing::Disk => disk(0),
             Backing::Checked => {
-                let workers = match &self.workers {
-                    Some(workers) => Arc::clone(workers),
-                    None => {
-                        let spec = device.cores.as_ref().ok_or("the spec has workers for checksums")?;
-                        let workers = Workers::of_machine(spec, device.depth * 2);
-                        let workers = Workers { inline_bytes_max: u64::MAX, ..workers };
-                        WorkerPool::start(workers)?
-                    }
-                };
-                self.workers = Some(Arc::clone(&workers));
-                let disk = self.disks[0].open();
-                Box::new(Checked::new(disk, Begun::anew(SECTORS * 512), workers, device.depth * 2)?)
+                let disk = disk(0);
+                self.checked(device, disk)?
             }
             Backing::Late => Box::new(Late::open(disk(0), Journal::over(self.database()?), None)?),
             Backing::Marked => {
@@ -123,9 +117,18 @@ impl Devices {
             }
             Backing::Placed => {
                 let ledger = Ledger::over(self.database()?);
-                Box::new(Placed::open(disk(0), disk(1), ledger, device.depth)?)
+                let placed = Placed::open(disk(0), disk(1), ledger, device.depth)?;
+                Box::new(match device.relocates {
+                    Some(margin) => placed.relocating(margin),
+                    None => placed,
+                })
             }
             Backing::Cached => Box::new(Cached::open(disk(0), disk(1))?),
+            Backing::CheckedCopies => {
+                let cached = Cached::open(disk(0), disk(1))?;
+                self.checked(device, Box::new(cached))?
+            }
+            Backing::Joined => Box::new(Joined::new(vec![("x".into(), disk(0)), ("y".into(), disk(1))])?),
             Backing::Upstream => {
                 let (upstream, (connections, unflushed_bytes_max)) = self.upstream.clone().ok_or("there is one")?;
                 let plan = UpstreamPlan {
@@ -141,12 +144,32 @@ impl Devices {
                 };
                 Box::new(backend::Upstream::open(plan, None, Box::new(upstream))?)
             }
-            Backing::Mirror => {
-                let plan = MirrorPlan { legs: 2, region_bytes: REGION_BYTES, force: None, read_only: false };
-                let legs = self.disks.clone();
-                Box::new(Mirror::open(plan, Box::new(move |leg| Ok(legs[leg].open())))?)
+            Backing::Mirror => self.mirror()?,
+            Backing::CheckedMirror => {
+                let mirror = self.mirror()?;
+                self.checked(device, mirror)?
             }
         })
+    }
+
+    fn mirror(&self) -> Result<Box<dyn Backend>, String> {
+        let plan = MirrorPlan { legs: 2, region_bytes: REGION_BYTES, force: None, read_only: false };
+        let legs = self.disks.clone();
+        Ok(Box::new(Mirror::open(plan, Box::new(move |leg| Ok(legs[leg].open())))?))
+    }
+
+    /// A layer of checksums over a device, without known ones.
+    fn checked(&mut self, device: &spec::Device, over: Box<dyn Backend>) -> Result<Box<dyn Backend>, String> {
+        let workers = match &self.workers {
+            Some(workers) => Arc::clone(workers),
+            None => {
+                let spec = device.cores.as_ref().ok_or("the spec has workers for checksums")?;
+                let workers = Workers::of_machine(spec, device.depth * 2);
+                WorkerPool::start(Workers { inline_bytes_max: u64::MAX, ..workers })?
+            }
+        };
+        self.workers = Some(Arc::clone(&workers));
+        Ok(Box::new(Checked::new(over, Begun::anew(SECTORS * 512), workers, device.depth * 2)?))
     }
 
     /// The power fails, with what was not durable; without that, nothing can be written any more.

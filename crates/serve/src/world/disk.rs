@@ -46,6 +46,8 @@ struct State {
     operations: u64,
     /// Whether it has said that data is lost, which can be read as long as it has power.
     has_lost: bool,
+    /// At its beginning, what a layer keeps for itself: it neither rots nor gets lost.
+    spared_bytes: u64,
 }
 
 /// A disk, as the world knows it.
@@ -56,9 +58,11 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// An empty disk of this size, whose operations take at least this time, and at most this longer.
-    pub(super) fn new(size_bytes: u64, random: Random, service: (Nanos, Nanos)) -> Self {
-        let state = State { trouble: Trouble::default(), random, service, faults: 0, operations: 0, has_lost: false };
+    /// An empty disk of this size, of which so much at the beginning neither rots nor gets lost, and whose operations take at least
+    /// this time, and at most this longer.
+    pub(super) fn new((size_bytes, spared_bytes): (u64, u64), random: Random, service: (Nanos, Nanos)) -> Self {
+        let (trouble, faults, operations, has_lost) = (Trouble::default(), 0, 0, false);
+        let state = State { trouble, random, service, faults, operations, has_lost, spared_bytes };
         Self { media: Media::new(size_bytes), state: Arc::new(Mutex::new(state)) }
     }
 
@@ -130,7 +134,8 @@ impl Disk {
     /// Carries out an operation, with what goes wrong at present; `None` if it is never answered.
     pub(super) fn carry_out(&self, mut io: Io) -> Option<Done> {
         let state = &mut *self.state();
-        let State { trouble, random, faults, operations, has_lost, .. } = state;
+        let State { trouble, random, faults, operations, has_lost, spared_bytes, .. } = state;
+        let spared = *spared_bytes;
         *operations += 1;
         let mut happens = |random: &mut Random, per_million: u32| {
             let does = random.of_million(per_million);
@@ -139,7 +144,7 @@ impl Disk {
         };
         if happens(random, trouble.rot_per_million) {
             let place = random.draw();
-            self.media.flip(place >> 3, (place & 7) as u32);
+            self.media.flip(spared + (place >> 3) % (self.media.size_bytes() - spared), (place & 7) as u32);
         }
         let media = &self.media;
         let result = match io.action {
@@ -154,10 +159,11 @@ impl Disk {
                 media.forget_unflushed();
                 Ok(Outcome::Plain)
             }
-            Action::Write if happens(random, trouble.lost_per_million) => Ok(Outcome::Plain),
-            Action::Write if happens(random, trouble.misdirected_per_million) => {
+            Action::Write if io.offset >= spared && happens(random, trouble.lost_per_million) => Ok(Outcome::Plain),
+            Action::Write if io.offset >= spared && happens(random, trouble.misdirected_per_million) => {
                 // To the next place of the same length, as a drive whose head is one track off.
-                let offset = (io.offset + io.length.next_multiple_of(4096)) % media.size_bytes();
+                let next = io.offset - spared + io.length.next_multiple_of(4096);
+                let offset = spared + next % (media.size_bytes() - spared);
                 let length = io.length.min(media.size_bytes() - offset);
                 let mut at = offset;
                 for buffer in io.buffers.as_slice() {

@@ -246,12 +246,13 @@ impl History {
         }
     }
 
-    /// A flush that was asked at this time was answered, and did not fail.
-    pub fn flushed(&mut self, from: u64) {
-        while let Some(&(until, written, first, end)) = self.answered.front()
-            && until < from
-        {
-            self.answered.pop_front();
+    /// A flush of these sectors that was asked at this time was answered, and did not fail.
+    pub fn flushed(&mut self, from: u64, (first, end): (u64, u64)) {
+        let before = self.answered.partition_point(|(until, ..)| *until < from);
+        let is_of = |(_, _, at, _): &(u64, u64, u64, u64)| first <= *at && *at < end;
+        let (flushed, others): (Vec<_>, Vec<_>) = self.answered.drain(..before).partition(is_of);
+        others.into_iter().rev().for_each(|other| self.answered.push_front(other));
+        for (_, written, first, end) in flushed {
             self.sectors[first as usize..end as usize].iter_mut().for_each(|sector| sector.secure(written));
         }
     }
@@ -422,7 +423,7 @@ mod tests {
         history.wrote(3, 4, (false, true), &mut verdict);
         history.crash(5, false, &mut verdict);
         history.found(6, 0, 7, (Promise::Durable, false), &mut verdict);
-        history.flushed(7);
+        history.flushed(7, (0, 1));
         history.crash(8, false, &mut verdict);
         assert_eq!(history.sectors[0].values, BTreeSet::from([0, 7]));
         history.ask(9, 9, (0, 1), Kind::Write(8));
@@ -441,7 +442,7 @@ mod tests {
         };
         write(&mut history, &mut verdict, 1, 7);
         write(&mut history, &mut verdict, 3, 8);
-        history.flushed(5);
+        history.flushed(5, (0, 1));
         write(&mut history, &mut verdict, 6, 9);
         let mut crashed = history.clone();
         crashed.crash(9, true, &mut verdict);

@@ -22,10 +22,13 @@ pub mod client;
 mod devices;
 pub mod disk;
 pub mod history;
+mod passes;
 pub mod plan;
 pub mod promise;
 pub mod random;
+mod reservations;
 mod run;
+mod server;
 mod shares;
 pub mod shrink;
 mod tally;
@@ -34,7 +37,7 @@ pub mod wire;
 
 pub use campaign::{Length, Sum, campaign};
 pub use canary::Canary;
-pub use plan::{Backing, End, Plan, Step};
+pub use plan::{Act, Backing, Clock, End, Order, Plan, Step};
 pub use promise::{Broken, Promise, Verdict};
 pub use run::{Outcome, run};
 

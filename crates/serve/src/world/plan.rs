@@ -8,6 +8,7 @@ use super::canary::Canary;
 use super::client::{Ask, Flood};
 use super::disk::Trouble;
 use super::random::Random;
+use super::server;
 use super::upstream::Fate;
 use crate::nbd::Replies;
 
@@ -19,6 +20,8 @@ pub(super) const SECTORS: u64 = 192;
 pub(super) const FAST_SECTORS: u64 = 72;
 /// The export that is a slice begins here, in sectors.
 pub(super) const SLICE_FROM: u64 = 64;
+/// The sectors of the first of two parts; the second one has the rest.
+pub(super) const FIRST_PART_SECTORS: u64 = 120;
 
 /// What the device of a world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +36,14 @@ pub enum Backing {
     Placed,
     /// A disk and a faster one that holds copies.
     Cached,
+    /// The same with checksums.
+    CheckedCopies,
     /// Two disks that hold the same.
     Mirror,
+    /// The same with checksums.
+    CheckedMirror,
+    /// Two disks, each of which is a part of the device.
+    Joined,
     /// The export of another server.
     Upstream,
     /// A disk whose changes are marked.
@@ -49,7 +58,10 @@ impl Backing {
         Self::Late,
         Self::Placed,
         Self::Cached,
+        Self::CheckedCopies,
         Self::Mirror,
+        Self::CheckedMirror,
+        Self::Joined,
         Self::Upstream,
         Self::Marked,
     ];
@@ -63,9 +75,30 @@ impl Backing {
             Self::Late => "late discards",
             Self::Placed => "tiers with placement",
             Self::Cached => "tiers with copies",
+            Self::CheckedCopies => "tiers with copies, and checksums",
             Self::Mirror => "mirror",
+            Self::CheckedMirror => "mirror with checksums",
+            Self::Joined => "two parts",
             Self::Upstream => "upstream",
             Self::Marked => "bitmaps",
+        }
+    }
+
+    /// Whether it keeps checksums.
+    pub(super) const fn has_checksums(self) -> bool {
+        matches!(self, Self::Checked | Self::CheckedCopies | Self::CheckedMirror)
+    }
+
+    /// Whether one of its disks only holds copies of the other: what goes wrong there is nothing to clients.
+    pub(super) const fn holds_copies(self, disk: usize) -> bool {
+        matches!(self, Self::Cached | Self::CheckedCopies) && disk == 1
+    }
+
+    /// The disks that may have trouble.
+    const fn disks(self) -> u64 {
+        match self {
+            Self::Mirror | Self::CheckedMirror | Self::Cached | Self::CheckedCopies | Self::Joined => 2,
+            _ => 1,
         }
     }
 }
@@ -102,6 +135,10 @@ pub enum Order {
     Reopen,
     /// Asks for a report.
     Report,
+    /// Has a service work, slowly or not, or rest.
+    Service(u64),
+    /// Removes an export, whose clients get the rest of their answers.
+    RemoveExport(u64),
 }
 
 impl Order {
@@ -116,6 +153,8 @@ impl Order {
             Self::Pause(_) => "pause",
             Self::Reopen => "reopen",
             Self::Report => "report",
+            Self::Service(_) => "service",
+            Self::RemoveExport(_) => "remove export",
         }
     }
 }
@@ -160,6 +199,15 @@ impl End {
     }
 }
 
+/// Which way a clock is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Back.
+    Back,
+    /// Forward.
+    Forward,
+}
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -185,6 +233,8 @@ pub enum Act {
     Bitmap(u64),
     /// The clock jumps: the machine was suspended.
     Jump(Nanos),
+    /// The wall clock is put back, or forward. A server reads it when it starts.
+    SetClock(Clock, Nanos),
     /// The server ends, and another one starts after a while.
     End(End, Nanos),
     /// Faults end, clients read, and everything asked is answered: then nothing may be left over.
@@ -227,70 +277,6 @@ pub struct Plan {
     pub canary: Option<Canary>,
 }
 
-/// Schedulers of worlds, with whether they know shares.
-const SCHEDULERS: [(&str, bool); 16] = [
-    ("noop", false),
-    ("sfq", true),
-    ("sfq:cost=sectors", true),
-    ("wfq", true),
-    ("drr", true),
-    ("mclock", true),
-    ("pclock", true),
-    ("reward", true),
-    ("parda", true),
-    ("token-bucket", true),
-    ("deadline", false),
-    ("mq-deadline", false),
-    ("bfq", false),
-    ("kyber", false),
-    ("bid-hdd", false),
-    ("sfq+mq-deadline:window=8", true),
-];
-
-fn spec(random: &mut Random, backing: Backing) -> String {
-    let (scheduler, knows_shares) =
-        if backing == Backing::Placed { ("bid-hybrid", false) } else { random.one_of(&SCHEDULERS) };
-    let depth = random.one_of(&[1, 2, 4, 16]);
-    let queue = random.one_of(&[2, 8, 64, 4096]);
-    let length = random.one_of(&["4KiB", "16KiB", "256KiB"]);
-    let merge = random.below(2) == 0;
-    let mut text = format!(
-        "[server]\nlisten = [\"unix:world\"]\nstall_timeout = \"30s\"\n\
-        [[device]]\nname = \"d\"\nscheduler = \"{scheduler}\"\n\
-        queue_requests = {queue}\nrequest_bytes_max = \"{length}\"\nmerge = {merge}\n"
-    );
-    let memory = |sectors: u64| format!("backend = \"memory\"\nsize = \"{}B\"\ndepth = {depth}\n", sectors * 512);
-    text += &match backing {
-        Backing::Placed => {
-            format!("backend = \"tiered\"\n[device.slow]\n{}[device.fast]\n{}", memory(SECTORS), memory(FAST_SECTORS))
-        }
-        _ => memory(SECTORS),
-    };
-    if backing == Backing::Checked {
-        // Nothing is handed to a thread.
-        text += "checksums = true\ncores = { workers = 1, inline_max = \"256KiB\" }\n";
-    }
-    for name in ["a", "b", "slice", "read"] {
-        text += &format!("[[export]]\nname = \"{name}\"\ndevice = \"d\"\n");
-        if name == "slice" {
-            text += &format!("offset = \"{}B\"\n", SLICE_FROM * 512);
-        }
-        if name == "read" {
-            text += "read_only = true\n";
-        }
-        if knows_shares {
-            text += &format!("weight = {}\n", random.within(1, 100));
-            if name == "b" && random.below(3) == 0 && scheduler != "reward" {
-                text += &format!("limit = \"{}/s\"\nburst = {}\n", random.within(20, 2000), random.within(1, 50));
-            }
-            if name == "a" && random.below(3) == 0 && matches!(scheduler, "mclock" | "reward" | "pclock") {
-                text += &format!("reservation = \"{}/s\"\n", random.within(1, 40));
-            }
-        }
-    }
-    text
-}
-
 fn range(random: &mut Random) -> (u64, u64) {
     // Mostly short, and mostly at the beginning of a block.
     let sectors = random.one_of(&[1, 1, 2, 8, 8, 8, 16, 24]);
@@ -328,14 +314,23 @@ fn any_flood(random: &mut Random) -> Flood {
     }
 }
 
-/// Trouble from which the device recovers, as far as its kind allows.
-fn any_trouble(random: &mut Random, backing: Backing) -> Trouble {
+/// Trouble of a disk from which the device recovers, as far as its kind allows.
+fn any_trouble(random: &mut Random, backing: Backing, disk: usize) -> Trouble {
     let mut trouble = Trouble::default();
+    if backing == Backing::CheckedCopies && backing.holds_copies(disk) && random.below(2) == 0 {
+        // Nothing that it says can be trusted.
+        match random.below(3) {
+            0 => trouble.rot_per_million = 500_000,
+            1 => trouble.lost_per_million = 500_000,
+            _ => trouble.misdirected_per_million = 500_000,
+        }
+        return trouble;
+    }
     match random.below(6) {
         0 => trouble.reads_per_million = random.one_of(&[20_000, 500_000]) as u32,
         // A block of which a write has failed has no checksum, and may rot unseen.
         // What becomes of a write that has failed is not known, and so not repeated when an upstream dies.
-        1 if !matches!(backing, Backing::Checked | Backing::Upstream) => {
+        1 if !backing.has_checksums() && backing != Backing::Upstream => {
             trouble.writes_per_million = random.one_of(&[20_000, 500_000]) as u32
         }
         2 => trouble.slow_per_million = 50_000,
@@ -344,7 +339,7 @@ fn any_trouble(random: &mut Random, backing: Backing) -> Trouble {
         // gone, which the failed flush has said.
         4 if backing != Backing::Upstream => trouble.flushes_per_million = random.one_of(&[50_000, 1_000_000]) as u32,
         // Only checksums tell.
-        _ if backing == Backing::Checked => match random.below(3) {
+        _ if backing.has_checksums() => match random.below(3) {
             0 => trouble.rot_per_million = 20_000,
             1 => trouble.lost_per_million = 50_000,
             _ => trouble.misdirected_per_million = 50_000,
@@ -365,13 +360,15 @@ fn any_fate(random: &mut Random) -> Fate {
 }
 
 fn any_order(random: &mut Random) -> Order {
-    match random.below(8) {
+    match random.below(10) {
         0 | 1 => Order::Change(random.draw()),
         2 => Order::Withdrawn(random.draw()),
         3 => Order::Kick(random.below(CLIENTS)),
         4 => Order::Clients,
         5 => Order::Pause(Nanos::from_millis(random.within(1, 1500))),
         6 => Order::Reopen,
+        7 => Order::Service(random.draw()),
+        8 if random.below(3) == 0 => Order::RemoveExport(random.draw()),
         _ => Order::Report,
     }
 }
@@ -386,7 +383,7 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed);
         let backing = random.one_of(Backing::ALL);
-        let spec = spec(random, backing);
+        let spec = server::spec(random, backing);
         let least = Nanos(random.one_of(&[2_000, 100_000, 1_000_000]));
         let service = (least, Nanos(least.0 * random.within(1, 8)));
         let short_per_million = random.one_of(&[0, 50_000, 600_000]) as u32;
@@ -418,7 +415,6 @@ impl Plan {
             self.step(Nanos(random.below(1_000_000)), Act::Connect(client, export, any_replies(random)));
         }
         let has_trouble = random.below(3) == 0;
-        let disks = if self.backing == Backing::Mirror { 2 } else { 1 };
         for _ in 0..random.within(5, 60) {
             let client = random.below(CLIENTS);
             let act = match random.below(40) {
@@ -438,7 +434,10 @@ impl Plan {
                 }
                 32 | 33 => Act::Connect(client, random.below(4) as usize, any_replies(random)),
                 34..=35 => Act::Order(any_order(random)),
-                37 if has_trouble => Act::Trouble(random.below(disks) as usize, any_trouble(random, self.backing)),
+                37 if has_trouble => {
+                    let disk = random.below(self.backing.disks()) as usize;
+                    Act::Trouble(disk, any_trouble(random, self.backing, disk))
+                }
                 36 if self.backing == Backing::Upstream => Act::Upstream(any_fate(random)),
                 36 | 39 if self.backing == Backing::Marked => Act::Bitmap(random.draw()),
                 36 => Act::Order(any_order(random)),
@@ -446,6 +445,10 @@ impl Plan {
                 _ => Act::Ask(client, Ask::Flush, false, 0, 0),
             };
             self.step(soon(random), act);
+        }
+        if random.below(4) == 0 {
+            let way = random.one_of(&[Clock::Back, Clock::Back, Clock::Forward]);
+            self.step(soon(random), Act::SetClock(way, Nanos::from_seconds(random.one_of(&[1, 3_600, 3_000_000]))));
         }
         match random.below(9) {
             0 | 1 => self.step(soon(random), Act::End(End::Power, Nanos::from_seconds(random.within(1, 60)))),

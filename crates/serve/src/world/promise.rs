@@ -39,6 +39,8 @@ promises! {
     Marked = "marked";
     /// limits hold in every window, and classes that ask all the time are served by their weights and reservations
     Shares = "shares";
+    /// a scrub reads everything once in each period, whatever the clock says, and repairs what one of two copies has wrong
+    Services = "services";
     /// every request is answered in time, and nothing is left over when nothing is asked
     Waits = "no-endless-wait";
     /// counters agree with what clients have seen, and the parts of durations add up
@@ -72,6 +74,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Adds what another one has seen later.
+    pub(super) fn add(&mut self, other: Self) {
+        self.checks.iter_mut().zip(other.checks).for_each(|(sum, more)| *sum += more);
+        if self.broken.is_none() {
+            self.broken = other.broken;
+        }
+    }
+
     /// Counts a check of a promise, and notes how it was broken if it was.
     pub(super) fn check(&mut self, promise: Promise, holds: bool, what: impl FnOnce() -> String) {
         self.checks[promise as usize] += 1;

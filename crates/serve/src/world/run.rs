@@ -5,31 +5,33 @@ mod answers;
 mod asks;
 mod bitmaps;
 mod ends;
+mod services;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 
+use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
-use ioweir_core::{Nanos, StreamId};
 
 use super::canary::Canary;
 use super::client::Client;
 use super::devices::Devices;
 use super::disk::Trouble;
 use super::history::History;
-use super::plan::{Backing, CLIENTS, End, Plan, SECTORS};
+use super::passes::Passes;
+use super::plan::{CLIENTS, End, Plan, SECTORS};
 use super::promise::{Promise, Verdict};
 use super::random::Random;
-use super::shares::{Shares, Unit};
+use super::shares::{Both, Shares, Unit};
 use super::tally::Tally;
-use crate::backend::Shape;
+use crate::backend::{MirrorStatus, Shape};
 use crate::buffer::Pool;
-use crate::engine::{Command, Engine, Handle, Report, ServicePlan, Settings, Timeouts, Turn};
+use crate::engine::{Command, Engine, Handle, Report, ServiceReport, Settings, Timeouts, Turn};
 use crate::exports::{Exports, Places};
 use crate::log::{DeviceLog, Log};
 use crate::nbd::Export;
-use crate::spec::{self, Holder, Spec};
+use crate::spec::{Holder, Spec};
 use bitmaps::Span;
 
 /// When the world begins, since 1970.
@@ -70,11 +72,18 @@ struct Up {
     engine: Engine,
     handle: Handle,
     exports: Arc<[Export]>,
+    /// Those that were removed.
+    absent: Vec<usize>,
+    places: Vec<Places>,
     spec: Spec,
     shares: Shares,
+    passes: Passes,
     due: Nanos,
     tally: Tally,
     reports: Vec<Receiver<Report>>,
+    /// What the last report has said of services and legs.
+    services: Vec<ServiceReport>,
+    mirror: Option<MirrorStatus>,
     /// When a pause is ended.
     resume_at: Nanos,
     ended: Option<Turn>,
@@ -97,14 +106,25 @@ pub(super) struct World {
     /// The number of what was asked or answered last.
     ticks: u64,
     connections: u64,
+    /// The time since 1970 when the world's time was zero, as the wall clock says now.
+    epoch: Nanos,
+    /// What services keep.
+    shelf: Arc<Mutex<Vec<u8>>>,
     /// Time that requests may have waited for reasons outside of the server, since the beginning.
     excused: Nanos,
+    /// Time that services were told to rest, or to be slow, since the beginning.
+    rested: Nanos,
     /// When a flush failed, of the server that is up.
     failed_at: Option<u64>,
     /// Whether anything has gone wrong with a disk since the server came up.
     has_trouble: bool,
-    /// Whether sectors may hold what nobody wrote there.
+    /// Whether any of that may be an error to clients.
+    is_faulty: bool,
+    /// Whether sectors may hold what nobody wrote there, and the disks where that is so.
     is_rotten: bool,
+    rotten: u64,
+    /// Whether reads of copies have to be counted anew, since they may have changed.
+    counts_anew: bool,
     /// Whether a start found a sector that had rotted, in a block without a checksum.
     keeps_rot: bool,
     is_stopping: bool,
@@ -143,10 +163,16 @@ impl World {
             random,
             ticks: 0,
             connections: 0,
+            epoch: EPOCH,
+            shelf: Arc::default(),
             excused: Nanos::ZERO,
+            rested: Nanos::ZERO,
             failed_at: None,
             has_trouble: false,
+            is_faulty: false,
             is_rotten: false,
+            rotten: 0,
+            counts_anew: false,
             keeps_rot: false,
             is_stopping: false,
             probes: BTreeMap::new(),
@@ -227,7 +253,7 @@ impl World {
             self.probe();
         }
         self.check_bitmaps();
-        if !self.is_broken() && self.plan.backing == Backing::Checked {
+        if !self.is_broken() && self.plan.backing.has_checksums() {
             self.fill();
         }
         if !self.is_broken() {
@@ -245,51 +271,53 @@ impl World {
         let backend = self.devices.open(&device)?;
         let places = [Places { shape: Shape::of(&*backend), volumes: BTreeMap::new(), bitmaps: Arc::new([]) }];
         let exports = Exports::of(&spec, &places)?.list;
-        let mut priorities = spec.priorities();
-        let mut classes: Vec<String> = spec.classes().into_iter().map(|class| class.name).collect();
-        let services = self.service().map(|spec| ServicePlan { class: StreamId(4), spec, state: None });
-        let services: Vec<_> = services.into_iter().collect();
-        if !services.is_empty() {
-            priorities.push(<_>::default());
-            classes.push("service".into());
+        let classes: Vec<String> = spec.classes().into_iter().map(|class| class.name).collect();
+        let services = self.services(&spec);
+        let scrub = self.scrub(&services);
+        let mut parts = places[0].shape.parts.clone();
+        if parts.is_empty() {
+            parts.push(0..SECTORS * 512);
         }
         let log = Log::default();
         let settings = Settings {
             exports: Arc::clone(&exports),
-            own_classes: (0..classes.len() as u32).map(StreamId).collect(),
+            own_classes: spec.classes_of(0),
             device: device.clone(),
             workers: None,
             timeouts: Timeouts::new(&spec.server),
-            priorities,
+            priorities: spec.priorities(),
             services,
-            epoch: EPOCH,
+            epoch: self.epoch,
+            now: self.now,
             log: DeviceLog { log, device: "d".into(), classes: classes.iter().cloned().collect() },
         };
         let mut engine = Engine::new(settings, backend, pool).map_err(|error| error.to_string())?;
         let entitlements = spec.entitlements(0);
         let shares = self.shares(&spec, classes.len(), &entitlements);
         engine.configure(Arc::clone(&exports), &entitlements).map_err(|error| error.to_string())?;
-        engine.observe(Box::new(shares.clone()));
+        let sectors = parts.into_iter().flat_map(|part| part.start / 512..part.end / 512);
+        let passes = Passes::new((self.now, self.excused.after(self.rested)), scrub, sectors);
+        engine.observe(Box::new(Both(shares.clone(), passes.clone())));
         let (handle, due, reports, resume_at, ended) = (engine.handle(), Nanos::ZERO, Vec::new(), Nanos::NEVER, None);
-        let tally = Tally::new(classes.len());
-        Ok(Up { engine, handle, exports, spec, shares, due, tally, reports, resume_at, ended })
-    }
-
-    /// The service of the device, if there is one to do.
-    fn service(&self) -> Option<spec::Service> {
-        let (kind, keys) = match self.plan.backing {
-            Backing::Mirror => (
-                "resync",
-                "backend = \"mirror\"\n[[device.leg]]\nbackend = \"memory\"\nsize = \"1MiB\"\n[[device.leg]]\nbackend = \"memory\"\nsize = \"1MiB\"",
-            ),
-            Backing::Late => ("trim", "backend = \"memory\"\nsize = \"1MiB\""),
-            _ => return None,
-        };
-        let text = format!(
-            "[[device]]\nname = \"d\"\n{keys}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n\
-            [service.work]\ndevice = \"d\"\nkind = \"{kind}\"\ndefault = \"run\"\n"
-        );
-        Spec::parse("world", &text).ok()?.service.remove("work")
+        let (tally, services, mirror) = (Tally::new(classes.len(), exports.len()), Vec::new(), None);
+        let (places, absent) = (places.into(), Vec::new());
+        Ok(Up {
+            engine,
+            handle,
+            exports,
+            absent,
+            places,
+            spec,
+            shares,
+            passes,
+            due,
+            tally,
+            reports,
+            services,
+            mirror,
+            resume_at,
+            ended,
+        })
     }
 
     /// The checker of shares.
@@ -303,7 +331,8 @@ impl World {
             _ => None,
         };
         // A pair releases before it dispatches.
-        let shares = Shares::new(classes, fair, !scheduler.contains('+'));
+        let reserves = matches!(scheduler.as_str(), "mclock" | "reward");
+        let shares = Shares::new(classes, fair, (!scheduler.contains('+'), reserves));
         for (holder, share) in entitlements {
             if let Holder::Class(class) = holder {
                 let share = match self.plan.canary {
@@ -311,6 +340,9 @@ impl World {
                         Share { limit_per_second: share.limit_per_second.div_ceil(4), ..*share }
                     }
                     Some(Canary::OtherWeights) => Share { weight: 1 + class.0 * 90, ..*share },
+                    Some(Canary::OtherReservations) if share.reservation_per_second > 0 => {
+                        Share { reservation_per_second: share.reservation_per_second * 4, ..*share }
+                    }
                     _ => *share,
                 };
                 shares.expect(self.now, class.0, share);
@@ -402,6 +434,7 @@ impl World {
         }
         self.stirred = false;
         self.now = self.now.after(Nanos(1));
+        up.passes.excuse(self.excused.after(self.rested));
         match up.engine.turn(self.now) {
             Ok(Turn::WaitUntil(due)) => up.due = due,
             Ok(ended) => up.ended = Some(ended),
@@ -410,13 +443,7 @@ impl World {
         self.hear();
         self.read_reports();
         if let Some(up) = &self.up {
-            let shares = up.shares.take();
-            for (sum, more) in self.verdict.checks.iter_mut().zip(shares.checks) {
-                *sum += more;
-            }
-            if self.verdict.broken.is_none() {
-                self.verdict.broken = shares.broken;
-            }
+            self.verdict.add(up.shares.take());
         }
         true
     }

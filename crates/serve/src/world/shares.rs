@@ -1,4 +1,5 @@
-//! Watches the scheduler at work: limits hold in every window, and classes that ask all the time are served by weight.
+//! Watches the scheduler at work: limits hold in every window, and classes that ask all the time are served by weight, and as they
+//! have reserved.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,7 @@ use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Operation, StreamId};
 
 use super::promise::{Promise, Verdict};
+use super::reservations::Reservations;
 use crate::engine::{Call, Observer, Stage};
 use crate::spec::Holder;
 
@@ -42,6 +44,8 @@ struct Watch {
     limits: bool,
     /// Service of two classes since both have been asking.
     pairs: BTreeMap<(u32, u32), (u64, u64)>,
+    /// Of a scheduler that owes them by time.
+    reservations: Option<Reservations>,
     verdict: Verdict,
 }
 
@@ -50,9 +54,10 @@ struct Watch {
 pub(super) struct Shares(Arc<Mutex<Watch>>);
 
 impl Shares {
-    pub(super) fn new(classes: usize, fair: Option<Unit>, limits: bool) -> Self {
+    pub(super) fn new(classes: usize, fair: Option<Unit>, (limits, reserves): (bool, bool)) -> Self {
+        let reservations = reserves.then(|| Reservations::new(classes));
         let classes = vec![Class::default(); classes];
-        Self(Arc::new(Mutex::new(Watch { classes, fair, limits, ..Watch::default() })))
+        Self(Arc::new(Mutex::new(Watch { classes, fair, limits, reservations, ..Watch::default() })))
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -77,6 +82,10 @@ impl Watch {
             its.weight_min = Some(its.weight_min.map_or(share.weight, |least| least.min(share.weight)));
             its.above = (0, now);
             self.pairs.clear();
+            if let Some(reservations) = &mut self.reservations {
+                let is_limited = share.limit_per_second > 0 || share.limit_bytes_per_second > 0;
+                reservations.expect(now, class, share.reservation_per_second, is_limited, its.queued > 0);
+            }
         }
     }
 
@@ -86,16 +95,20 @@ impl Watch {
         its.queued -= 1;
         if its.queued == 0 {
             self.pairs.retain(|pair, _| pair.0 != class && pair.1 != class);
+            self.reservations.iter_mut().for_each(|its| its.rests(class));
         }
         Some((class, cost))
     }
 
-    fn arrived(&mut self, number: u64, class: u32, cost: u64) {
+    fn arrived(&mut self, now: Nanos, number: u64, class: u32, cost: u64) {
         if self.queued.insert(number, (class, cost)).is_some() {
             return;
         }
         let its = &mut self.classes[class as usize];
         its.queued += 1;
+        if its.queued == 1 {
+            self.reservations.iter_mut().for_each(|its| its.asks(now, class));
+        }
         if its.queued == 1 && self.fair.is_some() {
             for other in 0..self.classes.len() as u32 {
                 if other != class && self.classes[other as usize].queued > 0 {
@@ -116,6 +129,7 @@ impl Watch {
             }
         }
         self.classes[class as usize].cost_max = self.classes[class as usize].cost_max.max(cost);
+        self.reservations.iter_mut().for_each(|its| its.dispatched(now, class));
         self.check_limit(now, class);
         self.check_weights(class);
         self.left(number);
@@ -188,7 +202,7 @@ impl Observer for Shares {
                     (Some(Unit::Sector), Operation::Read | Operation::Write) => u64::from(request.sectors),
                     _ => 1,
                 };
-                watch.arrived(number, request.stream.0, cost);
+                watch.arrived(now, number, request.stream.0, cost);
             }
             Stage::Dispatched(_) => watch.dispatched(now, number),
             Stage::Withdrawn => drop(watch.left(number)),
@@ -196,5 +210,31 @@ impl Observer for Shares {
         }
     }
 
-    fn settled(&mut self, _now: Nanos, _scheduler: &Policy) {}
+    fn settled(&mut self, now: Nanos, scheduler: &Policy) {
+        let Watch { reservations, verdict, .. } = &mut *self.watch();
+        if let (Some(reservations), Some(tenants)) = (reservations, scheduler.tenants()) {
+            reservations.settled(now, tenants.reservations_behind(), verdict);
+        }
+    }
+}
+
+/// Two observers that see the same.
+#[derive(Debug)]
+pub(super) struct Both<A, B>(pub(super) A, pub(super) B);
+
+impl<A: Observer, B: Observer> Observer for Both<A, B> {
+    fn called(&mut self, now: Nanos, call: &Call) {
+        self.0.called(now, call);
+        self.1.called(now, call);
+    }
+
+    fn reached(&mut self, now: Nanos, number: u64, stage: Stage) {
+        self.0.reached(now, number, stage);
+        self.1.reached(now, number, stage);
+    }
+
+    fn settled(&mut self, now: Nanos, scheduler: &Policy) {
+        self.0.settled(now, scheduler);
+        self.1.settled(now, scheduler);
+    }
 }

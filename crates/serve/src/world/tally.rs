@@ -27,6 +27,8 @@ pub(super) struct Tally {
     latencies: Vec<u64>,
     last: Vec<ClassState>,
     inflight: u32,
+    /// The classes of clients; those of services follow.
+    own: usize,
 }
 
 const fn operation_of(ask: Ask) -> Option<Operation> {
@@ -40,7 +42,7 @@ const fn operation_of(ask: Ask) -> Option<Operation> {
 }
 
 impl Tally {
-    pub(super) fn new(classes: usize) -> Self {
+    pub(super) fn new(classes: usize, own: usize) -> Self {
         Self {
             seen: vec![<_>::default(); classes],
             refused: 0,
@@ -49,11 +51,8 @@ impl Tally {
             latencies: vec![0; classes],
             last: Vec::new(),
             inflight: 0,
+            own,
         }
-    }
-
-    pub(super) fn classes(&self) -> usize {
-        self.seen.len()
     }
 
     /// A client of a class was answered.
@@ -96,8 +95,9 @@ impl Tally {
     }
 
     /// Compares, when nothing is on its way.
-    pub(super) fn check(&self, has_service: bool, verdict: &mut Verdict) {
-        let own = self.seen.len() - usize::from(has_service);
+    pub(super) fn check(&self, verdict: &mut Verdict) {
+        let own = self.own;
+        let has_service = own < self.seen.len();
         for (class, counted) in self.counted.iter().enumerate() {
             for operation in Operation::ALL {
                 let (seen, its) = (self.seen[class][operation as usize], &counted.operations[operation as usize]);

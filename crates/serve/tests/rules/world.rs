@@ -1,6 +1,7 @@
 //! The simulated world: the same seed gives the same bytes, nothing is broken, and each canary is found.
 
-use ioweir_serve::world::{Canary, Plan, Promise, run, shrink};
+use ioweir_core::Nanos;
+use ioweir_serve::world::{Act, Backing, Canary, Clock, End, Order, Plan, Promise, Step, run, shrink};
 
 /// Seeds that each run of the tests plays.
 const SEEDS: std::ops::Range<u64> = 1..25;
@@ -33,7 +34,7 @@ fn the_promises_hold_and_each_is_checked() {
 #[test]
 fn each_canary_is_found_by_the_checker_of_its_promise() {
     for &canary in Canary::ALL {
-        let broken = (1..200).find_map(|seed| {
+        let broken = (1..400).find_map(|seed| {
             let plan = Plan { canary: Some(canary), ..Plan::new(seed) };
             // In some worlds another checker is the first to notice: a lost write may be found after a crash.
             let broken = run(&plan, false).verdict.broken.filter(|broken| broken.promise == canary.breaks());
@@ -46,4 +47,42 @@ fn each_canary_is_found_by_the_checker_of_its_promise() {
         assert_eq!(again, Some(broken.promise), "{}: what is shorter breaks it, too", canary.name());
         assert!(shorter.steps.len() <= plan.steps.len());
     }
+}
+
+/// A world of its own over a device of which a scrub reads everything in a quarter of an hour.
+fn scrubbed(backing: Backing, steps: Vec<Step>) -> Plan {
+    let is_one = |plan: &Plan| plan.backing == backing && plan.spec.contains("every = \"900s\"");
+    let plan = (1..).map(Plan::new).find(is_one).expect("there is one among all seeds");
+    Plan { steps, ..plan }
+}
+
+const fn after(seconds: u64, act: Act) -> Step {
+    Step { after: Nanos::from_seconds(seconds), act }
+}
+
+#[test]
+fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
+    // What lies on the fast tier is known, and so are gaps between parts: nothing else wakes an idle server.
+    for backing in [Backing::Placed, Backing::Joined] {
+        let outcome = run(&scrubbed(backing, vec![after(4_000, Act::Rest)]), false);
+        assert_eq!(outcome.verdict.broken, None, "{}", backing.name());
+    }
+}
+
+#[test]
+fn a_clock_that_is_put_back_during_a_scrub_does_not_put_off_the_next_one() {
+    // The second pass is slow, so that the server dies meanwhile; the next one goes on with it.
+    let slowly = Order::Service(599 << 8);
+    let plan = scrubbed(
+        Backing::Disk,
+        vec![
+            after(890, Act::Order(slowly)),
+            after(20, Act::SetClock(Clock::Back, Nanos::from_seconds(3_000_000))),
+            after(1, Act::End(End::Killed, Nanos::ZERO)),
+            after(4_000, Act::Rest),
+        ],
+    );
+    let outcome = run(&plan, false);
+    assert_eq!(outcome.verdict.broken, None);
+    assert!(outcome.verdict.checks[Promise::Services as usize] > 100, "{:?}", outcome.verdict.checks);
 }

@@ -34,7 +34,7 @@ use crate::snapshots::SLICE_BYTES;
 use crate::spec::{self, ServiceDefault, ServiceKind};
 use debt::Debt;
 use pass::Pass;
-pub use report::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait};
+pub use report::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 use reserved::Reserved;
 
 /// The longest request of a service that trims: as that of a client.
@@ -173,22 +173,17 @@ impl Services {
     pub(super) fn new(
         plans: Vec<ServicePlan>,
         backend: &dyn Backend,
-        epoch: Nanos,
+        (epoch, now): (Nanos, Nanos),
         request_bytes_max: u64,
     ) -> io::Result<Self> {
-        let mut services = Self {
-            list: Vec::new(),
-            epoch,
-            request_bytes_max,
-            events: VecDeque::new(),
-            is_ending: false,
-            now: Nanos::ZERO,
-        };
+        let mut services =
+            Self { list: Vec::new(), epoch, request_bytes_max, events: VecDeque::new(), is_ending: false, now };
         for (number, plan) in (0..).zip(plans) {
             let ServicePlan { class, spec, state } = plan;
             let duty: Box<dyn Duty> = match spec.kind {
                 ServiceKind::Scrub => {
-                    let (pass, remark) = Pass::open(&spec, state, (backend.size_bytes(), backend.copies()), epoch)?;
+                    let shape = (backend.size_bytes(), backend.copies());
+                    let (pass, remark) = Pass::open(&spec, state, shape, epoch.after(now))?;
                     services.events.extend(remark.map(|what| remarkable(EventKind::DeviceRemark, class, what)));
                     Box::new(pass)
                 }
@@ -206,7 +201,7 @@ impl Services {
                 asked: Slots::default(),
                 reserved: Reserved::default(),
                 paced: (Nanos::ZERO, 0),
-                looked: Nanos::ZERO,
+                looked: now,
                 report: ServiceReport { class: class.0, ..ServiceReport::default() },
                 due: Nanos::ZERO,
             });
@@ -334,6 +329,8 @@ impl Services {
         let Some(service) = self.list.get_mut(service) else { return };
         let extents = if let Ok(Outcome::Extents(extents)) = result { extents } else { Vec::new() };
         service.duty.learn(&extents, backend);
+        // A device may answer within the turn in which it was asked, after services had theirs.
+        service.due = self.now;
     }
 
     /// What each has done, and its state.

@@ -10,12 +10,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 
 use ioweir_core::Nanos;
 
 use super::progress::{Keeper, Progress};
-use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait};
+use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait, Shelf};
 use crate::backend::{Action, BLOCK_BYTES, Backend, Task};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
@@ -92,15 +91,16 @@ impl Pass {
     /// If the system has no threads left.
     pub(super) fn open(
         spec: &spec::Service,
-        state: Option<PathBuf>,
+        state: Option<Shelf>,
         (size_bytes, copies): (u64, u8),
         wall: Nanos,
     ) -> io::Result<(Self, Option<String>)> {
         let (keeper, found, remark) = Keeper::open(state, size_bytes)?;
         let mut progress = found.unwrap_or_else(|| Progress::begin(size_bytes, wall.0));
         let every = every(spec);
-        // A clock that was put back must not put off a pass.
-        progress.due_nanos = progress.due_nanos.min(wall.after(every).0);
+        // A clock that was put back must put off neither the next pass, nor the one after a pass that is under way.
+        let latest = if progress.position_bytes.is_some() { wall } else { wall.after(every) };
+        progress.due_nanos = progress.due_nanos.min(latest.0);
         let deadline = spec.deadline.map(|deadline| deadline.nanos());
         let mut pass = Self {
             every,

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::PoisonError;
 
 use serde::{Deserialize, Serialize};
 
+use super::Shelf;
 use crate::committer::Committer;
 use crate::durable::replace;
 use crate::nbd::NbdError;
@@ -42,25 +44,27 @@ impl Progress {
 pub(super) struct Keeper(Option<Committer<Progress>>);
 
 impl Keeper {
-    /// Reads what was kept in a file. Without a file, and where it cannot be used, which the remark says, there is nothing.
+    /// Reads what was kept. Where nothing was, and where it cannot be used, which the remark says, there is nothing.
     ///
     /// # Errors
     /// If the system has no threads left.
     pub(super) fn open(
-        path: Option<PathBuf>,
+        shelf: Option<Shelf>,
         device_bytes: u64,
     ) -> io::Result<(Self, Option<Progress>, Option<String>)> {
-        let Some(path) = path else { return Ok((Self(None), None, None)) };
-        let (progress, remark) = match read(&path, device_bytes) {
+        let Some(shelf) = shelf else { return Ok((Self(None), None, None)) };
+        let kept = shelf.read().and_then(|text| text.map(|text| parse(&text, device_bytes)).transpose());
+        let (progress, remark) = match kept {
             Ok(progress) => (progress, None),
-            Err(problem) => (None, Some(format!("{}: not used: {problem}; the pass begins anew", path.display()))),
+            Err(problem) => (None, Some(format!("{}: not used: {problem}; the pass begins anew", shelf.name()))),
         };
+        let waits_for_disk = matches!(shelf, Shelf::File(_));
         let keep = move |progress: &Progress| {
             let mut text = serde_json::to_vec(progress).map_err(|_| NbdError::InputOutput)?;
             text.push(b'\n');
-            replace(&path, &text).map_err(|error| NbdError::from_io(&error))
+            shelf.keep(text).map_err(|error| NbdError::from_io(&error))
         };
-        Ok((Self(Some(Committer::start("ioweir-progress", true, keep)?)), progress, remark))
+        Ok((Self(Some(Committer::start("ioweir-progress", waits_for_disk, keep)?)), progress, remark))
     }
 
     /// Begins to make progress durable; returns whether it takes time.
@@ -84,8 +88,38 @@ impl Keeper {
     }
 }
 
+impl Shelf {
+    fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::World(_) => "the world".into(),
+        }
+    }
+
+    /// What was kept, if anything was.
+    fn read(&self) -> Result<Option<Vec<u8>>, String> {
+        match self {
+            Self::File(path) => read(path),
+            Self::World(text) => {
+                let text = text.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok((!text.is_empty()).then(|| text.clone()))
+            }
+        }
+    }
+
+    fn keep(&self, text: Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::File(path) => replace(path, &text),
+            Self::World(kept) => {
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = text;
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Reads the file, if there is one.
-fn read(path: &Path, device_bytes: u64) -> Result<Option<Progress>, String> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -93,7 +127,7 @@ fn read(path: &Path, device_bytes: u64) -> Result<Option<Progress>, String> {
     };
     let mut text = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    parse(&text, device_bytes).map(Some)
+    Ok(Some(text))
 }
 
 /// The progress in a text.

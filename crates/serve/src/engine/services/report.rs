@@ -1,6 +1,7 @@
 //! What other threads say to services and hear of them.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use ioweir_core::{Nanos, StreamId};
 
@@ -13,8 +14,17 @@ pub struct ServicePlan {
     pub class: StreamId,
     /// Its keys.
     pub spec: spec::Service,
-    /// The file with what it must know after a restart.
-    pub state: Option<PathBuf>,
+    /// Where it keeps what it must know after a restart.
+    pub state: Option<Shelf>,
+}
+
+/// Where a service keeps what it must know after a restart.
+#[derive(Clone, Debug)]
+pub enum Shelf {
+    /// A file, which is replaced as a whole.
+    File(PathBuf),
+    /// What outlives the servers of a simulated world; empty before the first.
+    World(Arc<Mutex<Vec<u8>>>),
 }
 
 /// What a service is told to do.

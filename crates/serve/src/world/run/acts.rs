@@ -6,7 +6,7 @@ use ioweir_core::Nanos;
 
 use super::super::client::{Ask, Outstanding};
 use super::super::disk::Trouble;
-use super::super::plan::{Act, Leave, Order, SECTORS};
+use super::super::plan::{Act, Clock, Leave, Order, SECTORS};
 use super::World;
 use crate::control::{assign, change_of};
 use crate::engine::{Command, Question};
@@ -37,8 +37,13 @@ impl World {
                 self.excused = self.excused.after(until);
                 let hangs_until = if until > Nanos::ZERO { self.now.after(until) } else { until };
                 self.has_trouble = true;
-                self.is_rotten |=
-                    trouble.rot_per_million + trouble.lost_per_million + trouble.misdirected_per_million > 0;
+                if !self.plan.backing.holds_copies(disk) {
+                    self.is_faulty = true;
+                    let rots = trouble.rot_per_million + trouble.lost_per_million + trouble.misdirected_per_million > 0;
+                    self.is_rotten |= rots;
+                    self.counts_anew = true;
+                    self.rotten |= u64::from(rots) << disk;
+                }
                 self.note("trouble", disk as u64, until.0);
                 self.devices.disks[disk].set_trouble(Trouble { hangs_until, ..trouble });
             }
@@ -54,6 +59,13 @@ impl World {
                 self.note("jump", span.0, 0);
                 self.excused = self.excused.after(span);
                 self.now = self.now.after(span);
+            }
+            Act::SetClock(way, span) => {
+                self.note("clock", way as u64, span.0);
+                self.epoch = match way {
+                    Clock::Back => self.epoch.since(span),
+                    Clock::Forward => self.epoch.after(span),
+                };
             }
             Act::End(end, pause) => self.stop(end, pause),
             Act::Rest => self.rest(),
@@ -113,7 +125,8 @@ impl World {
                 self.ticks += 1;
                 let cookie = self.ticks;
                 let asked = (self.excused, Nanos::NEVER);
-                let asked = Outstanding::new(Ask::Write, (false, false), (0, 8), (cookie, self.now), asked);
+                // It is answered if the server ends its client meanwhile.
+                let asked = Outstanding::new(Ask::Write, (false, true), (0, 8), (cookie, self.now), asked);
                 client.outstanding.insert(cookie, asked);
                 line.send(&client.head(1, 0, cookie, 0, 4096));
                 line.send(&[1; 700]);
@@ -132,6 +145,9 @@ impl World {
             Order::Change(draw) | Order::Withdrawn(draw) => {
                 let (export, weight) = (["a", "b", "slice"][(draw % 3) as usize], 1 + (draw >> 8) % 100);
                 let mut assignments = vec![format!("export.{export}.weight={weight}")];
+                if export != "b" && (draw >> 33) % 2 == 0 && self.plan.spec.contains("reservation") {
+                    assignments.push(format!("export.{export}.reservation={}/s", 1 + (draw >> 20) % 300));
+                }
                 if export == "b" && (draw >> 32) % 2 == 0 {
                     assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
                 }
@@ -160,6 +176,8 @@ impl World {
             }
             Order::Reopen => up.handle.send(Command::Reopen(channel().0)),
             Order::Report => self.ask_report(),
+            Order::Service(draw) => self.order_service(draw),
+            Order::RemoveExport(draw) => self.remove_export(draw),
         }
         self.note(order.name(), 0, 0);
     }
@@ -178,6 +196,8 @@ impl World {
         let Some(up) = &mut self.up else { return };
         up.reports.retain(|receiver| match receiver.try_recv() {
             Ok(report) => {
+                up.services.clone_from(&report.services);
+                up.mirror.clone_from(&report.mirror);
                 up.tally.reported(report);
                 false
             }

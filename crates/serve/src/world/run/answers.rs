@@ -2,7 +2,6 @@
 
 use super::super::canary::Canary;
 use super::super::client::{Answer, Ask, Outstanding};
-use super::super::plan::Backing;
 use super::super::promise::Promise;
 use super::{EIO, ENOSPC, ESHUTDOWN, World};
 
@@ -29,6 +28,9 @@ impl World {
         if self.plan.canary == Some(Canary::HiddenFailure) && self.failed_at.is_some() && error == EIO {
             error = 0;
         }
+        if self.plan.canary == Some(Canary::HeardCopies) && self.has_trouble && !self.is_faulty && error == 0 {
+            error = EIO;
+        }
         self.check_answer(number, &asked, error);
         let until = self.ticks;
         if asked.is_valid && self.forgets() {
@@ -38,7 +40,7 @@ impl World {
         }
         if asked.ask == Ask::Flush && asked.is_valid {
             if error == 0 {
-                self.history.flushed(asked.from);
+                self.history.flushed(asked.from, self.flushes(number));
             } else if error == EIO {
                 self.failed_at.get_or_insert(until);
             }
@@ -50,7 +52,7 @@ impl World {
                     if let Some(first) = self.probes.remove(&cookie) {
                         self.probed(first, values.as_deref());
                     } else {
-                        let values = if self.is_rotten && values.is_some() && self.plan.backing != Backing::Checked {
+                        let values = if self.is_rotten && values.is_some() && !self.plan.backing.has_checksums() {
                             None
                         } else {
                             values
@@ -94,7 +96,7 @@ impl World {
                 || format!("a {:?} of client {number} succeeds although a flush has failed before it", asked.ask);
             self.verdict.check(Promise::FailedStays, error != 0, what);
         }
-        let may_fail = self.has_trouble || self.failed_at.is_some();
+        let may_fail = self.is_faulty || self.failed_at.is_some();
         let fits = match error {
             0 => asked.is_valid,
             EIO | ENOSPC => !asked.is_valid || may_fail,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ioweir_core::{Nanos, StreamId};
 
+use super::super::canary::Canary;
 use super::super::client::{Ask, Flood, Outstanding};
 use super::super::history::Kind;
-use super::super::plan::{Backing, SECTORS, SLICE_FROM};
+use super::super::plan::{Backing, FIRST_PART_SECTORS, SECTORS, SLICE_FROM};
 use super::super::promise::Promise;
 use super::super::wire::Line;
 use super::{PATIENCE, REST_MAX, World};
@@ -18,11 +19,14 @@ use crate::nbd::{Agreed, Negotiation, Progress, Replies, Tls};
 impl World {
     /// Reads everything after a start.
     pub(super) fn probe(&mut self) {
-        self.connect(0, 0, Replies::Structured);
-        for first in (0..SECTORS).step_by(8) {
-            let cookie = self.send(0, Ask::Read, false, first, 8);
-            self.history.read(cookie, self.ticks, None, &mut self.verdict);
-            self.probes.insert(cookie, first);
+        for (client, export) in (0..).zip(self.whole()) {
+            self.connect(client, *export, Replies::Structured);
+            let (base, end) = self.shown(client);
+            for first in (0..end - base).step_by(8) {
+                let cookie = self.send(client, Ask::Read, false, first, 8);
+                self.history.read(cookie, self.ticks, None, &mut self.verdict);
+                self.probes.insert(cookie, base + first);
+            }
         }
         let until = self.now.after(REST_MAX);
         while !self.probes.is_empty() && self.now < until && !self.is_broken() {
@@ -54,6 +58,10 @@ impl World {
         let Some(up) = &self.up else { return };
         let name = up.exports[export].name.clone();
         let mut negotiation = Negotiation::new(Arc::clone(&up.exports), Tls::None);
+        if self.plan.canary != Some(Canary::ShownExport) {
+            negotiation.hide(up.absent.clone());
+        }
+        let is_there = !up.absent.contains(&export);
         let (sent, mut out) = (handshake(&name, replies), negotiation.greeting().to_vec());
         let mut pieces = sent.as_slice();
         let agreed = loop {
@@ -70,8 +78,10 @@ impl World {
                 Progress::StartTls | Progress::Closed => break None,
             }
         };
-        let fits = agreed.is_some_and(|agreed| agreed.export == export && agreed.replies == replies);
-        self.verdict.check(Promise::Protocol, fits, || format!("export {name} is not agreed on with {replies:?}"));
+        let fits = agreed.map_or(!is_there, |agreed| is_there && agreed.export == export && agreed.replies == replies);
+        self.verdict.check(Promise::Protocol, fits, || {
+            format!("export {name}, which is there: {is_there}, is agreed on as {agreed:?} with {replies:?}")
+        });
         let Some(agreed) = agreed else { return };
         self.join(number, agreed);
     }
@@ -111,7 +121,7 @@ impl World {
         let is_read_only = self.clients[number].export == 3;
         let is_valid =
             !(is_read_only && ask.changes() || ask == Ask::Extents && self.clients[number].replies == Replies::Simple);
-        let base = self.base(number);
+        let (base, _) = self.shown(number);
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         let slowest = self.devices.slowest(&self.plan).0 * if self.has_trouble { 100 } else { 1 };
         // Each may have to read and write twice, in as many pieces.
@@ -144,14 +154,32 @@ impl World {
         cookie
     }
 
-    /// Where the export of a client begins, in sectors.
-    pub(super) fn base(&self, number: usize) -> u64 {
-        if self.clients[number].export == 2 { SLICE_FROM } else { 0 }
+    /// The exports that together show all of the device.
+    fn whole(&self) -> &'static [usize] {
+        if self.plan.backing == Backing::Joined { &[0, 1] } else { &[0] }
+    }
+
+    /// The sectors that the export of a client shows.
+    pub(super) fn shown(&self, number: usize) -> (u64, u64) {
+        match (self.plan.backing, self.clients[number].export) {
+            (Backing::Joined, 1 | 3) => (FIRST_PART_SECTORS, SECTORS),
+            (Backing::Joined, export) => (if export == 2 { SLICE_FROM } else { 0 }, FIRST_PART_SECTORS),
+            (_, export) => (if export == 2 { SLICE_FROM } else { 0 }, SECTORS),
+        }
+    }
+
+    /// The sectors that a flush of a client makes durable.
+    pub(super) fn flushes(&self, number: usize) -> (u64, u64) {
+        match (self.plan.backing, self.clients[number].export) {
+            (Backing::Joined, 1 | 3) => (FIRST_PART_SECTORS, SECTORS),
+            (Backing::Joined, _) => (0, FIRST_PART_SECTORS),
+            _ => (0, SECTORS),
+        }
     }
 
     /// A client asks, if it may ask more, and the sectors are not crowded.
     pub(super) fn ask(&mut self, number: usize, ask: Ask, fua: bool, first: u64, sectors: u64) {
-        if self.plan.backing == Backing::Checked && matches!(ask, Ask::Trim | Ask::Zero) {
+        if self.plan.backing.has_checksums() && matches!(ask, Ask::Trim | Ask::Zero) {
             // Such blocks have no checksums.
             return;
         }
@@ -159,9 +187,9 @@ impl World {
         if client.line.is_none() || client.is_spoilt || client.outstanding.len() >= 100 {
             return;
         }
-        let base = self.base(number);
-        let first = first % (SECTORS - base);
-        let sectors = sectors.min(SECTORS - base - first).max(u64::from(ask != Ask::Flush));
+        let (base, end) = self.shown(number);
+        let first = first % (end - base);
+        let sectors = sectors.min(end - base - first).max(u64::from(ask != Ask::Flush));
         if ask != Ask::Flush && !self.history.has_room(base + first, base + first + sectors) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use ioweir_core::Nanos;
 
-use super::super::plan::{Backing, End};
+use super::super::plan::{Backing, End, SECTORS};
 use super::super::promise::Promise;
 use super::{PATIENCE, REST_MAX, World};
 use crate::engine::{Command, Turn};
@@ -14,6 +14,10 @@ impl World {
             return;
         }
         self.devices.calm();
+        self.look_at_passes();
+        if let (Some(up), true) = (&self.up, std::mem::take(&mut self.counts_anew)) {
+            up.passes.count_anew();
+        }
         if let Some(canary) = self.plan.canary {
             self.mislead(canary);
         }
@@ -47,16 +51,18 @@ impl World {
             let buffered = up.engine.buffered_bytes();
             self.verdict
                 .check(Promise::Waits, buffered == 0, || format!("{buffered} bytes of buffers are in use at rest"));
-            let has_service = up.spec.classes().len() < up.tally.classes();
-            up.tally.check(has_service, &mut self.verdict);
+            up.tally.check(&mut self.verdict);
         }
+        self.check_copies();
+        self.check_removed();
         let upstream = self.up.as_ref().and_then(|up| up.engine.upstream());
         let has_lost = upstream.is_some_and(|upstream| upstream.has_lost);
         if self.failed_at.is_some() || self.has_failed() || has_lost {
             // Its operator restarts the server; what the system could not write is gone.
             self.stop(End::Power, Nanos::from_seconds(1));
         }
-        self.has_trouble = self.plan.backing == Backing::Checked && self.is_rotten;
+        self.has_trouble = self.plan.backing.has_checksums() && self.is_rotten;
+        self.is_faulty = self.has_trouble;
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -71,6 +77,7 @@ impl World {
     /// The server ends, and another one starts.
     pub(super) fn stop(&mut self, end: End, pause: Nanos) {
         self.note("end", end as u64, 0);
+        self.look_at_passes();
         let mut loses = end == End::Power;
         match end {
             End::Stopped => loses = self.stop_well(None, Nanos::from_seconds(100)),
@@ -98,11 +105,12 @@ impl World {
         self.devices.turn_on();
         (self.failed_at, self.is_stopping) = (None, false);
         self.has_trouble = self.is_rotten;
+        (self.is_faulty, self.rotten) = (self.is_rotten, 0);
         self.now = self.now.after(pause);
         if !self.is_broken() {
             self.start();
         }
-        self.has_trouble = false;
+        (self.has_trouble, self.is_faulty) = (false, false);
     }
 
     /// Asks the server to stop within a time, or as its spec says; returns whether what it had answered may be gone after it.
@@ -120,7 +128,7 @@ impl World {
         if is_clean {
             // All that was answered is durable, whatever becomes of the disks.
             self.ticks += 1;
-            self.history.flushed(self.ticks);
+            self.history.flushed(self.ticks, (0, SECTORS));
             self.loses = true;
         }
         true

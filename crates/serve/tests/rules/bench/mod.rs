@@ -16,8 +16,8 @@ use ioweir_core::{Nanos, Priority, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{
-    Client, Command, Counters, Engine, Question, Report, ServiceOrder, ServicePlan, ServiceReport, Settings, Timeouts,
-    Turn,
+    Client, Command, Counters, Engine, Question, Report, ServiceOrder, ServicePlan, ServiceReport, Settings, Shelf,
+    Timeouts, Turn,
 };
 use ioweir_serve::log::{DeviceLog, EventKind, Log, Peer as PeerName};
 use ioweir_serve::nbd::protocol::CONTEXT_ALLOCATION_ID;
@@ -77,7 +77,10 @@ impl Bench {
         backend: Box<dyn Backend>,
         services: impl IntoIterator<Item = (Service, Option<PathBuf>)>,
     ) -> Self {
-        let plan = |(number, (spec, state))| ServicePlan { class: StreamId(number), spec, state };
+        let plan = |(number, (spec, state)): (u32, (Service, Option<PathBuf>))| {
+            let state = state.map(Shelf::File);
+            ServicePlan { class: StreamId(number), spec, state }
+        };
         let services = (3..).zip(services).map(plan).collect();
         let pool = Pool::new(device.request_bytes_max.0 as usize);
         Self::made(device, backend, pool, ([Priority::NONE; 3], services))
@@ -119,6 +122,7 @@ impl Bench {
             own_classes: (0..4).map(StreamId).collect(),
             services,
             epoch: EPOCH,
+            now: Nanos::ZERO,
             log: DeviceLog {
                 log: log.clone(),
                 device: name.clone(),

@@ -1,0 +1,122 @@
+//! The spec of the server of a world.
+
+use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, SECTORS, SLICE_FROM};
+use super::random::Random;
+
+/// Schedulers of worlds, with whether they know shares.
+const SCHEDULERS: [(&str, bool); 17] = [
+    ("noop", false),
+    ("sfq", true),
+    ("sfq:cost=sectors", true),
+    ("wfq", true),
+    ("drr", true),
+    ("mclock", true),
+    ("mclock", true),
+    ("pclock", true),
+    ("reward", true),
+    ("parda", true),
+    ("token-bucket", true),
+    ("deadline", false),
+    ("mq-deadline", false),
+    ("bfq", false),
+    ("kyber", false),
+    ("bid-hdd", false),
+    ("sfq+mq-deadline:window=8", true),
+];
+
+/// The keys of the device's backend. The disks are the world's; what counts is what clients and services see of them.
+fn backend(backing: Backing, depth: u64) -> String {
+    let memory = |sectors: u64| format!("backend = \"memory\"\nsize = \"{}B\"\n", sectors * 512);
+    let part = |name: &str, sectors| format!("[[device.part]]\nname = \"{name}\"\n{}", memory(sectors));
+    let leg = || format!("[[device.leg]]\n{}", memory(SECTORS));
+    match backing {
+        Backing::Placed => format!(
+            "backend = \"tiered\"\n[device.slow]\n{}depth = {depth}\n[device.fast]\n{}depth = {depth}\n",
+            memory(SECTORS),
+            memory(FAST_SECTORS)
+        ),
+        Backing::Joined => format!(
+            "backend = \"joined\"\ndepth = {depth}\n{}{}",
+            part("x", FIRST_PART_SECTORS),
+            part("y", SECTORS - FIRST_PART_SECTORS)
+        ),
+        Backing::Mirror | Backing::CheckedMirror => {
+            format!("backend = \"mirror\"\ndepth = {depth}\n{}{}", leg(), leg())
+        }
+        _ => format!("{}depth = {depth}\n", memory(SECTORS)),
+    }
+}
+
+/// The kinds of services of a device.
+const fn services(backing: Backing) -> &'static [&'static str] {
+    match backing {
+        Backing::Mirror | Backing::CheckedMirror => &["resync", "scrub"],
+        Backing::Late => &["scrub", "trim"],
+        Backing::Placed => &["relocate", "scrub"],
+        Backing::Disk | Backing::Checked | Backing::Cached | Backing::CheckedCopies | Backing::Joined => &["scrub"],
+        Backing::Upstream | Backing::Marked => &[],
+    }
+}
+
+/// The shares of an export.
+fn share(random: &mut Random, scheduler: &str, export: &str) -> String {
+    let mut text = format!("weight = {}\n", random.within(1, 100));
+    if export == "b" && random.below(3) == 0 && scheduler != "reward" {
+        text += &format!("limit = \"{}/s\"\nburst = {}\n", random.within(20, 2000), random.within(1, 50));
+    }
+    let most = match (scheduler, export) {
+        ("mclock" | "reward", "a") => 300,
+        ("mclock" | "reward", "slice") => 100,
+        ("pclock", "a") => 40,
+        _ => return text,
+    };
+    if random.below(2) == 0 {
+        text += &format!("reservation = \"{}/s\"\n", random.within(1, most));
+    }
+    text
+}
+
+/// The spec of a server with this device.
+pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
+    let (scheduler, knows_shares) =
+        if backing == Backing::Placed { ("bid-hybrid", false) } else { random.one_of(&SCHEDULERS) };
+    let depth = random.one_of(&[1, 2, 4, 16]);
+    let queue = random.one_of(&[2, 8, 64, 4096]);
+    let length = random.one_of(&["4KiB", "16KiB", "256KiB"]);
+    let merge = random.below(2) == 0;
+    let mut text = format!(
+        "[server]\nlisten = [\"unix:world\"]\nstall_timeout = \"30s\"\n\
+        [[device]]\nname = \"d\"\nscheduler = \"{scheduler}\"\n\
+        queue_requests = {queue}\nrequest_bytes_max = \"{length}\"\nmerge = {merge}\n"
+    );
+    if backing.has_checksums() {
+        // Nothing is handed to a thread.
+        text += "checksums = true\ncores = { workers = 1, inline_max = \"256KiB\" }\n";
+    }
+    text += &backend(backing, depth);
+    for name in ["a", "b", "slice", "read"] {
+        text += &format!("[[export]]\nname = \"{name}\"\ndevice = \"d\"\n");
+        if backing == Backing::Joined {
+            text += &format!("part = \"{}\"\n", if matches!(name, "a" | "slice") { "x" } else { "y" });
+        }
+        if name == "slice" {
+            text += &format!("offset = \"{}B\"\n", SLICE_FROM * 512);
+        }
+        if name == "read" {
+            text += "read_only = true\n";
+        }
+        if knows_shares {
+            text += &share(random, scheduler, name);
+        }
+    }
+    for kind in services(backing) {
+        text += &format!("[service.{kind}]\ndevice = \"d\"\nkind = \"{kind}\"\ndefault = \"run\"\n");
+        if *kind == "scrub" {
+            text += &format!("every = \"{}s\"\n", random.one_of(&[900, 3_600]));
+        }
+        if knows_shares {
+            text += &format!("weight = {}\n", random.within(1, 100));
+        }
+    }
+    text
+}
