@@ -5,6 +5,7 @@ use std::path::Path;
 use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::Nanos;
 use ioweir_device::parameter::Amount;
+use ioweir_device::validate::Measured;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
@@ -87,13 +88,7 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     remarks.iter().for_each(|remark| output::notice(&format!("ioweir: {remark}")));
     let (spec, mut probed) = probed(spec, name, target.size_bytes(), &found);
     if let Some(written) = written {
-        probed.facts.extend(written.in_words(facts.revolution_nanos));
-        probed.known.extend(match spec.kind {
-            Some(Kind::Flash) => written.of_flash(),
-            // A preset may have another form of buffer, and says itself what it has.
-            _ if spec.preset.is_some() => Vec::new(),
-            _ => written.of_disk(facts.revolution_nanos),
-        });
+        add_written(&spec, &facts, &written, &mut probed);
     }
     let origin = engine::origin(&command(arguments, &spec));
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
@@ -154,7 +149,7 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
     let mut known = vec![(format!("{table}.capacity"), Amount::Size(Size(size_bytes)))];
     known.extend(match kind {
         Kind::Disk => facts.of_disk(spec.preset.is_some()),
-        Kind::Flash => facts.of_flash(),
+        Kind::Flash => facts.of_flash(spec.preset.is_some()),
     });
     let (requests, held_out) = found.measured();
     let mut words = facts.in_words();
@@ -169,6 +164,30 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
     ));
     let spec = CalibrationSpec { kind: Some(kind), capacity: Some(Size(size_bytes)), ..spec.clone() };
     (spec, Probed { name: name.into(), facts: words, known, requests, groups: found.groups(&facts), held_out })
+}
+
+/// Adds what writes have shown. A flash drive is fitted to some of them as if they had followed all
+/// reads, after the rest that they came after.
+fn add_written(spec: &CalibrationSpec, facts: &Facts, written: &Written, probed: &mut Probed) {
+    probed.facts.extend(written.in_words(facts.revolution_nanos));
+    match spec.kind {
+        Some(Kind::Flash) => {
+            probed.known.extend(written.of_flash(facts));
+            let all = probed.requests.iter().chain(&probed.held_out);
+            let end_nanos = all.map(|request| request.arrival_nanos + request.response_nanos).max().unwrap_or(0);
+            let begin_nanos = written.requests.first().map_or(0, |(request, _)| request.arrival_nanos);
+            let first = probed.groups.accesses.len();
+            for (request, kind) in &written.requests {
+                let arrival_nanos = end_nanos + written.rest_nanos + (request.arrival_nanos - begin_nanos);
+                probed.requests.push(Measured { arrival_nanos, ..*request });
+                probed.groups.of.push(first + kind);
+                probed.groups.accesses.resize((first + kind + 1).max(probed.groups.accesses.len()), None);
+            }
+        }
+        // A preset may have another form of buffer, and says itself what it has.
+        _ if spec.preset.is_some() => {}
+        _ => probed.known.extend(written.of_disk(facts.revolution_nanos)),
+    }
 }
 
 /// Progress that a signal stops.

@@ -1,9 +1,9 @@
 //! Devices whose parameters are hidden from the calibration, probed and fitted in virtual time.
 
 use ioweir_core::{Dispatch, Flags, Operation, Request, StreamId};
-use ioweir_device::DeviceSpec;
 use ioweir_device::random::Random;
-use ioweir_device::validate::{Load, Measured, Validation};
+use ioweir_device::validate::{Load, Validation};
+use ioweir_device::{DeviceSpec, SsdSpec};
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::run::Silent;
 use ioweir_serve::backend::{Backend as _, Emulated};
@@ -16,7 +16,11 @@ const GENERATIONS: u32 = 80;
 /// The seeds of the hidden drives that the page reports. Probes and fit were chosen by looking at those of seeds 1 to 8 and 101
 /// to 108 alone. Seed 13 draws a seek curve that no arm has.
 const DISKS: [u64; 4] = [11, 12, 14, 15];
-const FLASH_DRIVES: std::ops::RangeInclusive<u64> = 11..=12;
+const FLASH_DRIVES: std::ops::RangeInclusive<u64> = 11..=14;
+
+/// How long hidden flash drives are written, and the size of the file.
+const WRITE_SPAN: Nanos = Nanos::from_millis(20_000);
+const FILE_BYTES: u64 = 1 << 30;
 
 /// A disk with parameters drawn by a seed.
 fn disk(seed: u64) -> String {
@@ -34,7 +38,7 @@ fn disk(seed: u64) -> String {
     )
 }
 
-/// Probes the device that `text` describes, and fits a model.
+/// Probes the device that `text` describes, and fits a model. A flash drive is written, too.
 fn calibrated(text: &str) -> (DeviceSpec, Calibrated, Probed) {
     let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
     std::fs::write(file.path(), text).expect("it is written");
@@ -45,7 +49,13 @@ fn calibrated(text: &str) -> (DeviceSpec, Calibrated, Probed) {
     let found = probe::run(&mut ring, &mut Plan::new(size, 1), SPAN_MAX, &mut |_| {}).expect("it answers");
     assert!(found.cut.is_empty() && found.failed == 0, "{:?}", found.cut);
     let asked = CalibrationSpec { generations: GENERATIONS, ..CalibrationSpec::default() };
-    let (spec, probed) = probed(&asked, "hidden", size, &found);
+    let (spec, mut probed) = probed(&asked, "hidden", size, &found);
+    if spec.kind == Some(Kind::Flash) {
+        let backend = Emulated::open(&name, None, 0).expect("a model");
+        let mut ring = Ring::in_virtual_time(Box::new(backend));
+        let written = probe::run_writes(&mut ring, FILE_BYTES, 1, WRITE_SPAN).expect("it answers");
+        add_written(&spec, &Facts::of(&found), &written, &mut probed);
+    }
     let result = spec.run_probed(&probed, &engine::origin("test"), &Silent).expect("it is fitted");
     (DeviceSpec::load(&name).expect("the truth"), result, probed)
 }
@@ -63,25 +73,43 @@ fn flash(seed: u64) -> String {
     let mut between = |low: u64, high: u64| low + random.below(high - low + 1);
     let (channels, dies, read, overhead) = (between(4, 12), between(1, 4), between(40, 90), between(10, 60));
     let (channel, interface) = (between(400, 1_200), between(1_500, 4_000));
+    let (page, planes, spread) = (4 << between(0, 3), between(1, 3), between(0, 8));
+    let (program, erase, buffer) = (between(300, 1_500), between(1_000, 4_000), between(4, 64));
+    let (write, per_unit, command) = (between(5, 30), between(100, 900), between(5, 80));
+    let (idle, wake) = (between(5, 500), between(300, 2_500));
     format!(
         "[ssd]\ncapacity = \"256GB\"\nover_provisioning_per_mille = 70\nchannels = {channels}\ndies_per_channel = {dies}\n\
-         page = \"16KiB\"\npages_per_block = 128\nmapping_unit = \"4KiB\"\nread = \"{read}us\"\nprogram = \"185us\"\n\
-         erase = \"1ms\"\nchannel_rate = \"{channel}MB/s\"\ninterface_rate = \"{interface}MB/s\"\nwrite_buffer = \"1MiB\"\n\
-         [ssd.overhead]\nread = \"{overhead}us\"\n"
+         planes_per_die = {planes}\npage = \"{page}KiB\"\npages_per_block = 128\nmapping_unit = \"4KiB\"\nread = \"{read}us\"\n\
+         read_spread = \"{spread}us\"\nprogram = \"{program}us\"\nerase = \"{erase}us\"\nchannel_rate = \"{channel}MB/s\"\n\
+         interface_rate = \"{interface}MB/s\"\nwrite_buffer = \"{buffer}MiB\"\n[ssd.wake]\nidle = \"{idle}ms\"\n\
+         takes = \"{wake}us\"\n[ssd.overhead]\nread = \"{overhead}us\"\nwrite = \"{write}us\"\n\
+         write_per_unit = \"{per_unit}ns\"\ncommand = \"{command}us\"\n"
     )
 }
 
-/// Reads one at a time, none of which the fit saw.
-fn reads(offset_bytes: impl Fn(u64) -> u64, length_bytes: u64, count: u64) -> Vec<Measured> {
-    let read = |number: u64| Measured {
-        operation: Operation::Read,
+/// Requests one at a time, none of which the fit saw.
+fn requests(operation: Operation, offset_bytes: impl Fn(u64) -> u64, length_bytes: u64, count: u64) -> Vec<Measured> {
+    let request = |number: u64| Measured {
+        operation,
         sector: offset_bytes(number) / 512,
         sectors: (length_bytes / 512) as u32,
         // They follow each other at once.
         arrival_nanos: number,
         response_nanos: 1,
     };
-    (0..count).map(read).collect()
+    (0..count).map(request).collect()
+}
+
+/// The same reads.
+fn reads(offset_bytes: impl Fn(u64) -> u64, length_bytes: u64, count: u64) -> Vec<Measured> {
+    requests(Operation::Read, offset_bytes, length_bytes, count)
+}
+
+/// Reads at a stride, eight at once.
+fn at_stride(stride_bytes: u64) -> Vec<Measured> {
+    let reads = reads(|number| number * stride_bytes, 4096, 200);
+    // Each follows the completion of the one eight before it.
+    reads.into_iter().map(|read| Measured { response_nanos: 8, ..read }).collect()
 }
 
 /// How far one number is from another, as a part.
@@ -170,17 +198,43 @@ fn disks_that_are_not_known_are_found_by_their_probes() {
 
 #[test]
 fn flash_drives_that_are_not_known_are_found_by_their_probes() {
-    let mut table =
-        "| flash drive | sequential reads of 128 KiB | single random reads | held-out mix |\n|---|---|---|---|\n"
+    let mut table = "| flash drive | layout | sequential reads of 128 KiB | single random reads | 8 reads at strides up to 1 MiB | \
+                     held-out mix |\n|---|---|---|---|---|---|\n"
+        .to_owned();
+    let mut of_writes =
+        "| flash drive | write buffer | sustained writes | single writes of 4 and 64 KiB | sleeps after | wakes up in \
+                         |\n|---|---|---|---|---|---|\n"
             .to_owned();
     for seed in FLASH_DRIVES {
         let (truth, result, probed) = calibrated(&flash(seed));
-        let both = |requests: &[Measured]| off(mean(&result.file.spec, requests), mean(&truth, requests));
+        let fitted = &result.file.spec;
+        let both = |requests: &[Measured]| off(mean(fitted, requests), mean(&truth, requests));
+        let (DeviceSpec::Ssd(found), DeviceSpec::Ssd(hidden)) = (fitted, &truth) else { panic!("flash") };
+        let layout = |spec: &SsdSpec| (spec.page, spec.planes_per_die, spec.channels, spec.dies_per_channel);
+        let is_found = if layout(found) == layout(hidden) { "found" } else { "another" };
         let mut random = Random::new(101);
         let places: Vec<u64> = (0..2_000).map(|_| random.below(50_000_000) * 4096).collect();
         let single = both(&reads(|number| places[number as usize], 4096, 2_000));
-        let errors = [both(&reads(|number| number << 17, 1 << 17, 400)), single, both(&probed.held_out)];
-        table += &format!("| {seed} | {} |\n", errors.map(|error| percent(&[error])).join(" | "));
+        let strides: Vec<f64> = (1..=256).map(|units| both(&at_stride(units * 4096))).collect();
+        let errors =
+            [&[both(&reads(|number| number << 17, 1 << 17, 400))][..], &[single], &strides, &[both(&probed.held_out)]];
+        table += &format!("| {seed} | {is_found} | {} |\n", errors.map(percent).join(" | "));
+        let amounts = |spec: &SsdSpec| {
+            let wake = spec.wake.expect("it sleeps");
+            [spec.write_buffer.0, wake.idle.nanos().0, wake.takes.nanos().0].map(|amount| amount as f64)
+        };
+        let ([buffer, idle, takes], [its_buffer, its_idle, its_takes]) = (amounts(found), amounts(hidden));
+        let sustained = both(&requests(Operation::Write, |number| number % 8_192 << 17, 1 << 17, 16_384));
+        let write = |length| both(&requests(Operation::Write, |number| places[number as usize], length, 32));
+        let (single, long) = (write(4 << 10), write(64 << 10));
+        let errors = [
+            &[off(buffer, its_buffer)][..],
+            &[sustained],
+            &[single, long],
+            &[off(idle, its_idle)],
+            &[off(takes, its_takes)],
+        ];
+        of_writes += &format!("| {seed} | {} |\n", errors.map(percent).join(" | "));
     }
-    page_says(&table);
+    page_says(&(table + "\n" + &of_writes));
 }

@@ -47,7 +47,8 @@ impl CalibrationSpec {
         progress: &dyn Progress,
     ) -> Result<Calibrated, RunError> {
         let kind = self.known_kind()?;
-        let all: Vec<Measured> = probed.requests.iter().chain(&probed.held_out).copied().collect();
+        let mut all: Vec<Measured> = probed.requests.iter().chain(&probed.held_out).copied().collect();
+        all.sort_by_key(|request| request.arrival_nanos);
         if probed.requests.len().min(probed.held_out.len()) < REQUESTS_MIN / 2 {
             let problem = format!(
                 "{} requests of probes and {} of the held-out mix are too few to fit a device to",
@@ -56,6 +57,7 @@ impl CalibrationSpec {
             );
             return Err(SpecError::of_file(&probed.name, problem, "give the probes more time with --for").into());
         }
+        let held_out = from_first(&probed.held_out, kind);
         let given = Given {
             source: Source::Probe,
             name: &probed.name,
@@ -63,7 +65,7 @@ impl CalibrationSpec {
             load: Load::Released,
             fitted: (Part::Probes, &probed.requests),
             groups: Some(&probed.groups),
-            judged: (Part::HeldOut, &probed.held_out),
+            judged: (Part::HeldOut, &held_out),
             range: range_of(&all),
             rows: rows(kind, probed, &all),
         };
@@ -74,11 +76,23 @@ impl CalibrationSpec {
     }
 }
 
-/// The parameters that probes leave open. Reads say nothing about those of writes, which stay as the start has them.
+/// The requests that judge. A flash drive was busy until the first of them came, and did not sleep.
+fn from_first(held_out: &[Measured], kind: Kind) -> Vec<Measured> {
+    let first = held_out.first().map_or(0, |request| request.arrival_nanos);
+    let before_nanos = if kind == Kind::Flash { first } else { 0 };
+    let later = |request: &Measured| Measured { arrival_nanos: request.arrival_nanos - before_nanos, ..*request };
+    held_out.iter().map(later).collect()
+}
+
+/// The parameters that probes leave open. Reads say nothing about those of writes, which stay as the start has them; nor do the few
+/// writes that are fitted to say what happens behind the buffer, or how large that is.
 fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
     let has_writes = all.iter().any(|request| request.operation == Operation::Write);
-    let is_of_writes = |row: &Row| ["write", "program"].iter().any(|word| row.key.contains(word));
-    let is_open = |row: &&Row| (has_writes || !is_of_writes(row)) && probed.known.iter().all(|(key, _)| key != row.key);
+    let is_seen = |row: &Row| match row.key {
+        "ssd.program" | "ssd.write_buffer" => false,
+        key => has_writes || !key.contains("write"),
+    };
+    let is_open = |row: &&Row| is_seen(row) && probed.known.iter().all(|(key, _)| key != row.key);
     let more = if kind == Kind::Flash { FLASH_ONE_UNIT } else { &[] };
     kind.rows().iter().chain(more).filter(is_open).map(|row| bounded(*row, all)).collect()
 }

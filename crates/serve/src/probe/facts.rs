@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Probed;
 use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
 use super::rests::{self, Wake};
+use super::strides::{self, Layout, Strides};
 use super::{surfaces, track};
 use crate::real::Completed;
 
@@ -51,6 +52,8 @@ pub struct Facts {
     pub surfaces: Option<u64>,
     /// How it wakes up, if it does not rotate.
     pub wake: Option<Wake>,
+    /// Which addresses share a die, if it does not rotate, and how fast those are read.
+    pub layout: Option<(Layout, Strides)>,
 }
 
 impl Facts {
@@ -92,6 +95,7 @@ impl Facts {
             command_nanos: command,
             surfaces: None,
             wake,
+            layout: strides::layout(probed).map(|layout| (layout, Strides::of(probed))),
         };
         Self { surfaces: surfaces::surfaces(&facts, probed), ..facts }
     }
@@ -136,10 +140,13 @@ impl Facts {
         known
     }
 
-    /// The parameters of a flash drive that are known by this: how it wakes up.
+    /// The parameters of a flash drive that are known by this: how it wakes up, and how addresses lie on the dies of one for which no
+    /// preset says so.
     #[must_use]
-    pub fn of_flash(&self) -> Vec<(String, Amount)> {
-        self.wake.map(Wake::of_flash).unwrap_or_default()
+    pub fn of_flash(&self, has_layout: bool) -> Vec<(String, Amount)> {
+        let mut known = self.wake.map(Wake::of_flash).unwrap_or_default();
+        known.extend(self.layout.filter(|_| !has_layout).map(|(layout, _)| layout.of_flash()).unwrap_or_default());
+        known
     }
 
     /// Where the answers contradict what the device says of itself, in words.
@@ -174,6 +181,11 @@ impl Facts {
         }
         if let Some(wake) = self.wake {
             say("at rest", wake.in_words());
+        }
+        match &self.layout {
+            Some((layout, strides)) => say("strides", layout.in_words(*strides)),
+            None if !self.rotates => say("strides", "none was found at which reads wait for each other".into()),
+            None => {}
         }
         for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
             let Some(place) = place else { continue };

@@ -8,6 +8,7 @@ mod facts;
 mod plan;
 mod rests;
 mod seeks;
+mod strides;
 mod surfaces;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use facts::{Facts, Place};
 pub use plan::{BYTES_MIN, HELD_OUT, Plan};
 pub use rests::Wake;
 use seeks::Accesses;
+pub use strides::{Layout, Strides};
 pub use writes::{Written, run_writes};
 
 use crate::backend::Action;
@@ -62,6 +64,8 @@ pub struct Probe {
     rests: Vec<Nanos>,
     has_rested: bool,
     depth: usize,
+    /// So many begin at once, when those before have ended; all if they do not wait for each other.
+    together: usize,
     next: usize,
     in_flight: usize,
 }
@@ -70,7 +74,7 @@ impl Probe {
     /// A probe that keeps `depth` of these reads in flight.
     #[must_use]
     pub const fn new(name: &'static str, depth: usize, reads: Vec<Io>) -> Self {
-        Self { name, reads, rests: Vec::new(), has_rested: false, depth, next: 0, in_flight: 0 }
+        Self { name, reads, rests: Vec::new(), has_rested: false, depth, together: usize::MAX, next: 0, in_flight: 0 }
     }
 
     /// The same with a rest before each read.
@@ -79,10 +83,18 @@ impl Probe {
         Self { rests, ..self }
     }
 
+    /// The same with so many reads at once, which begin when those before have ended.
+    #[must_use]
+    pub fn together(self, count: usize) -> Self {
+        Self { depth: count, together: count, ..self }
+    }
+
     /// What it does next.
     pub fn step(&mut self) -> Step {
         match self.reads.get(self.next) {
-            Some(io) if self.in_flight < self.depth => {
+            Some(io)
+                if self.in_flight < self.depth && (self.in_flight == 0 || !self.next.is_multiple_of(self.together)) =>
+            {
                 if let Some(rest) = self.rests.get(self.next).filter(|_| !self.has_rested) {
                     self.has_rested = true;
                     return Step::Rest(*rest);
@@ -185,11 +197,24 @@ impl Probed {
     /// The measured requests that a model is fitted to, and those that judge it.
     #[must_use]
     pub fn measured(&self) -> (Vec<Measured>, Vec<Measured>) {
-        let requests = |is_held_out| {
-            let answers = self.answers.iter().filter(move |answers| (answers.name == HELD_OUT) == is_held_out);
-            answers.flat_map(|answers| &answers.reads).map(measured).collect()
-        };
-        (requests(false), requests(true))
+        let (mut fitted, mut held_out) = (Vec::new(), Vec::new());
+        // The model does not rest while the device answered what the model is not asked.
+        let (mut end, mut left_out_nanos) = (Nanos::ZERO, 0);
+        for Answers { name, reads, .. } in &self.answers {
+            let last = reads.iter().map(|read| read.completed).fold(end, Nanos::max);
+            match *name {
+                HELD_OUT => held_out.extend(reads.iter().map(measured)),
+                name if !strides::is_fitted(name) => left_out_nanos += last.since(end).0,
+                _ => fitted.extend(
+                    reads
+                        .iter()
+                        .map(measured)
+                        .map(|request| Measured { arrival_nanos: request.arrival_nanos - left_out_nanos, ..request }),
+                ),
+            }
+            end = last;
+        }
+        (fitted, held_out)
     }
 
     /// What the requests show that a model is fitted to.
@@ -197,7 +222,8 @@ impl Probed {
     pub fn groups(&self, facts: &Facts) -> Groups {
         let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());
         let accesses = Accesses::of(self, facts);
-        for Answers { name, reads, round_reads, .. } in self.answers.iter().filter(|answers| answers.name != HELD_OUT) {
+        let is_fitted = |name| name != HELD_OUT && strides::is_fitted(name);
+        for Answers { name, reads, round_reads, .. } in self.answers.iter().filter(|answers| is_fitted(answers.name)) {
             for read in reads {
                 let shown = match *name {
                     seeks::SEEKS => accesses.shows(read.token, *round_reads),
@@ -219,7 +245,7 @@ impl Probed {
 
 fn measured(read: &Completed) -> Measured {
     Measured {
-        operation: Operation::Read,
+        operation: if read.action == Action::Write { Operation::Write } else { Operation::Read },
         sector: read.offset / SECTOR_BYTES,
         sectors: u32::try_from(read.length / SECTOR_BYTES).unwrap_or(u32::MAX),
         arrival_nanos: read.submitted.0,

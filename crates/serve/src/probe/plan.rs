@@ -2,7 +2,7 @@
 
 use ioweir_device::random::Random;
 
-use super::{Io, Probe, Probed, rests, seeks, surfaces, track};
+use super::{Io, Probe, Probed, rests, seeks, strides, surfaces, track};
 
 /// The smallest device that is probed.
 pub const BYTES_MIN: u64 = 64 << 20;
@@ -78,6 +78,7 @@ impl Plan {
         plan.probes.push(Probe::new(track::RESTED, 1, Vec::new()));
         plan.probes.extend((0..surfaces::ROUNDS).map(|_| Probe::new(surfaces::SURFACES, 1, Vec::new())));
         plan.probes.extend((0..seeks::ROUNDS).map(|_| Probe::new(seeks::SEEKS, 1, Vec::new())));
+        plan.probes.extend(strides::ROUNDS.map(|name| Probe::new(name, 1, Vec::new())));
         plan.probes.push(Probe::new(rests::OCTAVES, 1, Vec::new()));
         plan.probes.push(Probe::new(rests::BETWEEN, 1, Vec::new()));
         let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
@@ -91,8 +92,8 @@ impl Plan {
         let reads = || self.probes.iter().flat_map(Probe::reads);
         let (count, bytes) = (reads().count() as u64, reads().map(|io| io.length).sum::<u64>());
         let of_disks = track::READS_MAX + surfaces::READS_MAX + seeks::reads_max(self.size_bytes);
-        let later = of_disks.max(rests::READS_MAX);
-        (count + later, bytes + later * KIB_4)
+        let later = of_disks.max(rests::READS_MAX + strides::READS_MAX);
+        (count + later, bytes + later * KIB_4 + strides::MORE_BYTES_MAX)
     }
 
     /// The next probe, from what was seen so far.
@@ -122,6 +123,12 @@ impl Plan {
                     if let Some(rests) = rests {
                         let reads = self.random(rests.len(), 5 + self.next as u64, |_| KIB_4);
                         return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
+                    }
+                }
+                name if strides::ROUNDS.contains(&name) => {
+                    let round = (!rotates(probed)).then(|| strides::round(name, self.size_bytes, self.seed, probed));
+                    if let Some(round) = round.flatten() {
+                        return Some(round);
                     }
                 }
                 _ => return Some(probe),

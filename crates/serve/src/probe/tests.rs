@@ -90,7 +90,7 @@ fn a_drive_that_sleeps_is_found_by_reads_after_rests_without_a_write() {
         let wake = facts.wake.expect("it wakes up");
         assert!((wake.idle_nanos / 1e6 / idle - 1.0).abs() < 0.1, "{wake:?} instead of {idle} ms");
         assert!((wake.takes_nanos / 1e3 / takes - 1.0).abs() < 0.05, "{wake:?} instead of {takes} us");
-        assert_eq!(facts.of_flash().len(), 2);
+        assert_eq!(facts.of_flash(true).len(), 2);
     }
     let (_, facts) = probe("ssd-970pro", None, SPAN);
     assert_eq!(facts.wake.map(|wake| wake.takes_nanos), Some(0.0), "it does not sleep");
@@ -98,6 +98,51 @@ fn a_drive_that_sleeps_is_found_by_reads_after_rests_without_a_write() {
     assert_eq!(longer.wake.map(|wake| wake.takes_nanos), Some(0.0), "nobody waits for that");
     let (_, disk) = probe("hdd", None, SPAN);
     assert_eq!(disk.wake, None, "a disk is not asked");
+}
+
+/// A flash drive whose pieces, pages, dies and channels are these.
+fn striped(
+    page: u64,
+    planes: u64,
+    channels: u64,
+    dies_per_channel: u64,
+    more: &str,
+) -> Option<(Layout, Vec<Completed>)> {
+    let mut file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
+    write!(
+        file,
+        "[ssd]\ncapacity = \"64GB\"\nover_provisioning_per_mille = 70\nchannels = {channels}\n\
+         dies_per_channel = {dies_per_channel}\nplanes_per_die = {planes}\npage = \"{page}KiB\"\npages_per_block = 64\n\
+         read = \"50us\"\nprogram = \"500us\"\nerase = \"1ms\"\nchannel_rate = \"600MB/s\"\n\
+         interface_rate = \"3GB/s\"\nwrite_buffer = \"4MiB\"\n{more}\n[ssd.overhead]\nread = \"30us\"\n"
+    )
+    .expect("it is written");
+    let (probed, facts) = probe(&file.path().display().to_string(), None, SPAN);
+    Some((facts.layout?.0, probed.to("8 at once on one die").to_vec()))
+}
+
+#[test]
+fn strides_at_which_reads_share_a_die_or_a_channel_are_found() {
+    for (page, planes, channels, dies_per_channel) in
+        [(16, 1, 8, 2), (4, 1, 4, 4), (16, 2, 5, 3), (8, 3, 11, 1), (32, 4, 12, 4), (4, 4, 2, 8), (64, 1, 16, 8)]
+    {
+        let (layout, one_die) = striped(page, planes, channels, dies_per_channel, "").expect("a layout");
+        let dies = channels * dies_per_channel;
+        let truth = Layout { piece_bytes: page * planes << 10, page_bytes: page << 10, dies, channels };
+        assert_eq!(layout, truth);
+        // One sense after the other, however many dies there are.
+        let (first, last) = (&one_die[0], &one_die[one_die.len() - 1]);
+        let each = last.completed.since(first.submitted).0 as f64 / one_die.len() as f64;
+        assert!((each / 50e3 - 1.0).abs() < 0.05, "{each}");
+    }
+    for more in ["read_spread = \"8us\"", "serial = { read = \"20us\" }"] {
+        let (layout, _) = striped(16, 2, 6, 4, more).expect("a layout");
+        assert_eq!((layout.piece_bytes, layout.page_bytes, layout.dies, layout.channels), (32 << 10, 16 << 10, 24, 6));
+    }
+    let fresh = striped(16, 2, 6, 4, "state = \"fresh\"");
+    assert_eq!(fresh, None, "what was never written lies on no die");
+    assert_eq!(striped(16, 2, 6, 4, "state = \"steady\""), None, "what was written at random has no stride");
+    assert_eq!(striped(16, 1, 1, 1, ""), None, "all of one die waits");
 }
 
 #[test]

@@ -6,15 +6,22 @@ use ioweir_core::Nanos;
 use ioweir_device::parameter::Amount;
 use ioweir_device::random::Random;
 
-use super::facts::median;
+use super::facts::{Facts, median};
+use super::measured;
 use super::plan::KIB_4;
 use crate::backend::Action;
 use crate::nbd::NbdError;
 use crate::real::{Completed, Halt, Ring};
+use ioweir_device::validate::Measured;
 
+const KIB_32: u64 = 32 << 10;
 const KIB_128: u64 = 128 << 10;
 /// Single writes and reads, one at a time.
 const SINGLE: usize = 200;
+/// Longer ones, and short ones of which so many are in flight: all of them fit into the buffer of most drives.
+const SINGLE_LONG: usize = 30;
+const AT_ONCE: usize = 200;
+const AT_ONCE_DEPTH: usize = 16;
 /// Writes in flight in a burst, and beside reads.
 const BURST_DEPTH: usize = 32;
 const BESIDE_DEPTH: usize = 4;
@@ -35,7 +42,7 @@ const FASTEST_PART: usize = 20;
 const KNEE: f64 = 1.5;
 
 /// What writes show of a device. What there was no time for, or what it does not do, is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The median of single writes of 4 KiB.
     pub single_nanos: Option<f64>,
@@ -55,6 +62,11 @@ pub struct Written {
     pub trim_nanos: Option<f64>,
     /// As of reads alone, beside trims.
     pub reads_beside_trims_nanos: Option<(f64, f64)>,
+    /// Writes that a model is fitted to: single short ones, single longer ones, and short ones of which several are in flight, with the
+    /// number of the kind.
+    pub requests: Vec<(Measured, usize)>,
+    /// How long nothing was asked for before the first of them.
+    pub rest_nanos: u64,
     /// Operations that the device failed.
     pub failed: u64,
     /// Bytes that were written.
@@ -71,10 +83,22 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     let mut run = Run { ring, end, written: Written::default() };
     let mut random = Random::stream(seed, 5);
     let at = |percent| begin.after(Nanos(span.0 / 100 * percent));
-    let mut place = move || random.below(size_bytes / KIB_4) * KIB_4;
-    let mut single = |action| -> Vec<Operation> { (0..SINGLE).map(|_| (action, place(), KIB_4)).collect() };
-    let (writes, reads, later) = (single(Action::Write), single(Action::Read), single(Action::Read));
-    let mut singles = latencies(&run.all(1, writes)?, Action::Write);
+    let mut place = move |length| random.below((size_bytes - length) / KIB_4 + 1) * KIB_4;
+    let mut random =
+        |action, count, length| -> Vec<Operation> { (0..count).map(|_| (action, place(length), length)).collect() };
+    let [reads, later] = [(), ()].map(|()| random(Action::Read, SINGLE, KIB_4));
+    let kinds = [(1, SINGLE, KIB_4), (1, SINGLE_LONG, KIB_32), (AT_ONCE_DEPTH, AT_ONCE, KIB_4)];
+    let mut singles = Vec::new();
+    run.written.rest_nanos = REST.0;
+    for (kind, (depth, count, length)) in kinds.into_iter().enumerate() {
+        run.rest()?;
+        let mut writes = run.all(depth, random(Action::Write, count, length))?;
+        writes.sort_unstable_by_key(|write| write.token);
+        run.written.requests.extend(writes.iter().map(|write| (measured(write), kind)));
+        if kind == 0 {
+            singles = latencies(&writes, Action::Write);
+        }
+    }
     run.written.single_nanos = median(&mut singles);
     run.written.single_fast_nanos = singles.get(singles.len() / FASTEST_PART).copied();
     run.rest()?;
@@ -229,10 +253,15 @@ fn quantiles(times: &mut [f64]) -> Option<(f64, f64)> {
 }
 
 impl Written {
-    /// The parameters of a flash drive that are known by this: its write buffer, and what a trim takes.
+    /// The parameters of a flash drive that are known by this: its write buffer, what a trim takes, and, where it is known how many dies
+    /// work side by side, what a program takes for all of them to write as fast as was seen.
     #[must_use]
-    pub fn of_flash(&self) -> Vec<(String, Amount)> {
+    pub fn of_flash(&self, facts: &Facts) -> Vec<(String, Amount)> {
         let mut known = Vec::new();
+        if let Some((rate, (layout, _))) = self.sustained_bytes_per_second.zip(facts.layout) {
+            let program = (layout.dies * layout.piece_bytes) as f64 / rate * 1e9;
+            known.push(("ssd.program".to_owned(), Amount::Time(Duration::default()).with_number(program)));
+        }
         if let Some((_, held)) = self.knee.filter(|(_, held)| *held > 0) {
             known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(held.next_multiple_of(KIB_4)))));
         }
@@ -300,6 +329,10 @@ mod tests {
     const SPAN: Nanos = Nanos::from_millis(30_000);
     const FILE_BYTES: u64 = 256 << 20;
 
+    fn known(seen: &Written) -> Vec<(String, Amount)> {
+        seen.of_flash(&Facts::default())
+    }
+
     /// What writes show of a drive whose truth is known: it takes 65.5 MB/s into its flash, 1 GB/s into its buffer.
     fn written(more: &str) -> Written {
         let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
@@ -326,7 +359,7 @@ mod tests {
         let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_nanos.expect("reads"));
         assert!(beside.1 > 2.0 * alone.1, "reads wait for programs: {seen:?}");
         assert_eq!(seen.failed, 0);
-        assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.write_buffer"), "{:?}", seen.of_flash());
+        assert!(known(&seen).iter().any(|(key, _)| key == "ssd.write_buffer"), "{:?}", known(&seen));
     }
 
     /// What writes show of a disk whose buffer takes some of them.
@@ -363,7 +396,7 @@ mod tests {
         assert_eq!(seen.trim_nanos, Some(70_000.0), "{seen:?}");
         let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_trims_nanos.expect("reads"));
         assert!((beside.0 / alone.0 - 1.0).abs() < 0.05, "trims of this drive delay no read: {seen:?}");
-        assert!(seen.of_flash().iter().any(|(key, _)| key == "ssd.overhead.command"), "{:?}", seen.of_flash());
+        assert!(known(&seen).iter().any(|(key, _)| key == "ssd.overhead.command"), "{:?}", known(&seen));
     }
 
     #[test]
@@ -371,7 +404,7 @@ mod tests {
         let run = |faults| {
             let backend = Faulty::new(Media::new(1 << 20), faults);
             // Time passes in this device only where it stalls.
-            run_writes(&mut Ring::in_virtual_time(Box::new(backend)), 1 << 20, 1, Nanos::from_millis(2_000))
+            run_writes(&mut Ring::in_virtual_time(Box::new(backend)), 1 << 20, 1, Nanos::from_millis(8_000))
         };
         let slow = Faults {
             stalls_per_million: 1_000_000,
@@ -380,7 +413,7 @@ mod tests {
             ..Faults::default()
         };
         let failing = run(Faults { errors_per_million: 1_000_000, ..slow }).expect("it goes on");
-        assert!(failing.failed > 0 && failing.bytes == 0 && failing.of_flash().is_empty(), "{failing:?}");
+        assert!(failing.failed > 0 && failing.bytes == 0 && known(&failing).is_empty(), "{failing:?}");
         assert_eq!(run(slow).expect("it answers").knee, None, "it is as fast all along");
         let stalled = run(Faults { stall: "100s".parse().expect("a time"), ..slow });
         assert!(matches!(stalled, Err(Halt::Stalled { .. })), "{stalled:?}");
