@@ -13,7 +13,7 @@ use super::super::promise::Promise;
 use super::World;
 use crate::backend::LegState;
 use crate::control::change_of;
-use crate::engine::{Command, ServiceOrder, ServicePlan, ServiceWait, Shelf};
+use crate::engine::{Command, Rates, ServiceOrder, ServicePlan, ServiceWait, Shelf};
 use crate::engines::service_plans;
 use crate::exports::Exports;
 use crate::spec::{self, ServiceKind, Spec};
@@ -51,7 +51,7 @@ impl World {
         let Some(service) = draw.checked_rem(services) else { return };
         let span = Nanos::from_seconds(1 + (draw >> 8) % 600);
         let order = match (draw >> 4) % 4 {
-            0 | 1 => ServiceOrder::Run(span, Some(256 << ((draw >> 32) % 6))),
+            0 | 1 => ServiceOrder::Run(span, Rates { most: Some(256 << ((draw >> 32) % 6)), reserved: None }),
             2 => ServiceOrder::Pause(span),
             _ => ServiceOrder::Release,
         };
