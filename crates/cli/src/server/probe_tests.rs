@@ -224,7 +224,7 @@ fn flash_drives_that_are_not_known_are_found_by_their_probes() {
             [spec.write_buffer.0, wake.idle.nanos().0, wake.takes.nanos().0].map(|amount| amount as f64)
         };
         let ([buffer, idle, takes], [its_buffer, its_idle, its_takes]) = (amounts(found), amounts(hidden));
-        let sustained = both(&requests(Operation::Write, |number| number % 8_192 << 17, 1 << 17, 16_384));
+        let sustained = both(&requests(Operation::Write, |number| (number % 8_192) << 17, 1 << 17, 16_384));
         let write = |length| both(&requests(Operation::Write, |number| places[number as usize], length, 32));
         let (single, long) = (write(4 << 10), write(64 << 10));
         let errors = [

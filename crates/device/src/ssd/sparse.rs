@@ -154,23 +154,23 @@ impl Sparse {
     /// Sets the numbers of `units` units; the first is `number`.
     #[inline]
     pub(super) fn set_run(&mut self, unit: u32, units: u32, number: u32) {
-        let (mut unit, mut number, mut left) = (unit, number, units);
-        while left > 0 {
-            let place = self.make_one(unit / LEAF);
-            let here = self.set_in(place, unit, left, number);
-            (unit, number, left) = (unit + here, after(number, here), left - here);
-        }
+        self.set_all(unit, units, number, |sparse, group| sparse.make_one(group));
     }
 
     /// The same of units with these places, which are those of leaves from that of `first` on.
     #[inline]
     pub(super) fn set_run_of(&mut self, places: &[u32], first: u32, unit: u32, units: u32, number: u32) {
+        self.set_all(unit, units, number, |_, group| places[(group - first / LEAF) as usize]);
+    }
+
+    /// The same of units whose leaves are at the places that `place` finds for their groups.
+    #[inline(always)]
+    fn set_all(&mut self, unit: u32, units: u32, number: u32, place: impl Fn(&mut Self, u32) -> u32) {
         let (mut unit, mut number, mut left) = (unit, number, units);
-        let mut place = (unit / LEAF - first / LEAF) as usize;
         while left > 0 {
-            let here = self.set_in(places[place], unit, left, number);
+            let place = place(self, unit / LEAF);
+            let here = self.set_in(place, unit, left, number);
             (unit, number, left) = (unit + here, after(number, here), left - here);
-            place += 1;
         }
     }
 

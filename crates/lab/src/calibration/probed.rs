@@ -6,7 +6,7 @@ use ioweir_device::DeviceSpec;
 use ioweir_device::calibration::{Part, Source};
 use ioweir_device::fit::{
     Groups,
-    table::{FLASH_ONE_UNIT, Row, Values},
+    table::{FLASH_PROBED, Row, Values},
 };
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured};
@@ -93,7 +93,7 @@ fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
         key => has_writes || !key.contains("write"),
     };
     let is_open = |row: &&Row| is_seen(row) && probed.known.iter().all(|(key, _)| key != row.key);
-    let more = if kind == Kind::Flash { FLASH_ONE_UNIT } else { &[] };
+    let more = if kind == Kind::Flash { FLASH_PROBED } else { &[] };
     kind.rows().iter().chain(more).filter(is_open).map(|row| bounded(*row, all)).collect()
 }
 

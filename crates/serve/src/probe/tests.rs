@@ -128,7 +128,7 @@ fn strides_at_which_reads_share_a_die_or_a_channel_are_found() {
     {
         let (layout, one_die) = striped(page, planes, channels, dies_per_channel, "").expect("a layout");
         let dies = channels * dies_per_channel;
-        let truth = Layout { piece_bytes: page * planes << 10, page_bytes: page << 10, dies, channels };
+        let truth = Layout { piece_bytes: (page * planes) << 10, page_bytes: page << 10, dies, channels };
         assert_eq!(layout, truth);
         // One sense after the other, however many dies there are.
         let (first, last) = (&one_die[0], &one_die[one_die.len() - 1]);
