@@ -107,8 +107,8 @@ struct Flight {
     error: Option<NbdError>,
     /// Of a repair: the copy that is read now; `None` once one that is right is being written.
     copy: Option<u8>,
-    /// Whether it was read again after it was damaged.
-    is_again: bool,
+    /// The blocks that were damaged when it was read, if it is read again.
+    distrusted: Vec<u64>,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
     given: Option<Nanos>,
     cores: Nanos,
@@ -553,7 +553,7 @@ impl Backend for Checked {
             edges_left: 0,
             error: None,
             copy: None,
-            is_again: false,
+            distrusted: Vec::new(),
             given: None,
             cores: Nanos::ZERO,
             is_single: false,

@@ -12,24 +12,23 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 
 impl Checked {
-    /// Whether damaged blocks of an operation may have come from copies, which are given up: then they are read again, once.
+    /// Whether damaged blocks of an operation may have come from copies, which are given up: then all of it is read again, once.
+    /// What was right may come from a copy then that was made meanwhile, so that those are given up, too.
     pub(super) fn distrusts(&mut self, number: u32, damaged: &[u64]) -> bool {
-        if damaged.is_empty() || self.flights.get(number).is_none_or(|flight| flight.is_again) {
+        let Some(flight) = self.flights.get_mut(number) else { return false };
+        let before = std::mem::take(&mut flight.distrusted);
+        let blocks = flight.plan.blocks.clone();
+        for block in before.iter().filter(|block| !damaged.contains(block)) {
+            let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(*block) - block * BLOCK_BYTES);
+            self.remark(format!("a copy of the {length} bytes at {offset} was damaged: they were read from elsewhere"));
+        }
+        if damaged.is_empty() || !before.is_empty() {
             return false;
         }
-        let mut is_again = false;
-        for &block in damaged {
-            let range = block * BLOCK_BYTES..self.table.end_of(block);
-            let (offset, length) = (range.start, range.end - range.start);
-            if self.inner.distrust(range) {
-                is_again = true;
-                self.remark(format!(
-                    "a copy of the {length} bytes at {offset} was damaged: they are read from elsewhere"
-                ));
-            }
-        }
-        if let Some(flight) = self.flights.get_mut(number) {
-            flight.is_again = is_again;
+        let range = blocks.start * BLOCK_BYTES..self.table.end_of(blocks.end - 1);
+        let is_again = self.inner.distrust(range);
+        if let Some(flight) = self.flights.get_mut(number).filter(|_| is_again) {
+            flight.distrusted = damaged.to_vec();
         }
         is_again
     }
