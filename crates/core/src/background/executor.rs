@@ -9,7 +9,7 @@
 //! **The resource** is counted in units: cores, each of which runs one slice at a time, or thousandths of a device's time, of
 //! which a slice gets a share and each service has one slice at a time. [`Executor::complete`] says what a slice paid and took:
 //! from that the cost of a block is learnt, and a slice that took more than its share holds its units until the share has made
-//! up for it. So a worker that knows no rates keeps within the budget, too, by pausing.
+//! up for it. So a worker that knows no rates keeps within the budget, too, by pausing, unless what is nearly due needs more.
 //!
 //! **Isolated domains.** A core serves either the foreground or the background, and no foreground request waits in a queue with
 //! background items. A burst waits at most until its domain grows, which takes up to a slice; `headroom_units` are kept free so

@@ -332,15 +332,7 @@ impl GovernSpec {
         if !(0.0..=100.0).contains(&self.headroom_percent) {
             return Err(Complaint::new("headroom_percent", "no percentage; expected 0 to 100", ""));
         }
-        if let Some(percent) = self.unique_percent {
-            if !(0.0..=100.0).contains(&percent) {
-                return Err(Complaint::new("unique_percent", "no percentage; expected 0 to 100", ""));
-            }
-            if !self.counts_blocks() {
-                let hint = "it is for a [pool], and for services with share_percent";
-                return Err(Complaint::new("unique_percent", "nothing depends on what is written", hint));
-            }
-        }
+        self.check_unique()?;
         if let Some(objective) = &self.objective {
             if objective.latency_max.nanos() == Nanos::ZERO {
                 return Err(Complaint::new("objective.latency_max", "no request takes no time", ""));
@@ -385,6 +377,18 @@ impl GovernSpec {
                 return Err(Complaint::new(table, error.problem, error.hint));
             };
             self.check_service(service, terms).map_err(|complaint| complaint.within(&table))?;
+        }
+        Ok(())
+    }
+
+    fn check_unique(&self) -> Result<(), Complaint> {
+        let Some(percent) = self.unique_percent else { return Ok(()) };
+        if !(0.0..=100.0).contains(&percent) {
+            return Err(Complaint::new("unique_percent", "no percentage; expected 0 to 100", ""));
+        }
+        if !self.counts_blocks() {
+            let hint = "it is for a [pool], and for services with share_percent";
+            return Err(Complaint::new("unique_percent", "nothing depends on what is written", hint));
         }
         Ok(())
     }

@@ -350,8 +350,8 @@ pub trait Backend {
         self.inner()?.checksums()
     }
 
-    /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone, and says
-    /// whether there were any, so that reading again may help.
+    /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone. Says whether
+    /// it keeps any such copies, so that reading again at once may help: those that were read may have been dropped meanwhile.
     fn distrust(&mut self, range: Range<u64>) -> bool {
         self.inner_mut().is_some_and(|inner| inner.distrust(range))
     }

@@ -45,7 +45,7 @@ fn a_copy_that_rots_is_given_up_and_the_slow_tier_is_read() {
         assert_eq!(direct.read(100, &[3_000, 6_000]), (vec![1; 9_000], Ok(Outcome::Plain)));
         let said = direct.checked.remarks();
         let told =
-            |offset: u64| format!("a copy of the 4096 bytes at {offset} was damaged: they are read from elsewhere");
+            |offset: u64| format!("a copy of the 4096 bytes at {offset} was damaged: they were read from elsewhere");
         assert_eq!(said, [0, 4096, 8192].map(|offset| (EventKind::CopyDamaged, told(offset))));
         // It is not there any more.
         assert_eq!(direct.read(0, &[12_288]), (vec![1; 12_288], Ok(Outcome::Plain)));

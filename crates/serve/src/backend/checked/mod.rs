@@ -115,6 +115,8 @@ struct Flight {
     repair: Option<Box<Repair>>,
     /// The damaged blocks for which a right copy is still to be sought.
     to_mend: Vec<u64>,
+    /// The damaged blocks whose copies were given up, until it was read again.
+    given_up: Vec<u64>,
     /// Whether one was sought for those that were damaged.
     is_again: bool,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
@@ -550,6 +552,7 @@ impl Flight {
             error: None,
             repair: None,
             to_mend: Vec::new(),
+            given_up: Vec::new(),
             is_again: false,
             given: None,
             cores: Nanos::ZERO,

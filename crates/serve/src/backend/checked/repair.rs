@@ -35,19 +35,27 @@ impl Checked {
     /// none; else it goes on when they were found or not.
     pub(super) fn look_elsewhere(&mut self, now: Nanos, job: Job, damaged: &[u64]) -> Option<Job> {
         let number = job.flight;
-        let Some(flight) = self.flights.get_mut(number).filter(|flight| !flight.is_again && !damaged.is_empty()) else {
+        let Some(flight) = self.flights.get_mut(number) else { return Some(job) };
+        let (action, blocks) = (flight.action, flight.plan.blocks.clone());
+        let given_up = std::mem::take(&mut flight.given_up);
+        let is_last = damaged.is_empty() || flight.is_again;
+        flight.is_again |= !is_last;
+        given_up.iter().filter(|block| !damaged.contains(block)).for_each(|&block| self.report_copy(block));
+        if is_last {
             return Some(job);
-        };
-        flight.is_again = true;
-        let action = flight.action;
-        let is_given_up = damaged.iter().fold(false, |is_any, &block| self.give_up(block) || is_any);
+        }
+        // Read again, what was right may come from a copy that was made meanwhile, so that all of it is given up.
+        let is_given_up = self.inner.distrust(blocks.start * BLOCK_BYTES..self.table.end_of(blocks.end - 1));
         let has_copies = self.inner.copies() > 1 && matches!(action, Action::Read | Action::Write);
         let Some(flight) = self.flights.get_mut(number).filter(|_| is_given_up || has_copies) else { return Some(job) };
         (flight.buffers, flight.edges) = (job.buffers, job.edges);
         if !is_given_up {
             flight.to_mend = damaged.iter().rev().copied().collect();
             self.mend_next(now, number);
-        } else if action.reads() {
+            return None;
+        }
+        flight.given_up = damaged.to_vec();
+        if action.reads() {
             let buffers = std::mem::take(&mut flight.buffers);
             self.read(now, number, buffers);
         } else {
@@ -56,17 +64,12 @@ impl Checked {
         None
     }
 
-    /// Gives up the copy of a block that is kept for speed; returns whether there was one.
-    fn give_up(&mut self, block: u64) -> bool {
-        let range = block * BLOCK_BYTES..self.table.end_of(block);
-        let (offset, length) = (range.start, range.end - range.start);
-        let is_given_up = self.inner.distrust(range);
-        if is_given_up {
-            self.counts.copies_damaged += 1;
-            let what = format!("a copy of the {length} bytes at {offset} was damaged: they are read from elsewhere");
-            self.remark(EventKind::CopyDamaged, what);
-        }
-        is_given_up
+    /// A copy of a block that is kept for speed was damaged.
+    fn report_copy(&mut self, block: u64) {
+        let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);
+        self.counts.copies_damaged += 1;
+        let what = format!("a copy of the {length} bytes at {offset} was damaged: they were read from elsewhere");
+        self.remark(EventKind::CopyDamaged, what);
     }
 
     /// Begins to repair the next damaged block of an operation; returns whether there was one.

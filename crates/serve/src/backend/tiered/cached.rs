@@ -198,7 +198,8 @@ impl Backend for Cached {
     }
 
     fn distrust(&mut self, range: Range<u64>) -> bool {
-        self.directory.forget(blocks_of(range.start, range.end))
+        self.directory.forget(blocks_of(range.start, range.end));
+        true
     }
 
     fn size_bytes(&self) -> u64 {

@@ -129,18 +129,17 @@ impl Directory {
         }
     }
 
-    /// Drops the copies of blocks that change, and says whether there were any.
-    pub(super) fn forget(&mut self, blocks: Range<u64>) -> bool {
+    /// Drops the copies of blocks that change.
+    pub(super) fn forget(&mut self, blocks: Range<u64>) {
         if blocks.is_empty() {
-            return false;
+            return;
         }
         let forgotten: Vec<_> = self.slots.range(blocks).map(|(&block, &slot)| (block, slot)).collect();
-        for &(block, slot) in &forgotten {
+        for (block, slot) in forgotten {
             self.slots.remove(&block);
             let state = &mut self.entries[slot as usize].state;
             *state = if *state == State::Filling { State::Spoilt } else { State::Free };
         }
-        !forgotten.is_empty()
     }
 }
 
@@ -207,9 +206,7 @@ mod tests {
                             filling.push((block, slot));
                         }
                     }
-                    2 => {
-                        directory.forget(block..block + 2);
-                    }
+                    2 => directory.forget(block..block + 2),
                     3 => {
                         if let Some((_, slot)) = filling.pop() {
                             directory.filled(slot, block % 3 > 0);

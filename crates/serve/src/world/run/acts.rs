@@ -126,7 +126,8 @@ impl World {
                 let cookie = self.ticks;
                 let asked = (self.excused, Nanos::NEVER);
                 // It is answered if the server ends its client meanwhile.
-                let asked = Outstanding::new(Ask::Write, (false, true), (0, 8), (cookie, self.now), asked);
+                let is_valid = client.export != 3;
+                let asked = Outstanding::new(Ask::Write, (false, is_valid), (0, 8), (cookie, self.now), asked);
                 client.outstanding.insert(cookie, asked);
                 line.send(&client.head(1, 0, cookie, 0, 4096));
                 line.send(&[1; 700]);
