@@ -75,8 +75,8 @@ fn a_service_is_promised_what_its_urgent_debt_needs_or_its_part_of_what_is_reser
     assert_eq!(run(&mut executor, seconds(1)).map(|slice| slice.units), Some(100));
     let promised = |executor: &Executor| [Service::Unmap, Service::Analytics].map(|of| executor.promised_units(of));
     assert_eq!(promised(&executor), [150, 50]);
-    // Ten seconds of work in twenty: half of the device, of which a tenth is free.
-    let batch = Batch { payable_at: seconds(1), due_at: seconds(21), blocks: 10_000 };
+    // Ten seconds of work in twenty, and a slice: half of the device, of which a tenth is free.
+    let batch = Batch { payable_at: seconds(1), due_at: seconds(31), blocks: 10_000 };
     executor.incur(seconds(1), Service::Scrub, batch);
     assert_eq!(run(&mut executor, seconds(1)).map(|slice| (slice.service, slice.units)), Some((Service::Scrub, 100)));
     assert_eq!(executor.promised_units(Service::Scrub), 100);

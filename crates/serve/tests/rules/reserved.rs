@@ -76,14 +76,7 @@ impl Case {
 
 #[test]
 fn a_service_makes_what_its_lease_reserves_beside_clients_that_want_all_of_the_device() {
-    for scheduler in [
-        "mclock",
-        "mclock:cost=sectors",
-        "mclock:cost=device-time",
-        "mclock+deadline",
-        "reward",
-        "mclock+clook:window=4",
-    ] {
+    for scheduler in ["mclock", "mclock:cost=sectors", "mclock:cost=device-time"] {
         let mut case = Case::new(scheduler);
         case.lease(None);
         let (without, reads) = case.run(SECONDS);
