@@ -483,7 +483,7 @@ impl Checked {
     }
 
     fn report(&mut self, block: u64) {
-        if self.reported.len() == REPORTED_MAX || !self.reported.insert(block) {
+        if self.reported.len() >= REPORTED_MAX || !self.reported.insert(block) {
             return;
         }
         let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);

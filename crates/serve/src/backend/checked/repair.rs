@@ -10,7 +10,7 @@ use super::super::{Action, Buffer, Done, Io, NbdError, Outcome, Task};
 use super::plan::Plan;
 use super::sums::Job;
 use super::table::BLOCK_BYTES;
-use super::{Checked, Flight, PARTS};
+use super::{Checked, Flight, PARTS, REPORTED_MAX};
 use crate::buffer::Buffers;
 use crate::log::EventKind;
 
@@ -178,12 +178,13 @@ impl Checked {
             Ok(()) => "it was written anew from one that is right".into(),
             Err(error) => format!("it cannot be written anew ({}), and another one is read", error.name()),
         };
-        let is_said = if result.is_ok() {
+        let reported = self.reported.len();
+        if result.is_ok() {
             self.reported.retain(|block| !blocks.contains(block));
-            false
-        } else {
-            blocks.fold(true, |is_said, block| !self.reported.insert(block) && is_said)
-        };
+        } else if reported < REPORTED_MAX {
+            self.reported.extend(blocks);
+        }
+        let is_said = result.is_err() && self.reported.len() == reported;
         // A service says so by itself.
         if !is_said && !is_asked_for {
             let what = format!("copy {copy} of the {length} bytes at {offset} was damaged: {became}");
