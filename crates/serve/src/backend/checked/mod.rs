@@ -2,7 +2,7 @@
 //!
 //! [`Checked`] is a layer between the engine and a device. It computes the checksums of a write, one for each block of 4
 //! KiB, before the data goes to the device, and those of a read when the data has arrived. A read of a damaged block fails,
-//! and so does a write that would keep a part of one, unless the device has another copy that is right ([`repair`]). Both are
+//! and so does a write that would keep a part of one, unless the device has another copy that is right (`repair`). Both are
 //! counted, and each block is reported once.
 //!
 //! # Known checksums
