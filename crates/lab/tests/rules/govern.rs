@@ -614,14 +614,14 @@ fn deadlines_are_kept_beside_a_foreground_that_never_rests_and_feels_everything(
 }
 
 #[test]
-fn a_slice_reserves_what_urgent_debt_needs_and_has_as_limit_what_is_left() {
+fn a_slice_reserves_what_urgent_debt_needs_and_most_slices_reserve_nothing() {
     let mut bench = Bench::new(&SCRUB.replace("1TiB", "100GiB"));
     // As fast as is assumed.
     bench.rate = 100_000_000;
     let owed = bench.owed();
     // Half an hour is left, in which the device could do it in a bit less than two thirds of its time.
     bench.now = MONDAY.after(hours(47)).after(Nanos::from_seconds(1800));
-    for (busy, is_more) in [(1000, false), (100, true)] {
+    for busy in [1000, 100] {
         for _ in 0..3 {
             bench.step(busy, None);
         }
@@ -631,7 +631,6 @@ fn a_slice_reserves_what_urgent_debt_needs_and_has_as_limit_what_is_left() {
         let _ = bench.drain();
         let (slice, _) = *bench.running.values().next().expect("its deadline is near");
         assert!(slice.reservation_bytes_per_second * 1800 >= owed / 100 * 98, "{slice:?}");
-        assert_eq!(slice.bytes_per_second > slice.reservation_bytes_per_second, is_more, "{slice:?}");
         assert!(slice.bytes_per_second >= slice.reservation_bytes_per_second, "{slice:?}");
     }
     let mut bench = Bench::new(&SCRUB.replace("1TiB", "100GiB"));
