@@ -123,6 +123,9 @@ pub(super) struct World {
     /// Whether sectors may hold what nobody wrote there, and the disks where that is so.
     is_rotten: bool,
     rotten: u64,
+    /// Whether what went wrong on one of two legs may not have been noticed before the checksums were gone with their server: each start
+    /// may find either leg's data, until a scrub has made them the same.
+    legs_differ: bool,
     /// Whether reads of copies have to be counted anew, since they may have changed.
     counts_anew: bool,
     /// Whether a start found a sector that had rotted, in a block without a checksum.
@@ -171,6 +174,7 @@ impl World {
             has_trouble: false,
             is_faulty: false,
             is_rotten: false,
+            legs_differ: false,
             rotten: 0,
             counts_anew: false,
             keeps_rot: false,

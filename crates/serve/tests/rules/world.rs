@@ -85,6 +85,18 @@ fn nobody_hears_of_copies_that_are_damaged_however_many_read_them_at_once() {
 }
 
 #[test]
+fn what_only_one_leg_lost_before_the_checksums_were_gone_is_found_as_either_leg_has_it() {
+    let flood = Flood { count: 150, depth: 8, reads: 20, sectors: 0, thinks: Nanos::ZERO };
+    let mut steps = vec![after(0, Act::Connect(1, 0, Replies::Simple)), after(0, Act::Flood(1, flood))];
+    steps.push(after(1, Act::Trouble(0, Trouble { lost_per_million: 500_000, ..Trouble::default() })));
+    steps.push(after(0, Act::Flood(1, flood)));
+    steps.push(after(1, Act::End(End::Stopped, Nanos::ZERO)));
+    steps.extend([End::Power; 4].map(|end| after(1, Act::End(end, Nanos::from_seconds(1)))));
+    steps.push(after(4_000, Act::Rest));
+    assert_eq!(run(&scrubbed(Backing::CheckedMirror, steps), false).verdict.broken, None);
+}
+
+#[test]
 fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
     // What lies on the fast tier is known, and so are gaps between parts: nothing else wakes an idle server.
     for backing in [Backing::Placed, Backing::Joined] {

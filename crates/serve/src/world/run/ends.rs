@@ -104,6 +104,8 @@ impl World {
         self.up = None;
         self.devices.turn_on();
         (self.failed_at, self.is_stopping) = (None, false);
+        self.legs_differ |= self.is_rotten && self.plan.backing == Backing::CheckedMirror;
+        self.is_rotten |= self.legs_differ;
         self.has_trouble = self.is_rotten;
         (self.is_faulty, self.rotten) = (self.is_rotten, 0);
         self.now = self.now.after(pause);

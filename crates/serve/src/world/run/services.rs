@@ -132,6 +132,6 @@ impl World {
             format!("sector {} differs between the copies after a scrub", differs.unwrap_or_default())
         });
         // Nothing is left of it, so that clients get no errors from now on.
-        (self.rotten, self.is_rotten, self.is_faulty) = (0, false, false);
+        (self.rotten, self.is_rotten, self.is_faulty, self.legs_differ) = (0, false, false, false);
     }
 }
