@@ -408,7 +408,9 @@ impl Duty for Pass {
     fn owed_bytes(&self, _backend: &dyn Backend) -> u64 {
         let Some(run) = &self.run else { return 0 };
         let unmeasured = run.measuring.map_or(0, |at| self.size_bytes - at.min(self.size_bytes));
-        run.left_bytes + unmeasured * u64::from(self.copies)
+        // What was written since it was measured is found when it is to be read.
+        let found: u64 = run.ranges.iter().map(|range| range.end - range.start).sum();
+        run.left_bytes.max(found * u64::from(self.copies)) + unmeasured * u64::from(self.copies)
     }
 
     fn due(&self) -> Option<Nanos> {
