@@ -227,6 +227,10 @@ impl Run {
     }
 }
 
+fn bytes_of(ranges: &VecDeque<Range<u64>>) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
 /// The ranges of extents from an offset on that are to be read.
 fn written(from: u64, extents: &[Extent], backend: &dyn Backend) -> (u64, VecDeque<Range<u64>>) {
     let mut ranges: VecDeque<Range<u64>> = VecDeque::new();
@@ -315,7 +319,7 @@ impl Duty for Pass {
         } else {
             run.measures += 1;
             run.measuring = Some(end);
-            run.left_bytes += ranges.iter().map(|range| range.end - range.start).sum::<u64>() * u64::from(self.copies);
+            run.left_bytes += bytes_of(&ranges) * u64::from(self.copies);
         }
     }
 
@@ -409,8 +413,8 @@ impl Duty for Pass {
         let Some(run) = &self.run else { return 0 };
         let unmeasured = run.measuring.map_or(0, |at| self.size_bytes - at.min(self.size_bytes));
         // What was written since it was measured is found when it is to be read.
-        let found: u64 = run.ranges.iter().map(|range| range.end - range.start).sum();
-        run.left_bytes.max(found * u64::from(self.copies)) + unmeasured * u64::from(self.copies)
+        let copies = u64::from(self.copies);
+        run.left_bytes.max(bytes_of(&run.ranges) * copies) + unmeasured * copies
     }
 
     fn due(&self) -> Option<Nanos> {
