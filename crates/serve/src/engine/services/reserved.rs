@@ -87,10 +87,10 @@ impl Service {
         is_new: bool,
     ) -> Result<(), ShareError> {
         let wanted = self.lease.filter(|Lease { runs, .. }| *runs).and_then(|lease| lease.rates.reserved);
-        let Some(present) = admission.share(self.class).filter(|_| wanted.is_some() || self.reserved.instead.is_some())
-        else {
+        if wanted.is_none() && self.reserved.instead.is_none() {
             return Ok(());
-        };
+        }
+        let Some(present) = admission.share(self.class) else { return Ok(()) };
         let base = self.reserved.instead.map_or(present, |(base, _)| base);
         let per_second = wanted.map(|rate| {
             let most = if base.limit_per_second > 0 { base.limit_per_second } else { RATE_MAX };
