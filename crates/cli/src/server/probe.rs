@@ -151,6 +151,7 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
         Kind::Disk => facts.of_disk(spec.preset.is_some()),
         Kind::Flash => facts.of_flash(spec.preset.is_some()),
     });
+    let enclosed = if kind == Kind::Disk && spec.preset.is_none() { facts.encloses() } else { Vec::new() };
     let (requests, held_out) = found.measured();
     let mut words = facts.in_words();
     words.push((
@@ -163,7 +164,10 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
         ),
     ));
     let spec = CalibrationSpec { kind: Some(kind), capacity: Some(Size(size_bytes)), ..spec.clone() };
-    (spec, Probed { name: name.into(), facts: words, known, requests, groups: found.groups(&facts), held_out })
+    (
+        spec,
+        Probed { name: name.into(), facts: words, known, enclosed, requests, groups: found.groups(&facts), held_out },
+    )
 }
 
 /// Adds what writes have shown. A flash drive is fitted to some of them as if they had followed all

@@ -27,6 +27,8 @@ pub struct Probed {
     pub facts: Vec<(String, String)>,
     /// Parameters that the probes say directly. They are not searched.
     pub known: Vec<(String, Amount)>,
+    /// Parameters that the probes enclose, with the least and the greatest value. They are searched in between.
+    pub enclosed: Vec<(String, (f64, f64))>,
     /// The requests that the rest is fitted to, in the order of submission.
     pub requests: Vec<Measured>,
     /// What these requests show.
@@ -89,12 +91,25 @@ fn from_first(held_out: &[Measured], kind: Kind) -> Vec<Measured> {
 fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
     let has_writes = all.iter().any(|request| request.operation == Operation::Write);
     let is_seen = |row: &Row| match row.key {
+        // Its part in a read looks like a part of the command, and a faster interface hides the rest.
+        "hdd.cache.store_and_forward" => false,
         "ssd.program" | "ssd.write_buffer" => false,
         key => has_writes || !key.contains("write"),
     };
     let is_open = |row: &&Row| is_seen(row) && probed.known.iter().all(|(key, _)| key != row.key);
     let more = if kind == Kind::Flash { FLASH_PROBED } else { &[] };
-    kind.rows().iter().chain(more).filter(is_open).map(|row| bounded(*row, all)).collect()
+    kind.rows().iter().chain(more).filter(is_open).map(|row| enclosed(bounded(*row, all), probed)).collect()
+}
+
+/// The parameter between the values that enclose it, if it is enclosed.
+fn enclosed(row: Row, probed: &Probed) -> Row {
+    let Some((_, (low, high))) = probed.enclosed.iter().find(|(key, _)| key == row.key) else { return row };
+    let values = match row.values {
+        Values::Between(_, _, unit) => Values::Between(*low, *high, unit),
+        Values::Ratios(_, most, unit) => Values::Ratios(*low, high.min(most).max(*low), unit),
+        values => values,
+    };
+    Row { values, ..row }
 }
 
 /// The parameter without values that the requests exclude: nothing passes the interface faster than it can, and no read that the

@@ -10,7 +10,8 @@ use ioweir_device::parameter::Amount;
 use serde::Serialize;
 
 use super::Probed;
-use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, SEQUENTIAL, rotates};
+use super::buffer::Buffer;
+use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, DEPTHS, RANDOM, SEQUENTIAL, rotates};
 use super::rests::{self, Wake};
 use super::strides::{self, Layout, Strides};
 use super::{surfaces, track};
@@ -23,6 +24,8 @@ const SPREAD_MAX: f64 = 0.05;
 
 /// How far, as a part, what tracks of a run lose may be from what single ones lose.
 const SKEW_DIFFERS: f64 = 0.3;
+/// By how much the rate of random reads rises at least, as a part, where a disk chooses the next among several.
+const CHOOSES: f64 = 0.2;
 
 /// What is known of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -50,6 +53,12 @@ pub struct Facts {
     pub command_nanos: Option<f64>,
     /// Surfaces, if the arm takes another time from one cylinder to the next than a head from one surface to another.
     pub surfaces: Option<u64>,
+    /// The zones of equally many cylinders that explain the tracks of the places best.
+    pub zones: Option<Zones>,
+    /// Random reads a second at so many at once, the fewest first.
+    pub rates: Vec<(usize, f64)>,
+    /// What its buffer does, if it rotates.
+    pub buffer: Option<Buffer>,
     /// How it wakes up, if it does not rotate.
     pub wake: Option<Wake>,
     /// Which addresses share a die, if it does not rotate, and how fast those are read.
@@ -94,10 +103,15 @@ impl Facts {
             skew_nanos: skew,
             command_nanos: command,
             surfaces: None,
+            zones: None,
+            rates: rates(probed),
+            buffer: None,
             wake,
             layout: strides::layout(probed).map(|layout| (layout, Strides::of(probed))),
         };
-        Self { surfaces: surfaces::surfaces(&facts, probed), ..facts }
+        let (surfaces, zones) = (surfaces::surfaces(&facts, probed), Zones::of(&facts.places));
+        let buffer = Buffer::of(&facts, probed);
+        Self { surfaces, zones, buffer, ..facts }
     }
 
     /// The time of a revolution.
@@ -123,9 +137,14 @@ impl Facts {
         let inner = Ratio::new((inner / outer).clamp(0.1, 1.0)).unwrap_or(Ratio::ONE);
         known.push(("hdd.zoning.outer_sectors_per_track".into(), Amount::Count(0).with_number(outer.round())));
         known.push(("hdd.zoning.inner".into(), Amount::Share(inner)));
+        known.extend(self.zones.map(|zones| ("hdd.zoning.zones".to_owned(), Amount::Count(zones.count))));
+        known.extend(self.buffer.iter().flat_map(Buffer::of_disk));
         if let Some(skew) = self.skew_nanos {
             let skew = Amount::Time(Duration::default()).with_number(skew);
             known.extend(["hdd.surface_skew", "hdd.cylinder_skew"].map(|key| (key.to_owned(), skew.clone())));
+        }
+        if let Some(chooses) = self.chooses() {
+            known.push(("hdd.command_order".into(), Amount::Word(if chooses { "sptf" } else { "fifo" }.into())));
         }
         if let Some(surfaces) = self.surfaces {
             known.push(("hdd.surfaces".into(), Amount::Count(surfaces)));
@@ -138,6 +157,18 @@ impl Facts {
             }
         }
         known
+    }
+
+    /// Whether it answers more random reads a second where it can choose the next one among several.
+    fn chooses(&self) -> Option<bool> {
+        let ((_, alone), (_, most)) = (self.rates.first()?, self.rates.last()?);
+        (self.rates.len() > 1).then_some(*most > alone * (1.0 + CHOOSES))
+    }
+
+    /// The parameters of a disk that are enclosed by this: those of its buffer.
+    #[must_use]
+    pub fn encloses(&self) -> Vec<(String, (f64, f64))> {
+        self.buffer.iter().flat_map(Buffer::encloses).collect()
     }
 
     /// The parameters of a flash drive that are known by this: how it wakes up, and how addresses lie on the dies of one for which no
@@ -179,6 +210,11 @@ impl Facts {
         if let Some(surfaces) = self.surfaces {
             say("surfaces", surfaces.to_string());
         }
+        if !self.rates.is_empty() {
+            let rates =
+                self.rates.iter().map(|(depth, rate)| format!("{rate:.0} at {depth}")).collect::<Vec<_>>().join(", ");
+            say("random reads a second", format!("{rates} at once"));
+        }
         if let Some(wake) = self.wake {
             say("at rest", wake.in_words());
         }
@@ -187,6 +223,10 @@ impl Facts {
             None if !self.rotates => say("strides", "none was found at which reads wait for each other".into()),
             None => {}
         }
+        if let Some(zones) = self.zones {
+            say("zones", zones.in_words());
+        }
+        self.buffer.iter().flat_map(Buffer::in_words).for_each(|(what, value)| say(&what, value));
         for (what, place) in [("at the front", self.places.first()), ("at the end", self.places.last())] {
             let Some(place) = place else { continue };
             let track =
@@ -194,6 +234,57 @@ impl Facts {
             say(what, format!("{:.1} MB/s sequentially{track}", place.bytes_per_second / 1e6));
         }
         words
+    }
+}
+
+/// Random reads a second at each depth that all reads were carried out at.
+fn rates(probed: &Probed) -> Vec<(usize, f64)> {
+    let rate = |(name, depth): (&str, usize)| {
+        let reads = probed.to(name);
+        let begin = reads.first()?.submitted;
+        let end = reads.iter().map(|read| read.completed).max()?;
+        let seconds = end.since(begin).0 as f64 / 1e9;
+        (seconds > 0.0 && !probed.cut.contains(&name)).then_some((depth, reads.len() as f64 / seconds))
+    };
+    [(RANDOM, 1)].into_iter().chain(DEPTHS).filter_map(rate).collect()
+}
+
+/// Zones of equally many cylinders, whose tracks become shorter by equal steps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Zones {
+    /// How many.
+    pub count: u64,
+    /// How far, as a part, their tracks are from those of the places in the mean.
+    pub differ: f64,
+}
+
+impl Zones {
+    /// The zones, from the first place to the last, whose tracks come nearest to those of the places.
+    fn of(places: &[Place]) -> Option<Self> {
+        let tracks: Vec<(f64, f64)> =
+            places.iter().filter_map(|place| Some((place.offset as f64, place.sectors_per_track?))).collect();
+        let ((_, outer), (end, inner)) = (*tracks.first()?, *tracks.last()?);
+        let differ = |count: u64| {
+            let track = |zone: u64| outer - (outer - inner) * zone as f64 / (count - 1) as f64;
+            let all: f64 = (0..count).map(track).sum();
+            let off = |(offset, measured): &(f64, f64)| {
+                // As many cylinders hold more of the outer tracks.
+                let mut before = 0.0;
+                let zone = (0..count - 1).find(|zone| {
+                    before += track(*zone);
+                    *offset < end * before / all
+                });
+                (track(zone.unwrap_or(count - 1)) / measured - 1.0).abs()
+            };
+            tracks.iter().map(off).sum::<f64>() / tracks.len() as f64
+        };
+        let zones = (2..=tracks.len() as u64).map(|count| Self { count, differ: differ(count) });
+        zones.min_by(|one, other| one.differ.total_cmp(&other.differ))
+    }
+
+    fn in_words(self) -> String {
+        let Self { count, differ } = self;
+        format!("{count} of equally many cylinders: their tracks are {:.1} % from those of the places", differ * 100.0)
     }
 }
 

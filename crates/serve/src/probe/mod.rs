@@ -4,6 +4,7 @@
 //! seen before; [`run`] carries all of them out on a [`Ring`], within a time, and writes nothing. [`run_writes`] writes, into a scratch file. What the answers say
 //! directly, such as the speed of a spindle, is in [`Facts`]; a fit takes the requests themselves.
 
+mod buffer;
 mod facts;
 mod plan;
 mod rests;
@@ -19,7 +20,8 @@ use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 use ioweir_device::fit::Groups;
 use ioweir_device::validate::Measured;
 
-pub use facts::{Facts, Place};
+pub use buffer::{Ahead, Buffer};
+pub use facts::{Facts, Place, Zones};
 pub use plan::{BYTES_MIN, HELD_OUT, Plan};
 pub use rests::Wake;
 use seeks::Accesses;
@@ -132,20 +134,39 @@ pub struct Answers {
     pub name: &'static str,
     /// Reads that were carried out. Their numbers go on from round to round.
     pub reads: Vec<Completed>,
-    /// The reads of a round.
-    round_reads: usize,
-    rounds: u64,
+    /// The reads of each round, those that failed among them.
+    rounds: Vec<usize>,
 }
 
 impl Answers {
     /// Its rounds.
     const fn rounds(&self) -> u64 {
-        self.rounds
+        self.rounds.len() as u64
+    }
+
+    /// The reads of its first round: those of most probes have as many in each.
+    fn round_reads(&self) -> usize {
+        self.rounds.first().copied().unwrap_or(0)
+    }
+
+    /// The reads of all rounds.
+    fn reads_in_all(&self) -> usize {
+        self.rounds.iter().sum()
+    }
+
+    /// The reads of a round that were carried out, with their numbers in it.
+    fn round(&self, round: u64) -> impl Iterator<Item = (u64, &Completed)> {
+        let begin = self.rounds.iter().take(round as usize).sum::<usize>() as u64;
+        let end = begin + self.rounds.get(round as usize).map_or(0, |reads| *reads as u64);
+        self.reads
+            .iter()
+            .filter(move |read| (begin..end).contains(&read.token))
+            .map(move |read| (read.token - begin, read))
     }
 
     /// The pairs of reads of a number in each round, with the round, where both were carried out.
     fn pairs(&self, number: usize) -> impl Iterator<Item = (u64, [&Completed; 2])> {
-        let round = self.round_reads as u64;
+        let round = self.round_reads() as u64;
         self.reads.windows(2).filter_map(move |pair| {
             let [first, second] = pair else { return None };
             let is_pair = first.token % round == 2 * number as u64 && second.token == first.token + 1;
@@ -185,10 +206,10 @@ impl Probed {
     fn add(&mut self, answers: Answers) {
         match self.answers.last_mut().filter(|last| last.name == answers.name) {
             Some(last) => {
-                let before = last.rounds * last.round_reads as u64;
+                let before = last.reads_in_all() as u64;
                 last.reads
                     .extend(answers.reads.into_iter().map(|read| Completed { token: read.token + before, ..read }));
-                last.rounds += 1;
+                last.rounds.extend(answers.rounds);
             }
             None => self.answers.push(answers),
         }
@@ -223,10 +244,11 @@ impl Probed {
         let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());
         let accesses = Accesses::of(self, facts);
         let is_fitted = |name| name != HELD_OUT && strides::is_fitted(name);
-        for Answers { name, reads, round_reads, .. } in self.answers.iter().filter(|answers| is_fitted(answers.name)) {
-            for read in reads {
+        for answers in self.answers.iter().filter(|answers| is_fitted(answers.name)) {
+            let name = &answers.name;
+            for read in &answers.reads {
                 let shown = match *name {
-                    seeks::SEEKS => accesses.shows(read.token, *round_reads),
+                    seeks::SEEKS => accesses.shows(read.token, answers.round_reads()),
                     // All places of a device that does not rotate are alike.
                     plan::SEQUENTIAL | plan::SEQUENTIAL_LARGE if !facts.rotates => 0,
                     name => plan::shows(name, read.token, read.length),
@@ -306,5 +328,5 @@ fn answer(ring: &mut Ring, probe: &mut Probe, end: Nanos, probed: &mut Probed) -
         }
     }
     reads.sort_unstable_by_key(|read| read.token);
-    Ok(Answers { name: probe.name, reads, round_reads, rounds: 1 })
+    Ok(Answers { name: probe.name, reads, rounds: vec![round_reads] })
 }

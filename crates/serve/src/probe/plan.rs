@@ -2,7 +2,7 @@
 
 use ioweir_device::random::Random;
 
-use super::{Io, Probe, Probed, rests, seeks, strides, surfaces, track};
+use super::{Io, Probe, Probed, buffer, rests, seeks, strides, surfaces, track};
 
 /// The smallest device that is probed.
 pub const BYTES_MIN: u64 = 64 << 20;
@@ -21,17 +21,25 @@ pub(super) const SEQUENTIAL_LARGE: &str = "sequential 1 MiB";
 pub(super) const KIB_4: u64 = 4 << 10;
 const KIB_128: u64 = 128 << 10;
 pub(super) const MIB: u64 = 1 << 20;
-/// Places of the device that are read sequentially, and the reads of 128 KiB and of 1 MiB at each.
-pub(super) const PLACES: u64 = 16;
-const SEQUENTIAL_READS: u64 = 32;
+/// Places of a disk that are read sequentially, and the reads of 128 KiB at each.
+pub(super) const PLACES: u64 = 64;
+const SEQUENTIAL_READS: u64 = 16;
+/// The same of a device whose places are alike.
+const PLACES_ALIKE: u64 = 16;
+const SEQUENTIAL_READS_ALIKE: u64 = 32;
+/// Reads of 1 MiB at each of these.
 const SEQUENTIAL_LARGE_READS: u64 = 4;
 /// Random reads one at a time.
 const RANDOM_READS: usize = 800;
 /// Random reads of each length.
 const LENGTH_READS: usize = 40;
 /// The numbers of reads in flight, and the reads at each.
-const DEPTHS: [(&str, usize); 3] = [("4 at once", 4), ("16 at once", 16), ("32 at once", 32)];
+pub(super) const DEPTHS: [(&str, usize); 5] =
+    [(AT_2, 2), ("4 at once", 4), (AT_8, 8), ("16 at once", 16), ("32 at once", 32)];
 const DEPTH_READS: usize = 250;
+/// Those that a disk alone gets, whose order of commands changes with every further one.
+const AT_2: &str = "2 at once";
+const AT_8: &str = "8 at once";
 /// Reads backwards at each of the places, which show the speed of the medium.
 const BACKWARDS_READS: u64 = 9;
 /// Reads backwards at the front in the smallest steps, which show the revolution.
@@ -61,8 +69,9 @@ impl Plan {
         let size_bytes = size_bytes / MIB * MIB;
         let mut plan = Self { size_bytes, seed, next: 0, probes: Vec::new() };
         plan.probes.push(Probe::new(RANDOM, 1, plan.random(RANDOM_READS, 1, |_| KIB_4)));
-        plan.probes.push(Probe::new(SEQUENTIAL, 1, plan.sequential(KIB_128, SEQUENTIAL_READS, 0)));
-        plan.probes.push(Probe::new(SEQUENTIAL_LARGE, 1, plan.sequential(MIB, SEQUENTIAL_LARGE_READS, 8 * MIB)));
+        plan.probes.push(Probe::new(SEQUENTIAL, 1, plan.sequential(PLACES, KIB_128, SEQUENTIAL_READS, 0)));
+        let large = plan.sequential(PLACES_ALIKE, MIB, SEQUENTIAL_LARGE_READS, 8 * MIB);
+        plan.probes.push(Probe::new(SEQUENTIAL_LARGE, 1, large));
         let lengths = plan.random(9 * LENGTH_READS, 2, |random| KIB_4 << random.below(9));
         plan.probes.push(Probe::new(LENGTHS, 1, lengths));
         for (name, depth) in DEPTHS {
@@ -70,13 +79,17 @@ impl Plan {
         }
         let front = 24 * MIB;
         plan.probes.push(Probe::new(BACKWARDS_SMALL, 1, backwards(front, KIB_4, REVOLUTION_READS)));
-        let places = (0..PLACES)
-            .flat_map(|place| backwards(self::place(plan.size_bytes, place) + 3 * MIB, KIB_128, BACKWARDS_READS));
+        let places = (0..PLACES).flat_map(|place| {
+            backwards(self::place(plan.size_bytes, PLACES, place) + 3 * MIB, KIB_128, BACKWARDS_READS)
+        });
         plan.probes.push(Probe::new(BACKWARDS_LARGE, 1, places.collect()));
         plan.probes.push(Probe::new(track::BOUNDARY, 1, Vec::new()));
         plan.probes.push(Probe::new(track::WITHIN, 1, Vec::new()));
         plan.probes.push(Probe::new(track::RESTED, 1, Vec::new()));
         plan.probes.extend((0..surfaces::ROUNDS).map(|_| Probe::new(surfaces::SURFACES, 1, Vec::new())));
+        plan.probes.push(Probe::new(buffer::BEGINS, 1, Vec::new()));
+        plan.probes.extend((0..buffer::SEGMENTS_ROUNDS).map(|_| Probe::new(buffer::SEGMENTS, 1, Vec::new())));
+        plan.probes.extend((0..buffer::REACH_ROUNDS).map(|_| Probe::new(buffer::REACH, 1, Vec::new())));
         plan.probes.extend((0..seeks::ROUNDS).map(|_| Probe::new(seeks::SEEKS, 1, Vec::new())));
         plan.probes.extend(strides::ROUNDS.map(|name| Probe::new(name, 1, Vec::new())));
         plan.probes.push(Probe::new(rests::OCTAVES, 1, Vec::new()));
@@ -91,7 +104,7 @@ impl Plan {
     pub fn most(&self) -> (u64, u64) {
         let reads = || self.probes.iter().flat_map(Probe::reads);
         let (count, bytes) = (reads().count() as u64, reads().map(|io| io.length).sum::<u64>());
-        let of_disks = track::READS_MAX + surfaces::READS_MAX + seeks::reads_max(self.size_bytes);
+        let of_disks = track::READS_MAX + surfaces::READS_MAX + buffer::READS_MAX + seeks::reads_max(self.size_bytes);
         let later = of_disks.max(rests::READS_MAX + strides::READS_MAX);
         (count + later, bytes + later * KIB_4 + strides::MORE_BYTES_MAX)
     }
@@ -102,16 +115,29 @@ impl Plan {
             let probe = self.probes.get(self.next)?.clone();
             self.next += 1;
             match probe.name {
-                BACKWARDS_SMALL | BACKWARDS_LARGE | seeks::SEEKS if !rotates(probed) => {}
+                BACKWARDS_SMALL | BACKWARDS_LARGE | AT_2 | AT_8 | seeks::SEEKS if !rotates(probed) => {}
+                SEQUENTIAL if !rotates(probed) => {
+                    let reads = self.sequential(PLACES_ALIKE, KIB_128, SEQUENTIAL_READS_ALIKE, 0);
+                    return Some(Probe::new(probe.name, 1, reads));
+                }
                 seeks::SEEKS => {
                     let (reads, rests) = seeks::round(self.size_bytes, probed);
                     return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
                 }
-                track::BOUNDARY | track::WITHIN | track::RESTED | surfaces::SURFACES => {
+                track::BOUNDARY
+                | track::WITHIN
+                | track::RESTED
+                | surfaces::SURFACES
+                | buffer::BEGINS
+                | buffer::SEGMENTS
+                | buffer::REACH => {
                     let next = match probe.name {
                         track::RESTED => track::rested(probed),
                         surfaces::SURFACES => surfaces::round(probed),
-                        name => track::reads(name, probed).map(|reads| (reads, Vec::new())),
+                        name @ (track::BOUNDARY | track::WITHIN) => {
+                            track::reads(name, probed).map(|reads| (reads, Vec::new()))
+                        }
+                        name => buffer::round(name, self.size_bytes, probed),
                     };
                     let is_within = |reads: &[Io]| reads.iter().all(|io| io.offset + io.length <= self.size_bytes);
                     if let Some((reads, rests)) = next.filter(|(reads, _)| is_within(reads)) {
@@ -121,7 +147,8 @@ impl Plan {
                 rests::OCTAVES | rests::BETWEEN => {
                     let rests = (!rotates(probed)).then(|| rests::rests(probe.name, probed)).flatten();
                     if let Some(rests) = rests {
-                        let reads = self.random(rests.len(), 5 + self.next as u64, |_| KIB_4);
+                        let stream = if probe.name == rests::OCTAVES { 41 } else { 43 };
+                        let reads = self.random(rests.len(), stream, |_| KIB_4);
                         return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
                     }
                 }
@@ -145,19 +172,19 @@ impl Plan {
         (0..count).map(|_| read()).collect()
     }
 
-    fn sequential(&self, length: u64, count: u64, skip: u64) -> Vec<Io> {
+    fn sequential(&self, places: u64, length: u64, count: u64, skip: u64) -> Vec<Io> {
         let at = |place| {
-            (0..count)
-                .map(move |number| Io { offset: self::place(self.size_bytes, place) + skip + number * length, length })
+            let begin = self::place(self.size_bytes, places, place) + skip;
+            (0..count).map(move |number| Io { offset: begin + number * length, length })
         };
-        (0..PLACES).flat_map(at).collect()
+        (0..places).flat_map(at).collect()
     }
 }
 
-/// The beginning of a place: the first is the front, the last is near the end.
-pub(super) fn place(size_bytes: u64, place: u64) -> u64 {
+/// The beginning of one of several places: the first is the front, the last is near the end.
+pub(super) fn place(size_bytes: u64, places: u64, place: u64) -> u64 {
     let last = size_bytes.saturating_sub(16 * MIB);
-    last / (PLACES - 1) / MIB * MIB * place
+    last / (places - 1) / MIB * MIB * place
 }
 
 /// Which of the things that a probe shows a read of it shows, by the number of the read and its length: sequential reads show the

@@ -21,6 +21,9 @@ pub(super) const ROUNDS: u64 = 14;
 const FROM: u64 = 8;
 /// How far the first reads of two places are apart at least: further than the rounds go back.
 const APART: u64 = 128 * MIB;
+/// How far the places of a distance are before those of the one that is read before it: no buffer has what lies there, since it reads
+/// ahead, not back. Rounds go back by other steps, so that none meets another.
+const OWN: u64 = 4 * MIB + 64 * 1024;
 /// The tracks from one round to the next, if it is not known how many a cylinder has: no pair lies where one of another round does.
 const STEP: u64 = 2;
 /// The track where none is known.
@@ -47,13 +50,15 @@ fn kinds(size_bytes: u64) -> impl Iterator<Item = Kind> {
     let octaves =
         (0..u64::BITS - 20).map(|octave| MIB << octave).take_while(move |distance| *distance <= size_bytes / 2);
     let distances = octaves.chain([size_bytes / 4 * 3, size_bytes / 16 * 15].map(|distance| distance / KIB_4 * KIB_4));
-    distances.flat_map(move |distance| {
+    distances.enumerate().flat_map(move |(number, distance)| {
+        let own = OWN * number as u64;
         let span = size_bytes.saturating_sub(distance + 2 * MIB);
-        let step = place(size_bytes, 1).max(MIB);
+        let step = place(size_bytes, PLACES, 1).max(MIB);
         (0..FROM).map(move |number| {
             let nearest = (span / FROM * number / step).min(PLACES - 1);
-            let from = place(size_bytes, nearest) + APART * (number + 1);
-            Kind { distance, from: if from > span { span / FROM * number } else { from } }
+            let from = place(size_bytes, PLACES, nearest) + APART * (number + 1);
+            let from = if from > span { span / FROM * (number + 1) } else { from };
+            Kind { distance, from: from.saturating_sub(own) }
         })
     })
 }
@@ -179,7 +184,7 @@ impl Accesses {
             return Self(Vec::new());
         };
         let times = |kind| answers.pairs(kind).map(|(_, [_, second])| second.latency().0 as f64).collect();
-        Self((0..answers.round_reads / 2).map(|kind| access_nanos(revolution, times(kind))).collect())
+        Self((0..answers.round_reads() / 2).map(|kind| access_nanos(revolution, times(kind))).collect())
     }
 
     /// Which distance a read shows, from one; zero if none.
@@ -223,6 +228,20 @@ mod tests {
         assert!((access - 2e6).abs() < 1e5, "{access}");
         assert_eq!(access_nanos(revolution, vec![2e6; 5]), None, "too few");
         assert_eq!(access_nanos(revolution, [2e6, 13e6].repeat(10)), None, "of two kinds");
+    }
+
+    #[test]
+    fn no_pair_begins_where_another_did() {
+        let size = 120_000_000_000 / MIB * MIB;
+        let mut begins: Vec<u64> = Vec::new();
+        for round in 0..ROUNDS {
+            let answers = Answers { name: SEEKS, reads: Vec::new(), rounds: vec![0; round as usize] };
+            let probed = Probed { answers: vec![answers], ..Probed::default() };
+            begins.extend(super::round(size, &probed).0.iter().step_by(2).map(|io| io.offset));
+        }
+        let all = begins.len();
+        begins.sort_unstable();
+        assert!(begins.windows(2).all(|pair| pair[1] - pair[0] >= 16 * KIB_4), "of {all}");
     }
 
     #[test]

@@ -26,6 +26,8 @@ const SURFACES_MAX: u64 = 16;
 const SHOW_MIN: usize = 3;
 /// Tracks that other probes have read.
 const READ_BEFORE: u64 = 400;
+/// Tracks that these and those have read.
+pub(super) const TRACKS_READ: u64 = READ_BEFORE + ROUNDS * (2 * PAIRS + 2) + 2 * PAIRS;
 /// The longest wait, as a part of a revolution.
 const WAIT_MAX: f64 = 0.8;
 /// How many pairs show surfaces for one that contradicts.
