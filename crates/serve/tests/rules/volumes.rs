@@ -501,7 +501,8 @@ fn no_volume_is_lost_or_comes_back_when_the_server_is_killed() {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (random >> 33) % below
     };
-    for _ in 0..=20 {
+    let rounds = crate::kill::rounds();
+    for _ in 0..rounds {
         let mut process = Process::start(folder.path(), &head, &keys);
         drop(process.connect());
         // The socket of one that was killed is there until this one has replaced it.
@@ -550,5 +551,5 @@ fn no_volume_is_lost_or_comes_back_when_the_server_is_killed() {
         }
         killer.join().unwrap();
     }
-    writeln!(std::io::stderr(), "volumes: killed 21 times, {count} changes, nothing lost").unwrap();
+    writeln!(std::io::stderr(), "volumes: killed {rounds} times, {count} changes, nothing lost").unwrap();
 }
