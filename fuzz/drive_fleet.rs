@@ -1,12 +1,16 @@
 //! What one fuzzing input means to what a server reads of its fleet, for the target and for the test that replays the corpus on
 //! stable.
 
+use std::sync::LazyLock;
+
 use ioweir_core::fleet::{WHOLE_MAX, apportion, report, weigh};
 use ioweir_serve::fleet::{assignments, read_exchange, read_reports};
 use ioweir_serve::spec::Spec;
 
-/// A server whose tenants others may speak of.
-const SPEC: &str = "
+/// A server whose tenants others may speak of. Its spec is read once, which takes longer than an input.
+static SPEC: LazyLock<Spec> = LazyLock::new(|| Spec::parse("s.toml", TEXT).expect("the spec is right"));
+
+const TEXT: &str = "
 [[device]]
 name = \"d\"
 backend = \"memory\"
@@ -40,9 +44,8 @@ pub(crate) fn drive(data: &[u8]) {
             let _ = report::read(&heard.report).map(Iterator::count);
         }
     }
-    let spec = Spec::parse("s.toml", SPEC).unwrap_or_else(|error| unreachable!("the spec is right: {error}"));
-    if let Ok(made) = assignments(data, &spec) {
+    if let Ok(made) = assignments(data, &SPEC) {
         // The running server changes, or says why not.
-        let _ = ioweir_serve::control::assign(&spec, &made);
+        let _ = ioweir_serve::control::assign(&SPEC, &made);
     }
 }
