@@ -19,7 +19,8 @@
 //! the horizon is paid at an even pace at least.
 //!
 //! A bin in which all offered cores work has no limit. The offers are what the high quantile of the load leaves; less comes
-//! nearly always, and a limit at the offer would keep background work from what the foreground then leaves.
+//! nearly always, and a limit at the offer would keep background work from what the foreground then leaves. A bin that offers none is one of
+//! these only where not all that is needed was taken elsewhere: else it would be the busiest ones that are left open.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -63,8 +64,10 @@ pub(super) fn limits(
     let patience = ((PATIENCE.as_seconds() / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
     let mut rest = Rest { horizon, at_once, keep_until, taken: vec![0; horizon.bins()] };
     let urgent = horizon.urgent(schedule);
+    let mut needed_in_all = 0_u64;
     for service in &urgent {
         let Envelope { payable, needed } = horizon.envelope(schedule, &[*service], patience);
+        needed_in_all = needed_in_all.saturating_add(needed.last().copied().unwrap_or(0));
         rest.take(&[*service], &payable, &needed);
     }
     let of_urgent = rest.taken.clone();
@@ -73,6 +76,8 @@ pub(super) fn limits(
     let for_room = rest.for_room(patience);
     let needed: Vec<u64> = needed.iter().zip(for_room).map(|(needed, for_room)| for_room.max(*needed)).collect();
     rest.take(&others, &payable, &needed);
+    needed_in_all = needed_in_all.saturating_add(needed.last().copied().unwrap_or(0));
+    let is_enough = rest.taken.iter().copied().fold(0, u64::saturating_add) >= needed_in_all;
     let limit = |(bin, (work, of_urgent)): (usize, (u64, u64))| {
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
@@ -81,6 +86,7 @@ pub(super) fn limits(
         let (cores, work, roomless) = match cores >= offered {
             // Where room is pressed for, all that turns out to be left frees some: nothing else is done with it.
             true if schedule.pressing[bin] => (system.cores, u64::MAX, of_others),
+            true if work == 0 && is_enough => (0, 0, u64::MAX),
             true if of_others > 0 => (system.cores, u64::MAX, u64::MAX),
             true => (system.cores, 0, u64::MAX),
             false => (cores, of_others, u64::MAX),

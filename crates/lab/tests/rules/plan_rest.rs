@@ -342,6 +342,23 @@ fn what_is_left_where_room_is_pressed_for_is_only_for_what_gives_some_back() {
 }
 
 #[test]
+fn an_hour_that_the_foreground_may_take_whole_is_left_to_it_where_others_have_room() {
+    let demand = |is_full: bool| Demand { requests: if is_full { 64 * 150 * HOUR } else { HOUR }, ..Demand::default() };
+    let limits = |more: &str, days: Vec<Demand>| {
+        let case = Case::new(&policy("40TiB", more), days);
+        solve(&Horizon::new(&case.system, &case.ledger, &case.demand)).schedule.limit_cores
+    };
+    let scrub = "[service.scrub]\nowed = \"1TiB\"\ndeadline = \"20h\"\n";
+    let one = limits(scrub, (0..48).map(|hour| demand(hour % 24 == 8)).collect());
+    assert_eq!((one[8], one[32]), (0, 0));
+    assert!(one[..20].iter().any(|cores| *cores > 0), "{one:?}");
+    // Where no hour has room, what turns out to be left is all there is.
+    let debts = Demand { written_blocks: 60_000, new_blocks: 60_000 / 50, ..demand(true) };
+    let all = limits("", vec![debts; 48]);
+    assert!(all.iter().all(|cores| *cores == 64), "{all:?}");
+}
+
+#[test]
 fn where_all_that_the_forecast_leaves_works_more_works_if_less_comes() {
     // So much debt that every core works at all times, and a load that leaves four of them.
     let full = |requests: u64| Demand {
