@@ -52,7 +52,7 @@ use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 use plan::{Plan, in_part, touched};
-use repair::Repair;
+use repair::Copies;
 use sidecar::{Begun, Sidecar};
 pub use sums::Append;
 use sums::{Edge, Job, Summing};
@@ -111,14 +111,7 @@ struct Flight {
     edges: [Option<Edge>; 2],
     edges_left: u32,
     error: Option<NbdError>,
-    /// What a repair has found.
-    repair: Option<Box<Repair>>,
-    /// The damaged blocks for which a right copy is still to be sought.
-    to_mend: Vec<u64>,
-    /// The damaged blocks whose copies were given up, until it was read again.
-    given_up: Vec<u64>,
-    /// Whether one was sought for those that were damaged.
-    is_again: bool,
+    copies: Copies,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
     given: Option<Nanos>,
     cores: Nanos,
@@ -322,7 +315,7 @@ impl Checked {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
         let Done { mut buffers, result, .. } = finished;
-        if flight.repair.is_some() {
+        if flight.is_repair() {
             return self.repair_went_on(now, number, Done { buffers, result, ..finished }, done);
         }
         let touched = touched(offset, length);
@@ -419,7 +412,7 @@ impl Checked {
         let number = job.flight;
         let Some(flight) = self.flights.get_mut(number) else { return };
         flight.cores = flight.cores.after(flight.given.take().map_or(Nanos::ZERO, |given| now.since(given)));
-        let (action, blocks, is_repair) = (flight.action, flight.plan.blocks.clone(), flight.repair.is_some());
+        let (action, blocks, is_repair) = (flight.action, flight.plan.blocks.clone(), flight.is_repair());
         if !job.is_done {
             self.counts.items_failed += 1;
             let what = "a worker failed to compute the checksums of a request, so the request failed";
@@ -550,10 +543,7 @@ impl Flight {
             edges: [None, None],
             edges_left: 0,
             error: None,
-            repair: None,
-            to_mend: Vec::new(),
-            given_up: Vec::new(),
-            is_again: false,
+            copies: Copies::Trusted,
             given: None,
             cores: Nanos::ZERO,
             is_single: false,

@@ -7,7 +7,7 @@
 use ioweir_core::tenant::{RATE_MAX, Share, ShareError};
 use ioweir_core::{Nanos, StreamId};
 
-use super::{Lease, Service, Services, remarkable};
+use super::{Service, Services, remarkable};
 use crate::engine::admission::{Admission, SubRequest};
 use crate::log::EventKind;
 use crate::spec::Holder;
@@ -94,7 +94,7 @@ impl Service {
         length_max: u64,
         is_new: bool,
     ) -> Result<(), ShareError> {
-        let wanted = self.lease.filter(|Lease { runs, .. }| *runs).and_then(|lease| lease.rates.reserved);
+        let wanted = self.lease.and_then(|lease| lease.rates.reserved);
         if wanted.is_none() && self.reserved.instead.is_none() {
             return Ok(());
         }
