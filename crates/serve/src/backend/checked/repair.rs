@@ -7,10 +7,11 @@ use ioweir_core::Nanos;
 
 use super::super::parts::copy_to;
 use super::super::{Action, Buffer, Done, Io, NbdError, Outcome, Task};
+use super::flight::Flight;
 use super::plan::Plan;
 use super::sums::Job;
 use super::table::BLOCK_BYTES;
-use super::{Checked, Flight, PARTS, REPORTED_MAX};
+use super::{Checked, PARTS, REPORTED_MAX};
 use crate::buffer::Buffers;
 use crate::log::EventKind;
 
