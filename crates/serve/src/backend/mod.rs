@@ -330,7 +330,7 @@ pub trait Backend {
         self.inner_mut()?.reopen()
     }
 
-    /// The state of its upstream, if it has one.
+    /// The state of its upstream, or of all that it is made of as one, if there is any.
     fn upstream(&self) -> Option<UpstreamStatus> {
         self.inner()?.upstream()
     }
