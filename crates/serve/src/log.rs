@@ -120,6 +120,8 @@ kinds! {
     ServiceFinished = "service_finished", INFO;
     /// A service has missed its deadline.
     ServiceLate = "service_late", WARN;
+    /// What the lease of a service reserves cannot be kept any more, after a change of its share.
+    ReservationLost = "reservation_lost", WARN;
     /// The other servers of the fleet are heard of.
     FleetSeen = "fleet_seen", INFO;
     /// Nothing is heard of the other servers of the fleet.

@@ -278,7 +278,9 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     let places: Vec<_> = checked.iter().map(|(shape, _)| places(shape)).collect();
     Exports::of(spec, &places).map_err(ServeError)?;
     let said = spec.device.iter().zip(checked);
-    Ok(said.filter_map(|(device, (_, said))| Some(format!("device {}: {}", device.name, said?))).collect())
+    Ok(said
+        .flat_map(|(device, (_, said))| said.into_iter().map(|what| format!("device {}: {what}", device.name)))
+        .collect())
 }
 
 /// Checks what a server needs for itself alone, beside [`check`]: addresses to listen at, which are those of the spec if there

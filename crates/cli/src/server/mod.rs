@@ -33,11 +33,13 @@ pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
 }
 
 /// The backends: name, summary, keys.
+#[cfg(all(feature = "plan", feature = "reproduce"))]
 pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     spec::BACKENDS.iter().map(|row| (row.name, row.summary, row.keys))
 }
 
 /// The kinds of services: name, summary, the keys that only some kinds take.
+#[cfg(all(feature = "plan", feature = "reproduce"))]
 pub(crate) fn service_kinds() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     spec::SERVICES.iter().map(|row| (row.name, row.summary, row.keys))
 }

@@ -18,8 +18,8 @@ impl Executor {
         if let Some(tag) = self.slots.pause_late(now, grace) {
             return Some(Step::Pause(tag));
         }
-        let granted = self.granted();
         let urgent = Service::ALL.map(|service| self.urgency(service).is_some() || self.runs_urgently(service));
+        let granted = [self.granted(), self.open_to_all()];
         self.slots.pause_beyond(now, granted, |service| !urgent[service as usize]).map(Step::Pause)
     }
 
@@ -51,17 +51,21 @@ impl Executor {
         is_alone && self.is_payable(service) && self.paced_until[service as usize] <= self.now
     }
 
-    /// The units that the background may use now.
+    /// The units that the background may use now: what is beyond those that are open to all is for urgent debt alone.
     pub(super) fn granted(&self) -> u32 {
         match self.settings.bucket {
-            Bucket::Fixed { harvests, .. } => {
-                let reserved = self.reserved_units();
-                if harvests { reserved.max(self.spare) } else { reserved }
-            }
-            Bucket::Planned => {
-                let open = self.opening.of(self.spare).min(self.directive.limit_units);
-                open.max(self.reserved_units()).max(self.overdue())
-            }
+            Bucket::Fixed { .. } => self.open_to_all(),
+            Bucket::Planned => self.open_to_all().max(self.overdue()),
+        }
+    }
+
+    /// The units that debt may use which is not urgent.
+    fn open_to_all(&self) -> u32 {
+        let reserved = self.reserved_units();
+        match self.settings.bucket {
+            Bucket::Fixed { harvests: false, .. } => reserved,
+            Bucket::Fixed { .. } => reserved.max(self.spare),
+            Bucket::Planned => reserved.max(self.opening.of(self.spare).min(self.directive.limit_units)),
         }
     }
 
@@ -139,7 +143,9 @@ impl Executor {
 
     /// Why no more of the payable debt runs.
     pub(super) fn hold(&self) -> Hold {
-        let (granted, used) = (self.granted(), self.slots.used_units(self.now));
+        let used = self.slots.used_units(self.now);
+        // What is left for urgent debt alone is nothing to what waits beside it.
+        let granted = if self.granted() > used { self.open_to_all() } else { self.granted() };
         if granted > used {
             let is_paced = |service| self.is_payable(service) && self.paced_until[service as usize] > self.now;
             let is_held = self.directive.limit_work != u64::MAX || self.directive.pressing;
@@ -200,17 +206,28 @@ impl Executor {
         all.filter(later).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// The service of the next slice, and the most blocks of it: urgent debt first; then, if space is short, the service that frees the
-    /// most space; then what the plan has for now, and then what is left, both round robin.
-    pub(super) fn choose(&mut self) -> Option<(Service, u64)> {
+    /// The service of the next slice, the most blocks of it, and the units that it may have: urgent debt first, and then what the units
+    /// are for that are open to all.
+    pub(super) fn choose(&mut self) -> Option<(Service, u64, u32)> {
+        let used = self.slots.used_units(self.now);
+        let urgent =
+            Service::ALL.into_iter().filter(|service| self.is_ready(*service) && self.urgency(*service).is_some());
+        if self.settings.bucket == Bucket::Planned
+            && let Some(first) = urgent.min_by_key(|service| self.due_at(*service))
+        {
+            return Some((first, u64::MAX, self.granted().saturating_sub(used)));
+        }
+        let free = self.open_to_all().saturating_sub(used);
+        let (service, most) = if free > 0 { self.choose_for_all() } else { None }?;
+        Some((service, most, free))
+    }
+
+    /// If space is short, the service that frees the most space; then what the plan has for now, and then what is left, both round robin.
+    fn choose_for_all(&mut self) -> Option<(Service, u64)> {
         let ready: [bool; SERVICES_COUNT] = Service::ALL.map(|service| self.is_ready(service));
         let is_ready = |service: &Service| ready[*service as usize];
         if self.settings.bucket != Bucket::Planned {
             return self.turns.next(|service| is_ready(&service)).map(|service| (service, u64::MAX));
-        }
-        let urgent = Service::ALL.into_iter().filter(|service| is_ready(service) && self.urgency(*service).is_some());
-        if let Some(first) = urgent.min_by_key(|service| self.due_at(*service)) {
-            return Some((first, u64::MAX));
         }
         if self.directive.pressing || self.pool.state() >= PoolState::BelowFloor {
             let settings = &self.settings.services;

@@ -165,11 +165,10 @@ impl Executor {
             return Step::WaitUntil(self.wake(), Hold::Retention);
         }
         self.release_urgent();
-        let free = self.granted().saturating_sub(self.slots.used_units(now));
-        if free == 0 || !self.slots.has_room(now) {
+        if self.granted() <= self.slots.used_units(now) || !self.slots.has_room(now) {
             return Step::WaitUntil(self.wake(), self.hold());
         }
-        match self.choose().and_then(|(service, most)| self.start(service, most, free)) {
+        match self.choose().and_then(|(service, most, free)| self.start(service, most, free)) {
             Some(slice) => Step::Run(slice),
             None => Step::WaitUntil(self.wake(), self.hold()),
         }

@@ -167,10 +167,19 @@ impl Slots {
         self.pause(now, is_late)
     }
 
-    /// Tells the last slice to pause that `may` stop, if the slices that run have twice the units granted.
-    pub(super) fn pause_beyond(&mut self, now: Nanos, granted: u32, may: impl Fn(Service) -> bool) -> Option<SliceTag> {
-        let active: u32 = self.slots.iter().filter_map(Slot::active).map(|slice| slice.units).sum();
-        if active == 0 || u64::from(granted) * 2 > u64::from(active) {
+    /// Tells the last slice to pause that `may` stop, if the slices that run have twice the units granted: to all slices, or to those
+    /// that may stop.
+    pub(super) fn pause_beyond(
+        &mut self,
+        now: Nanos,
+        granted: [u32; 2],
+        may: impl Fn(Service) -> bool,
+    ) -> Option<SliceTag> {
+        let of_all: u32 = self.slots.iter().filter_map(Slot::active).map(|slice| slice.units).sum();
+        let may_stop = self.slots.iter().filter_map(Slot::active).filter(|slice| may(slice.service));
+        let active = [of_all, may_stop.map(|slice| slice.units).sum()];
+        let is_beyond = |(granted, active)| active > 0 && u64::from(granted) * 2 <= u64::from(active);
+        if !granted.into_iter().zip(active).any(is_beyond) {
             return None;
         }
         self.pause(now, |slot| slot.active().is_some_and(|slice| may(slice.service)))

@@ -674,3 +674,47 @@ proptest! {
         }
     }
 }
+
+/// A rebuild of these blocks at this rate that is urgent, twenty seconds before it is due, and whose worker has refused its slice; with
+/// what the background may use beside it, and an analysis that nobody waits for.
+fn refused(blocks: u64, block_nanos_min: Nanos, spare: u32) -> (Executor, Nanos) {
+    let mut settings = settings();
+    settings.services[Service::Rebuild as usize].block_nanos_min = block_nanos_min;
+    let mut executor = Executor::new(settings);
+    owe(&mut executor, Nanos::ZERO, Service::Rebuild, blocks);
+    let now = seconds(86_380);
+    executor.foreground(now, 1000 - spare);
+    let slice = run(&mut executor, now).expect("it is urgent");
+    assert_eq!((slice.service, slice.blocks), (Service::Rebuild, blocks));
+    executor.complete(now, slice.tag, 0, Nanos::ZERO);
+    owe(&mut executor, now, Service::Analytics, 1_000_000);
+    (executor, now)
+}
+
+#[test]
+fn urgent_debt_that_cannot_start_opens_nothing_for_others() {
+    // A thousand blocks in ten seconds, and a slice before: a tenth of the device.
+    for spare in [0, 40] {
+        let (mut executor, now) = refused(1000, Nanos::from_millis(10), spare);
+        let other = (spare > 0).then(|| run(&mut executor, now).expect("the foreground leaves it"));
+        assert_eq!(other.map(|slice| (slice.service, slice.units)), (spare > 0).then_some((Service::Analytics, spare)));
+        let hold = if spare > 0 { Hold::Running } else { Hold::Foreground };
+        assert_eq!(executor.poll(now), Step::WaitUntil(seconds(86_390), hold));
+        assert_eq!(executor.waits(Service::Rebuild), Some(Hold::Rate));
+        // By its rate it may start again, with what is left of what it needs.
+        let again = run(&mut executor, seconds(86_390)).expect("it is urgent");
+        assert_eq!((again.service, again.units), (Service::Rebuild, 100 - spare));
+    }
+}
+
+#[test]
+fn urgent_debt_that_cannot_start_keeps_no_other_slice_from_pausing() {
+    let (mut executor, now) = refused(8000, Nanos::from_millis(1), 1000);
+    let other = run(&mut executor, now).expect("the foreground leaves all");
+    assert_eq!((other.service, other.units), (Service::Analytics, 1000));
+    // The rebuild needs four fifths of the device, which are not for the analysis.
+    let later = now.after(seconds(1));
+    executor.foreground(later, 1000);
+    assert_eq!(executor.granted_units(), 800);
+    assert_eq!(executor.poll(later), Step::Pause(other.tag));
+}

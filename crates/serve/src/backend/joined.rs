@@ -14,7 +14,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, Tier};
 
 use super::parts::dispatch_of;
-use super::{Action, Backend, Done, Io, Outcome, Remark};
+use super::{Action, Backend, Done, Io, Outcome, Remark, UpstreamStatus};
 use crate::buffer::{ALIGNMENT_BYTES, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
@@ -195,6 +195,14 @@ impl Backend for Joined {
 
     fn parts(&self) -> Vec<Range<u64>> {
         self.parts.iter().map(|part| part.place.clone()).collect()
+    }
+
+    fn trims(&self) -> bool {
+        self.parts.iter().all(|part| part.backend.trims())
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        UpstreamStatus::of_all(self.parts.iter().map(|part| part.backend.upstream()))
     }
 
     fn describe(&self) -> String {

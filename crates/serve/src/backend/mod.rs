@@ -330,7 +330,7 @@ pub trait Backend {
         self.inner_mut()?.reopen()
     }
 
-    /// The state of its upstream, if it has one.
+    /// The state of its upstream, or of all that it is made of as one, if there is any.
     fn upstream(&self) -> Option<UpstreamStatus> {
         self.inner()?.upstream()
     }
@@ -445,15 +445,14 @@ pub fn open(
     let mut backend = open_checked(device, registered, shared)?;
     if let Some(late) = &device.late {
         let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
-        backend = Box::new(Late::open(backend, journal, device.backend.main_path())?);
+        let files = device.backend.files();
+        let files = if files.is_empty() { device.backend.main_path().into_iter().collect() } else { files };
+        backend = Box::new(Late::open(backend, journal, files)?);
     }
     let Some(keys) = &device.bitmaps else { return Ok(backend) };
     let bitmaps = Bitmaps::open(&keys.file, keys.region.0)?;
-    let content = match device.backend.file() {
-        Some(path) => Content::of(path),
-        None if outlives_its_backend(&device.backend) => Content::Durable,
-        None => Content::New,
-    };
+    let is_kept = outlives_its_backend(&device.backend);
+    let content = if is_kept { Content::of(device.backend.files()) } else { Content::New };
     Ok(Box::new(Marked::open(backend, bitmaps, content)?))
 }
 
@@ -522,32 +521,18 @@ impl Shape {
     }
 }
 
-/// The shape that a device will have, and what its upstream is and lacks if it has one; or why it could not be opened, as far
-/// as that can be found out without changing anything.
+/// What is found out of a device, or of a part of one, without opening it: its shape, and what upstreams are and lack.
+pub type Found = (Shape, Vec<String>);
+
+/// The shape that a device will have, and what its upstreams are and lack; or why it could not be opened, as far as that can be
+/// found out without changing anything.
 ///
 /// # Errors
 /// What is wrong, in words for people.
-pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
-    if let spec::Backend::Nbd(_) = &device.backend {
-        let backend = open_backend(&device.backend, (1, None), device.read_only, &mut [])?;
-        return Ok((Shape::of(&*backend), Some(backend.describe())));
-    }
-    let parts = match &device.backend {
-        spec::Backend::Joined { part } => {
-            let of = |part: &spec::Part| {
-                let size = check_backend(&part.backend, device.read_only);
-                size.map_err(|error| format!("part {}: {error}", part.name))
-            };
-            joined::places(part.iter().map(of).collect::<Result<Vec<_>, _>>()?)?
-        }
-        _ => Vec::new(),
-    };
-    let size_bytes = match parts.last() {
-        Some(last) => last.end,
-        None => check_backend(&device.backend, device.read_only)?,
-    };
+pub fn check(device: &spec::Device) -> Result<Found, String> {
+    let found = check_backend(&device.backend, device.read_only)?;
     check_files(device)?;
-    Ok((Shape { size_bytes, parts, ..Shape::default() }, None))
+    Ok(found)
 }
 
 /// Whether no other server uses the files of a device. A leg of a mirror may be missed.
@@ -556,11 +541,10 @@ pub fn check(device: &spec::Device) -> Result<(Shape, Option<String>), String> {
 /// The file that is used, in words.
 pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
     let files = match &device.backend {
-        spec::Backend::Tiered { slow, fast, .. } => vec![slow.backend.file(), fast.backend.file()],
-        spec::Backend::Joined { part } => part.iter().map(|part| part.backend.file()).collect(),
-        other => vec![other.file()],
+        spec::Backend::Tiered { slow, fast, .. } => [slow.backend.files(), fast.backend.files()].concat(),
+        other => other.files(),
     };
-    files.into_iter().flatten().try_for_each(|path| file::check_free(path, device.read_only))
+    files.iter().try_for_each(|path| file::check_free(path, device.read_only))
 }
 
 /// Checks what lies beside the file of a device.
@@ -583,28 +567,61 @@ fn check_files(device: &spec::Device) -> Result<(), String> {
     }
 }
 
-fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String> {
+fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<Found, String> {
+    let plain = |size_bytes| (Shape { size_bytes, ..Shape::default() }, Vec::new());
+    let checked = |name: String, backend: &spec::Backend, read_only| {
+        let found = check_backend(backend, read_only).map_err(|error| format!("{name}: {error}"));
+        found.map(|(shape, said)| (shape, said.iter().map(|what| format!("{name}: {what}")).collect::<Vec<_>>()))
+    };
     match backend {
         spec::Backend::File { path, size, .. } => {
             refuse_slow_tier(path)?;
-            file::check(path, size.map(|size| size.0), read_only)
+            file::check(path, size.map(|size| size.0), read_only).map(plain)
         }
         spec::Backend::Tiered { slow, fast, map, .. } => {
-            check_backend(&fast.backend, false).map_err(|error| format!("fast tier: {error}"))?;
-            let size = match (&slow.backend, map) {
-                (spec::Backend::File { path, size, .. }, Some(_)) => file::check(path, size.map(|size| size.0), false),
-                (other, _) => check_backend(other, false),
+            let of_fast = checked("fast tier".into(), &fast.backend, false)?;
+            let of_slow = match (&slow.backend, map) {
+                (spec::Backend::File { path, size, .. }, Some(_)) => file::check(path, size.map(|size| size.0), false)
+                    .map(plain)
+                    .map_err(|error| format!("slow tier: {error}"))?,
+                (other, _) => checked("slow tier".into(), other, false)?,
             };
-            size.map_err(|error| format!("slow tier: {error}"))
+            let Shape { size_bytes, trims, .. } = of_slow.0;
+            let (shape, said) = together([of_slow, of_fast]);
+            Ok((Shape { size_bytes, trims, ..shape }, said))
         }
         spec::Backend::Mirror { region, leg, .. } => {
-            let sizes = leg.iter().map(|leg| check_backend(&leg.backend, read_only));
             // A leg that cannot be opened may be missed.
-            let shortest = sizes.collect::<Vec<_>>().into_iter().filter_map(Result::ok).min();
-            mirror::size_of(shortest.ok_or("no leg can be opened")?, region.0)
+            let legs = leg.iter().enumerate();
+            let legs = legs.filter_map(|(number, leg)| checked(format!("leg {number}"), &leg.backend, read_only).ok());
+            let legs: Vec<Found> = legs.collect();
+            let shortest = legs.iter().map(|(shape, _)| shape.size_bytes).min().ok_or("no leg can be opened")?;
+            let (shape, said) = together(legs);
+            // What is trimmed is zeroed.
+            Ok((Shape { size_bytes: mirror::size_of(shortest, region.0)?, trims: true, ..shape }, said))
         }
-        others => Ok(open_backend(others, (1, None), read_only, &mut [])?.size_bytes()),
+        spec::Backend::Joined { part } => {
+            let parts = part.iter().map(|part| checked(format!("part {}", part.name), &part.backend, read_only));
+            let parts: Vec<Found> = parts.collect::<Result<_, _>>()?;
+            let places = joined::places(parts.iter().map(|(shape, _)| shape.size_bytes))?;
+            let (shape, said) = together(parts);
+            Ok((Shape { size_bytes: places.last().map_or(0, |last| last.end), parts: places, ..shape }, said))
+        }
+        others => {
+            let backend = open_backend(others, (1, None), read_only, &mut [])?;
+            let said = if let spec::Backend::Nbd(_) = others { vec![backend.describe()] } else { Vec::new() };
+            Ok((Shape::of(&*backend), said))
+        }
     }
+}
+
+/// What can be done with all of these together, and what is said of each.
+fn together(all: impl IntoIterator<Item = Found>) -> Found {
+    let none = (Shape::default(), Vec::new());
+    all.into_iter().fold(none, |(shape, said), (its, more)| {
+        let block_bytes_min = shape.block_bytes_min.max(its.block_bytes_min);
+        (Shape { block_bytes_min, trims: shape.trims && its.trims, ..shape }, [said, more].concat())
+    })
 }
 
 fn open_backend(

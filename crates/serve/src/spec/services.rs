@@ -308,7 +308,16 @@ impl Backend {
             Self::File { path, .. } => Some(path.clone()),
             Self::Mirror { leg, .. } => leg.iter().find_map(|leg| leg.backend.main_path()),
             Self::Tiered { slow, map, .. } => map.clone().or_else(|| slow.backend.main_path()),
+            Self::Joined { part } => part.iter().find_map(|part| part.backend.main_path()),
             _ => None,
+        }
+    }
+
+    /// The files that it, or each of its parts, is.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Joined { part } => part.iter().flat_map(|part| part.backend.files()).collect(),
+            other => other.file().map(PathBuf::from).into_iter().collect(),
         }
     }
 }

@@ -138,7 +138,7 @@ pub struct DeviceState {
     /// Its legs, if it is a mirror.
     #[serde(default)]
     pub mirror: Option<MirrorState>,
-    /// Its upstream, if it is an export of another server.
+    /// Its upstream, or all upstreams that it is made of as one, if there is any.
     #[serde(default)]
     pub upstream: Option<UpstreamState>,
 }

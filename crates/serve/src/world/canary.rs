@@ -19,6 +19,8 @@ pub enum Canary {
     OtherWeights,
     /// The checker expects larger reservations than the server was told.
     OtherReservations,
+    /// The checker hears that the clock of reservations stands still.
+    StoppedClock,
     /// The server was told to scrub less often than the checker expects.
     OtherPeriod,
     /// A bit of a copy changes after it was scrubbed.
@@ -45,6 +47,7 @@ impl Canary {
         Self::OtherLimit,
         Self::OtherWeights,
         Self::OtherReservations,
+        Self::StoppedClock,
         Self::OtherPeriod,
         Self::UnscrubbedCopy,
         Self::HeardCopies,
@@ -62,7 +65,7 @@ impl Canary {
             Self::LyingFlushes => Promise::Durable,
             Self::HiddenFailure => Promise::FailedStays,
             Self::UnmarkedChange => Promise::Marked,
-            Self::OtherLimit | Self::OtherWeights | Self::OtherReservations => Promise::Shares,
+            Self::OtherLimit | Self::OtherWeights | Self::OtherReservations | Self::StoppedClock => Promise::Shares,
             Self::OtherPeriod | Self::UnscrubbedCopy => Promise::Services,
             Self::SwallowedReads => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
@@ -81,6 +84,7 @@ impl Canary {
             Self::OtherLimit => "other-limit",
             Self::OtherWeights => "other-weights",
             Self::OtherReservations => "other-reservations",
+            Self::StoppedClock => "stopped-clock",
             Self::OtherPeriod => "other-period",
             Self::UnscrubbedCopy => "unscrubbed-copy",
             Self::HeardCopies => "heard-copies",

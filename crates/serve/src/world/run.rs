@@ -337,6 +337,9 @@ impl World {
         // A pair releases before it dispatches.
         let reserves = matches!(scheduler.as_str(), "mclock" | "reward");
         let shares = Shares::new(classes, fair, (!scheduler.contains('+'), reserves));
+        if self.plan.canary == Some(Canary::StoppedClock) {
+            shares.stop_clock();
+        }
         for (holder, share) in entitlements {
             if let Holder::Class(class) = holder {
                 let share = match self.plan.canary {

@@ -46,6 +46,8 @@ struct Watch {
     pairs: BTreeMap<(u32, u32), (u64, u64)>,
     /// Of a scheduler that owes them by time.
     reservations: Option<Reservations>,
+    /// Whether the clock of reservations seems to stand still, for a canary.
+    is_clock_stopped: bool,
     verdict: Verdict,
 }
 
@@ -67,6 +69,11 @@ impl Shares {
     /// Expects this share of a class from now on.
     pub(super) fn expect(&self, now: Nanos, class: u32, share: Share) {
         self.watch().expect(now, class, share);
+    }
+
+    /// Has the clock of reservations seem to stand still.
+    pub(super) fn stop_clock(&self) {
+        self.watch().is_clock_stopped = true;
     }
 
     /// Takes what was checked since the last call.
@@ -211,9 +218,10 @@ impl Observer for Shares {
     }
 
     fn settled(&mut self, now: Nanos, scheduler: &Policy) {
-        let Watch { reservations, verdict, .. } = &mut *self.watch();
+        let Watch { reservations, is_clock_stopped, verdict, .. } = &mut *self.watch();
         if let (Some(reservations), Some(tenants)) = (reservations, scheduler.tenants()) {
-            reservations.settled(now, tenants.reservations_behind(), verdict);
+            let behind = if *is_clock_stopped { now } else { tenants.reservations_behind() };
+            reservations.settled(now, behind, verdict);
         }
     }
 }

@@ -37,7 +37,7 @@ fn open_on(grid: &Grid, faults: Faults) -> (Marked, std::sync::Arc<Bitmaps>) {
     (marked, bitmaps)
 }
 
-fn add(marked: &mut Marked, bitmaps: &Bitmaps, name: &str) -> Vec<Bitmap> {
+pub(crate) fn add(marked: &mut dyn Backend, bitmaps: &Bitmaps, name: &str) -> Vec<Bitmap> {
     let layer = marked.begin_layer().unwrap();
     let all = bitmaps.changed(&BitmapChange::Add(name.into()), layer).unwrap();
     bitmaps.keep(&all).unwrap();

@@ -4,22 +4,26 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
-use ioweir_serve::backend::{Action, Backend, Done, Emulated, Io, Joined, Memory};
+use ioweir_serve::backend::{self, Action, Backend, Done, Emulated, Io, Joined, Memory};
 use ioweir_serve::buffer::{Buffer, Buffers, Pool};
 use ioweir_serve::engine::Command;
 use ioweir_serve::nbd::{Export, NbdError};
 use ioweir_serve::server::check;
-use ioweir_serve::spec::{Backend as BackendSpec, Holder, Spec};
+use ioweir_serve::spec::{Backend as BackendSpec, Device, Holder, Spec};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, Peer, device};
+use crate::bitmaps::add;
 use crate::client::*;
 use crate::history::config;
+use crate::services::service;
 
 const MIB: u64 = 1 << 20;
 
@@ -296,6 +300,61 @@ proptest! {
             };
             prop_assert_eq!(&read, model);
         }
+    }
+}
+
+/// A device of two files, with bitmaps, whose discards are carried out later.
+fn of_files(at: &Path) -> Device {
+    let at = at.display();
+    let part = |name: &str| {
+        format!("[[device.part]]\nname = \"{name}\"\nbackend = \"file\"\npath = \"{at}/{name}\"\nsize = \"64KiB\"\n")
+    };
+    let device = format!("[[device]]\nname = \"d\"\nbackend = \"joined\"\n{}{}", part("one"), part("two"));
+    let bitmaps = format!("[device.bitmaps]\nfile = \"{at}/bitmaps\"\n");
+    let export = "[[export]]\nname = \"a\"\ndevice = \"d\"\npart = \"one\"\n";
+    let text = format!("{device}{bitmaps}{export}[service.later]\nkind = \"trim\"\ndevice = \"d\"\n");
+    Spec::parse("s.toml", &text).unwrap_or_else(|error| panic!("{error}")).device.remove(0)
+}
+
+#[test]
+fn what_is_kept_beside_parts_is_not_used_once_any_of_them_was_changed_by_others() {
+    for changed in [None, Some("one"), Some("two")] {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let device = of_files(folder.path());
+            let backend = backend::open(&device, &mut [], None).unwrap_or_else(|error| panic!("{error}"));
+            (device, backend)
+        };
+        let service = || [(service("kind = \"trim\""), None)];
+        let (device, mut backend) = open();
+        let bitmaps = backend.bitmaps().unwrap();
+        add(&mut *backend, &bitmaps, "daily");
+        drop(bitmaps);
+        let mut bench = Bench::with_services(device, backend, service());
+        let mut peer = bench.connect(0, true);
+        // Of the second part.
+        peer.send(&request(TRIM, 0, 1, 4 * MIB, 8192));
+        bench.settle();
+        assert_eq!(peer.answers()[0].error, 0);
+        bench.engine.handle().send(Command::Stop(None));
+        bench.turn_until(1000, |bench| bench.stopped);
+        drop(bench);
+        assert!(folder.path().join("one.later.service").exists(), "the journal lies beside the first part");
+        if let Some(name) = changed {
+            let path = folder.path().join(name);
+            let times = || path.metadata().map(|its| (its.ctime(), its.ctime_nsec())).unwrap();
+            let before = times();
+            while times() == before {
+                std::fs::write(&path, vec![2; 64 << 10]).unwrap();
+            }
+        }
+        let (device, mut backend) = open();
+        let remarks = backend.remarks();
+        let said = |what: &str| remarks.iter().any(|(_, remark)| remark.contains(what));
+        assert_eq!(said("everything counts as changed"), changed.is_some(), "{changed:?}: {remarks:?}");
+        assert_eq!(said("the device was changed since; what was to be trimmed"), changed.is_some(), "{remarks:?}");
+        let mut bench = Bench::with_services(device, backend, service());
+        assert_eq!(bench.services()[0].owed_bytes, if changed.is_some() { 0 } else { 8192 }, "{changed:?}");
     }
 }
 

@@ -6,11 +6,13 @@ use crate::bench::{Bench, device};
 use crate::client::*;
 use crate::operators::Served;
 use crate::services::{fill, service};
-use ioweir_core::tenant::Share;
+use ioweir_core::tenant::{GroupId, Share};
 use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::Emulated;
 use ioweir_serve::control::Command;
 use ioweir_serve::engine::{Rates, ServiceOrder};
+use ioweir_serve::log::EventKind;
+use ioweir_serve::spec::{Holder, Service};
 
 const MIB: u64 = 1 << 20;
 /// What is reserved, and the most.
@@ -18,6 +20,10 @@ const RATE: u64 = 256 << 10;
 const SECONDS: u64 = 8;
 /// The scrub's class.
 const SCRUB: u32 = 3;
+
+fn spec() -> Service {
+    service("kind = \"scrub\"\ndefault = \"run\"")
+}
 
 /// A scrub of the least weight beside a client of the largest, that always has eight reads at an emulated disk.
 struct Case {
@@ -32,7 +38,7 @@ impl Case {
             "backend = \"emulated\"\nmodel = \"tiny\"\nsize = \"4MiB\"\nmerge = false\nrequest_bytes_max = \"64KiB\"";
         let device = device(&format!("{keys}\nscheduler = \"{scheduler}\""));
         let backend = fill(Emulated::open("tiny", Some(4 * MIB), 0).unwrap(), &[(0, 4 << 20)]);
-        let spec = service("kind = \"scrub\"\ndefault = \"run\"");
+        let spec = spec();
         let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
         bench.entitle(StreamId(0), Share::weighted(10_000));
         bench.entitle(StreamId(SCRUB), Share::weighted(1));
@@ -52,6 +58,15 @@ impl Case {
     fn lease(&mut self, reserved: Option<u64>) {
         let rates = Rates { most: Some(RATE), reserved };
         self.bench.order(SCRUB, ServiceOrder::Run(Nanos::from_seconds(SECONDS), rates));
+    }
+
+    fn reserved(&mut self) -> Option<u64> {
+        self.bench.services()[0].reservation_per_second
+    }
+
+    /// Changes the share of the scrub.
+    fn change(&mut self, share: Share, is_kept: bool) {
+        self.bench.change(vec![(Holder::Class(StreamId(SCRUB)), share)], vec![spec()], is_kept);
     }
 
     /// Goes on for some seconds; returns the bytes that the scrub has read in each, and the number of the client's reads.
@@ -94,27 +109,59 @@ fn a_service_makes_what_its_lease_reserves_beside_clients_that_want_all_of_the_d
 #[test]
 fn a_reservation_ends_with_its_lease_and_gives_back_the_share_that_there_was() {
     let mut case = Case::new("mclock");
-    let reserved = |case: &mut Case| case.bench.services()[0].reservation_per_second;
     case.lease(Some(RATE));
     case.run(SECONDS / 2);
     // Requests of 64 KiB; some are shorter.
-    assert!(reserved(&mut case).is_some_and(|reserved| (4..=6).contains(&reserved)), "{:?}", reserved(&mut case));
+    assert!(case.reserved().is_some_and(|reserved| (4..=6).contains(&reserved)), "{:?}", case.reserved());
     // The default is to run, by weight.
     case.run(SECONDS / 2 + 1);
     let (after, _) = case.run(SECONDS);
-    assert_eq!(reserved(&mut case), None);
+    assert_eq!(case.reserved(), None);
     assert!(after < RATE as f64 / 4.0, "it makes {after} bytes a second");
     for end in [ServiceOrder::Release, ServiceOrder::Pause(Nanos::from_seconds(1))] {
         case.lease(Some(RATE));
-        assert!(reserved(&mut case).is_some());
+        assert!(case.reserved().is_some());
         case.bench.order(SCRUB, end);
-        assert_eq!(reserved(&mut case), None);
+        assert_eq!(case.reserved(), None);
     }
     // A smaller one holds at once.
     case.lease(Some(4 * RATE));
-    let large = reserved(&mut case);
+    let large = case.reserved();
     case.lease(Some(3 * RATE));
-    assert!(reserved(&mut case) < large && reserved(&mut case).is_some(), "{large:?} {:?}", reserved(&mut case));
+    assert!(case.reserved() < large && case.reserved().is_some(), "{large:?} {:?}", case.reserved());
+}
+
+#[test]
+fn a_reservation_outlives_a_change_of_any_share_or_is_said_to_be_lost() {
+    let mut case = Case::new("mclock:groups=1");
+    let lost = |case: &Case| case.bench.count(EventKind::ReservationLost);
+    case.lease(Some(RATE));
+    case.run(1);
+    let reserved = case.reserved();
+    assert!(reserved.is_some());
+    // That of others, its own, and one that is taken back.
+    let group = (Holder::Group(GroupId(0)), Share::weighted(1));
+    let client = (Holder::Class(StreamId(0)), Share { reservation_per_second: 1, ..Share::weighted(5_000) });
+    case.bench.change(vec![group, client], vec![spec()], true);
+    assert_eq!(case.reserved(), reserved);
+    case.change(Share::weighted(2), true);
+    assert_eq!(case.reserved(), reserved);
+    case.change(Share { limit_per_second: 2, ..Share::weighted(1) }, false);
+    assert_eq!(case.reserved(), reserved);
+    // No more than its limit.
+    case.change(Share { limit_per_second: 2, ..Share::weighted(1) }, true);
+    assert_eq!(case.reserved(), Some(2));
+    assert_eq!(lost(&case), 0);
+    for times in 1..=2 {
+        case.change(Share { group: Some(GroupId(0)), ..Share::weighted(1) }, true);
+        case.run(1);
+        assert_eq!((case.reserved(), lost(&case)), (None, times), "it is said once");
+        case.change(Share::weighted(1), true);
+        assert!(case.reserved() >= reserved);
+    }
+    // What the lease has put in the place of the share is not taken for it.
+    case.bench.order(SCRUB, ServiceOrder::Release);
+    assert_eq!(case.reserved(), None);
 }
 
 const SPEC: &str = r#"

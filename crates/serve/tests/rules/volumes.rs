@@ -228,8 +228,9 @@ impl Served {
         listen();
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().display();
+        // Not of the whole: the folder's name may have these letters, too.
+        let tables = tables.replace("AT", &at.to_string());
         let text = format!("[server]\nlisten = [\"unix:{at}/s\"]\ncontrol = \"unix:{at}/control\"\n{tables}");
-        let text = text.replace("AT", &at.to_string());
         let path = folder.path().join("spec.toml");
         std::fs::write(&path, text).unwrap();
         Self { server: start(path.to_str().unwrap()), folder }

@@ -38,8 +38,8 @@ const NO_END: u64 = u64::MAX;
 /// Where the content of a device comes from, when its bitmaps are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// From this file, which others may have changed since.
-    File(PathBuf),
+    /// From these files, which others may have changed since.
+    Files(Vec<PathBuf>),
     /// From something that outlives the server, and of which nobody can say whether others have changed it.
     Durable,
     /// From nowhere: it is new.
@@ -47,15 +47,15 @@ pub enum Content {
 }
 
 impl Content {
-    /// That of a file or block device.
+    /// That of files or block devices.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
-        if path.is_file() { Self::File(path.into()) } else { Self::Durable }
+    pub fn of(mut paths: Vec<PathBuf>) -> Self {
+        paths.retain(|path| path.is_file());
+        if paths.is_empty() { Self::Durable } else { Self::Files(paths) }
     }
 
     fn identity(&self) -> Result<Option<Identity>, String> {
-        let Self::File(path) = self else { return Ok(None) };
-        Identity::of_file(path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
+        if let Self::Files(paths) = self { Identity::of_all(paths) } else { Ok(None) }
     }
 }
 

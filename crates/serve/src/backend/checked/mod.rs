@@ -28,12 +28,14 @@
 //! serves the queue, and the length of the slice, which an item checks every 64 KiB. The server has no work of its own, so
 //! MQ stays empty. Items that find no room in the pool wait here, first come, first served.
 
+mod flight;
 mod plan;
 mod repair;
 pub mod sidecar;
 mod sums;
 pub mod table;
 mod workers;
+mod writes;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -42,8 +44,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use ioweir_config::format_bytes;
+use ioweir_core::Nanos;
 use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
-use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::returned::Returned;
 use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
@@ -51,11 +53,11 @@ use crate::buffer::{Buffer, Buffers};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
+use flight::Flight;
 use plan::{Plan, in_part, touched};
-use repair::Repair;
 use sidecar::{Begun, Sidecar};
 pub use sums::Append;
-use sums::{Edge, Job, Summing};
+use sums::{Job, Summing};
 use table::{BLOCK_BYTES, Table};
 pub(super) use workers::items_of;
 pub use workers::{WorkerPool, Workers};
@@ -93,37 +95,6 @@ struct Compared {
     /// Blocks whose checksum is known.
     blocks: u64,
     damaged: Vec<u64>,
-}
-
-/// An operation in flight.
-struct Flight {
-    id: u32,
-    action: Action,
-    offset: u64,
-    length: u64,
-    durable: bool,
-    dispatch: Option<Dispatch>,
-    plan: Plan,
-    /// The checksums of a write, for the blocks of its plan.
-    sums: Vec<u32>,
-    /// The blocks at the edges of a write, while they are read.
-    buffers: Buffers,
-    edges: [Option<Edge>; 2],
-    edges_left: u32,
-    error: Option<NbdError>,
-    /// What a repair has found.
-    repair: Option<Box<Repair>>,
-    /// The damaged blocks for which a right copy is still to be sought.
-    to_mend: Vec<u64>,
-    /// The damaged blocks whose copies were given up, until it was read again.
-    given_up: Vec<u64>,
-    /// Whether one was sought for those that were damaged.
-    is_again: bool,
-    /// When its data was given to the workers, while they have it, and the time that they have had it before.
-    given: Option<Nanos>,
-    cores: Nanos,
-    /// Whether its data came in a single buffer.
-    is_single: bool,
 }
 
 /// A device with checksums.
@@ -209,62 +180,6 @@ impl Checked {
         self.inner.start(now, io);
     }
 
-    /// Starts a write. First the blocks that it covers in part are read, if their checksums are known; then its checksums
-    /// are computed; then it is written.
-    fn start_write(&mut self, now: Nanos, number: u32, buffers: Buffers) {
-        let Some(flight) = self.flights.get_mut(number) else { return };
-        let Flight { offset, length, .. } = *flight;
-        for block in in_part(&self.table, offset, length) {
-            if self.in_part.contains(&block) {
-                self.table.forget(block..block + 1);
-            }
-            self.in_part.push(block);
-        }
-        let plan = Plan::new(&self.table, offset, length);
-        flight.plan = plan.clone();
-        if plan.blocks.is_empty() {
-            let io = flight.io(number, offset, length, buffers);
-            return self.inner.start(now, io);
-        }
-        flight.buffers = buffers;
-        if !self.read_edges(now, number)
-            && let Some(job) = self.sum(now, number)
-        {
-            self.write(now, job);
-        }
-    }
-
-    /// Reads the blocks that a write covers in part; returns whether there are any.
-    fn read_edges(&mut self, now: Nanos, number: u32) -> bool {
-        let Some(flight) = self.flights.get_mut(number) else { return false };
-        let Flight { ref plan, dispatch, .. } = *flight;
-        let (first, last) = (plan.blocks.start, plan.blocks.end - 1);
-        let edges = [(first, plan.before), (last, plan.after)];
-        // A block that is at both edges is read once.
-        let is_same = first == last && plan.before > 0;
-        let edges = edges.into_iter().take(if is_same { 1 } else { 2 });
-        let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
-        flight.edges_left = missing.len() as u32;
-        for &(part, (block, _)) in &missing {
-            let offset = block * BLOCK_BYTES;
-            let length = self.table.end_of(block) - offset;
-            let (sector, sectors) = (offset / SECTOR_BYTES, length.div_ceil(SECTOR_BYTES) as u32);
-            self.inner.start(
-                now,
-                Io {
-                    id: number * PARTS + part,
-                    action: Action::Read,
-                    offset,
-                    length,
-                    durable: false,
-                    dispatch: dispatch.map(|its| Dispatch { operation: Operation::Read, sector, sectors, ..its }),
-                    buffers: Buffers::One(Buffer::with_capacity(length as usize)),
-                },
-            );
-        }
-        !missing.is_empty()
-    }
-
     /// Computes the checksums of an operation's data if there is little of it. Otherwise the data goes to the workers, from whom
     /// it comes back whatever happens.
     fn sum(&mut self, now: Nanos, number: u32) -> Option<Job> {
@@ -322,7 +237,7 @@ impl Checked {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
         let Done { mut buffers, result, .. } = finished;
-        if flight.repair.is_some() {
+        if flight.is_repair() {
             return self.repair_went_on(now, number, Done { buffers, result, ..finished }, done);
         }
         let touched = touched(offset, length);
@@ -354,72 +269,12 @@ impl Checked {
         self.hand_back(number, buffers, result, done);
     }
 
-    fn note_written(&mut self, number: u32) {
-        let Some(flight) = self.flights.get(number) else { return };
-        let Flight { offset, length, ref plan, ref sums, .. } = *flight;
-        let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
-        let known_before = self.table.known();
-        for (block, &sum) in plan.blocks.clone().zip(sums) {
-            // Another operation of the same dispatch may also have written to the block.
-            if !parts.contains(&block) || self.table.get(block).is_some() {
-                self.table.set(block..block + 1, |_| sum);
-            }
-        }
-        self.counts.blocks_written += sums.len() as u64;
-        self.counts.blocks_new += self.table.known().saturating_sub(known_before);
-        if !self.reported.is_empty() {
-            let blocks = plan.blocks.clone();
-            self.reported.retain(|block| !blocks.contains(block));
-        }
-    }
-
-    fn note_zeroed(&mut self, offset: u64, length: u64) {
-        let touched = touched(offset, length);
-        let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
-        let (first, last) = (touched.start, touched.end - 1);
-        let start = first + u64::from(parts.contains(&first));
-        let end = last + u64::from(!parts.contains(&last));
-        let (whole, short) = (self.sum_of_zeroes(0), self.sum_of_zeroes(last));
-        self.table.set(start..end.max(start), |block| if block == last { short } else { whole });
-        parts.into_iter().for_each(|block| self.table.forget(block..block + 1));
-    }
-
-    /// Handles the completed read of the block at an edge of a write. Returns whether it was the last that the write needs.
-    fn take_edge(&mut self, number: u32, which: usize, finished: Done, done: &mut Vec<Done>) -> bool {
-        let Some(flight) = self.flights.get_mut(number) else { return false };
-        let Flight { ref plan, .. } = *flight;
-        flight.edges_left -= 1;
-        match (finished.result, finished.buffers) {
-            (Err(error), _) => flight.error = Some(error),
-            (Ok(outcome), Buffers::One(mut old)) => {
-                if outcome == Outcome::Hole {
-                    old.bytes_mut().fill(0);
-                }
-                let (before, after) = (plan.before as usize, old.len() - plan.after as usize);
-                if which == 0 && plan.after > 0 && plan.blocks.end - plan.blocks.start == 1 {
-                    let mut same = Buffer::with_capacity(old.len());
-                    same.bytes_mut().copy_from_slice(old.bytes());
-                    flight.edges[1] = Some(Edge { old: same, sum: 0, at: after });
-                }
-                flight.edges[which] = Some(Edge { old, sum: 0, at: if which == 0 { before } else { after } });
-            }
-            (Ok(_), _) => flight.error = Some(NbdError::InputOutput),
-        }
-        if flight.edges_left > 0 {
-            return false;
-        }
-        let Some(error) = flight.error else { return true };
-        let buffers = std::mem::take(&mut flight.buffers);
-        self.hand_back(number, buffers, Err(error), done);
-        false
-    }
-
     /// The checksums of an operation's data are known.
     fn summed(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
         let number = job.flight;
         let Some(flight) = self.flights.get_mut(number) else { return };
         flight.cores = flight.cores.after(flight.given.take().map_or(Nanos::ZERO, |given| now.since(given)));
-        let (action, blocks, is_repair) = (flight.action, flight.plan.blocks.clone(), flight.repair.is_some());
+        let (action, blocks, is_repair) = (flight.action, flight.plan.blocks.clone(), flight.is_repair());
         if !job.is_done {
             self.counts.items_failed += 1;
             let what = "a worker failed to compute the checksums of a request, so the request failed";
@@ -449,14 +304,6 @@ impl Checked {
             Some(_) => self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done),
             None => self.write(now, job),
         }
-    }
-
-    /// Writes data whose checksums are known.
-    fn write(&mut self, now: Nanos, job: Job) {
-        let Some(flight) = self.flights.get_mut(job.flight) else { return };
-        flight.sums = job.sums;
-        let io = flight.io(job.flight, flight.offset, flight.length, job.buffers);
-        self.inner.start(now, io);
     }
 
     /// Compares checksums of blocks with the known ones.
@@ -530,40 +377,6 @@ fn take_all(buffers: Buffers) -> Vec<Buffer> {
         Buffers::None => Vec::new(),
         Buffers::One(buffer) => vec![buffer],
         Buffers::Many(buffers) => buffers,
-    }
-}
-
-impl Flight {
-    /// That of an operation.
-    const fn of(io: &Io) -> Self {
-        let Io { id, action, offset, length, durable, dispatch, .. } = *io;
-        Self {
-            id,
-            action,
-            offset,
-            length,
-            durable,
-            dispatch,
-            plan: Plan { blocks: 0..0, before: 0, after: 0, skip: 0, length: 0 },
-            sums: Vec::new(),
-            buffers: Buffers::None,
-            edges: [None, None],
-            edges_left: 0,
-            error: None,
-            repair: None,
-            to_mend: Vec::new(),
-            given_up: Vec::new(),
-            is_again: false,
-            given: None,
-            cores: Nanos::ZERO,
-            is_single: false,
-        }
-    }
-
-    /// The operation for the device.
-    const fn io(&self, number: u32, offset: u64, length: u64, buffers: Buffers) -> Io {
-        let Self { action, durable, dispatch, .. } = *self;
-        Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }
     }
 }
 

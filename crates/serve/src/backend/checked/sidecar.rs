@@ -42,6 +42,27 @@ impl Identity {
         Ok(Self::of(&path.metadata()?))
     }
 
+    /// That of several files together, if there is any; of one, its own.
+    ///
+    /// # Errors
+    /// The file that is not there, in words.
+    pub fn of_all(paths: &[PathBuf]) -> Result<Option<Self>, String> {
+        let of = |path: &PathBuf| Self::of_file(path).map_err(|error| format!("{}: {error}", path.display()));
+        let each: Vec<Self> = paths.iter().map(of).collect::<Result<_, _>>()?;
+        Ok(each.into_iter().reduce(Self::followed_by))
+    }
+
+    fn followed_by(self, next: Self) -> Self {
+        let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
+        let signed = |one: i64, other: i64| mix(one.cast_unsigned(), other.cast_unsigned()).cast_signed();
+        Self {
+            size_bytes: self.size_bytes.saturating_add(next.size_bytes),
+            device: mix(self.device, next.device),
+            inode: mix(self.inode, next.inode),
+            changed: (signed(self.changed.0, next.changed.0), signed(self.changed.1, next.changed.1)),
+        }
+    }
+
     fn of(metadata: &Metadata) -> Self {
         Self {
             size_bytes: metadata.len(),

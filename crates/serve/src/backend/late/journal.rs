@@ -14,7 +14,7 @@ use crate::nbd::NbdError;
 const TRIMS: TableDefinition<'_, u64, u64> = TableDefinition::new("trims");
 /// The version of its tables; a journal of another version is refused.
 const VERSION: u64 = 1;
-/// The names of the facts about the file that it belongs to; the last two are of a clean end alone.
+/// The names of the facts about the files that it belongs to; the last two are of a clean end alone.
 const FACTS: [&str; 5] = ["size_bytes", "device", "inode", "changed_seconds", "changed_nanos"];
 
 /// The journal.
@@ -48,7 +48,7 @@ impl Journal {
         self.0.waits_for_disk()
     }
 
-    /// Reads what is still to be trimmed of a device of this length. If the file that it belongs to was changed after the
+    /// Reads what is still to be trimmed of a device of this length. If a file that it belongs to was changed after the
     /// last clean end, what is to be trimmed may hold new data: then it is forgotten, and the remark says so.
     pub(super) fn load(
         &mut self,
@@ -61,7 +61,9 @@ impl Journal {
         let fresh = [size_bytes, device, inode, 0, 0];
         let named: [(&str, u64); 5] = std::array::from_fn(|at| (FACTS[at], fresh[at]));
         let facts = self.0.facts(VERSION, named).map_err(failed)?;
-        if facts[..3] != fresh[..3] {
+        // Journals of joined devices once knew no files.
+        let knows_file = facts[1..3] != [0, 0] || file.is_none();
+        if facts[0] != size_bytes || (knows_file && facts[1..3] != fresh[1..3]) {
             let what = "belongs to another device, or one of another length";
             return Err(format!("{name}: {what}; where it is removed, what was to be trimmed keeps its space"));
         }
@@ -70,7 +72,7 @@ impl Journal {
         let was_changed = ended != (0, 0) && file.is_some_and(|file| file.changed != ended);
         // From now on there is no clean end, until the next one.
         let opened = self.0.commit(|transaction| {
-            FACTS[3..].iter().try_for_each(|name| set_fact(transaction, name, 0))?;
+            named.iter().try_for_each(|(name, value)| set_fact(transaction, name, *value))?;
             if was_changed {
                 transaction.delete_table(TRIMS)?;
             }

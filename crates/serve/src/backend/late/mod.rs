@@ -87,8 +87,8 @@ pub struct Late {
     commit: Option<Commit>,
     journal: Arc<Mutex<Journal>>,
     committer: Committer<Arc<Changes>>,
-    /// The file of the device, to know it again.
-    file: Option<PathBuf>,
+    /// The files of the device, to know it again.
+    files: Vec<PathBuf>,
     flights: Slots<Flight>,
     payments: Slots<Payment>,
     ranges_max: usize,
@@ -103,14 +103,17 @@ const fn touched(offset: u64, length: u64) -> Range<u64> {
 }
 
 impl Late {
-    /// A layer over a device with its journal. The file is that of the device, if it has one that is no block device.
+    /// A layer over a device with its journal. The files are those of the device; block devices among them do not count.
     ///
     /// # Errors
     /// If the journal belongs to another device, or cannot be read or written.
-    pub fn open(inner: Box<dyn Backend>, mut journal: Journal, file: Option<PathBuf>) -> Result<Self, String> {
-        let file = file.filter(|file| file.is_file());
-        let identity = file.as_deref().map(Identity::of_file).transpose().map_err(|error| error.to_string())?;
-        let (pending, remark) = journal.load(inner.size_bytes(), identity.as_ref())?;
+    pub fn open(
+        inner: Box<dyn Backend>,
+        mut journal: Journal,
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Self, String> {
+        let files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();
+        let (pending, remark) = journal.load(inner.size_bytes(), Identity::of_all(&files)?.as_ref())?;
         let waits = journal.waits_for_disk();
         let journal = Arc::new(Mutex::new(journal));
         let theirs = Arc::clone(&journal);
@@ -129,7 +132,7 @@ impl Late {
             journal,
             committer: Committer::start("ioweir-journal", waits, commit)
                 .map_err(|error| format!("journal: {error}"))?,
-            file,
+            files,
             flights: Slots::default(),
             payments: Slots::default(),
             ranges_max: RANGES_MAX,
@@ -335,13 +338,13 @@ impl Backend for Late {
 
     fn finish(&mut self) {
         self.inner.finish();
-        let Some(file) = &self.file else { return };
-        let ended = Identity::of_file(file).map_err(|error| NbdError::from_io(&error)).and_then(|identity| {
+        let ended = Identity::of_all(&self.files).and_then(|identity| {
+            let Some(identity) = identity else { return Ok(()) };
             let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-            journal.end(&identity)
+            journal.end(&identity).map_err(|error| error.name().to_owned())
         });
-        if let Err(error) = ended {
-            self.remarks.push(format!("the journal of discards cannot be ended: {}", error.name()));
+        if let Err(problem) = ended {
+            self.remarks.push(format!("the journal of discards cannot be ended: {problem}"));
         }
     }
 

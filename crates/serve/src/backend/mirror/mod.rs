@@ -48,7 +48,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, Tier};
 
 use super::parts::dispatch_of;
-use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
+use super::{Action, Backend, Done, Io, Outcome, Remark, Task, UpstreamStatus};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
@@ -413,6 +413,12 @@ impl Backend for Mirror {
 
     fn size_bytes(&self) -> u64 {
         self.layout().data_bytes
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        UpstreamStatus::of_all(
+            self.legs.iter().filter_map(|leg| leg.backend.as_ref()).map(|backend| backend.upstream()),
+        )
     }
 
     fn describe(&self) -> String {

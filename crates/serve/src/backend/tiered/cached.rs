@@ -8,7 +8,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, Tier};
 
 use super::super::parts::{BLOCK_BYTES, copy_from, dispatch_of};
-use super::super::{Action, Backend, Done, Io, Outcome};
+use super::super::{Action, Backend, Done, Io, Outcome, UpstreamStatus};
 use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
@@ -136,6 +136,14 @@ impl Cached {
 }
 
 impl Backend for Cached {
+    fn inner(&self) -> Option<&dyn Backend> {
+        Some(&*self.pair.slow)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut *self.pair.slow)
+    }
+
     fn start(&mut self, now: Nanos, io: Io) {
         let (start, end) = (io.offset, io.offset + io.length);
         let pieces = match io.action {
@@ -191,6 +199,10 @@ impl Backend for Cached {
 
     fn block_bytes_min(&self) -> u32 {
         self.pair.slow.block_bytes_min().max(self.pair.fast.block_bytes_min())
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        self.pair.upstream()
     }
 
     fn tiers(&self) -> Option<TierStatus> {

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use ioweir_core::{Nanos, Tier};
 
 use super::super::parts::BLOCK_BYTES;
-use super::super::{Action, Backend, Done, Io};
+use super::super::{Action, Backend, Done, Io, UpstreamStatus};
 use super::{TierStatus, Traffic};
 use crate::slots::Slots;
 
@@ -78,6 +78,10 @@ impl Pair {
         let mut descriptors = self.slow.descriptors();
         descriptors.extend(self.fast.descriptors());
         descriptors
+    }
+
+    pub(super) fn upstream(&self) -> Option<UpstreamStatus> {
+        UpstreamStatus::of_all([self.slow.upstream(), self.fast.upstream()])
     }
 
     pub(super) fn describe(&self) -> String {

@@ -9,7 +9,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
-use super::super::{Action, Backend, Done, Io, Outcome, Task};
+use super::super::{Action, Backend, Done, Io, Outcome, Task, UpstreamStatus};
 use super::heat::Heat;
 use super::identity::bind;
 use super::ledger::{Entry, Ledger};
@@ -475,6 +475,14 @@ impl Backend for Placed {
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
         })
+    }
+
+    fn trims(&self) -> bool {
+        self.pair.slow.trims()
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        self.pair.upstream()
     }
 
     fn tiers(&self) -> Option<TierStatus> {

@@ -7,8 +7,9 @@
 use ioweir_core::tenant::{RATE_MAX, Share, ShareError};
 use ioweir_core::{Nanos, StreamId};
 
-use super::{Lease, Service, Services};
+use super::{Service, Services, remarkable};
 use crate::engine::admission::{Admission, SubRequest};
+use crate::log::EventKind;
 use crate::spec::Holder;
 
 /// After so many requests, those before count half.
@@ -19,6 +20,8 @@ const REQUESTS_MAX: u32 = 32;
 pub(super) struct Reserved {
     /// The share that its class has without a lease, and the reservation in its place, while that is in effect.
     instead: Option<(Share, u64)>,
+    /// Whether what its lease says cannot be reserved any more, which is said once.
+    is_lost: bool,
     /// The last requests, their bytes and their cost.
     requests: u32,
     bytes: u64,
@@ -64,12 +67,17 @@ impl Services {
         self.list.iter_mut().filter(changed).for_each(|service| service.reserved.instead = None);
     }
 
-    /// Has the classes of services reserve what their leases say, and no longer.
+    /// Has the classes of services reserve what their leases say, and no longer. What is not possible any more, as in a group, stays as
+    /// it is, and is said.
     pub(in crate::engine) fn reserve(&mut self, admission: &mut Admission) {
         let (now, length_max) = (self.now, self.request_bytes_max);
         for service in &mut self.list {
-            // What does not fit beside the others any more stays as it is, and is shown so.
-            let _ = service.reserve(now, admission, length_max, false);
+            let error = service.reserve(now, admission, length_max, false).err();
+            let was_lost = std::mem::replace(&mut service.reserved.is_lost, error.is_some());
+            if let Some(error) = error.filter(|_| !was_lost) {
+                let what = format!("what its lease reserves is not kept any more: {error}");
+                self.events.push_back(remarkable(EventKind::ReservationLost, service.class, what));
+            }
         }
     }
 }
@@ -86,7 +94,7 @@ impl Service {
         length_max: u64,
         is_new: bool,
     ) -> Result<(), ShareError> {
-        let wanted = self.lease.filter(|Lease { runs, .. }| *runs).and_then(|lease| lease.rates.reserved);
+        let wanted = self.lease.and_then(|lease| lease.rates.reserved);
         if wanted.is_none() && self.reserved.instead.is_none() {
             return Ok(());
         }

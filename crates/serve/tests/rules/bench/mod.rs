@@ -16,8 +16,8 @@ use ioweir_core::{Nanos, Priority, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{
-    Client, Command, Counters, Engine, Question, Report, ServiceOrder, ServicePlan, ServiceReport, Settings, Shelf,
-    Timeouts, Turn,
+    Change, Client, Command, Counters, Engine, Question, Report, ServiceOrder, ServicePlan, ServiceReport, Settings,
+    Shelf, Timeouts, Turn,
 };
 use ioweir_serve::log::{DeviceLog, EventKind, Log, Peer as PeerName};
 use ioweir_serve::nbd::protocol::CONTEXT_ALLOCATION_ID;
@@ -181,6 +181,22 @@ impl Bench {
     /// Gives a class, which may be an export's number, another share.
     pub(crate) fn entitle(&mut self, class: StreamId, share: Share) {
         self.engine.configure(self.exports.clone(), &[(Holder::Class(class), share)]).expect("it can be had");
+    }
+
+    /// Has it change shares while it serves, as the control does; one that is `kept` gets its verdict.
+    pub(crate) fn change(&mut self, shares: Vec<(Holder, Share)>, services: Vec<Service>, is_kept: bool) {
+        let (prepared, hear) = channel();
+        let (verdict, wait) = channel();
+        let priorities = vec![Priority::NONE; 4];
+        let change =
+            Change { shares, priorities, timeouts: TIMEOUTS, services, exports: None, prepared, verdict: wait };
+        if is_kept {
+            verdict.send(()).expect("it listens");
+        }
+        drop(verdict);
+        self.engine.handle().send(Command::Change(Box::new(change)));
+        self.turn();
+        hear.recv().expect("it answers").expect("it can be had");
     }
 
     pub(crate) fn connect(&mut self, export: usize, structured: bool) -> Peer {

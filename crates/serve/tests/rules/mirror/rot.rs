@@ -7,7 +7,8 @@ use std::sync::mpsc::channel;
 use ioweir_core::Nanos;
 use ioweir_serve::backend::checked::Workers;
 use ioweir_serve::backend::{
-    Action, Backend, CLEAN_AFTER, Checksums, Done, Io, LegState, Mirror, MirrorPlan, Outcome, Task,
+    Action, Backend, CLEAN_AFTER, Cached, Checksums, Done, Faulty, Io, LegState, Media, Mirror, MirrorPlan, Outcome,
+    Task,
 };
 use ioweir_serve::engine::{Command, ServiceOrder};
 use ioweir_serve::log::EventKind;
@@ -29,8 +30,8 @@ fn filled(inline_bytes_max: u64, seed: u64) -> (Direct, Grid) {
     (filled_over(mirror, inline_bytes_max), grid)
 }
 
-fn filled_over(mirror: Mirror, inline_bytes_max: u64) -> Direct {
-    let mut direct = Direct::new(Box::new(mirror), Workers { inline_bytes_max, ..pool("baseline", 1, 4) });
+fn filled_over(over: impl Backend + 'static, inline_bytes_max: u64) -> Direct {
+    let mut direct = Direct::new(Box::new(over), Workers { inline_bytes_max, ..pool("baseline", 1, 4) });
     direct.write(0, &[&[1; BYTES]]).unwrap();
     direct.now = direct.now.after(Nanos(CLEAN_AFTER.0 + 1_000_000_000));
     for _ in 0..40 {
@@ -122,6 +123,53 @@ fn what_has_rotted_on_either_leg_is_answered_by_the_other_and_written_anew() {
         assert_eq!(direct.read(0, &[BYTES]), (vec![1; BYTES], Ok(Outcome::Plain)));
         assert_eq!(told(&mut direct), (copies, 0, vec![]), "it is whole again");
     }
+}
+
+#[test]
+fn below_a_read_cache_a_rotten_leg_is_written_anew_and_a_rotten_copy_is_given_up() {
+    for inline_bytes_max in [0, u64::MAX] {
+        let grid = Grid::new(&[rig::LEG_BYTES; 2], 1);
+        let fast = Media::new(64 << 10);
+        let tier = Box::new(Faulty::new(fast.clone(), Faults::default()));
+        let mirror = rig::open(&grid, 2, &[0, 1], None, 1).unwrap();
+        let mut direct = filled_over(Cached::open(Box::new(mirror), tier).unwrap(), inline_bytes_max);
+        assert_eq!((direct.checked.copies(), direct.checked.mirror().map(|its| its.legs.len())), (2, Some(2)));
+        rot(&grid, 0, 1);
+        assert_eq!(direct.read(4096 + 100, &[6000]), (vec![1; 6000], Ok(Outcome::Plain)));
+        assert_eq!(told(&mut direct), (1, 0, vec![rewritten(0, 1)]));
+        rot(&grid, 0, 3);
+        assert_eq!(direct.write(3 * 4096 + 10, &[&[1; 20]]), Ok(Outcome::Plain));
+        assert_eq!(told(&mut direct), (2, 0, vec![rewritten(0, 3)]));
+        assert!((0..2).all(|leg| data(&grid, leg) == [1; BYTES]));
+        for _ in 0..3 {
+            assert_eq!(direct.read(0, &[8192]).1, Ok(Outcome::Plain));
+        }
+        (0..fast.size_bytes()).step_by(4096).for_each(|byte| fast.flip(byte + 7, 3));
+        assert_eq!(direct.read(0, &[8192]), (vec![1; 8192], Ok(Outcome::Plain)));
+        let said =
+            |offset: u64| format!("a copy of the 4096 bytes at {offset} was damaged: they were read from elsewhere");
+        assert_eq!(told(&mut direct), (4, 0, [0, 4096].map(|offset| (EventKind::CopyDamaged, said(offset))).to_vec()));
+        assert!((0..2).all(|leg| data(&grid, leg) == [1; BYTES]), "no leg was touched");
+    }
+}
+
+#[test]
+fn what_was_being_written_at_a_crash_is_as_the_first_leg_has_it_even_if_that_has_rotted() {
+    let (mut direct, grid) = filled(0, 1);
+    direct.write(4096, &[&[2; 4096]]).unwrap();
+    direct.act(Action::Flush, 0, 0, buffers(std::iter::empty())).result.unwrap();
+    // In the region that is marked, and in another one.
+    [1, 5].into_iter().for_each(|block| rot(&grid, 0, block));
+    drop(direct);
+    let mirror = rig::open(&grid, 2, &[0, 1], None, 1).unwrap();
+    let mut direct = Direct::new(Box::new(mirror), pool("baseline", 1, 4));
+    assert_eq!(direct.checked.owed_bytes(Task::Resync), rig::REGION);
+    for offset in (0..rig::REGION).step_by(4096) {
+        direct.act(Action::Serve(Task::Resync), offset, 4096, buffers(std::iter::empty())).result.unwrap();
+    }
+    let legs = [data(&grid, 0), data(&grid, 1)];
+    assert!(legs[0][..8192] == legs[1][..8192] && legs[1][4096..8192] != [2; 4096], "no checksum says which is right");
+    assert_eq!(legs[1][8192..], [1; BYTES - 8192], "nothing else is copied");
 }
 
 #[test]

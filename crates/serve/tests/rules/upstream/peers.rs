@@ -248,7 +248,7 @@ fn nbdkit_over_tls_and_tcp_is_known_by_its_certificate() {
     assert!(in_the_open.contains("give the device a table `tls`"), "{in_the_open}");
     let (shape, said) = device(&secure("localhost")).unwrap();
     assert_eq!(shape.size_bytes, 4 << 20);
-    assert!(said.unwrap().contains(", TLS"));
+    assert!(said[0].contains(", TLS"));
     let other = device(&secure("other")).unwrap_err();
     assert!(other.contains("TLS") && other.contains("certificate"), "{other}");
     let _ = child.kill();
@@ -267,6 +267,6 @@ fn an_ioweir_before_an_ioweir_serves_what_that_has() {
     let keys = format!("backend = \"nbd\"\naddress = \"unix:{}\"\nexport = \"export\"", at.display());
     let (shape, said) = ioweir_serve::backend::check(&crate::bench::device(&keys)).unwrap();
     assert_eq!(shape.size_bytes, 4 << 20);
-    assert!(said.unwrap().contains("extended headers, up to 4 connections"));
+    assert!(said[0].contains("extended headers, up to 4 connections"));
     upstream.stop();
 }

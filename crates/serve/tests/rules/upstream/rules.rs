@@ -1,6 +1,7 @@
 //! With a small upstream, which does as it is told.
 
 use ioweir_core::Nanos;
+use ioweir_serve::backend::open;
 use ioweir_serve::log::EventKind;
 use ioweir_serve::nbd::protocol::{
     EXPORT_CAN_MULTI_CONN, EXPORT_READ_ONLY, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA, EXPORT_SEND_TRIM,
@@ -225,6 +226,54 @@ fn what_an_upstream_lacks_is_made_of_what_it_has_or_is_not_offered() {
     let said = ioweir_serve::server::check(&Spec::parse("test", &spec).unwrap()).unwrap();
     for words in ["no FUA", "no trim: it is not offered", "zeroes: they are sent", "no block status", "not several"] {
         assert!(said[0].contains(words), "{words}: {said:?}");
+    }
+}
+
+#[test]
+fn upstreams_that_a_device_is_made_of_are_shown_and_what_they_lack_is_said_and_not_offered() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let shams = [Sham::like(folders[0].path(), ALL & !EXPORT_SEND_TRIM), Sham::new(folders[1].path())];
+    let [upstream, other] = [&shams[0], &shams[1]].map(|sham| sham.keys(""));
+    let memory = "backend = \"memory\"\nsize = \"1MiB\"\n";
+    let map = folders[0].path().join("map");
+    let placed = format!("scheduler = \"bid-hybrid\"\nmap = \"{}\"\n", map.display());
+    for (kind, keys, places, trims) in [
+        (
+            "joined",
+            format!("[[device.part]]\nname = \"x\"\n{memory}[[device.part]]\nname = \"y\"\n{upstream}"),
+            &["part y"][..],
+            false,
+        ),
+        (
+            "tiered",
+            format!("cache = \"read\"\n[device.slow]\n{upstream}[device.fast]\n{memory}"),
+            &["slow tier"],
+            false,
+        ),
+        (
+            "tiered",
+            format!("{placed}[device.slow]\n{upstream}[device.fast]\n{other}"),
+            &["slow tier", "fast tier"],
+            false,
+        ),
+        ("mirror", format!("[[device.leg]]\n{memory}[[device.leg]]\n{upstream}"), &["leg 1"], true),
+    ] {
+        let part = if kind == "joined" { "part = \"y\"\n" } else { "" };
+        let services = if kind == "mirror" { "[service.r]\nkind = \"resync\"\ndevice = \"d\"\n" } else { "" };
+        let head = format!("[[device]]\nname = \"d\"\nbackend = \"{kind}\"\n{keys}");
+        let text = format!("{head}[[export]]\nname = \"a\"\ndevice = \"d\"\n{part}{services}");
+        let spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+        let said = ioweir_serve::server::check(&spec).unwrap();
+        assert_eq!(said.len(), places.len(), "{said:?}");
+        for (said, place) in said.iter().zip(places) {
+            assert!(said.starts_with(&format!("device d: {place}: upstream ")), "{said}");
+        }
+        assert!(said[0].contains("no trim: it is not offered"), "{said:?}");
+        let backend = open(&spec.device[0], &mut [], None).unwrap();
+        assert_eq!(backend.trims(), trims, "{kind}");
+        let status = backend.upstream().unwrap();
+        assert!(status.connections as usize >= places.len() && status.down.is_none(), "{kind}: {status:?}");
+        assert_eq!(status.name.matches("unix:").count(), places.len(), "{status:?}");
     }
 }
 

@@ -1,0 +1,213 @@
+//! Accepts clients and virtual machines, where there is room for them.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use ioweir_core::{Nanos, StreamId};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{Resource, getrlimit};
+
+use super::caller::{Caller, Ending, identify, keep_alive};
+use super::{Front, TOKEN_LISTENER, TOKEN_OUTPUT};
+use crate::engine::{Client, Command, Permit};
+use crate::executor::Clock as _;
+use crate::exports::Catalog;
+use crate::log::{Event, EventKind, Peer};
+use crate::nbd::{self, Negotiation};
+use crate::spec::{Identity, class_of};
+use crate::vhost;
+
+/// How long no client is accepted when descriptors are short.
+const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
+/// How long descriptors have to be short until that is said again.
+const PAUSE_SAID_AGAIN: Nanos = Nanos::from_seconds(60);
+/// Descriptors that clients leave to others, or a quarter of all if that is less: to those who look after the server, and to
+/// files that are opened again.
+const SPARE_DESCRIPTORS: u64 = 64;
+/// How long a client may negotiate even if another finds no room.
+const UNDISTURBED: Nanos = Nanos::from_seconds(1);
+
+impl Front {
+    pub(super) fn accept(&mut self, number: usize) {
+        loop {
+            // What is handed over is the other process's, and so is whoever waits there.
+            let Some(listener) = self.listeners.get(number).filter(|_| self.successor.is_none()) else { return };
+            if !self.has_spare_descriptors() {
+                return self.pause_listening();
+            }
+            match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    // A unix socket has no such option.
+                    let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+                    let _ = keep_alive(&socket);
+                    match listener.export {
+                        None => self.welcome(socket, None),
+                        Some(export) => self.connect_machine(socket, export),
+                    }
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause_listening(),
+                // No client is waiting, or it has left.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Stops accepting for a while, because descriptors or memory are short: waiting clients would wake this thread again
+    /// and again.
+    fn pause_listening(&mut self) {
+        let now = self.clock.now();
+        if self.pause_said_at <= now {
+            self.pause_said_at = now.after(PAUSE_SAID_AGAIN);
+            let what = "descriptors or memory are short: clients wait until others have left";
+            self.report(EventKind::ListeningPaused, None, what);
+        }
+        self.listens_at = now.after(LISTENING_PAUSE);
+        self.watch_listeners(EventFlags::empty());
+    }
+
+    /// Whether a client that is accepted leaves descriptors to others.
+    fn has_spare_descriptors(&self) -> bool {
+        let Some(most) = getrlimit(Resource::Nofile).current else { return true };
+        // The lowest that is free: those before it are taken.
+        let lowest = rustix::io::fcntl_dupfd_cloexec(&self.wake, 0);
+        lowest.is_ok_and(|free| u64::from(free.as_raw_fd().unsigned_abs()) + SPARE_DESCRIPTORS.min(most / 4) < most)
+    }
+
+    pub(super) fn watch_listeners(&self, flags: EventFlags) {
+        for (number, listener) in (0..).zip(&self.listeners) {
+            // It was watched before, so this takes no memory.
+            let _ = epoll::modify(&self.epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), flags);
+        }
+    }
+
+    /// A permit for a client. If the server is full, a client that has negotiated for long loses its permit to the new one.
+    fn admit(&mut self, client: &Identity, peer: Peer) -> Option<Permit> {
+        let most = (self.tunables.connections_max(), self.tunables.connections_per_peer_max());
+        let mut admitted = self.places.admit(client, most, &self.wake);
+        if admitted.as_ref().is_err_and(|kind| *kind == EventKind::ServerFull) {
+            let longest =
+                self.callers.iter().min_by_key(|(_, caller)| caller.began).map(|(slot, its)| (slot, its.began));
+            if let Some((slot, began)) = longest
+                && began.after(UNDISTURBED) <= self.clock.now()
+                && let Some(caller) = self.callers.remove(slot)
+            {
+                let what = "it still negotiated when another client came, and the server is full";
+                self.report(EventKind::NegotiationTimeout, Some(caller.peer), what);
+                drop(caller);
+                admitted = self.places.admit(client, most, &self.wake);
+            }
+        }
+        admitted.map_err(|kind| self.report(kind, Some(peer), "there are as many clients as there may be")).ok()
+    }
+
+    /// Greets a client, if the server accepts one more.
+    pub(super) fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
+        let (identity, peer) = identify(&input, output.is_some());
+        let Some(permit) = self.admit(&identity, peer) else { return };
+        let tls = match self.tunables.tls() {
+            None => nbd::Tls::None,
+            Some(server) if server.required => nbd::Tls::Required,
+            Some(_) => nbd::Tls::Offered,
+        };
+        let catalog = self.tunables.catalog();
+        let mut negotiation = Negotiation::new(Arc::clone(&catalog.exports.list), tls);
+        negotiation.hide(catalog.hidden_from(&identity));
+        let unsent = negotiation.greeting().to_vec();
+        let began = self.clock.now();
+        let until = began.after(self.tunables.handshake_timeout());
+        let (session, ending) = (None, Ending::None);
+        let (unread, is_known) = (Vec::new(), false);
+        self.last_number += 1;
+        let caller = Caller {
+            number: self.last_number,
+            input,
+            output,
+            session,
+            negotiation,
+            identity,
+            peer,
+            is_known,
+            unread,
+            unsent,
+            began,
+            until,
+            ending,
+            permit,
+        };
+        let slot = self.callers.insert(caller);
+        let Some(caller) = self.callers.get(slot) else { return };
+        let data = u64::from(slot);
+        let mut watched = epoll::add(&self.epoll, &caller.input, EventData::new_u64(data), EventFlags::IN);
+        if let Some(output) = &caller.output {
+            let data = EventData::new_u64(data | TOKEN_OUTPUT);
+            watched = watched.and(epoll::add(&self.epoll, output, data, EventFlags::empty()));
+        }
+        if watched.is_err() {
+            self.callers.remove(slot);
+        } else {
+            self.talk(slot);
+        }
+    }
+
+    /// Connects the monitor of a virtual machine to its export. It has no more to say of itself than the system knows.
+    fn connect_machine(&mut self, socket: OwnedFd, export: usize) {
+        let (identity, peer) = identify(&socket, false);
+        let Some(permit) = self.admit(&identity, peer) else { return };
+        let catalog = self.tunables.catalog();
+        if catalog.hidden_from(&identity).contains(&export) {
+            return self.report(EventKind::MachineRefused, Some(peer), "it may not open the export");
+        }
+        let Some(engine) = catalog.engines.get(export).cloned() else { return };
+        let Some((class, permit)) = self.join_class(&catalog, export, &identity, (permit, peer)) else { return };
+        let tunables = Arc::clone(&self.tunables);
+        let describe = move || {
+            let exports = &tunables.catalog().exports;
+            exports.list.get(export).filter(|_| !exports.absent.contains(&export)).cloned()
+        };
+        self.last_number += 1;
+        let (number, agreed) =
+            (self.last_number, nbd::Agreed { export, replies: nbd::Replies::Simple, contexts: nbd::Contexts::NONE });
+        let began = socket.try_clone().and_then(|input| {
+            vhost::begin(socket, (number, engine.clone()), Box::new(describe), |rings| {
+                engine.send(Command::Serve(Box::new(Client {
+                    input: input.into(),
+                    output: None,
+                    session: None,
+                    rings: Some(Box::new(rings)),
+                    agreed,
+                    class,
+                    number,
+                    peer,
+                    identity,
+                    leftover: Vec::new(),
+                    unsent: Vec::new(),
+                    permit: Some(permit),
+                })));
+            })
+        });
+        if let Err(error) = began {
+            self.report(EventKind::MachineRefused, Some(peer), &format!("a virtual machine is not served: {error}"));
+        }
+    }
+
+    /// Counts a client in its class; `None` if that has as many as it may.
+    pub(super) fn join_class(
+        &mut self,
+        catalog: &Catalog,
+        export: usize,
+        identity: &Identity,
+        (mut permit, peer): (Permit, Peer),
+    ) -> Option<(StreamId, Permit)> {
+        let class = class_of(&catalog.classes, export, &identity.certificate);
+        if self.places.join_class(&mut permit, class, &catalog.classes[class]) {
+            return Some((StreamId(class as u32), permit)); // counted from zero, in a spec of a few megabytes
+        }
+        let what = "there are as many clients of the class as there may be";
+        let class = Some(catalog.classes[class].name.as_str());
+        let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
+        self.log.report(self.clock.now(), &event);
+        None
+    }
+}
