@@ -18,6 +18,7 @@ use toml::Table;
 
 use super::DeviceSpec;
 use super::parameter::{self, Amount};
+use super::quantity::Skew;
 use super::random::natural_logarithm;
 use super::validate::{Load, Measured, Validation, mean, replay, sorted_demerit};
 
@@ -275,6 +276,7 @@ impl Unit {
         let like = match self {
             Self::Count => Amount::Count(0),
             Self::Share => Amount::Share(Ratio::ZERO),
+            Self::Revolutions => Amount::Skew(Skew::Revolution(0)),
             Self::Nanos => Amount::Time(Duration::new(Nanos(0))),
             Self::Bytes => Amount::Size(Size(0)),
             Self::BytesPerSecond => Amount::Rate(ByteRate(0)),
@@ -282,7 +284,7 @@ impl Unit {
         // Nothing is known to a part of a sector, a nanosecond or a kilobyte a second.
         let step = match self {
             Self::Count => 1.0,
-            Self::Share => 0.001,
+            Self::Share | Self::Revolutions => 0.001,
             Self::Nanos => 100.0,
             Self::Bytes => 512.0,
             Self::BytesPerSecond => 1_000.0,

@@ -31,6 +31,8 @@ pub enum Unit {
     Count,
     /// A share of the whole.
     Share,
+    /// A skew, as a share of a revolution.
+    Revolutions,
     /// A time.
     Nanos,
     /// A size.
@@ -43,6 +45,9 @@ const US: f64 = 1e3;
 const MS: f64 = 1e6;
 const KIB: f64 = 1024.0;
 const MB: f64 = 1e6;
+
+/// A key that only a disk has whose zones are not known.
+const ZONING: &str = "hdd.zoning.inner";
 
 const fn row(key: &'static str, values: Values) -> Row {
     Row { key, values, beside: None }
@@ -72,7 +77,7 @@ pub const DISK: &[Row] = &[
     row("hdd.zoning.outer_sectors_per_track", Values::Ratios(30.0, 3000.0, Unit::Count)),
     row("hdd.zoning.inner", Values::Between(0.4, 1.0, Unit::Share)),
     // With listed zones, the surfaces are known.
-    Row { beside: Some("hdd.zoning.inner"), ..row("hdd.surfaces", Values::Between(1.0, 16.0, Unit::Count)) },
+    Row { beside: Some(ZONING), ..row("hdd.surfaces", Values::Between(1.0, 16.0, Unit::Count)) },
     row("hdd.interface_rate", Values::Ratios(1.0 * MB, 600.0 * MB, Unit::BytesPerSecond)),
     row("hdd.interface_write_rate", Values::Ratios(1.0 * MB, 600.0 * MB, Unit::BytesPerSecond)),
     time("hdd.overhead.read_after_read", 0.0, 4.0 * MS),
@@ -85,7 +90,7 @@ pub const DISK: &[Row] = &[
     time("hdd.cache.hit_overhead.write_after_write", 0.0, 4.0 * MS),
     row("hdd.cache.segments", Values::Ratios(1.0, 64.0, Unit::Count)),
     row("hdd.cache.segment_size", Values::Ratios(16.0 * KIB, 2048.0 * KIB, Unit::Bytes)),
-    word("hdd.cache.read_ahead", &["none", "track", "next_track", "segment"]),
+    word("hdd.cache.read_ahead", &["none", "track", "next_track", "track_or_next", "segment"]),
     row("hdd.cache.read_ahead_begins_after", Values::Between(0.0, 3.0, Unit::Count)),
     switch("hdd.cache.read_ahead_after_hit"),
     switch("hdd.cache.keep_requested"),
@@ -97,6 +102,13 @@ pub const DISK: &[Row] = &[
     switch("hdd.cache.zero_latency_reads"),
     switch("hdd.cache.zero_latency_writes"),
     switch("hdd.cache.store_and_forward"),
+];
+
+/// What a trace leaves open of a disk whose zones are not known, and probes do not: how far its tracks are turned against each other. That is often
+/// two or three times as far as its arm and heads need, so that it does not follow from them.
+pub const DISK_TRACED: &[Row] = &[
+    Row { beside: Some(ZONING), ..row("hdd.surface_skew", Values::Between(0.0, 0.6, Unit::Revolutions)) },
+    Row { beside: Some(ZONING), ..row("hdd.cylinder_skew", Values::Between(0.0, 0.6, Unit::Revolutions)) },
 ];
 
 /// The parameters of a solid-state drive that response times say something about.

@@ -14,7 +14,7 @@ fn start() -> DeviceSpec {
 fn every_row_names_a_parameter_that_a_device_of_its_kind_has() {
     let flash = DeviceSpec::load("ssd-970pro").unwrap().to_toml() + "[ssd.wake]\nidle = \"1s\"\ntakes = \"0s\"\n";
     let flash = DeviceSpec::parse("flash", &flash).unwrap();
-    for (rows, start) in [(table::DISK, start()), (table::FLASH, flash)] {
+    for (rows, start) in [(table::DISK, start()), (table::DISK_TRACED, start()), (table::FLASH, flash)] {
         let fit = Fit::new(&start, rows, &[], Load::Closed).unwrap();
         let keys = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
         assert_eq!(keys(fit.rows()), keys(rows), "a key that does not exist would be refused whatever its value");
@@ -22,6 +22,14 @@ fn every_row_names_a_parameter_that_a_device_of_its_kind_has() {
             if let Values::Between(low, high, _) | Values::Ratios(low, high, _) = row.values {
                 let [first, last] = [row.amount(0.0), row.amount(1.0)].map(|amount| amount.number().unwrap());
                 assert!((first - low).abs() <= 600.0 && (last - high).abs() <= 600.0 && low < high, "{}", row.key);
+            }
+            if let Values::Words(words) = row.values {
+                // The complaint about a word that does not exist lists those that do.
+                let mut device = to_table(&start).unwrap();
+                parameter::set(&mut device, row.key, &Amount::Word("other".into()));
+                let complaint = from_table::<DeviceSpec>(&device).unwrap_err().to_string();
+                let listed: Vec<&str> = complaint.split('`').skip(3).step_by(2).collect();
+                assert_eq!(words, listed, "{}: {complaint}", row.key);
             }
         }
     }
@@ -89,6 +97,23 @@ fn a_fit_comes_much_closer_to_a_hidden_disk_on_requests_that_it_did_not_see() {
         assert_eq!(value.is_some(), interval.is_some(), "{}", row.key);
         let within = value.zip(interval).is_none_or(|(value, (low, high))| low <= value && value <= high);
         assert!(within, "{}: {value:?} {interval:?}", row.key);
+    }
+}
+
+#[test]
+fn tracks_that_are_turned_further_than_the_head_needs_are_found() {
+    let turned = UNKNOWN_DISK.replace("surface_skew = \"least\"", "surface_skew = \"0.3rev\"");
+    let turned = turned.replace("cylinder_skew = \"least\"", "cylinder_skew = \"0.5rev\"");
+    let hidden = DeviceSpec::parse("hidden", &turned).unwrap();
+    let requests = seen(&hidden, 800);
+    // All else is known.
+    let fit = Fit::new(&start(), table::DISK_TRACED, &requests, Load::Closed).unwrap();
+    let costs = |points: &[Vec<f64>]| points.iter().map(|genes| fit.cost(genes)).collect();
+    let effort = Effort { population: 16, generations: 20, seed: 1 };
+    let best = evolve(fit.rows().len(), effort, &costs, &mut |_, _| true).swap_remove(0);
+    for ((row, gene), truth) in fit.rows().iter().zip(&best.genes).zip([0.3, 0.5]) {
+        let found = row.amount(*gene).number().unwrap();
+        assert!((found - truth).abs() < 0.03, "{}: {found} instead of {truth}", row.key);
     }
 }
 

@@ -8,7 +8,7 @@ mod spec;
 use ioweir_config::{SpecError, to_table};
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
-use ioweir_device::fit::table::{DISK, FLASH, Row};
+use ioweir_device::fit::table::{DISK, DISK_TRACED, FLASH, Row};
 use ioweir_device::fit::{Effort, Fit, Groups, Point, UNKNOWN_DISK, evolve};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured, Validation};
@@ -78,6 +78,14 @@ impl Kind {
             Self::Flash => FLASH,
         }
     }
+
+    /// What a trace leaves open beside these.
+    const fn rows_traced(self) -> &'static [Row] {
+        match self {
+            Self::Disk => DISK_TRACED,
+            Self::Flash => &[],
+        }
+    }
 }
 
 impl CalibrationSpec {
@@ -108,7 +116,7 @@ impl CalibrationSpec {
             groups: None,
             judged: (Part::SecondHalf, unseen),
             range: range_of(&trace.requests),
-            rows: kind.rows().to_vec(),
+            rows: kind.rows().iter().chain(kind.rows_traced()).copied().collect(),
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);

@@ -123,6 +123,15 @@ fn the_surfaces_of_a_disk_are_found_from_two_to_sixteen() {
 }
 
 #[test]
+fn serpentine_tracks_show_no_surfaces() {
+    // Of neighbouring tracks nearly all are on one surface, a cylinder apart.
+    let zoning = "1776\ninner = 0.6\n[hdd.layout.serpentine]\nbundle_cylinders = 200";
+    let (_, facts) = probe_disk("7200", zoning, 120, 4, "0.8ms");
+    assert_eq!(facts.surfaces, None);
+    assert!(facts.command_nanos.is_some() && facts.skew_nanos.is_some(), "all else is found");
+}
+
+#[test]
 fn the_revolution_and_the_tracks_of_a_disk_are_found_within_a_hundredth_and_a_command_within_a_sector() {
     for (rpm, outer, inner, overhead) in
         [(7200, 1776, 0.6, 120), (5400, 2400, 0.5, 300), (15_000, 900, 0.7, 50), (10_025, 701, 0.8, 700)]
