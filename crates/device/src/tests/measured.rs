@@ -94,8 +94,11 @@ fn sent(threads: Option<usize>) -> Vec<Measured> {
 #[test]
 fn requests_of_so_many_threads_are_released_by_completions_and_others_arrive() {
     assert_eq!(Load::of(&sent(Some(16))), Load::Released);
-    assert_eq!(Load::of(&sent(Some(2))), Load::Released);
+    assert_eq!(Load::of(&sent(Some(4))), Load::Released);
     assert_eq!(Load::of(&sent(None)), Load::Arrivals);
+    // Two overlap all the time, and none waited.
+    let regular = |number: u64| measured(Operation::Read, number * 8, 8, number * 5_000_000, 9_000_000);
+    assert_eq!(Load::of(&(0..200).map(regular).collect::<Vec<_>>()), Load::Arrivals);
     // Four at once, again and again: the last finds three others, but waited for none.
     let together =
         |number: u64| measured(Operation::Read, number * 8, 8, number / 4 * 50_000_000, 10_000_000 + number % 4);

@@ -6,6 +6,8 @@ use super::Measured;
 
 /// A sender, or a queue, has so many places if at least one request in this many took one that had just become free.
 const PLACES_PART: usize = 10;
+/// With fewer places, requests that are sent at equal intervals look as if they had waited for one.
+const PLACES_MIN: usize = 4;
 /// So many hundredths of all places that were ever taken are nearly all of them.
 const NEARLY_ALL_PERCENT: usize = 90;
 
@@ -38,7 +40,7 @@ impl Load {
             matches!(pair, [before, after] if before < after) && **depth * 100 >= most * NEARLY_ALL_PERCENT
         };
         let waited = completed.windows(2).zip(depths.iter().skip(1)).filter(took_a_freed_place).count();
-        if waited * PLACES_PART >= requests.len() { Self::Released } else { Self::Arrivals }
+        if most >= PLACES_MIN && waited * PLACES_PART >= requests.len() { Self::Released } else { Self::Arrivals }
     }
 }
 
