@@ -52,7 +52,11 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
     let requests: Vec<&str> = arguments.requests.iter().map(String::as_str).collect();
     let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
     let form = arguments.requests.as_deref().map(|name| output::form(name).map(|form| (name, form))).transpose()?;
-    let load = arguments.load.as_deref().map(|load| if load == "closed" { Load::Closed } else { Load::Arrivals });
+    let load = arguments.load.as_deref().map(|load| match load {
+        "closed" => Load::Closed,
+        "released" => Load::Released,
+        _ => Load::Arrivals,
+    });
     let options = engine::read_options(&arguments.reading)?;
     let origin = engine::origin(&command(device, arguments));
     let result =

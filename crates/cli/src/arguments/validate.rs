@@ -24,8 +24,9 @@ pub(crate) struct ValidateArguments {
     pub(crate) reference: Option<ioweir_config::Duration>,
 
     /// How requests are sent: `closed` is one at a time, each a think time after the one before, `arrivals` when they were
-    /// submitted [default: closed if none of the trace overlap]
-    #[arg(long, value_name = "KIND", value_parser = ["closed", "arrivals"], requires = "device")]
+    /// submitted, `released` each after as many completions as before it, and as long after the last [default: closed if none
+    /// of the trace overlap, released if they waited for one of so many places]
+    #[arg(long, value_name = "KIND", value_parser = ["closed", "arrivals", "released"], requires = "device")]
     pub(crate) load: Option<String>,
 
     /// Write every request with its measured and modelled response time to a file; the suffix selects the form, .csv or

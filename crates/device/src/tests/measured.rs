@@ -71,6 +71,52 @@ fn requests_that_arrive_together_wait_for_one_another_in_the_model() {
     assert_eq!(error.to_string(), "request 1 ends 1KiB past the end of the device");
 }
 
+/// Requests of a device that takes 1 to 2 ms for each and serves four at once, sent by so many threads, or about every 0.4 ms.
+fn sent(threads: Option<usize>) -> Vec<Measured> {
+    let mut random = Random(5);
+    let (mut free, mut done, mut requests) = ([0_u64; 4], vec![0_u64; threads.unwrap_or(1)], Vec::new());
+    let mut now = 0;
+    for _ in 0..2_000 {
+        now = match threads {
+            None => now + 200_000 + random.below(400_000),
+            Some(_) => *done.iter().min().unwrap(),
+        };
+        let place = free.iter_mut().min().unwrap();
+        *place = now.max(*place) + 1_000_000 + random.below(1_000_000);
+        requests.push(measured(Operation::Read, random.below(9_000), 8, now, *place - now));
+        if threads.is_some() {
+            *done.iter_mut().min().unwrap() = *place;
+        }
+    }
+    requests
+}
+
+#[test]
+fn requests_of_so_many_threads_are_released_by_completions_and_others_arrive() {
+    assert_eq!(Load::of(&sent(Some(16))), Load::Released);
+    assert_eq!(Load::of(&sent(Some(4))), Load::Released);
+    assert_eq!(Load::of(&sent(None)), Load::Arrivals);
+    // Two overlap all the time, and none waited.
+    let regular = |number: u64| measured(Operation::Read, number * 8, 8, number * 5_000_000, 9_000_000);
+    assert_eq!(Load::of(&(0..200).map(regular).collect::<Vec<_>>()), Load::Arrivals);
+    // Four at once, again and again: the last finds three others, but waited for none.
+    let together =
+        |number: u64| measured(Operation::Read, number * 8, 8, number / 4 * 50_000_000, 10_000_000 + number % 4);
+    assert_eq!(Load::of(&(0..400).map(together).collect::<Vec<_>>()), Load::Arrivals);
+}
+
+#[test]
+fn a_model_that_is_slower_than_the_device_does_not_fall_behind_what_its_completions_release() {
+    let requests = sent(Some(16));
+    let mean = |load| {
+        let replayed = replay(&mut *device("tiny"), &requests, load).unwrap();
+        replayed.iter().map(Replayed::response_nanos).sum::<u64>() / requests.len() as u64
+    };
+    let own = mean(Load::Closed);
+    assert!(mean(Load::Released) < 17 * own, "sixteen at once, one at a time");
+    assert!(mean(Load::Arrivals) > 100 * own, "they come as fast as the device served them");
+}
+
 #[test]
 fn every_request_is_in_one_class_by_operation_place_and_size() {
     let requests = [

@@ -8,7 +8,9 @@
 //! There are two kinds of load. In a *closed* one each request follows a think time after the completion of the one before,
 //! in the model's time: the kind in which disks are measured. In the other the requests *arrive* when they did, and wait for
 //! one another in the model's own queue. Probes keep several requests in the device: there each is *released* by a completion
-//! of the model, of the same number as was seen before it.
+//! of the model, of the same number as was seen before it. So is each request of a sender with so many places ([`Load::of`]).
+
+mod load;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,6 +22,8 @@ use super::calibration::ClassError;
 use super::queue::{CommandOrder, CommandQueue};
 use super::{Device, Service};
 use ioweir_config::Duration;
+use load::releases;
+pub use load::{Load, depth_max};
 
 /// Requests that begin within this part of the disk from the end of the one before are near.
 const NEAR_PART: u64 = 64;
@@ -50,41 +54,6 @@ impl Measured {
         let Self { operation, sector, sectors, .. } = *self;
         Dispatch::alone(&Request { operation, flags: Flags::NONE, stream: StreamId(0), sector, sectors })
     }
-}
-
-/// How measured requests are sent to the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Load {
-    /// One after another, each a think time after the completion of the one before.
-    Closed,
-    /// When they arrived.
-    Arrivals,
-    /// Each as long after a completion as it was submitted after one, with as many completions before it.
-    Released,
-}
-
-impl Load {
-    /// The load under which the requests were measured: closed if each arrived after the completion of the one before.
-    #[must_use]
-    pub fn of(requests: &[Measured]) -> Self {
-        let mut pairs = requests.iter().zip(requests.iter().skip(1));
-        let is_closed = pairs.all(|(one, next)| one.completion_nanos() <= next.arrival_nanos);
-        if is_closed { Self::Closed } else { Self::Arrivals }
-    }
-}
-
-/// The most requests that the device had at once.
-#[must_use]
-pub fn depth_max(requests: &[Measured]) -> u32 {
-    let mut ends: Vec<u64> = requests.iter().map(Measured::completion_nanos).collect();
-    ends.sort_unstable();
-    let (mut ended, mut most) = (0, 0);
-    for (begun, request) in requests.iter().enumerate() {
-        ended += ends.iter().skip(ended).take_while(|end| **end <= request.arrival_nanos).count();
-        most = most.max(begun + 1 - ended);
-    }
-    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 /// Why requests cannot be replayed on a device.
@@ -149,18 +118,6 @@ fn replay_closed(device: &mut dyn Device, requests: &[Measured]) -> Vec<Replayed
         now_nanos = service.finish.0.saturating_add(next.saturating_sub(measured.completion_nanos()));
     }
     replayed
-}
-
-/// The completions that were seen before each request was submitted, and how long after the last of them it was.
-fn releases(requests: &[Measured]) -> Vec<(usize, u64)> {
-    let mut ends: Vec<u64> = requests.iter().map(Measured::completion_nanos).collect();
-    ends.sort_unstable();
-    let release = |request: &Measured| {
-        let before = ends.partition_point(|end| *end <= request.arrival_nanos);
-        let last = before.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
-        (before, request.arrival_nanos.saturating_sub(last))
-    };
-    requests.iter().map(release).collect()
 }
 
 /// The model's completions, in their order.
