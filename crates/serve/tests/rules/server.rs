@@ -252,16 +252,13 @@ fn what_a_server_that_runs_has_is_found_in_the_words_of_a_start_and_nothing_is_m
     let held = format!("tcp:{}", tcp.local_addr().unwrap());
     drop(UnixListener::bind(at.join("dead")).unwrap());
     std::fs::write(at.join("plain"), "").unwrap();
-    let other = format!(
-        "[[device]]\nname = \"d\"\nbackend = \"file\"\npath = \"{0}/disk\"\nsize = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n",
-        at.display()
-    );
+    let other = "[[device]]\nname = \"d\"\nbackend = \"file\"\npath = \"AT/disk\"\nsize = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
     let spec = |server: &str, tail: &str| {
         let text = format!("[server]\n{server}\n{tail}").replace("AT", at.to_str().unwrap()).replace("HELD", &held);
         Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"))
     };
     let _running =
-        Server::start(&spec("listen = [\"unix:AT/other\"]", &other), Entrance::Listeners(Vec::new()), false, None)
+        Server::start(&spec("listen = [\"unix:AT/other\"]", other), Entrance::Listeners(Vec::new()), false, None)
             .unwrap();
     let start = |spec: &Spec| Server::start(spec, Entrance::Listeners(Vec::new()), false, None).map(drop);
     let check = |spec: &Spec| ioweir_serve::server::check_free(spec, &[], false);
@@ -287,7 +284,7 @@ fn what_a_server_that_runs_has_is_found_in_the_words_of_a_start_and_nothing_is_m
         (&format!("{sockets}watch = \"HELD\""), MEMORY),
         (&format!("{sockets}watch = \"unix:AT/s\""), MEMORY),
         (sockets, &format!("{MEMORY}vhost = \"unix:AT/held\"\n")),
-        (sockets, &other),
+        (sockets, other),
     ] {
         let spec = spec(server, tail);
         let found = check(&spec).unwrap_err().to_string();
