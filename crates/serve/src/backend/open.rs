@@ -1,0 +1,337 @@
+//! Opens the backend of a device, and finds out of one that is not open whether it could be, and what it would be.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::at_once::AtOnce;
+use super::bitmaps::Content;
+use super::checked::sidecar::{Begun, Sidecar};
+use super::checked::{WorkerPool, Workers, items_of};
+use super::late::journal::Journal;
+use super::tiered::refuse_slow_tier;
+use super::{
+    Backend, Bitmaps, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Marked, Media, Memory, Mirror,
+    MirrorPlan, Placed, Threads, Upstream, Uring, book, file, joined, mirror,
+};
+use crate::buffer::Buffer;
+use crate::real::Target;
+use crate::snapshots::{self, Snapshots};
+use crate::spec;
+
+/// The most threads for a target that is measured without `io_uring`.
+const THREADS_MAX: u32 = 64;
+
+/// Whether what was durable is there again after the backend is reopened.
+pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
+    match backend {
+        spec::Backend::File { .. } | spec::Backend::Nbd(_) => true,
+        spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
+        spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
+        spec::Backend::Joined { part } => part.iter().all(|part| outlives_its_backend(&part.backend)),
+        _ => false,
+    }
+}
+
+/// Opens the backend of a device, in the thread that will use it. `registered` are buffers that will be used often; `shared`
+/// are the workers of a device that has none of its own.
+///
+/// # Errors
+/// The problem, in words.
+pub fn open(
+    device: &spec::Device,
+    registered: &mut [Buffer],
+    shared: Option<&Arc<WorkerPool>>,
+) -> Result<Box<dyn Backend>, String> {
+    let mut backend = open_checked(device, registered, shared)?;
+    if let Some(late) = &device.late {
+        let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
+        let files = device.backend.files();
+        let files = if files.is_empty() { device.backend.main_path().into_iter().collect() } else { files };
+        backend = Box::new(Late::open(backend, journal, files)?);
+    }
+    let Some(keys) = &device.bitmaps else { return Ok(backend) };
+    let bitmaps = Bitmaps::open(&keys.file, keys.region.0)?;
+    let is_kept = outlives_its_backend(&device.backend);
+    let content = if is_kept { Content::of(device.backend.files()) } else { Content::New };
+    Ok(Box::new(Marked::open(backend, bitmaps, content)?))
+}
+
+/// Opens the backend with its checksums, if it keeps any.
+fn open_checked(
+    device: &spec::Device,
+    registered: &mut [Buffer],
+    shared: Option<&Arc<WorkerPool>>,
+) -> Result<Box<dyn Backend>, String> {
+    let backend = match (&device.backend, &device.snapshots) {
+        (spec::Backend::File { path, size, direct, io, threads }, Some(keys)) => {
+            refuse_slow_tier(path)?;
+            let mut files = file::Files::open(path, size.map(|size| size.0), *direct, device.read_only)?;
+            let folder = keys.folder.clone().unwrap_or_else(|| snapshots::folder_beside(path));
+            files.snapshots = Some(Arc::new(Snapshots::open(path, &folder)?));
+            open_file(Arc::new(files), *io, device.depth, *threads, registered)?
+        }
+        _ => open_backend(&device.backend, (device.depth, device.relocates), device.read_only, registered)?,
+    };
+    if !device.checksums {
+        return Ok(backend);
+    }
+    let items = items_of(device);
+    let pool = match (&device.cores, shared) {
+        (Some(own), _) => WorkerPool::start(Workers::of_machine(own, items))?,
+        (None, Some(shared)) => Arc::clone(shared),
+        (None, None) => return Err("cores: there are no workers for its checksums".into()),
+    };
+    let begun = match &device.backend {
+        spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
+        _ => Begun::anew(backend.size_bytes()),
+    };
+    Ok(Box::new(Checked::new(backend, begun, pool, items)?))
+}
+
+/// What exports can show of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its size.
+    pub size_bytes: u64,
+    /// As [`Backend::parts`].
+    pub parts: Vec<Range<u64>>,
+    /// As [`Backend::block_bytes_min`].
+    pub block_bytes_min: u32,
+    /// As [`Backend::trims`].
+    pub trims: bool,
+}
+
+impl Default for Shape {
+    /// Nothing.
+    fn default() -> Self {
+        Self { size_bytes: 0, parts: Vec::new(), block_bytes_min: 1, trims: true }
+    }
+}
+
+impl Shape {
+    /// That of an open device.
+    #[must_use]
+    pub fn of(backend: &dyn Backend) -> Self {
+        Self {
+            size_bytes: backend.size_bytes(),
+            parts: backend.parts(),
+            block_bytes_min: backend.block_bytes_min(),
+            trims: backend.trims(),
+        }
+    }
+}
+
+/// What is found out of a device, or of a part of one, without opening it: its shape, and what upstreams are and lack.
+pub type Found = (Shape, Vec<String>);
+
+/// The shape that a device will have, and what its upstreams are and lack; or why it could not be opened, as far as that can be
+/// found out without changing anything.
+///
+/// # Errors
+/// What is wrong, in words for people.
+pub fn check(device: &spec::Device) -> Result<Found, String> {
+    let found = check_backend(&device.backend, device.read_only)?;
+    check_files(device)?;
+    Ok(found)
+}
+
+/// Whether no other server uses the files of a device. A leg of a mirror may be missed.
+///
+/// # Errors
+/// The file that is used, in words.
+pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
+    let files = match &device.backend {
+        spec::Backend::Tiered { slow, fast, .. } => [slow.backend.files(), fast.backend.files()].concat(),
+        other => other.files(),
+    };
+    files.iter().try_for_each(|path| file::check_free(path, device.read_only))
+}
+
+/// Checks what lies beside the file of a device.
+fn check_files(device: &spec::Device) -> Result<(), String> {
+    let map = if let spec::Backend::Tiered { map, .. } = &device.backend { map.as_deref() } else { None };
+    let books = [
+        ("map", map),
+        ("volumes", device.volumes.as_deref()),
+        ("bitmaps", device.bitmaps.as_ref().map(|keys| keys.file.as_path())),
+        ("journal", device.late.as_ref().and_then(|late| late.journal.as_deref())),
+    ];
+    for (name, path) in books {
+        path.map_or(Ok(()), |path| book::check(name, path))?;
+    }
+    match (device.backend.file(), &device.snapshots) {
+        (Some(path), Some(keys)) => {
+            snapshots::check(path, &keys.folder.clone().unwrap_or_else(|| snapshots::folder_beside(path)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<Found, String> {
+    let plain = |size_bytes| (Shape { size_bytes, ..Shape::default() }, Vec::new());
+    let checked = |name: String, backend: &spec::Backend, read_only| {
+        let found = check_backend(backend, read_only).map_err(|error| format!("{name}: {error}"));
+        found.map(|(shape, said)| (shape, said.iter().map(|what| format!("{name}: {what}")).collect::<Vec<_>>()))
+    };
+    match backend {
+        spec::Backend::File { path, size, .. } => {
+            refuse_slow_tier(path)?;
+            file::check(path, size.map(|size| size.0), read_only).map(plain)
+        }
+        spec::Backend::Tiered { slow, fast, map, .. } => {
+            let of_fast = checked("fast tier".into(), &fast.backend, false)?;
+            let of_slow = match (&slow.backend, map) {
+                (spec::Backend::File { path, size, .. }, Some(_)) => file::check(path, size.map(|size| size.0), false)
+                    .map(plain)
+                    .map_err(|error| format!("slow tier: {error}"))?,
+                (other, _) => checked("slow tier".into(), other, false)?,
+            };
+            let Shape { size_bytes, trims, .. } = of_slow.0;
+            let (shape, said) = together([of_slow, of_fast]);
+            Ok((Shape { size_bytes, trims, ..shape }, said))
+        }
+        spec::Backend::Mirror { region, leg, .. } => {
+            // A leg that cannot be opened may be missed.
+            let legs = leg.iter().enumerate();
+            let legs = legs.filter_map(|(number, leg)| checked(format!("leg {number}"), &leg.backend, read_only).ok());
+            let legs: Vec<Found> = legs.collect();
+            let shortest = legs.iter().map(|(shape, _)| shape.size_bytes).min().ok_or("no leg can be opened")?;
+            let (shape, said) = together(legs);
+            // What is trimmed is zeroed.
+            Ok((Shape { size_bytes: mirror::size_of(shortest, region.0)?, trims: true, ..shape }, said))
+        }
+        spec::Backend::Joined { part } => {
+            let parts = part.iter().map(|part| checked(format!("part {}", part.name), &part.backend, read_only));
+            let parts: Vec<Found> = parts.collect::<Result<_, _>>()?;
+            let places = joined::places(parts.iter().map(|(shape, _)| shape.size_bytes))?;
+            let (shape, said) = together(parts);
+            Ok((Shape { size_bytes: places.last().map_or(0, |last| last.end), parts: places, ..shape }, said))
+        }
+        others => {
+            let backend = open_backend(others, (1, None), read_only, &mut [])?;
+            let said = if let spec::Backend::Nbd(_) = others { vec![backend.describe()] } else { Vec::new() };
+            Ok((Shape::of(&*backend), said))
+        }
+    }
+}
+
+/// What can be done with all of these together, and what is said of each.
+fn together(all: impl IntoIterator<Item = Found>) -> Found {
+    let none = (Shape::default(), Vec::new());
+    all.into_iter().fold(none, |(shape, said), (its, more)| {
+        let block_bytes_min = shape.block_bytes_min.max(its.block_bytes_min);
+        (Shape { block_bytes_min, trims: shape.trims && its.trims, ..shape }, [said, more].concat())
+    })
+}
+
+fn open_backend(
+    backend: &spec::Backend,
+    (depth, relocates): (u32, Option<u32>),
+    read_only: bool,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
+    let sizes = |size: &ioweir_config::Size| size.0;
+    Ok(match backend {
+        spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
+        spec::Backend::Memory { size } => Box::new(Memory::new(sizes(size))),
+        spec::Backend::Nbd(upstream) => Box::new(Upstream::connect_to(upstream, read_only)?),
+        spec::Backend::Emulated { model, size, seed } => {
+            Box::new(Emulated::open(model, size.as_ref().map(sizes), *seed)?)
+        }
+        spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Media::new(sizes(size)), *faults)),
+        spec::Backend::File { path, .. } => {
+            refuse_slow_tier(path)?;
+            open_plain(backend, depth, read_only, registered)?
+        }
+        spec::Backend::Tiered { slow, fast, cache, map } => {
+            let (home, depth) = (slow.backend.file().filter(|_| map.is_some()), fast.depth);
+            let slow = match home {
+                Some(_) => open_plain(&slow.backend, slow.depth, false, registered),
+                None => open_backend(&slow.backend, (slow.depth, None), false, registered),
+            };
+            let slow = slow.map_err(|error| format!("slow tier: {error}"))?;
+            let fast = open_backend(&fast.backend, (depth, None), false, registered);
+            let fast = fast.map_err(|error| format!("fast tier: {error}"))?;
+            match (cache, map) {
+                (Some(spec::Cache::Read), _) => Box::new(Cached::open(slow, fast)?),
+                (None, path) => {
+                    let ledger = path.as_deref().map_or_else(Ledger::in_memory, Ledger::open)?;
+                    let ledger = home.into_iter().fold(ledger, Ledger::marking);
+                    let placed = Placed::open(slow, fast, ledger, depth)?;
+                    Box::new(match relocates {
+                        Some(margin) => placed.relocating(margin),
+                        None => placed,
+                    })
+                }
+            }
+        }
+        spec::Backend::Mirror { region, force_generation, leg } => {
+            let plan = MirrorPlan { legs: leg.len(), region_bytes: region.0, force: *force_generation, read_only };
+            let legs = leg.clone();
+            // Each leg would register the same buffers.
+            let open = move |number: usize| {
+                let leg = legs.get(number).ok_or("there is no such leg")?;
+                open_backend(&leg.backend, (leg.depth, None), read_only, &mut [])
+            };
+            Box::new(Mirror::open(plan, Box::new(open))?)
+        }
+        spec::Backend::Joined { part } => {
+            // Each part may have all that the device may, and would register the same buffers.
+            let open = |part: &spec::Part| {
+                let opened = open_backend(&part.backend, (depth, None), read_only, &mut []);
+                opened
+                    .map(|backend| (part.name.clone(), backend))
+                    .map_err(|error| format!("part {}: {error}", part.name))
+            };
+            Box::new(Joined::new(part.iter().map(open).collect::<Result<_, _>>()?)?)
+        }
+    })
+}
+
+/// Opens a file, which may be a slow tier.
+fn open_plain(
+    backend: &spec::Backend,
+    depth: u32,
+    read_only: bool,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
+    let spec::Backend::File { path, size, direct, io, threads } = backend else {
+        return open_backend(backend, (depth, None), read_only, registered);
+    };
+    let files = file::Files::open(path, size.as_ref().map(|size| size.0), *direct, read_only)?;
+    open_file(Arc::new(files), *io, depth, *threads, registered)
+}
+
+/// Opens the backend of a target that is measured.
+///
+/// # Errors
+/// The problem, in words.
+pub(crate) fn open_target(target: &Target, depth: u32) -> Result<Box<dyn Backend>, String> {
+    let files = file::Files::of(target).map_err(|error| format!("{}: {error}", target.path().display()))?;
+    open_file(Arc::new(files), spec::FileIo::Auto, depth, depth.min(THREADS_MAX), &mut [])
+}
+
+fn open_file(
+    files: Arc<file::Files>,
+    io: spec::FileIo,
+    depth: u32,
+    threads: u32,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
+    let threaded = |error: io::Error| format!("threads cannot be used: {error}");
+    if io == spec::FileIo::Auto && files.is_in_memory() {
+        return Ok(Box::new(AtOnce::new(files, threads).map_err(threaded)?));
+    }
+    let mut reason = "as the spec says".to_string();
+    if io != spec::FileIo::Threads {
+        match Uring::new(Arc::clone(&files), depth, threads, registered) {
+            Ok(uring) => return Ok(Box::new(uring)),
+            Err(error) => reason = format!("io_uring cannot be used: {error}"),
+        }
+        if io == spec::FileIo::IoUring {
+            return Err(reason);
+        }
+    }
+    Ok(Box::new(Threads::new(files, threads, &reason).map_err(threaded)?))
+}
