@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 
 use ioweir_core::Nanos;
+use ioweir_serve::control::Command;
 use ioweir_serve::govern::source::{Server, Source};
 use ioweir_serve::govern::worker::{Position, Task, open};
 use ioweir_trace::Served as ServedRow;
@@ -76,6 +77,9 @@ fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_o
     });
     worker.run(&Task { bytes: SIZE, bytes_per_second_max: Some(1), ..Task::default() }).unwrap();
     while sham.manner().asked.is_empty() {}
+    // A read that is answered in the turn that sent it takes no time of the device: the server's clock goes by turns.
+    let in_flight = || served.ask(&Command::State {}).unwrap()["devices"][0]["inflight_requests"].as_u64();
+    while in_flight() != Some(1) {}
     sham.set(|manner| manner.held.clear());
     while worker.progress().unwrap().done_bytes == Some(0) {}
     // What the source reads may be of before the worker has heard of it.
