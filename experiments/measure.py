@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,12 @@ def need(*tools: str) -> None:
 
 def output(*command: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def milliseconds(text: str) -> float:
+    """Of a time as ioweir writes it."""
+    number, unit = re.fullmatch(r"([\d.]+)(ns|us|ms|s)", text).groups()
+    return float(number) * {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
 
 
 def load_average() -> list[float]:

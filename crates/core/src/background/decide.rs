@@ -143,9 +143,9 @@ impl Executor {
 
     /// Why no more of the payable debt runs.
     pub(super) fn hold(&self) -> Hold {
-        let used = self.slots.used_units(self.now);
+        let (granted, used) = (self.granted(), self.slots.used_units(self.now));
         // What is left for urgent debt alone is nothing to what waits beside it.
-        let granted = if self.granted() > used { self.open_to_all() } else { self.granted() };
+        let granted = if granted > used { self.open_to_all() } else { granted };
         if granted > used {
             let is_paced = |service| self.is_payable(service) && self.paced_until[service as usize] > self.now;
             let is_held = self.directive.limit_work != u64::MAX || self.directive.pressing;

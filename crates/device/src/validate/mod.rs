@@ -5,8 +5,8 @@
 //! predict, and errors of different requests can cancel in it: so it is also computed for each class of requests
 //! ([`Classes`]).
 //!
-//! There are two kinds of load. In a *closed* one each request follows a think time after the completion of the one before,
-//! in the model's time: the kind in which disks are measured. In the other the requests *arrive* when they did, and wait for
+//! There are three kinds of load. In a *closed* one each request follows a think time after the completion of the one before,
+//! in the model's time: the kind in which disks are measured. In another the requests *arrive* when they did, and wait for
 //! one another in the model's own queue. Probes keep several requests in the device: there each is *released* by a completion
 //! of the model, of the same number as was seen before it. So is each request of a sender with so many places ([`Load::of`]).
 

@@ -62,12 +62,10 @@ pub(super) fn limits(
     let system = horizon.system();
     let core_work = system.core_work.max(1);
     let patience = ((PATIENCE.as_seconds() / system.bin.as_seconds()) as usize).min(horizon.bins() / 2).max(1);
-    let mut rest = Rest { horizon, at_once, keep_until, taken: vec![0; horizon.bins()] };
+    let mut rest = Rest { horizon, at_once, keep_until, taken: vec![0; horizon.bins()], needed: 0 };
     let urgent = horizon.urgent(schedule);
-    let mut needed_in_all = 0_u64;
     for service in &urgent {
         let Envelope { payable, needed } = horizon.envelope(schedule, &[*service], patience);
-        needed_in_all = needed_in_all.saturating_add(needed.last().copied().unwrap_or(0));
         rest.take(&[*service], &payable, &needed);
     }
     let of_urgent = rest.taken.clone();
@@ -76,8 +74,7 @@ pub(super) fn limits(
     let for_room = rest.for_room(patience);
     let needed: Vec<u64> = needed.iter().zip(for_room).map(|(needed, for_room)| for_room.max(*needed)).collect();
     rest.take(&others, &payable, &needed);
-    needed_in_all = needed_in_all.saturating_add(needed.last().copied().unwrap_or(0));
-    let is_enough = rest.taken.iter().copied().fold(0, u64::saturating_add) >= needed_in_all;
+    let is_enough = rest.taken.iter().copied().fold(0, u64::saturating_add) >= rest.needed;
     let limit = |(bin, (work, of_urgent)): (usize, (u64, u64))| {
         let cores = u32::try_from(work.div_ceil(core_work)).unwrap_or(u32::MAX).min(system.cores);
         // Where all that the high forecast leaves works, so may what turns out to be left beyond it.
@@ -103,11 +100,14 @@ struct Rest<'a> {
     keep_until: usize,
     /// Work in each bin.
     taken: Vec<u64>,
+    /// Work that is needed by the end of the horizon, of all that was taken for.
+    needed: u64,
 }
 
 impl Rest<'_> {
     /// Takes the cheapest offers for some services, of which `payable` and `needed` are cumulative.
     fn take(&mut self, services: &[Service], payable: &[u64], needed: &[u64]) {
+        self.needed = self.needed.saturating_add(needed.last().copied().unwrap_or(0));
         let needed = self.in_time(services, needed);
         let mut room = Room::new(payable);
         let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();

@@ -180,11 +180,14 @@ impl Begun {
         }
     }
 
-    /// Whether the buffer answers the reads of a round, if enough were carried out.
-    fn is_held<'a>(&self, tries: impl Iterator<Item = &'a Completed>) -> Option<bool> {
+    /// Halves what is open by whether the buffer answers the reads of a round, if enough were carried out.
+    fn halve<'a>(&self, open: &mut [u64; 2], tries: impl Iterator<Item = &'a Completed>) {
         let is_buffered = |read: &Completed| read.latency().0 as f64 <= self.buffered_nanos;
         let (held, all) = tries.fold((0, 0), |(held, all), read| (held + u64::from(is_buffered(read)), all + 1));
-        (all * 2 > TRIES).then_some(held * 4 >= all * 3)
+        if all * 2 > TRIES {
+            let is_held = held * 4 >= all * 3;
+            open[usize::from(!is_held)] = u64::midpoint(open[0], open[1]);
+        }
     }
 }
 
@@ -247,9 +250,7 @@ fn open_segments(begun: &Begun, answers: &Answers) -> [u64; 2] {
         let others = u64::midpoint(open[0], open[1]);
         let all = run + others + 1;
         let last = answers.round(round).filter(|(number, _)| number % all == run + others).map(|(_, read)| read);
-        if let Some(is_held) = begun.is_held(last) {
-            open[usize::from(!is_held)] = others;
-        }
+        begun.halve(&mut open, last);
     }
     open
 }
@@ -313,9 +314,7 @@ impl Tracks {
             for (place, open) in (0..).zip(&mut open) {
                 let is_of = |number: u64| number / ((run + 1) * TRIES) == place && number % (run + 1) == run;
                 let tries = answers.round(round).filter(|(number, _)| is_of(*number)).map(|(_, read)| read);
-                if let Some(is_held) = begun.is_held(tries) {
-                    open[usize::from(!is_held)] = u64::midpoint(open[0], open[1]);
-                }
+                begun.halve(open, tries);
             }
         }
         open
