@@ -110,12 +110,12 @@ struct Open {
 
 impl Open {
     /// The device's time that a worker took which was held to a rate and does not count that time: its share of what has passed. Where it
-    /// came near its rate it was the rate that held it, not the device, which may be faster than is believed. So a sixteenth less is
-    /// counted, by which a rate that was too low once is left again.
+    /// came near its rate, or went beyond it, it was the rate that held it, not the device, which may be faster than is believed. So a
+    /// sixteenth less is counted than was believed, by which a rate that was too low once is left again.
     fn took_at_rate(&self, elapsed: Nanos) -> Nanos {
-        let (passed, kept) = (u128::from(elapsed.0), self.paid_bytes);
+        let passed = u128::from(elapsed.0);
         let rate = u128::from(self.slice.bytes_per_second.max(1));
-        let at_rate = u128::from(kept) * 1_000_000_000 / rate;
+        let at_rate = u128::from(self.paid_bytes) * 1_000_000_000 / rate;
         let counted = if at_rate >= passed / 8 * 7 { at_rate / 16 * 15 } else { passed };
         let whole = u128::from(self.slice.bytes.max(1)) * 1_000_000_000 / rate;
         let took = u128::from(self.slice.device_time.0).saturating_mul(counted) / whole.max(1);
@@ -160,6 +160,8 @@ struct Post {
     position: Position,
     done_bytes: Option<u64>,
     device: Option<Nanos>,
+    /// How long slices ran that have paid nothing, since the last that did.
+    unpaid: Nanos,
     looked: Option<Nanos>,
     held_until: Nanos,
     failed_in_row: u32,
@@ -198,6 +200,7 @@ impl Overseer {
             serial: 0,
             position,
             device: None,
+            unpaid: Nanos::ZERO,
             looked: None,
             held_until: Nanos::ZERO,
             failed_in_row: 0,
@@ -414,7 +417,12 @@ impl Post {
         let elapsed = steady.since(open.began);
         let took = match (self.device, open.device) {
             (Some(device), Some(before)) => device.since(before),
-            _ if self.employment.keeps_rate => open.took_at_rate(elapsed),
+            // Progress that is seen in steps is paid in the slices before it, too.
+            _ if self.employment.keeps_rate && open.paid_bytes == 0 => {
+                self.unpaid = self.unpaid.after(elapsed);
+                Nanos::ZERO
+            }
+            _ if self.employment.keeps_rate => open.took_at_rate(elapsed.after(std::mem::take(&mut self.unpaid))),
             // Whoever does not count it has had the device all the time.
             _ => elapsed,
         };

@@ -206,35 +206,49 @@ fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
     assert_eq!(case.governor.completed[1], (bytes_next, Nanos::from_seconds(1)));
 }
 
-/// What a worker that is held to its rate is counted to take, in thousandths of what is expected of its slice, where it pays one byte in
-/// `of` within twice the time of the rate for that, or within that time.
-fn counted_of_expected(slowness: u64, of: u64) -> u64 {
+/// What a worker that is held to its rate is counted to take, in thousandths of what is expected of its slice: it pays so many thousandths of it,
+/// in so many seconds, after it has paid nothing in a slice before that.
+fn counted_of_expected(paid: u64, seconds: u64, unpaid_seconds: u64) -> u64 {
     let mut case = Case::new(Employment { keeps_rate: true, ..scrub(None, false) });
     case.governor.executor.foreground(at(0).wall, 500);
-    let (serial, bytes) = case.runs(0);
-    let expected = case.governor.executor.running().map(|slice| case.governor.executor.expected(slice)).next().unwrap();
-    let span = case.governor.executor.running().map(|slice| slice.ends_at.since(slice.started_at)).next().unwrap();
-    assert_eq!((expected.0 * 2).div_ceil(span.0), 1, "it has half of the device");
+    let (mut serial, _) = case.runs(0);
     case.hear(0, serial, Ok(()), Some(0));
-    let seconds = span.0 / 1_000_000_000 / of * slowness;
-    case.hear(seconds, serial, Ok(()), Some(bytes / of));
-    if of > 1 {
-        case.governor.executor.foreground(at(seconds).wall, 1000);
-        let (pause, _) = case.turn(seconds)[0];
-        case.hear(seconds, pause, Ok(()), Some(bytes / of));
+    let pause = |case: &mut Case, second: u64, done: u64| {
+        case.governor.executor.foreground(at(second).wall, 1000);
+        let (pause, _) = case.turn(second)[0];
+        case.hear(second, pause, Ok(()), Some(done));
+    };
+    if unpaid_seconds > 0 {
+        pause(&mut case, unpaid_seconds, 0);
+        assert_eq!(case.governor.completed.pop(), Some((0, Nanos::ZERO)));
+        case.governor.executor.foreground(at(unpaid_seconds).wall, 500);
+        (serial, _) = case.runs(unpaid_seconds);
+        case.hear(unpaid_seconds, serial, Ok(()), Some(0));
     }
-    let [(paid, took)] = case.governor.completed[..] else { panic!("{:?}", case.governor.completed) };
-    assert_eq!(paid, bytes / of);
+    let slice = *case.governor.executor.running().next().unwrap();
+    let expected = case.governor.executor.expected(&slice);
+    assert_eq!(
+        (slice.ends_at.since(slice.started_at), expected),
+        (SLICE, Nanos(SLICE.0 / 2)),
+        "it has half of the device"
+    );
+    pause(&mut case, unpaid_seconds + seconds, slice.blocks * BLOCK_BYTES / 1000 * paid);
+    let [(_, took)] = case.governor.completed[..] else { panic!("{:?}", case.governor.completed) };
     took.0 * 1000 / expected.0
 }
 
 #[test]
 fn a_worker_that_keeps_its_rate_costs_a_little_less_than_believed_and_one_that_does_not_more() {
-    // It had half of the device all the time, not all of it.
-    assert_eq!(counted_of_expected(1, 1), 937);
-    assert_eq!(counted_of_expected(1, 2), 468);
-    assert_eq!(counted_of_expected(2, 1), 2000);
-    assert_eq!(counted_of_expected(4, 2), 2000);
+    // In four of ten seconds it has had four tenths of what its slice has of the device; and what is seen of that is a bit less.
+    assert_eq!(counted_of_expected(400, 4, 0), 375);
+    assert_eq!(counted_of_expected(360, 4, 0), 337);
+    assert_eq!(counted_of_expected(340, 4, 0), 400);
+    assert_eq!(counted_of_expected(100, 4, 0), 400);
+    // Beyond its rate it costs no less than at its rate.
+    assert_eq!(counted_of_expected(800, 4, 0), 750);
+    // Progress that is seen in steps.
+    assert_eq!(counted_of_expected(800, 4, 4), 750);
+    assert_eq!(counted_of_expected(400, 4, 4), 800);
 }
 
 #[test]
