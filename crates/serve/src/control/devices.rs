@@ -72,8 +72,7 @@ impl Controller {
             let Some(size) = device.backend.length_as(&new.backend, now_bytes).map_err(of)? else { continue };
             let (sender, answer) = channel();
             self.0.engines.send(number, engine::Command::Grow(size, sender));
-            let answer = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string());
-            let description = answer.flatten().map_err(of)?;
+            let description = self.hear(answer, PATIENCE).flatten().map_err(of)?;
             self.0.engines.has_grown(number, size, description);
             grown.push((number, size));
         }
@@ -100,7 +99,7 @@ impl Controller {
         let is_lost = |number: &usize| after.device.get(*number).is_some_and(|device| device.is_removed);
         let lost: Vec<usize> = before.present_devices().map(|(number, _)| number).filter(is_lost).collect();
         for number in &lost {
-            if self.is_ending(*number, |_| true) {
+            if self.is_ending(before, *number, |_| true)? {
                 let name = shown(&before.device[*number].name);
                 return Err(format!(
                     "device {name}: clients of an export that was removed still get answers from it: try again"

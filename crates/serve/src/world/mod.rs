@@ -22,6 +22,7 @@ pub mod client;
 mod devices;
 pub mod disk;
 pub mod history;
+mod operator;
 mod passes;
 pub mod plan;
 pub mod promise;
@@ -37,7 +38,7 @@ pub mod wire;
 
 pub use campaign::{Length, Sum, campaign};
 pub use canary::Canary;
-pub use plan::{Act, Backing, Clock, End, Order, Plan, Step};
+pub use plan::{Act, Backing, Clock, End, Extra, Order, Plan, Step};
 pub use promise::{Broken, Promise, Verdict};
 pub use run::{Outcome, run};
 

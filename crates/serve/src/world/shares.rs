@@ -11,11 +11,11 @@ use ioweir_core::{Nanos, Operation, StreamId};
 use super::promise::{Promise, Verdict};
 use super::reservations::Reservations;
 use crate::engine::{Call, Observer, Stage};
-use crate::spec::Holder;
+use crate::spec::{Device, Holder};
 
 /// What a unit of service is to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+enum Unit {
     Request,
     Sector,
 }
@@ -56,10 +56,19 @@ struct Watch {
 pub(super) struct Shares(Arc<Mutex<Watch>>);
 
 impl Shares {
-    pub(super) fn new(classes: usize, fair: Option<Unit>, (limits, reserves): (bool, bool)) -> Self {
-        let reservations = reserves.then(|| Reservations::new(classes));
-        let classes = vec![Class::default(); classes];
-        Self(Arc::new(Mutex::new(Watch { classes, fair, limits, reservations, ..Watch::default() })))
+    /// Of a device's scheduler.
+    pub(super) fn of(device: &Device) -> Self {
+        let scheduler = device.scheduler.to_string();
+        let fair = match scheduler.as_str() {
+            _ if device.merge => None,
+            "sfq" | "wfq" => Some(Unit::Request),
+            "sfq:cost=sectors" => Some(Unit::Sector),
+            _ => None,
+        };
+        let reservations = matches!(scheduler.as_str(), "mclock" | "reward").then(Reservations::default);
+        // A pair releases before it dispatches.
+        let limits = !scheduler.contains('+');
+        Self(Arc::new(Mutex::new(Watch { fair, limits, reservations, ..Watch::default() })))
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -83,16 +92,23 @@ impl Shares {
 }
 
 impl Watch {
+    /// A class, which may have come while the server runs.
+    fn class(&mut self, class: u32) -> &mut Class {
+        let least = self.classes.len().max(class as usize + 1);
+        self.classes.resize(least, Class::default());
+        &mut self.classes[class as usize]
+    }
+
     fn expect(&mut self, now: Nanos, class: u32, share: Share) {
-        if let Some(its) = self.classes.get_mut(class as usize) {
-            its.share = Some(share);
-            its.weight_min = Some(its.weight_min.map_or(share.weight, |least| least.min(share.weight)));
-            its.above = (0, now);
-            self.pairs.clear();
-            if let Some(reservations) = &mut self.reservations {
-                let is_limited = share.limit_per_second > 0 || share.limit_bytes_per_second > 0;
-                reservations.expect(now, class, share.reservation_per_second, is_limited, its.queued > 0);
-            }
+        let its = self.class(class);
+        its.share = Some(share);
+        its.weight_min = Some(its.weight_min.map_or(share.weight, |least| least.min(share.weight)));
+        its.above = (0, now);
+        let asks = its.queued > 0;
+        self.pairs.clear();
+        if let Some(reservations) = &mut self.reservations {
+            let is_limited = share.limit_per_second > 0 || share.limit_bytes_per_second > 0;
+            reservations.expect(now, class, share.reservation_per_second, is_limited, asks);
         }
     }
 
@@ -111,12 +127,13 @@ impl Watch {
         if self.queued.insert(number, (class, cost)).is_some() {
             return;
         }
-        let its = &mut self.classes[class as usize];
+        let its = self.class(class);
         its.queued += 1;
-        if its.queued == 1 {
-            self.reservations.iter_mut().for_each(|its| its.asks(now, class));
+        if its.queued > 1 {
+            return;
         }
-        if its.queued == 1 && self.fair.is_some() {
+        self.reservations.iter_mut().for_each(|its| its.asks(now, class));
+        if self.fair.is_some() {
             for other in 0..self.classes.len() as u32 {
                 if other != class && self.classes[other as usize].queued > 0 {
                     self.pairs.insert((class.min(other), class.max(other)), (0, 0));
