@@ -19,6 +19,7 @@
 mod campaign;
 pub mod canary;
 pub mod client;
+mod deadlines;
 mod devices;
 pub mod disk;
 pub mod history;

@@ -8,6 +8,7 @@ use ioweir_core::policy::Policy;
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Operation, StreamId};
 
+use super::deadlines::Deadlines;
 use super::promise::{Promise, Verdict};
 use super::reservations::Reservations;
 use crate::engine::{Call, Observer, Stage};
@@ -46,6 +47,8 @@ struct Watch {
     pairs: BTreeMap<(u32, u32), (u64, u64)>,
     /// Of a scheduler that owes them by time.
     reservations: Option<Reservations>,
+    /// Of one that owes them by deadlines.
+    deadlines: Option<Deadlines>,
     /// Whether the clock of reservations seems to stand still, for a canary.
     is_clock_stopped: bool,
     verdict: Verdict,
@@ -66,9 +69,10 @@ impl Shares {
             _ => None,
         };
         let reservations = matches!(scheduler.as_str(), "mclock" | "reward").then(Reservations::default);
+        let deadlines = (scheduler == "pclock" && !device.merge).then(Deadlines::default);
         // A pair releases before it dispatches.
         let limits = !scheduler.contains('+');
-        Self(Arc::new(Mutex::new(Watch { fair, limits, reservations, ..Watch::default() })))
+        Self(Arc::new(Mutex::new(Watch { fair, limits, reservations, deadlines, ..Watch::default() })))
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -106,6 +110,7 @@ impl Watch {
         its.above = (0, now);
         let asks = its.queued > 0;
         self.pairs.clear();
+        self.deadlines.iter_mut().for_each(|its| its.expect(now, class, share));
         if let Some(reservations) = &mut self.reservations {
             let is_limited = share.limit_per_second > 0 || share.limit_bytes_per_second > 0;
             reservations.expect(now, class, share.reservation_per_second, is_limited, asks);
@@ -127,6 +132,7 @@ impl Watch {
         if self.queued.insert(number, (class, cost)).is_some() {
             return;
         }
+        self.deadlines.iter_mut().for_each(|its| its.arrived(now, number, class));
         let its = self.class(class);
         its.queued += 1;
         if its.queued > 1 {
@@ -154,6 +160,8 @@ impl Watch {
         }
         self.classes[class as usize].cost_max = self.classes[class as usize].cost_max.max(cost);
         self.reservations.iter_mut().for_each(|its| its.dispatched(now, class));
+        let verdict = &mut self.verdict;
+        self.deadlines.iter_mut().for_each(|its| its.dispatched(now, number, class, verdict));
         self.check_limit(now, class);
         self.check_weights(class);
         self.left(number);
@@ -229,7 +237,11 @@ impl Observer for Shares {
                 watch.arrived(now, number, request.stream.0, cost);
             }
             Stage::Dispatched(_) => watch.dispatched(now, number),
-            Stage::Withdrawn => drop(watch.left(number)),
+            Stage::Withdrawn => {
+                if let (Some((class, _)), Some(deadlines)) = (watch.left(number), &mut watch.deadlines) {
+                    deadlines.withdrawn(now, number, class);
+                }
+            }
             Stage::Arrived | Stage::Completed(_) => {}
         }
     }
