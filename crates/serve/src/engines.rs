@@ -7,9 +7,10 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use ioweir_core::{Nanos, StreamId};
 
@@ -19,7 +20,7 @@ use crate::buffer::Pool;
 use crate::capture::Capture;
 use crate::engine::{Command, Engine, Handle, ServicePlan, Settings, Shelf, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
-use crate::exports::Places;
+use crate::exports::{Exports, Places};
 use crate::front::Stopper;
 use crate::log::{DeviceLog, Log};
 use crate::nbd;
@@ -28,6 +29,24 @@ use crate::spec::{ClassKind, Service, Spec};
 
 /// What an engine's thread ends with.
 type Ended = Result<(), ServeError>;
+
+/// Where engines live that have no threads: a simulated world, for which one who changes the server waits.
+pub(crate) trait Stage: Send + Sync {
+    /// Has the engines go on; returns the time, or `None` once there is no server any more.
+    fn go_on(&self) -> Option<Nanos>;
+
+    /// As [`Engines::open`].
+    fn open(&self, spec: &Spec) -> Result<Vec<Opened>, ServeError>;
+
+    /// As [`Engines::begin`], of all that were opened.
+    fn begin(&self, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError>;
+
+    /// As [`Engines::tell`].
+    fn tell(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String>;
+
+    /// Ends the engine of a device, as [`Engines::remove`].
+    fn end(&self, device: usize) -> Result<(), ServeError>;
+}
 
 /// The engines of a server; a copy is of the same ones.
 #[derive(Clone)]
@@ -40,6 +59,8 @@ struct Inner {
     log: Log,
     /// Ends the server; set before the first engine serves.
     stopper: Arc<OnceLock<Stopper>>,
+    /// Where they live, if they have no threads.
+    stage: Option<Box<dyn Stage>>,
     rows: Mutex<Rows>,
     /// Tells that the rows have changed.
     changed: Condvar,
@@ -83,7 +104,51 @@ impl Engines {
     /// A server without engines yet.
     pub(crate) fn new(workers: Option<Arc<WorkerPool>>, clock: MachineClock, log: Log) -> Self {
         let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
-        Self(Arc::new(Inner { workers, clock, log, stopper, rows, changed }))
+        Self(Arc::new(Inner { workers, clock, log, stopper, stage: None, rows, changed }))
+    }
+
+    /// Those that live on a stage.
+    pub(crate) fn on(stage: Box<dyn Stage>, log: Log) -> Self {
+        let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
+        let stage = Some(stage);
+        Self(Arc::new(Inner { workers: None, clock: MachineClock::new(), log, stopper, stage, rows, changed }))
+    }
+
+    /// Waits for answers of engines, for this long altogether.
+    pub(crate) fn hear_all<T>(
+        &self,
+        answers: Vec<Receiver<T>>,
+        patience: Duration,
+    ) -> Vec<Result<T, RecvTimeoutError>> {
+        let span = Nanos(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        let Some(stage) = &self.0.stage else {
+            let until = self.0.clock.now().after(span);
+            let left = || Duration::from_nanos(until.since(self.0.clock.now()).0);
+            return answers.into_iter().map(|answer| answer.recv_timeout(left())).collect();
+        };
+        let mut until = None;
+        let mut hear = |answer: Receiver<T>| loop {
+            match answer.try_recv() {
+                Ok(answer) => return Ok(answer),
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                Err(TryRecvError::Empty) => {}
+            }
+            let now = stage.go_on().ok_or(RecvTimeoutError::Disconnected)?;
+            if now > *until.get_or_insert(now.after(span)) {
+                return Err(RecvTimeoutError::Timeout);
+            }
+        };
+        answers.into_iter().map(&mut hear).collect()
+    }
+
+    /// Waits for the answer of an engine, for this long.
+    pub(crate) fn hear<T>(&self, answer: Receiver<T>, patience: Duration) -> Result<T, RecvTimeoutError> {
+        self.hear_all(vec![answer], patience).pop().unwrap_or(Err(RecvTimeoutError::Disconnected))
+    }
+
+    /// Has the engines concerned make a change, all of them or none, if they live on a stage.
+    pub(crate) fn tell(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Option<Result<(), String>> {
+        self.0.stage.as_ref().map(|stage| stage.tell(old, new, exports))
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -96,6 +161,9 @@ impl Engines {
     /// # Errors
     /// If one cannot be opened. All are closed then.
     pub(crate) fn open(&self, spec: &Spec, capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
+        if let Some(stage) = &self.0.stage {
+            return stage.open(spec);
+        }
         let mut capture = capture;
         let known = self.rows().all.len();
         let starting = (known..spec.device.len()).map(|number| Starting::new(self, spec, number, capture.take()));
@@ -108,8 +176,9 @@ impl Engines {
     /// # Errors
     /// If one cannot, or the server ends. All of them end then.
     pub(crate) fn begin(&self, opened: Vec<Opened>, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError> {
-        for opened in &opened {
-            opened.thread.begin(exports)?;
+        match &self.0.stage {
+            Some(stage) => stage.begin(exports)?,
+            None => opened.iter().try_for_each(|opened| opened.thread.begin(exports))?,
         }
         let mut rows = self.rows();
         if rows.is_closed {
@@ -117,6 +186,11 @@ impl Engines {
         }
         rows.all.extend(opened.into_iter().map(Opened::into_row));
         Ok(())
+    }
+
+    /// Keeps engines that serve already, on a stage.
+    pub(crate) fn keep(&self, opened: Vec<Opened>) {
+        self.rows().all.extend(opened.into_iter().map(Opened::into_row));
     }
 
     /// What ends the server when a device has failed as a whole. To be known before the first engine begins.
@@ -179,9 +253,10 @@ impl Engines {
             let from = from.min(rows.all.len());
             rows.all.drain(from..).collect()
         };
-        for mut row in rows {
+        for (mut row, number) in rows.into_iter().zip(from..) {
             // How it ends changes nothing: it has served nobody.
             let _ = row.thread.take().map(|thread| end(&row.handle, &row.leaves, thread));
+            let _ = self.0.stage.as_ref().map(|stage| stage.end(number));
         }
     }
 
@@ -194,6 +269,10 @@ impl Engines {
         let Some(row) = rows.all.get_mut(device) else { return Ok(()) };
         row.is_removed = true;
         row.volumes = None;
+        if let Some(stage) = &self.0.stage {
+            drop(rows);
+            return stage.end(device);
+        }
         // If there is none, the server ends, and waits for it.
         let Some(thread) = row.thread.take() else { return Ok(()) };
         let (handle, leaves) = (row.handle.clone(), Arc::clone(&row.leaves));
@@ -251,12 +330,20 @@ pub(crate) struct Opened {
 }
 
 /// What an engine has to say of its device once that is open.
-struct Facts {
-    handle: Handle,
-    shape: Shape,
-    description: String,
-    bitmaps: Arc<[nbd::Bitmap]>,
-    volumes: Option<Volumes>,
+pub(crate) struct Facts {
+    pub(crate) handle: Handle,
+    pub(crate) shape: Shape,
+    pub(crate) description: String,
+    pub(crate) bitmaps: Arc<[nbd::Bitmap]>,
+    pub(crate) volumes: Option<Volumes>,
+}
+
+impl From<Facts> for Opened {
+    /// One on a stage.
+    fn from(facts: Facts) -> Self {
+        let thread = Thread { join: None, exports: None, begun: channel().1, leaves: Arc::default(), handle: None };
+        Self { facts, thread }
+    }
 }
 
 impl Opened {

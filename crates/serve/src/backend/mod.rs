@@ -275,12 +275,12 @@ pub trait Backend {
     /// Its size.
     fn size_bytes(&self) -> u64;
 
-    /// Makes it this long while it serves. A layer that keeps something for each block or region does not pass it on.
+    /// Makes it this long while it serves, durably. A layer that keeps something for each block or region does not pass it on.
     ///
     /// # Errors
     /// Why it stays as long as it is.
     fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
-        let expected = "a file or block device without late trims and tiers";
+        let expected = "a file, block device, mirror or tiers of such";
         Err(format!("its length does not change while the server runs\n  expected: {expected}"))
     }
 

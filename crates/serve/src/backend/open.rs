@@ -1,6 +1,6 @@
 //! Opens the backend of a device, and finds out of one that is not open whether it could be, and what it would be.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -194,7 +194,8 @@ fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<Found, Stri
         spec::Backend::Mirror { region, leg, .. } => {
             // A leg that cannot be opened may be missed.
             let legs = leg.iter().enumerate();
-            let legs = legs.filter_map(|(number, leg)| checked(format!("leg {number}"), &leg.backend, read_only).ok());
+            let legs = legs
+                .filter_map(|(number, leg)| checked(format!("leg {number}"), &as_it_is(&leg.backend), read_only).ok());
             let legs: Vec<Found> = legs.collect();
             let shortest = legs.iter().map(|(shape, _)| shape.size_bytes).min().ok_or("no leg can be opened")?;
             let (shape, said) = together(legs);
@@ -272,7 +273,7 @@ fn open_backend(
             // Each leg would register the same buffers.
             let open = move |number: usize| {
                 let leg = legs.get(number).ok_or("there is no such leg")?;
-                open_backend(&leg.backend, (leg.depth, None), read_only, &mut [])
+                open_backend(&as_it_is(&leg.backend), (leg.depth, None), read_only, &mut [])
             };
             Box::new(Mirror::open(plan, Box::new(open))?)
         }
@@ -287,6 +288,18 @@ fn open_backend(
             Box::new(Joined::new(part.iter().map(open).collect::<Result<_, _>>()?)?)
         }
     })
+}
+
+/// A leg: one that has a head says itself how much of it is used. It may be longer than its `size`, if the server died before the others
+/// had grown, too.
+fn as_it_is(backend: &spec::Backend) -> spec::Backend {
+    let mut backend = backend.clone();
+    if let spec::Backend::File { path, size, .. } = &mut backend {
+        let mut head = [0; 16];
+        let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        *size = size.filter(|_| read.is_err() || !mirror::is_leg(&head));
+    }
+    backend
 }
 
 /// Opens a file, which may be a slow tier.

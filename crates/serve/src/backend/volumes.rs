@@ -77,14 +77,39 @@ impl Volumes {
         Ok(())
     }
 
-    /// Reads the table again if a commit has failed: nobody knows what became of that.
+    /// Writes the table anew if nobody knows what became of a commit: that was refused, so that what it would have changed is served
+    /// as before.
     fn settle(&mut self) -> Result<(), String> {
-        if self.is_unsure {
-            self.book.commit(|_| Ok(())).map_err(|error| self.not_durable(error.name()))?;
-            self.read()?;
-            self.is_unsure = false;
+        if !self.is_unsure {
+            return Ok(());
         }
-        Ok(())
+        let places = self.places.clone();
+        self.commit(|transaction| {
+            transaction.delete_table(VOLUMES)?;
+            let mut table = transaction.open_table(VOLUMES)?;
+            for (name, place) in &places {
+                table.insert(name.as_str(), (place.start, place.end - place.start))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether the table says what is served.
+    pub(crate) const fn is_sure(&self) -> bool {
+        !self.is_unsure
+    }
+
+    /// A change of a volume is not made after all: it is where it was, if it was anywhere.
+    ///
+    /// # Errors
+    /// If that cannot be made durable: it is tried again before the next change.
+    pub fn restore(&mut self, name: &str, place: Option<Range<u64>>) -> Result<(), String> {
+        match place {
+            Some(place) => drop(self.places.insert(name.into(), place)),
+            None => drop(self.places.remove(name)),
+        }
+        self.is_unsure = true;
+        self.settle()
     }
 
     fn commit(&mut self, write: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), String> {
@@ -198,7 +223,7 @@ impl Volumes {
     /// Names a place, or another place of a volume: one that [`Volumes::find_room`] or [`Volumes::resized`] gave.
     ///
     /// # Errors
-    /// If that cannot be made durable. What became of it is found out before the next change.
+    /// If that cannot be made durable. Before the next change the table is made what it was.
     pub fn keep(&mut self, name: &str, place: Range<u64>) -> Result<(), String> {
         self.commit(|transaction| {
             transaction.open_table(VOLUMES)?.insert(name, (place.start, place.end - place.start))?;

@@ -10,6 +10,7 @@ use ioweir_config::shown;
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::exports::Commit;
 use super::{Controller, PATIENCE};
 use crate::backend::Bitmaps;
 use crate::backend::bitmaps::{BitmapChange, is_recording, layers_of};
@@ -145,12 +146,15 @@ impl Controller {
 
     /// Makes a change durable, and then seen. What it does not need any more is forgotten last.
     fn keep_bitmaps(&self, bitmaps: &Bitmaps, number: usize, change: &BitmapChange, layer: u64) -> Result<(), String> {
-        let after = bitmaps.changed(change, layer)?;
+        let (before, after) = (bitmaps.list()?, bitmaps.changed(change, layer)?);
         let layers = layers_of(&after);
         let mut running = self.lock();
         let mut target = self.target((*running.spec).clone(), Vec::new(), false);
         target.places[number].bitmaps = after.clone().into();
-        self.become_target(&mut running, target, || bitmaps.keep(&after))?;
+        self.become_target(&mut running, target, |commit| match commit {
+            Commit::Make => bitmaps.keep(&after),
+            Commit::Undo => bitmaps.keep(&before),
+        })?;
         self.0.engines.send(number, engine::Command::KeepLayers(layers));
         Ok(())
     }

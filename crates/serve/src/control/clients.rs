@@ -1,10 +1,8 @@
 //! The clients of a running server: who they are and what they have asked for, and the end of one of them.
 
-use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use ioweir_config::shown;
-use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::{Controller, PATIENCE};
@@ -151,17 +149,22 @@ fn who(certificate: &[String], process: Option<ProcessState>, address: Option<&S
 }
 
 impl Controller {
-    /// Asks every engine; `None` for those that have not answered in time.
-    pub(super) fn ask_all<T>(&self, question: impl Fn(Sender<T>) -> engine::Command) -> Vec<Option<T>> {
+    /// Asks every engine.
+    pub(super) fn ask_each<T>(
+        &self,
+        question: impl Fn(Sender<T>) -> engine::Command,
+    ) -> Vec<Result<T, RecvTimeoutError>> {
         let answers = self.0.engines.handles().into_iter().map(|engine| {
             let (sender, answer) = channel();
             engine.send(question(sender));
             answer
         });
-        let answers: Vec<_> = answers.collect();
-        let until = self.0.clock.now().after(Nanos(PATIENCE.as_nanos() as u64)); // two seconds
-        let left = || Duration::from_nanos(until.since(self.0.clock.now()).0);
-        answers.into_iter().map(|answer| answer.recv_timeout(left()).ok()).collect()
+        self.0.engines.hear_all(answers.collect(), PATIENCE)
+    }
+
+    /// Asks every engine; `None` for those that have not answered in time.
+    pub(super) fn ask_all<T>(&self, question: impl Fn(Sender<T>) -> engine::Command) -> Vec<Option<T>> {
+        self.ask_each(question).into_iter().map(Result::ok).collect()
     }
 
     /// The clients; `connections` is the number of all, those that still negotiate with `front` included.

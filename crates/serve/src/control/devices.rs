@@ -45,9 +45,20 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words.
     pub fn resize_device(&self, name: &str, size: Size) -> Result<Vec<String>, String> {
-        let changed = self.change(false, |spec| with_size(spec, name, size));
+        let changed = self.change(false, |spec| self.with_size(spec, name, size));
         self.note_assigned(&changed);
         self.report(changed)
+    }
+
+    /// The spec with another length of a device.
+    fn with_size(&self, spec: &Spec, name: &str, size: Size) -> Result<Spec, String> {
+        let of = |problem: String| format!("device {}: {problem}", shown(name));
+        let (number, device) = spec.device_named(name).ok_or_else(|| unknown_device(spec, name))?;
+        let now_bytes = self.places()[number].shape.size_bytes;
+        let backend = device.backend.with_length(now_bytes, size.0).map_err(of)?;
+        let mut changed = spec.clone();
+        changed.device[number].backend = backend;
+        changed.checked().map_err(|complaint| of(complaint.problem().to_string()))
     }
 
     /// Makes the devices longer that are longer in a spec than in the running one: their numbers and lengths. If the change is not
@@ -56,20 +67,14 @@ impl Controller {
         let mut grown = Vec::new();
         for (number, device) in before.present_devices() {
             let Some(new) = after.device.get(number).filter(|new| !new.is_removed) else { continue };
-            let (old, new) = (device.backend.size(), new.backend.size());
-            let Some(size) = new.filter(|_| old != new) else { continue };
             let of = |problem: String| format!("device {}: {problem}", shown(&device.name));
-            let services: Vec<String> = before.services_of(device).map(|(name, _)| shown(name)).collect();
-            if !services.is_empty() {
-                let what = "services go through all of it, and their place is one in its length:";
-                return Err(of(format!("{what} {}\n\nhint: {STARTED_AGAIN}", services.join(", "))));
-            }
+            let now_bytes = self.places()[number].shape.size_bytes;
+            let Some(size) = device.backend.length_as(&new.backend, now_bytes).map_err(of)? else { continue };
             let (sender, answer) = channel();
-            self.0.engines.send(number, engine::Command::Grow(size.0, sender));
-            let answer = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string());
-            let description = answer.flatten().map_err(of)?;
-            self.0.engines.has_grown(number, size.0, description);
-            grown.push((number, size.0));
+            self.0.engines.send(number, engine::Command::Grow(size, sender));
+            let description = self.hear(answer, PATIENCE).flatten().map_err(of)?;
+            self.0.engines.has_grown(number, size, description);
+            grown.push((number, size));
         }
         Ok(grown)
     }
@@ -94,7 +99,7 @@ impl Controller {
         let is_lost = |number: &usize| after.device.get(*number).is_some_and(|device| device.is_removed);
         let lost: Vec<usize> = before.present_devices().map(|(number, _)| number).filter(is_lost).collect();
         for number in &lost {
-            if self.is_ending(*number, |_| true) {
+            if self.is_ending(before, *number, |_| true)? {
                 let name = shown(&before.device[*number].name);
                 return Err(format!(
                     "device {name}: clients of an export that was removed still get answers from it: try again"
@@ -130,21 +135,6 @@ fn with_device(spec: &Spec, name: &str, keys: &Table) -> Result<Spec, String> {
         return Err(of(&format!("{problem}\n\nhint: {STARTED_AGAIN}")));
     }
     changed.checked().map_err(of_complaint)
-}
-
-/// The spec with another length of a device.
-fn with_size(spec: &Spec, name: &str, size: Size) -> Result<Spec, String> {
-    let (number, _) = spec.device_named(name).ok_or_else(|| unknown_device(spec, name))?;
-    let mut changed = spec.clone();
-    let Backend::File { size: its, .. } = &mut changed.device[number].backend else {
-        let expected = "a device of backend file";
-        return Err(format!(
-            "device {}: its length does not change while the server runs\n  expected: {expected}",
-            shown(name)
-        ));
-    };
-    *its = Some(size);
-    changed.checked().map_err(|complaint| format!("device {}: {}", shown(name), complaint.problem()))
 }
 
 /// The spec without a device.

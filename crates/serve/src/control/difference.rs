@@ -115,6 +115,13 @@ fn compare(table: &str, path: &str, old: &Table, new: &Table, found: &mut Vec<St
         if before == after {
             continue;
         }
+        // What a device is made of has lengths, too.
+        if let ("device", Some(before), Some(after)) = (table, before, after)
+            && ["slow", "leg"].contains(&key.as_str())
+        {
+            compare_made_of(&format!("{path}.{key}"), before, after, found)?;
+            continue;
+        }
         let what = format!("{path}.{key} {} -> {}", Shown(before), Shown(after));
         if !live.iter().any(|live| live.name == key) {
             return Err(format!("{what}: this does not change while the server runs"));
@@ -122,6 +129,19 @@ fn compare(table: &str, path: &str, old: &Table, new: &Table, found: &mut Vec<St
         found.push(what);
     }
     Ok(())
+}
+
+/// Compares tiers or legs of a device: their lengths can change.
+fn compare_made_of(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) -> Result<(), String> {
+    match (old, new) {
+        (Value::Table(old), Value::Table(new)) => compare("device", path, old, new, found),
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            let each = old.iter().zip(new).enumerate();
+            each.into_iter()
+                .try_for_each(|(number, (old, new))| compare_made_of(&format!("{path}[{number}]"), old, new, found))
+        }
+        _ => Err(format!("{path}: what a device is made of does not change while the server runs")),
+    }
 }
 
 /// A value as it is written on the command line.

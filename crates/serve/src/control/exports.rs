@@ -6,8 +6,9 @@
 //! may ask for.
 
 use std::ops::Range;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ioweir_config::{format_bytes, from_table, shown, unknown};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,15 @@ pub struct VolumeState {
     pub exports: Vec<String>,
 }
 
+/// What is to be durable before anyone sees a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// The change.
+    Make,
+    /// What was before: it is not made after all, though some of it may have become durable.
+    Undo,
+}
+
 /// A spec on devices that have these places.
 pub(super) struct Target {
     pub(super) spec: Spec,
@@ -56,12 +66,13 @@ impl Controller {
         Target { spec, places, came, drains }
     }
 
-    /// Changes the running server; `commit` makes durable what has to be before anyone sees it.
+    /// Changes the running server; `commit` makes durable what has to be before anyone sees it. What is taken away and cannot be given
+    /// back durably stays hidden: whatever was written to it then could be gone at the next start.
     pub(super) fn become_target(
         &self,
         running: &mut Running,
         target: Target,
-        commit: impl FnOnce() -> Result<(), String>,
+        commit: impl FnMut(Commit) -> Result<(), String>,
     ) -> Result<(), String> {
         let Target { spec, places, came, drains } = target;
         let exports = Exports::of(&spec, &places)?;
@@ -82,23 +93,33 @@ impl Controller {
         (spec, places): (&Spec, &[Places]),
         exports: Exports,
         drains: bool,
-        commit: impl FnOnce() -> Result<(), String>,
+        mut commit: impl FnMut(Commit) -> Result<(), String>,
     ) -> Result<(), String> {
         let before = self.0.tunables.catalog();
         let lost = lost(&before.exports, &exports);
         if !lost.is_empty() {
             self.hide(running, &before.exports, &lost)?;
-            let clients = self.clients_of(|number| lost.contains(&number));
-            if !drains && !clients.is_empty() {
+            let refusal = match self.clients_of(|number| lost.contains(&number)) {
+                Ok(clients) if drains || clients.is_empty() => None,
+                Ok(clients) => Some(still_connected(&running.spec, &clients)),
+                Err(problem) => Some(problem),
+            };
+            if let Some(problem) = refusal {
                 self.show(running, &before)?;
-                return Err(still_connected(&running.spec, &clients));
+                return Err(problem);
             }
         }
-        let changed = commit().and_then(|()| {
+        let changed = commit(Commit::Make).and_then(|()| {
             let must_tell = before.exports.list != exports.list || before.exports.absent != exports.absent;
             self.tell_engines(&running.spec, spec, must_tell.then_some(&exports))
         });
         if let Err(problem) = changed {
+            let is_undone = commit(Commit::Undo);
+            if let (Err(unsure), false) = (&is_undone, lost.is_empty()) {
+                return Err(format!(
+                    "{problem}\n\nhint: nobody can open what it shows until that can be written: {unsure}"
+                ));
+            }
             if !lost.is_empty() {
                 self.show(running, &before)?;
             }
@@ -129,10 +150,24 @@ impl Controller {
         Ok(())
     }
 
-    /// The clients of some exports. An engine that does not answer has none that could ask for anything.
-    fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<ClientAccount> {
-        let answers = self.ask_all(engine::Command::Clients);
-        answers.into_iter().flatten().flatten().filter(|client| is_meant(client.export)).collect()
+    /// The clients of some exports.
+    ///
+    /// # Errors
+    /// If an engine does not answer: it may have some. One that has ended has none.
+    fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Result<Vec<ClientAccount>, String> {
+        let mut clients = Vec::new();
+        for answer in self.ask_each(engine::Command::Clients) {
+            match answer {
+                Ok(its) => clients.extend(its.into_iter().filter(|client| is_meant(client.export))),
+                Err(RecvTimeoutError::Disconnected) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(
+                        "a device does not answer: it is at its end, or far too busy, and may have clients".into()
+                    );
+                }
+            }
+        }
+        Ok(clients)
     }
 
     /// What each engine has to know of exports.
@@ -199,8 +234,7 @@ impl Controller {
         let place = volumes.find_room(name, bytes)?;
         self.wipe(number, place.clone())?;
         let words = format!("volume {name}: {} at {}", format_bytes(bytes), format_bytes(place.start));
-        let kept = place.clone();
-        self.change_place(number, name, Some(place), || volumes.keep(name, kept))?;
+        self.change_place((number, &mut volumes), name, Some(place))?;
         self.report(Ok(vec![format!("device {device}: {words}")]))?;
         Ok(words)
     }
@@ -216,12 +250,9 @@ impl Controller {
         let place = volumes.resized(name, bytes)?;
         if place.end > before.end {
             self.wipe(number, before.end..place.end)?;
-        } else {
-            self.refuse_while_ending(number, name)?;
         }
         let words = format!("volume {name}: {} -> {}", format_bytes(before.end - before.start), format_bytes(bytes));
-        let kept = place.clone();
-        self.change_place(number, name, Some(place), || volumes.keep(name, kept))?;
+        self.change_place((number, &mut volumes), name, Some(place))?;
         self.report(Ok(vec![format!("device {device}: {words}")]))?;
         Ok(words)
     }
@@ -234,8 +265,7 @@ impl Controller {
         let (number, volumes) = self.volumes_of(device)?;
         let mut volumes = lock(&volumes);
         volumes.place(name)?;
-        self.refuse_while_ending(number, name)?;
-        self.change_place(number, name, None, || volumes.remove(name))?;
+        self.change_place((number, &mut volumes), name, None)?;
         let words = format!("volume {name}: removed");
         self.report(Ok(vec![format!("device {device}: {words}")]))?;
         Ok(words)
@@ -253,21 +283,17 @@ impl Controller {
     }
 
     /// Whether clients still get answers from a removed export of a device that is meant.
-    pub(super) fn is_ending(&self, device: usize, is_meant: impl Fn(&Export) -> bool) -> bool {
-        let (spec, _) = self.running();
+    pub(super) fn is_ending(
+        &self,
+        spec: &Spec,
+        device: usize,
+        is_meant: impl Fn(&Export) -> bool,
+    ) -> Result<bool, String> {
         let ends = |number: usize| {
             let export = spec.export.get(number).filter(|export| export.is_removed);
             export.is_some_and(|export| spec.device_of(export) == device && is_meant(export))
         };
-        !self.clients_of(ends).is_empty()
-    }
-
-    /// Clients of an export that was removed may still have requests on the volume that it showed.
-    fn refuse_while_ending(&self, device: usize, volume: &str) -> Result<(), String> {
-        if !self.is_ending(device, |export| export.volume.as_deref() == Some(volume)) {
-            return Ok(());
-        }
-        Err(format!("volume {volume}: clients of an export that was removed still get answers from it: try again"))
+        Ok(!self.clients_of(ends)?.is_empty())
     }
 
     /// Makes a range that no volume has read as zeroes.
@@ -279,29 +305,48 @@ impl Controller {
         };
         let (spec, _) = self.running();
         let on_device = |export: usize| spec.export.get(export).is_some_and(|its| spec.device_of(its) == device);
-        if !self.clients_of(|export| on_device(export) && overlaps(export)).is_empty() {
+        if !self.clients_of(|export| on_device(export) && overlaps(export))?.is_empty() {
             return Err("clients of an export that was removed still get answers there: try again".into());
         }
         let (sender, answer) = channel();
         self.0.engines.send(device, engine::Command::Wipe(range, sender));
         // However long the device takes. The end of the engine is an answer, too.
-        answer.recv().unwrap_or_else(|_| Err("the server ends".into()))
+        self.0.engines.hear(answer, Duration::MAX).unwrap_or_else(|_| Err("the server ends".into()))
     }
 
     /// Changes the place of a volume of a device, and with it the exports that show it.
     fn change_place(
         &self,
-        device: usize,
+        (device, volumes): (usize, &mut Volumes),
         name: &str,
         place: Option<Range<u64>>,
-        commit: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
+        // No export goes meanwhile.
         let mut running = self.lock();
+        let before = volumes.places().get(name).cloned();
+        let is_left = |before: &Range<u64>| place.as_ref().is_some_and(|place| place.end >= before.end);
+        let takes = before.as_ref().is_some_and(|before| !is_left(before));
+        // Clients of an export that was removed may still have requests on the volume that it showed.
+        if takes && self.is_ending(&running.spec, device, |export| export.volume.as_deref() == Some(name))? {
+            return Err(format!(
+                "volume {name}: clients of an export that was removed still get answers from it: try again"
+            ));
+        }
         let mut target = self.target((*running.spec).clone(), Vec::new(), false);
-        let volumes = &mut target.places[device].volumes;
-        volumes.remove(name);
-        volumes.extend(place.map(|place| (name.to_string(), place)));
-        self.become_target(&mut running, target, commit)
+        let mut places = volumes.places().clone();
+        places.remove(name);
+        places.extend(place.clone().map(|place| (name.to_string(), place)));
+        target.places[device].volumes = places;
+        let changed = self.become_target(&mut running, target, |commit| match (commit, &place) {
+            (Commit::Make, Some(place)) => volumes.keep(name, place.clone()),
+            (Commit::Make, None) => volumes.remove(name),
+            (Commit::Undo, _) => volumes.restore(name, before.clone()),
+        });
+        if changed.is_err() && takes && !volumes.is_sure() {
+            // It stays hidden.
+            self.places()[device].volumes.remove(name);
+        }
+        changed
     }
 }
 

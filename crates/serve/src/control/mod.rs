@@ -14,6 +14,8 @@ mod difference;
 mod exports;
 mod fleet;
 mod snapshots;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -246,6 +248,11 @@ impl Controller {
         changed
     }
 
+    /// Waits for the answer of an engine.
+    fn hear<T>(&self, answer: Receiver<T>, patience: Duration) -> Result<T, String> {
+        self.0.engines.hear(answer, patience).map_err(|_| "it does not answer".to_string())
+    }
+
     /// The engine of a device.
     fn engine_of(&self, device: &str) -> Result<Handle, String> {
         let (spec, _) = self.running();
@@ -261,7 +268,7 @@ impl Controller {
         let engine = self.engine_of(device)?;
         let (sender, answer) = channel();
         engine.send(engine::Command::Reopen(sender));
-        let answer = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string()).flatten();
+        let answer = self.hear(answer, PATIENCE).flatten();
         answer.map_err(|problem| format!("device {}: {problem}", shown(device)))
     }
 
@@ -282,7 +289,7 @@ impl Controller {
         let (sender, answer) = channel();
         // Counted from zero, in a spec of a few megabytes.
         self.0.engines.send(class.device, engine::Command::Service(StreamId(number as u32), order, sender));
-        match answer.recv_timeout(PATIENCE) {
+        match self.hear(answer, PATIENCE) {
             Ok(Ok(())) => Ok(words),
             Ok(Err(problem)) => Err(format!("service {}: {problem}", shown(&command.name))),
             Err(_) => Err(format!("service {}: its device does not answer", shown(&command.name))),
@@ -307,7 +314,7 @@ impl Controller {
         for (device, size_bytes) in grown {
             target.places[device].shape.size_bytes = size_bytes;
         }
-        self.become_target(&mut running, target, || Ok(()))?;
+        self.become_target(&mut running, target, |_| Ok(()))?;
         self.0.tunables.set(&spec.server);
         running.spec = Arc::new(spec);
         let at = self.0.clock.now();
@@ -325,6 +332,9 @@ impl Controller {
 
     /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
+        if let Some(told) = self.0.engines.tell(old, new, exports) {
+            return told;
+        }
         let mut asked = Vec::new();
         // One that is not in the old spec has begun with the new one.
         for (device, engine) in

@@ -51,9 +51,8 @@ impl Engine {
                     let _ = answer.send(self.resume());
                 }
                 Command::Grow(size_bytes, answer) => {
-                    let backend = self.dispatcher.backend_mut();
                     // As above.
-                    let _ = answer.send(backend.grow(size_bytes).map(|()| backend.describe()));
+                    let _ = answer.send(self.grow(size_bytes));
                 }
                 Command::Wipe(range, answer) => self.wipe(range, answer),
                 Command::DrainExport(export) => self.sessions.drain_export(export),
@@ -85,6 +84,20 @@ impl Engine {
                 Command::Stop(within) => self.stop(within),
             }
         }
+    }
+
+    /// Makes the device longer; returns a description of it.
+    fn grow(&mut self, size_bytes: u64) -> Result<String, String> {
+        let backend = self.dispatcher.backend_mut();
+        let before = backend.size_bytes();
+        backend.grow(size_bytes)?;
+        let description = backend.describe();
+        // Opened again, it has this length.
+        if let Ok(grown) = self.device.backend.with_length(before, size_bytes) {
+            self.device.backend = grown;
+        }
+        self.services.grown(size_bytes);
+        Ok(description)
     }
 
     fn order_service(&mut self, class: StreamId, order: ServiceOrder) -> Result<(), String> {

@@ -10,6 +10,7 @@ mod check;
 mod classes;
 mod device;
 mod fleet;
+mod growth;
 mod joined;
 mod listen;
 mod mirror;

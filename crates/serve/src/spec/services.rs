@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, Size, keys, shown};
+use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, keys, shown};
 use serde::{Deserialize, Serialize};
 
 use super::check::within;
@@ -290,15 +290,6 @@ impl Backend {
     /// Its file, if it is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         if let Self::File { path, .. } = self { Some(path) } else { None }
-    }
-
-    /// The length that its key `size` gives, if it has that key.
-    pub(crate) const fn size(&self) -> Option<Size> {
-        match self {
-            Self::Null { size } | Self::Memory { size } | Self::Faulty { size, .. } => Some(*size),
-            Self::File { size, .. } | Self::Emulated { size, .. } => *size,
-            Self::Tiered { .. } | Self::Mirror { .. } | Self::Nbd(_) | Self::Joined { .. } => None,
-        }
     }
 
     /// The file beside which files that belong to the device lie; `None` if it has none that outlives the server.

@@ -29,6 +29,10 @@ pub enum Canary {
     HeardCopies,
     /// Exports that were removed are still shown to clients.
     ShownExport,
+    /// A volume that is added does not read as zeroes.
+    UnwipedVolume,
+    /// What changes in the table of volumes is not durable.
+    LostVolume,
     /// The disk swallows reads.
     SwallowedReads,
     /// A client forgets an answer.
@@ -52,6 +56,8 @@ impl Canary {
         Self::UnscrubbedCopy,
         Self::HeardCopies,
         Self::ShownExport,
+        Self::UnwipedVolume,
+        Self::LostVolume,
         Self::SwallowedReads,
         Self::ForgottenAnswer,
         Self::SecondAnswer,
@@ -61,8 +67,8 @@ impl Canary {
     #[must_use]
     pub const fn breaks(self) -> Promise {
         match self {
-            Self::LostWrites => Promise::Linearisable,
-            Self::LyingFlushes => Promise::Durable,
+            Self::LostWrites | Self::UnwipedVolume => Promise::Linearisable,
+            Self::LyingFlushes | Self::LostVolume => Promise::Durable,
             Self::HiddenFailure => Promise::FailedStays,
             Self::UnmarkedChange => Promise::Marked,
             Self::OtherLimit | Self::OtherWeights | Self::OtherReservations | Self::StoppedClock => Promise::Shares,
@@ -89,6 +95,8 @@ impl Canary {
             Self::UnscrubbedCopy => "unscrubbed-copy",
             Self::HeardCopies => "heard-copies",
             Self::ShownExport => "shown-export",
+            Self::UnwipedVolume => "unwiped-volume",
+            Self::LostVolume => "lost-volume",
             Self::SwallowedReads => "swallowed-reads",
             Self::ForgottenAnswer => "forgotten-answer",
             Self::SecondAnswer => "second-answer",

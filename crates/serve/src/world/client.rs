@@ -131,7 +131,15 @@ pub struct Flood {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) line: Option<Line>,
+    /// The number of its export, its class, and its device.
     pub(super) export: usize,
+    pub(super) class: usize,
+    pub(super) device: usize,
+    /// The history that its sectors are in, those that it knows of, and those that its flushes make durable.
+    pub(super) history: usize,
+    pub(super) shown: (u64, u64),
+    pub(super) flushes: (u64, u64),
+    pub(super) is_read_only: bool,
     pub(super) replies: Replies,
     /// Before this time it does not read.
     pub(super) deaf_until: Nanos,
@@ -150,6 +158,12 @@ impl Client {
         Self {
             line: None,
             export: 0,
+            class: 0,
+            device: 0,
+            history: 0,
+            shown: (0, 0),
+            flushes: (0, 0),
+            is_read_only: false,
             replies: Replies::Simple,
             deaf_until: Nanos::ZERO,
             is_spoilt: false,

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ioweir_core::Nanos;
-use redb::{Database, StorageBackend};
+use redb::{Database, DatabaseError, StorageBackend};
 
 use super::disk::Disk;
 use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, Plan, SECTORS};
@@ -17,7 +17,7 @@ use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
 use crate::backend::upstream::UpstreamPlan;
 use crate::backend::{
-    self, Backend, Bitmaps, Cached, Checked, Joined, Late, Ledger, Marked, Mirror, MirrorPlan, Placed,
+    self, Backend, Bitmaps, Cached, Checked, Joined, Late, Ledger, Marked, Mirror, MirrorPlan, Placed, Volumes,
 };
 use crate::spec;
 
@@ -35,17 +35,34 @@ pub(super) struct Devices {
     pub(super) disks: Vec<Disk>,
     /// The server before the disk, if the device is an export of one, with its connections and what is kept of it.
     upstream: Option<(Upstream, (u32, u64))>,
-    /// The length of the file on the last disk.
-    length: Arc<AtomicU64>,
+    /// The last disk as a file, for a map or a journal.
+    book: File,
+    /// The disk of the device that comes and goes, if there is one, and the file of its volumes.
+    extra: Option<(Disk, File)>,
     /// What computes checksums; nothing is handed to its threads.
     workers: Option<Arc<WorkerPool>>,
 }
 
 /// A disk as a file, whose length survives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct File {
     disk: Disk,
     length: Arc<AtomicU64>,
+    /// How many more flushes of it fail, and whether what they should have made durable becomes so all the same.
+    failing: Arc<AtomicU32>,
+    keeps: Arc<AtomicU32>,
+    /// Whether flushes of it make nothing durable, and say nothing.
+    lies: Arc<AtomicU32>,
+}
+
+impl File {
+    fn new(disk: Disk) -> Self {
+        Self { disk, length: Arc::default(), failing: Arc::default(), keeps: Arc::default(), lies: Arc::default() }
+    }
+
+    fn database(&self) -> Result<Database, DatabaseError> {
+        redb::Builder::new().set_cache_size(1 << 20).create_with_backend(self.clone())
+    }
 }
 
 impl StorageBackend for File {
@@ -65,7 +82,18 @@ impl StorageBackend for File {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.media().flush()
+        if self.lies.load(Ordering::Relaxed) > 0 {
+            self.disk.media().forget_unflushed();
+            return Ok(());
+        }
+        let left = self.failing.load(Ordering::Relaxed);
+        self.failing.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 0 || self.keeps.load(Ordering::Relaxed) > 0 {
+            self.disk.media().flush()?;
+        } else {
+            self.disk.media().forget_unflushed();
+        }
+        if left == 0 { Ok(()) } else { Err(io::Error::other("a simulated flush has failed")) }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -91,14 +119,57 @@ impl Devices {
         let disks: Vec<Disk> = (0..).zip(sizes).map(disk).collect();
         let upstream = (plan.backing == Backing::Upstream)
             .then(|| (Upstream::new(disks[0].clone(), random.fork(9), plan.short_per_million), plan.upstream));
-        Self { backing: plan.backing, disks, upstream, length: Arc::default(), workers: None }
+        let book = File::new(disks[disks.len() - 1].clone());
+        let extra = plan.extra.as_ref().map(|its| {
+            let disk = Disk::new((its.bytes_max(), 0), random.fork(20), plan.service).of_length(its.bytes);
+            let table = Disk::new((if its.has_volumes { BOOK_BYTES } else { 0 }, 0), random.fork(21), plan.service);
+            (disk, File::new(table))
+        });
+        Self { backing: plan.backing, disks, upstream, book, extra, workers: None }
     }
 
     fn database(&self) -> Result<Database, String> {
-        let disk = self.disks.last().ok_or("there is a disk for it")?.clone();
-        let file = File { disk, length: Arc::clone(&self.length) };
-        let database = redb::Builder::new().set_cache_size(1 << 20).create_with_backend(file);
-        database.map_err(|error| format!("a database: {error}"))
+        self.book.database().map_err(|error| format!("a database: {error}"))
+    }
+
+    /// Opens the device that comes and goes, and the table of its volumes.
+    pub(super) fn open_extra(&mut self, device: &spec::Device) -> Result<(Box<dyn Backend>, Option<Volumes>), String> {
+        let (disk, table) = self.extra.clone().ok_or("there is one")?;
+        let length = disk.length_bytes();
+        let mut backend = disk.open();
+        if device.backend.size().is_some_and(|size| size.0 != length) {
+            return Err(format!("it has {length} bytes, and the spec says something else"));
+        }
+        if device.checksums {
+            backend = self.checked(device, backend, length)?;
+        }
+        let open = Box::new(move || table.database());
+        let volumes = device.volumes.as_ref().map(|_| Volumes::opened_by("volumes", open, length));
+        Ok((backend, volumes.transpose()?))
+    }
+
+    /// The disk of the device that comes and goes.
+    pub(super) fn extra_disk(&self) -> Option<&Disk> {
+        self.extra.as_ref().map(|(disk, _)| disk)
+    }
+
+    /// So many flushes of the table of volumes fail, of which what they should have made durable is so all the same, or not.
+    pub(super) fn fail_table(&self, count: u32, keeps: bool) {
+        if let Some((_, table)) = &self.extra {
+            table.failing.store(count, Ordering::Relaxed);
+            table.keeps.store(u32::from(keeps), Ordering::Relaxed);
+        }
+    }
+
+    /// From now on flushes of the table of volumes make nothing durable.
+    pub(super) fn lie_of_table(&self) {
+        if let Some((_, table)) = &self.extra {
+            table.lies.store(1, Ordering::Relaxed);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Disk> {
+        self.disks.iter().chain(self.extra.iter().flat_map(|(disk, table)| [disk, &table.disk]))
     }
 
     /// Opens the device of a spec.
@@ -108,7 +179,7 @@ impl Devices {
             Backing::Disk => disk(0),
             Backing::Checked => {
                 let disk = disk(0);
-                self.checked(device, disk)?
+                self.checked(device, disk, SECTORS * 512)?
             }
             Backing::Late => Box::new(Late::open(disk(0), Journal::over(self.database()?), None)?),
             Backing::Marked => {
@@ -126,7 +197,7 @@ impl Devices {
             Backing::Cached => Box::new(Cached::open(disk(0), disk(1))?),
             Backing::CheckedCopies => {
                 let cached = Cached::open(disk(0), disk(1))?;
-                self.checked(device, Box::new(cached))?
+                self.checked(device, Box::new(cached), SECTORS * 512)?
             }
             Backing::Joined => Box::new(Joined::new(vec![("x".into(), disk(0)), ("y".into(), disk(1))])?),
             Backing::Upstream => {
@@ -147,7 +218,7 @@ impl Devices {
             Backing::Mirror => self.mirror()?,
             Backing::CheckedMirror => {
                 let mirror = self.mirror()?;
-                self.checked(device, mirror)?
+                self.checked(device, mirror, SECTORS * 512)?
             }
         })
     }
@@ -159,7 +230,12 @@ impl Devices {
     }
 
     /// A layer of checksums over a device, without known ones.
-    fn checked(&mut self, device: &spec::Device, over: Box<dyn Backend>) -> Result<Box<dyn Backend>, String> {
+    fn checked(
+        &mut self,
+        device: &spec::Device,
+        over: Box<dyn Backend>,
+        bytes: u64,
+    ) -> Result<Box<dyn Backend>, String> {
         let workers = match &self.workers {
             Some(workers) => Arc::clone(workers),
             None => {
@@ -169,12 +245,12 @@ impl Devices {
             }
         };
         self.workers = Some(Arc::clone(&workers));
-        Ok(Box::new(Checked::new(over, Begun::anew(SECTORS * 512), workers, device.depth * 2)?))
+        Ok(Box::new(Checked::new(over, Begun::anew(bytes), workers, device.depth * 2)?))
     }
 
     /// The power fails, with what was not durable; without that, nothing can be written any more.
     pub(super) fn turn_off(&self, loses: bool) {
-        for disk in &self.disks {
+        for disk in self.all() {
             if loses { disk.cut() } else { disk.media().turn_off() }
         }
     }
@@ -191,7 +267,7 @@ impl Devices {
         if let Some((upstream, _)) = &self.upstream {
             upstream.reset();
         }
-        for disk in &self.disks {
+        for disk in self.all() {
             disk.media().restore();
         }
         self.calm();
@@ -199,12 +275,13 @@ impl Devices {
 
     /// Nothing goes wrong from now on.
     pub(super) fn calm(&self) {
+        self.fail_table(0, true);
         self.disks.iter().for_each(|disk| disk.set_trouble(super::disk::Trouble::default()));
     }
 
     /// Operations, and faults among them.
     pub(super) fn counts(&self) -> (u64, u64) {
-        let counts = self.disks.iter().map(Disk::counts);
+        let counts = self.all().map(Disk::counts);
         counts.fold((0, 0), |sum, its| (sum.0 + its.0, sum.1 + its.1))
     }
 

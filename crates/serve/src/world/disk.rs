@@ -48,6 +48,8 @@ struct State {
     has_lost: bool,
     /// At its beginning, what a layer keeps for itself: it neither rots nor gets lost.
     spared_bytes: u64,
+    /// How much of it is in use; it can be made longer.
+    length_bytes: u64,
 }
 
 /// A disk, as the world knows it.
@@ -62,12 +64,24 @@ impl Disk {
     /// this time, and at most this longer.
     pub(super) fn new((size_bytes, spared_bytes): (u64, u64), random: Random, service: (Nanos, Nanos)) -> Self {
         let (trouble, faults, operations, has_lost) = (Trouble::default(), 0, 0, false);
-        let state = State { trouble, random, service, faults, operations, has_lost, spared_bytes };
+        let length_bytes = size_bytes;
+        let state = State { trouble, random, service, faults, operations, has_lost, spared_bytes, length_bytes };
         Self { media: Media::new(size_bytes), state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same with this much of it in use.
+    pub(super) fn of_length(self, bytes: u64) -> Self {
+        self.state().length_bytes = bytes;
+        self
+    }
+
+    /// How much of it is in use.
+    pub(super) fn length_bytes(&self) -> u64 {
+        self.state().length_bytes
     }
 
     /// Its media.
@@ -218,7 +232,16 @@ impl Backend for Spinning {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.disk.media.size_bytes()
+        self.disk.length_bytes()
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        let before = self.disk.length_bytes();
+        if size_bytes < before || size_bytes > self.disk.media.size_bytes() {
+            return Err(format!("a simulated disk of {before} bytes does not get {size_bytes}"));
+        }
+        self.disk.state().length_bytes = size_bytes;
+        Ok(())
     }
 
     fn describe(&self) -> String {

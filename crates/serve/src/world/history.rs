@@ -144,17 +144,8 @@ impl History {
     /// Of a device that is all zeroes.
     #[must_use]
     pub fn new(sectors: u64) -> Self {
-        let zero = BTreeSet::from([0]);
-        let sector = Sector {
-            values: zero.clone(),
-            events: Vec::new(),
-            open: 0,
-            base: zero,
-            written: Vec::new(),
-            discards: None,
-        };
         Self {
-            sectors: vec![sector; sectors as usize],
+            sectors: vec![Sector::zero(); sectors as usize],
             asked: BTreeMap::new(),
             answered: VecDeque::new(),
             lost: Vec::new(),
@@ -275,6 +266,18 @@ impl History {
         }
     }
 
+    /// These sectors are zero, durably, and shown to nobody: what was asked of them before is over.
+    pub fn zero(&mut self, now: u64, (first, end): (u64, u64), verdict: &mut Verdict) {
+        let is_of = |its: &Asked| its.first < end && first < its.end;
+        let its = self.asked.iter().filter(|(_, its)| is_of(its)).map(|(cookie, _)| *cookie).collect();
+        let others = std::mem::replace(&mut self.lost, its);
+        self.settle(now, verdict);
+        self.lost = others;
+        for sector in &mut self.sectors[first as usize..end as usize] {
+            *sector = Sector::zero();
+        }
+    }
+
     /// The server is gone. If it may have lost what was not durable, any write may be there that is not older than one that
     /// is durable; otherwise everything that was answered is there.
     pub fn crash(&mut self, now: u64, loses: bool, verdict: &mut Verdict) {
@@ -336,6 +339,11 @@ impl History {
 }
 
 impl Sector {
+    fn zero() -> Self {
+        let zero = BTreeSet::from([0]);
+        Self { values: zero.clone(), events: Vec::new(), open: 0, base: zero, written: Vec::new(), discards: None }
+    }
+
     /// A write that was asked at this time is durable: nothing older is left by a crash.
     fn secure(&mut self, from: u64) {
         if !self.written.iter().any(|written| written.from == from) {

@@ -19,9 +19,11 @@
 mod campaign;
 pub mod canary;
 pub mod client;
+mod deadlines;
 mod devices;
 pub mod disk;
 pub mod history;
+mod operator;
 mod passes;
 pub mod plan;
 pub mod promise;
@@ -37,7 +39,7 @@ pub mod wire;
 
 pub use campaign::{Length, Sum, campaign};
 pub use canary::Canary;
-pub use plan::{Act, Backing, Clock, End, Order, Plan, Step};
+pub use plan::{Act, Backing, Clock, End, Extra, Order, Plan, Step};
 pub use promise::{Broken, Promise, Verdict};
 pub use run::{Outcome, run};
 

@@ -23,6 +23,39 @@ pub(super) const SLICE_FROM: u64 = 64;
 /// The sectors of the first of two parts; the second one has the rest.
 pub(super) const FIRST_PART_SECTORS: u64 = 120;
 
+/// The exports that clients know of: those of the start, one that is added, one of a device that comes and goes, and those of its volumes.
+pub(super) const EXPORTS: [&str; 9] = ["a", "b", "slice", "read", "more", "e", "v0", "v1", "v2"];
+/// The device of the start, and the one that comes and goes.
+pub(super) const DEVICES: [&str; 2] = ["d", "e"];
+/// Volumes begin at multiples of this, as the server has it.
+pub(super) const PLACE_BYTES: u64 = 1 << 20;
+/// The longest volume, in sectors.
+pub(super) const VOLUME_SECTORS_MAX: u64 = 64;
+
+/// A device that comes and goes while the server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extra {
+    /// Its keys but for its length.
+    pub keys: Vec<String>,
+    /// Its length at first.
+    pub bytes: u64,
+    /// Whether its exports show volumes.
+    pub has_volumes: bool,
+}
+
+impl Extra {
+    fn any(random: &mut Random) -> Self {
+        let has_volumes = random.below(2) == 0;
+        let bytes = if has_volumes { PLACE_BYTES + VOLUME_SECTORS_MAX * 512 } else { random.within(4, 20) * 4096 };
+        Self { keys: server::extra(random, has_volumes), bytes, has_volumes }
+    }
+
+    /// The most that it can become.
+    pub(super) const fn bytes_max(&self) -> u64 {
+        if self.has_volumes { 2 * PLACE_BYTES + VOLUME_SECTORS_MAX * 512 } else { SECTORS * 512 }
+    }
+}
+
 /// What the device of a world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
@@ -137,8 +170,10 @@ pub enum Order {
     Report,
     /// Has a service work, slowly or not, or rest.
     Service(u64),
-    /// Removes an export, whose clients get the rest of their answers.
-    RemoveExport(u64),
+    /// Adds an export, or removes one.
+    Export(u64),
+    /// Changes the device that comes and goes, its exports or its volumes.
+    Extra(u64),
 }
 
 impl Order {
@@ -154,7 +189,8 @@ impl Order {
             Self::Reopen => "reopen",
             Self::Report => "report",
             Self::Service(_) => "service",
-            Self::RemoveExport(_) => "remove export",
+            Self::Export(_) => "export",
+            Self::Extra(_) => "extra",
         }
     }
 }
@@ -269,6 +305,8 @@ pub struct Plan {
     pub service: (Nanos, Nanos),
     /// Calls of sockets in a million that move only some bytes.
     pub short_per_million: u32,
+    /// The device that comes and goes, if there is one.
+    pub extra: Option<Extra>,
     /// Connections to an upstream, and what of it is kept until a flush covers it.
     pub upstream: (u32, u64),
     /// What happens, in order.
@@ -368,7 +406,7 @@ fn any_order(random: &mut Random) -> Order {
         5 => Order::Pause(Nanos::from_millis(random.within(1, 1500))),
         6 => Order::Reopen,
         7 => Order::Service(random.draw()),
-        8 if random.below(3) == 0 => Order::RemoveExport(random.draw()),
+        8 if random.below(2) == 0 => Order::Export(random.draw()),
         _ => Order::Report,
     }
 }
@@ -388,8 +426,9 @@ impl Plan {
         let service = (least, Nanos(least.0 * random.within(1, 8)));
         let short_per_million = random.one_of(&[0, 50_000, 600_000]) as u32;
         let upstream = (random.within(1, 5) as u32, random.one_of(&[16 << 10, 64 << 10, 1 << 20]));
+        let extra = (random.below(3) == 0).then(|| Extra::any(random));
         let mut plan =
-            Self { seed, spec, backing, service, short_per_million, upstream, steps: Vec::new(), canary: None };
+            Self { seed, spec, backing, service, short_per_million, extra, upstream, steps: Vec::new(), canary: None };
         let episodes = random.within(4, 14);
         for _ in 0..episodes {
             plan.episode(random);
@@ -407,17 +446,27 @@ impl Plan {
         self.steps.push(Step { after, act });
     }
 
+    /// The number of an export that a client may want.
+    fn any_export(&self, random: &mut Random) -> usize {
+        let extra = self.extra.as_ref().map(|extra| extra.has_volumes);
+        match (random.below(4), extra) {
+            (0 | 1, Some(true)) => 6 + random.below(3) as usize,
+            (0 | 1, Some(false)) => 5,
+            _ => random.one_of(&[0, 0, 1, 1, 2, 3, 4]),
+        }
+    }
+
     /// A time of activity, with or without trouble, and a quiet one after it.
     fn episode(&mut self, random: &mut Random) {
         let soon = |random: &mut Random| Nanos(random.one_of(&[0, 1_000, 100_000, 3_000_000, 200_000_000]));
         for client in 0..random.within(2, CLIENTS + 1) {
-            let export = random.one_of(&[0, 0, 1, 1, 2, 3]);
+            let export = self.any_export(random);
             self.step(Nanos(random.below(1_000_000)), Act::Connect(client, export, any_replies(random)));
         }
         let has_trouble = random.below(3) == 0;
         for _ in 0..random.within(5, 60) {
             let client = random.below(CLIENTS);
-            let act = match random.below(40) {
+            let act = match random.below(if self.extra.is_some() { 46 } else { 40 }) {
                 0..=21 => any_ask(random, client),
                 22..=27 => Act::Flood(client, any_flood(random)),
                 28 => Act::Nonsense(client, random.draw()),
@@ -432,7 +481,8 @@ impl Plan {
                     ]);
                     Act::Leave(client, how)
                 }
-                32 | 33 => Act::Connect(client, random.below(4) as usize, any_replies(random)),
+                32 | 33 => Act::Connect(client, self.any_export(random), any_replies(random)),
+                40.. => Act::Order(Order::Extra(random.draw())),
                 34..=35 => Act::Order(any_order(random)),
                 37 if has_trouble => {
                     let disk = random.below(self.backing.disks()) as usize;

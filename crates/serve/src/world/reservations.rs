@@ -50,8 +50,11 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    pub(super) fn new(classes: usize) -> Self {
-        Self { classes: vec![Class::default(); classes], ..Self::default() }
+    /// A class, which may have come while the server runs.
+    fn class(&mut self, class: u32) -> &mut Class {
+        let least = self.classes.len().max(class as usize + 1);
+        self.classes.resize(least, Class::default());
+        &mut self.classes[class as usize]
     }
 
     /// Expects this reservation of a class, which asks now or not.
@@ -59,23 +62,17 @@ impl Reservations {
         // What went before went by other reservations.
         self.dispatched.clear();
         let begun = asks.then_some(Asks { since: now, behind: self.behind, served: 0 });
-        if let Some(its) = self.classes.get_mut(class as usize) {
-            *its = Class { per_second, is_limited, asks: begun };
-        }
+        *self.class(class) = Class { per_second, is_limited, asks: begun };
     }
 
     /// A class begins to ask.
     pub(super) fn asks(&mut self, now: Nanos, class: u32) {
-        if let Some(its) = self.classes.get_mut(class as usize) {
-            its.asks = Some(Asks { since: now, behind: self.behind, served: 0 });
-        }
+        self.class(class).asks = Some(Asks { since: now, behind: self.behind, served: 0 });
     }
 
     /// A class has nothing queued.
     pub(super) fn rests(&mut self, class: u32) {
-        if let Some(its) = self.classes.get_mut(class as usize) {
-            its.asks = None;
-        }
+        self.class(class).asks = None;
     }
 
     /// A request of a class goes.
@@ -138,7 +135,7 @@ mod tests {
     /// A class that has reserved 100 a second and asks all the time, beside one without a reservation; every 10 ms one goes, to the
     /// first of them once in so many.
     fn broken(once_in: u64, behind: impl Fn(u64) -> Nanos) -> Option<String> {
-        let (mut reservations, mut verdict) = (Reservations::new(2), Verdict::default());
+        let (mut reservations, mut verdict) = (Reservations::default(), Verdict::default());
         reservations.expect(Nanos::ZERO, 0, 100, false, true);
         for step in 1..=100 {
             let now = Nanos(step * 10 * MILLI);
@@ -157,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_stops_without_need_is_noticed() {
-        let (mut reservations, mut verdict) = (Reservations::new(1), Verdict::default());
+        let (mut reservations, mut verdict) = (Reservations::default(), Verdict::default());
         reservations.expect(Nanos::ZERO, 0, 100, false, true);
         for step in 1..=200 {
             reservations.dispatched(Nanos(step * MILLI), 0);

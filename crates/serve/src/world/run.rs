@@ -5,34 +5,28 @@ mod answers;
 mod asks;
 mod bitmaps;
 mod ends;
+mod operators;
+mod servers;
 mod services;
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use ioweir_core::Nanos;
-use ioweir_core::tenant::Share;
 
 use super::canary::Canary;
 use super::client::Client;
 use super::devices::Devices;
 use super::disk::Trouble;
 use super::history::History;
-use super::passes::Passes;
-use super::plan::{CLIENTS, End, Plan, SECTORS};
+use super::plan::{CLIENTS, DEVICES, End, Plan, SECTORS};
 use super::promise::{Promise, Verdict};
 use super::random::Random;
-use super::shares::{Both, Shares, Unit};
-use super::tally::Tally;
-use crate::backend::{MirrorStatus, Shape};
-use crate::buffer::Pool;
-use crate::engine::{Command, Engine, Handle, Report, ServiceReport, Settings, Timeouts, Turn};
-use crate::exports::{Exports, Places};
-use crate::log::{DeviceLog, Log};
-use crate::nbd::Export;
-use crate::spec::{Holder, Spec};
+use crate::engine::{Command, Turn};
 use bitmaps::Span;
+use operators::Volumes;
+use servers::Up;
 
 /// When the world begins, since 1970.
 const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
@@ -40,6 +34,8 @@ const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
 const PATIENCE: Nanos = Nanos::from_seconds(60);
 /// Turns of the engine without time going on, after which it is taken to spin.
 const TURNS_MAX: u32 = 200_000;
+/// How often an operator who waits for an engine looks at least.
+const LOOKS_EVERY: Nanos = Nanos::from_millis(100);
 /// How long a world may take to come to rest.
 const REST_MAX: Nanos = Nanos::from_seconds(1_200);
 const EIO: u32 = 5;
@@ -67,28 +63,6 @@ pub struct Outcome {
     pub steps: usize,
 }
 
-/// A server that is up.
-struct Up {
-    engine: Engine,
-    handle: Handle,
-    exports: Arc<[Export]>,
-    /// Those that were removed.
-    absent: Vec<usize>,
-    places: Vec<Places>,
-    spec: Spec,
-    shares: Shares,
-    passes: Passes,
-    due: Nanos,
-    tally: Tally,
-    reports: Vec<Receiver<Report>>,
-    /// What the last report has said of services and legs.
-    services: Vec<ServiceReport>,
-    mirror: Option<MirrorStatus>,
-    /// When a pause is ended.
-    resume_at: Nanos,
-    ended: Option<Turn>,
-}
-
 /// A world.
 pub(super) struct World {
     plan: Plan,
@@ -98,7 +72,12 @@ pub(super) struct World {
     clients: Vec<Client>,
     /// The connection of each client, by its number in the server.
     numbers: Vec<u64>,
-    history: History,
+    /// What clients have seen, device by device.
+    histories: [History; DEVICES.len()],
+    /// The volumes of the device that comes and goes.
+    volumes: Volumes,
+    /// The spec with which the next server starts.
+    saved: String,
     /// The spans of which each bitmap marks the changes, by name.
     bitmaps: BTreeMap<String, Vec<Span>>,
     verdict: Verdict,
@@ -131,8 +110,8 @@ pub(super) struct World {
     /// Whether a start found a sector that had rotted, in a block without a checksum.
     keeps_rot: bool,
     is_stopping: bool,
-    /// Reads of sectors after a crash.
-    probes: BTreeMap<u64, u64>,
+    /// Reads of sectors of a device after a crash.
+    probes: BTreeMap<u64, (usize, u64)>,
     /// Whether the last server may have lost what was not durable, and whether the disks have.
     loses: bool,
     is_cut: bool,
@@ -160,7 +139,9 @@ impl World {
             up: None,
             clients,
             numbers: vec![0; CLIENTS as usize],
-            history: History::new(SECTORS),
+            histories: [History::new(SECTORS), History::new(SECTORS)],
+            volumes: Volumes::default(),
+            saved: plan.spec.clone(),
             bitmaps: BTreeMap::new(),
             verdict: Verdict::default(),
             random,
@@ -211,6 +192,15 @@ impl World {
         }
     }
 
+    /// Writes down what is no part of the digest.
+    fn tell_log(&mut self, what: impl FnOnce() -> String) {
+        if self.keeps_log {
+            use std::fmt::Write as _;
+            // As above.
+            let _ = writeln!(self.outcome.log, "{} {}", self.now, what());
+        }
+    }
+
     fn is_broken(&self) -> bool {
         self.verdict.broken.is_some()
     }
@@ -245,125 +235,13 @@ impl World {
         self.outcome
     }
 
-    /// Starts a server on the disks as they are.
-    fn start(&mut self) {
-        let opened = self.open();
-        match opened {
-            Ok(up) => self.up = Some(up),
-            Err(problem) => self.broken(Promise::Durable, format!("the server does not start again: {problem}")),
-        }
-        self.note("start", 0, 0);
-        if !self.is_broken() {
-            self.probe();
-        }
-        self.check_bitmaps();
-        if !self.is_broken() && self.plan.backing.has_checksums() {
-            self.fill();
-        }
-        if !self.is_broken() {
-            self.devices.calm();
-            if let Some(canary) = self.plan.canary {
-                self.mislead(canary);
-            }
-        }
-    }
-
-    fn open(&mut self) -> Result<Up, String> {
-        let spec = Spec::parse("world", &self.plan.spec).map_err(|error| error.to_string())?;
-        let device = spec.device[0].clone();
-        let pool = Pool::new(device.request_bytes_max.0 as usize);
-        let backend = self.devices.open(&device)?;
-        let places = [Places { shape: Shape::of(&*backend), volumes: BTreeMap::new(), bitmaps: Arc::new([]) }];
-        let exports = Exports::of(&spec, &places)?.list;
-        let classes: Vec<String> = spec.classes().into_iter().map(|class| class.name).collect();
-        let services = self.services(&spec);
-        let scrub = self.scrub(&services);
-        let mut parts = places[0].shape.parts.clone();
-        if parts.is_empty() {
-            parts.push(0..SECTORS * 512);
-        }
-        let log = Log::default();
-        let settings = Settings {
-            exports: Arc::clone(&exports),
-            own_classes: spec.classes_of(0),
-            device: device.clone(),
-            workers: None,
-            timeouts: Timeouts::new(&spec.server),
-            priorities: spec.priorities(),
-            services,
-            epoch: self.epoch,
-            now: self.now,
-            log: DeviceLog { log, device: "d".into(), classes: classes.iter().cloned().collect() },
-        };
-        let mut engine = Engine::new(settings, backend, pool).map_err(|error| error.to_string())?;
-        let entitlements = spec.entitlements(0);
-        let shares = self.shares(&spec, classes.len(), &entitlements);
-        engine.configure(Arc::clone(&exports), &entitlements).map_err(|error| error.to_string())?;
-        let sectors = parts.into_iter().flat_map(|part| part.start / 512..part.end / 512);
-        let passes = Passes::new((self.now, self.excused.after(self.rested)), scrub, sectors);
-        engine.observe(Box::new(Both(shares.clone(), passes.clone())));
-        let (handle, due, reports, resume_at, ended) = (engine.handle(), Nanos::ZERO, Vec::new(), Nanos::NEVER, None);
-        let (tally, services, mirror) = (Tally::new(classes.len(), exports.len()), Vec::new(), None);
-        let (places, absent) = (places.into(), Vec::new());
-        Ok(Up {
-            engine,
-            handle,
-            exports,
-            absent,
-            places,
-            spec,
-            shares,
-            passes,
-            due,
-            tally,
-            reports,
-            services,
-            mirror,
-            resume_at,
-            ended,
-        })
-    }
-
-    /// The checker of shares.
-    fn shares(&self, spec: &Spec, classes: usize, entitlements: &[(Holder, Share)]) -> Shares {
-        let device = &spec.device[0];
-        let scheduler = device.scheduler.to_string();
-        let fair = match scheduler.as_str() {
-            _ if device.merge => None,
-            "sfq" | "wfq" => Some(Unit::Request),
-            "sfq:cost=sectors" => Some(Unit::Sector),
-            _ => None,
-        };
-        // A pair releases before it dispatches.
-        let reserves = matches!(scheduler.as_str(), "mclock" | "reward");
-        let shares = Shares::new(classes, fair, (!scheduler.contains('+'), reserves));
-        if self.plan.canary == Some(Canary::StoppedClock) {
-            shares.stop_clock();
-        }
-        for (holder, share) in entitlements {
-            if let Holder::Class(class) = holder {
-                let share = match self.plan.canary {
-                    Some(Canary::OtherLimit) if share.limit_per_second > 0 => {
-                        Share { limit_per_second: share.limit_per_second.div_ceil(4), ..*share }
-                    }
-                    Some(Canary::OtherWeights) => Share { weight: 1 + class.0 * 90, ..*share },
-                    Some(Canary::OtherReservations) if share.reservation_per_second > 0 => {
-                        Share { reservation_per_second: share.reservation_per_second * 4, ..*share }
-                    }
-                    _ => *share,
-                };
-                shares.expect(self.now, class.0, share);
-            }
-        }
-        shares
-    }
-
     /// Breaks a promise from now on.
     fn mislead(&mut self, canary: Canary) {
         let trouble = match canary {
             Canary::LostWrites => Trouble { lost_per_million: 20_000, ..Trouble::default() },
             Canary::LyingFlushes => Trouble { lies_per_million: 1_000_000, ..Trouble::default() },
             Canary::SwallowedReads => Trouble { swallowed_per_million: 20_000, ..Trouble::default() },
+            Canary::LostVolume => return self.devices.lie_of_table(),
             _ => return,
         };
         self.devices.disks[0].set_trouble(trouble);
@@ -398,8 +276,11 @@ impl World {
 
     /// When something happens next by itself.
     fn next_event(&self) -> Nanos {
-        let running = self.up.as_ref().filter(|up| up.ended.is_none());
-        let due = running.map_or(Nanos::NEVER, |up| up.due.min(up.resume_at));
+        let due = self.up.as_ref().map_or(Nanos::NEVER, |up| {
+            let running = up.sides().filter(|side| side.ended.is_none());
+            let first = running.map(|side| side.due).fold(up.resume_at, Nanos::min);
+            if up.operator.wanted.is_some() { first.min(self.now.after(LOOKS_EVERY)) } else { first }
+        });
         let clients = self.clients.iter().filter(|client| client.line.is_some());
         let clients = clients.map(|client| {
             let hears = if client.deaf_until > self.now { client.deaf_until } else { Nanos::NEVER };
@@ -411,46 +292,62 @@ impl World {
 
     /// Does everything that can be done now.
     fn settle(&mut self) {
+        // The operator may have waited for the time that has gone by.
+        self.attend();
         for _ in 0..TURNS_MAX {
             self.go_on_asking();
             if !self.turn() || self.is_broken() {
                 return;
             }
+            self.attend();
         }
         self.broken(Promise::Waits, "the engine turns without an end".into());
     }
 
-    /// One turn of the engine, if there is anything to do; returns whether there was.
+    /// One turn of each engine that has anything to do; returns whether one had.
     fn turn(&mut self) -> bool {
         // Some may have been deaf until now.
         self.hear();
         let Some(up) = &mut self.up else { return false };
-        if up.ended.is_some() {
-            return false;
-        }
         if up.resume_at <= self.now {
             up.resume_at = Nanos::NEVER;
-            up.handle.send(Command::Resume(channel().0));
+            if let Some(main) = up.side(0) {
+                main.handle.send(Command::Resume(channel().0));
+            }
         }
-        if let Err(error) = up.engine.wait(Nanos::ZERO) {
+        let (count, is_stirred) = (up.sides.len(), std::mem::take(&mut self.stirred));
+        let mut has_turned = false;
+        for device in 0..count {
+            has_turned |= self.turn_side(device, is_stirred);
+        }
+        has_turned && !self.is_broken()
+    }
+
+    /// One turn of an engine, if there is anything to do; returns whether there was.
+    fn turn_side(&mut self, device: usize, is_stirred: bool) -> bool {
+        let excused = self.excused.after(self.rested);
+        let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) else { return false };
+        if side.ended.is_some() {
+            return false;
+        }
+        if let Err(error) = side.engine.wait(Nanos::ZERO) {
             self.broken(Promise::Waits, format!("the engine cannot wait: {error}"));
             return false;
         }
-        if !up.engine.is_woken() && up.due > self.now && !self.stirred {
+        if !side.engine.is_woken() && side.due > self.now && !is_stirred {
             return false;
         }
-        self.stirred = false;
         self.now = self.now.after(Nanos(1));
-        up.passes.excuse(self.excused.after(self.rested));
-        match up.engine.turn(self.now) {
-            Ok(Turn::WaitUntil(due)) => up.due = due,
-            Ok(ended) => up.ended = Some(ended),
+        side.passes.excuse(excused);
+        match side.engine.turn(self.now) {
+            Ok(Turn::WaitUntil(due)) => side.due = due,
+            Ok(ended) => side.ended = Some(ended),
             Err(error) => self.broken(Promise::Waits, format!("the engine fails: {error}")),
         }
         self.hear();
         self.read_reports();
-        if let Some(up) = &self.up {
-            self.verdict.add(up.shares.take());
+        if let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) {
+            self.verdict.add(side.shares.take());
         }
         true
     }

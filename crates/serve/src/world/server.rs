@@ -120,3 +120,26 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
     }
     text
 }
+
+/// The keys of a device that comes and goes.
+pub(super) fn extra(random: &mut Random, has_volumes: bool) -> Vec<String> {
+    let (scheduler, _) = random.one_of(&SCHEDULERS);
+    let queue = random.one_of(&[2, 8, 4096]);
+    let mut keys = vec![
+        "backend=file".into(),
+        "path=/world/e".into(),
+        format!("scheduler={scheduler}"),
+        format!("depth={}", random.one_of(&[1, 4, 16])),
+        format!("queue_requests={queue}"),
+        format!("request_bytes_max={}", random.one_of(&["4KiB", "16KiB", "256KiB"])),
+        format!("merge={}", random.below(2) == 0),
+    ];
+    if has_volumes {
+        keys.push("volumes=/world/volumes".into());
+    }
+    if random.below(3) == 0 {
+        // Nothing is handed to a thread.
+        keys.extend(["checksums=true".into(), "cores={ workers = 1, inline_max = \"256KiB\" }".into()]);
+    }
+    keys
+}

@@ -8,14 +8,15 @@ use ioweir_core::policy::Policy;
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Operation, StreamId};
 
+use super::deadlines::Deadlines;
 use super::promise::{Promise, Verdict};
 use super::reservations::Reservations;
 use crate::engine::{Call, Observer, Stage};
-use crate::spec::Holder;
+use crate::spec::{Device, Holder};
 
 /// What a unit of service is to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+enum Unit {
     Request,
     Sector,
 }
@@ -46,6 +47,8 @@ struct Watch {
     pairs: BTreeMap<(u32, u32), (u64, u64)>,
     /// Of a scheduler that owes them by time.
     reservations: Option<Reservations>,
+    /// Of one that owes them by deadlines.
+    deadlines: Option<Deadlines>,
     /// Whether the clock of reservations seems to stand still, for a canary.
     is_clock_stopped: bool,
     verdict: Verdict,
@@ -56,10 +59,20 @@ struct Watch {
 pub(super) struct Shares(Arc<Mutex<Watch>>);
 
 impl Shares {
-    pub(super) fn new(classes: usize, fair: Option<Unit>, (limits, reserves): (bool, bool)) -> Self {
-        let reservations = reserves.then(|| Reservations::new(classes));
-        let classes = vec![Class::default(); classes];
-        Self(Arc::new(Mutex::new(Watch { classes, fair, limits, reservations, ..Watch::default() })))
+    /// Of a device's scheduler.
+    pub(super) fn of(device: &Device) -> Self {
+        let scheduler = device.scheduler.to_string();
+        let fair = match scheduler.as_str() {
+            _ if device.merge => None,
+            "sfq" | "wfq" => Some(Unit::Request),
+            "sfq:cost=sectors" => Some(Unit::Sector),
+            _ => None,
+        };
+        let reservations = matches!(scheduler.as_str(), "mclock" | "reward").then(Reservations::default);
+        let deadlines = (scheduler == "pclock" && !device.merge).then(Deadlines::default);
+        // A pair releases before it dispatches.
+        let limits = !scheduler.contains('+');
+        Self(Arc::new(Mutex::new(Watch { fair, limits, reservations, deadlines, ..Watch::default() })))
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -83,16 +96,24 @@ impl Shares {
 }
 
 impl Watch {
+    /// A class, which may have come while the server runs.
+    fn class(&mut self, class: u32) -> &mut Class {
+        let least = self.classes.len().max(class as usize + 1);
+        self.classes.resize(least, Class::default());
+        &mut self.classes[class as usize]
+    }
+
     fn expect(&mut self, now: Nanos, class: u32, share: Share) {
-        if let Some(its) = self.classes.get_mut(class as usize) {
-            its.share = Some(share);
-            its.weight_min = Some(its.weight_min.map_or(share.weight, |least| least.min(share.weight)));
-            its.above = (0, now);
-            self.pairs.clear();
-            if let Some(reservations) = &mut self.reservations {
-                let is_limited = share.limit_per_second > 0 || share.limit_bytes_per_second > 0;
-                reservations.expect(now, class, share.reservation_per_second, is_limited, its.queued > 0);
-            }
+        let its = self.class(class);
+        its.share = Some(share);
+        its.weight_min = Some(its.weight_min.map_or(share.weight, |least| least.min(share.weight)));
+        its.above = (0, now);
+        let asks = its.queued > 0;
+        self.pairs.clear();
+        self.deadlines.iter_mut().for_each(|its| its.expect(now, class, share));
+        if let Some(reservations) = &mut self.reservations {
+            let is_limited = share.limit_per_second > 0 || share.limit_bytes_per_second > 0;
+            reservations.expect(now, class, share.reservation_per_second, is_limited, asks);
         }
     }
 
@@ -111,12 +132,14 @@ impl Watch {
         if self.queued.insert(number, (class, cost)).is_some() {
             return;
         }
-        let its = &mut self.classes[class as usize];
+        self.deadlines.iter_mut().for_each(|its| its.arrived(now, number, class));
+        let its = self.class(class);
         its.queued += 1;
-        if its.queued == 1 {
-            self.reservations.iter_mut().for_each(|its| its.asks(now, class));
+        if its.queued > 1 {
+            return;
         }
-        if its.queued == 1 && self.fair.is_some() {
+        self.reservations.iter_mut().for_each(|its| its.asks(now, class));
+        if self.fair.is_some() {
             for other in 0..self.classes.len() as u32 {
                 if other != class && self.classes[other as usize].queued > 0 {
                     self.pairs.insert((class.min(other), class.max(other)), (0, 0));
@@ -137,6 +160,8 @@ impl Watch {
         }
         self.classes[class as usize].cost_max = self.classes[class as usize].cost_max.max(cost);
         self.reservations.iter_mut().for_each(|its| its.dispatched(now, class));
+        let verdict = &mut self.verdict;
+        self.deadlines.iter_mut().for_each(|its| its.dispatched(now, number, class, verdict));
         self.check_limit(now, class);
         self.check_weights(class);
         self.left(number);
@@ -212,7 +237,11 @@ impl Observer for Shares {
                 watch.arrived(now, number, request.stream.0, cost);
             }
             Stage::Dispatched(_) => watch.dispatched(now, number),
-            Stage::Withdrawn => drop(watch.left(number)),
+            Stage::Withdrawn => {
+                if let (Some((class, _)), Some(deadlines)) = (watch.left(number), &mut watch.deadlines) {
+                    deadlines.withdrawn(now, number, class);
+                }
+            }
             Stage::Arrived | Stage::Completed(_) => {}
         }
     }

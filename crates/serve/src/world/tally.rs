@@ -5,6 +5,7 @@ use ioweir_core::Operation;
 use super::client::{Ask, Outstanding};
 use super::promise::{Promise, Verdict};
 use crate::engine::{ClassCounts, ClassState, OperationCounters, Report};
+use crate::spec::{Class, ClassKind};
 
 /// What clients of a class have seen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +19,7 @@ struct Seen {
 }
 
 /// The tally of a server since it began.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tally {
     seen: Vec<[Seen; Operation::ALL.len()]>,
     refused: u64,
@@ -27,8 +28,8 @@ pub(super) struct Tally {
     latencies: Vec<u64>,
     last: Vec<ClassState>,
     inflight: u32,
-    /// The classes of clients; those of services follow.
-    own: usize,
+    /// The classes that are services of the device.
+    services: Vec<bool>,
 }
 
 const fn operation_of(ask: Ask) -> Option<Operation> {
@@ -42,17 +43,20 @@ const fn operation_of(ask: Ask) -> Option<Operation> {
 }
 
 impl Tally {
-    pub(super) fn new(classes: usize, own: usize) -> Self {
-        Self {
-            seen: vec![<_>::default(); classes],
-            refused: 0,
-            lost_refused: 0,
-            counted: vec![ClassCounts::default(); classes],
-            latencies: vec![0; classes],
-            last: Vec::new(),
-            inflight: 0,
-            own,
-        }
+    /// Of the engine of a device in a server with these classes.
+    pub(super) fn new(classes: &[Class], device: usize) -> Self {
+        let mut tally = Self::default();
+        tally.know(classes, device);
+        tally
+    }
+
+    /// The server has these classes now: more than before, or as many.
+    pub(super) fn know(&mut self, classes: &[Class], device: usize) {
+        let is_service = |class: &Class| class.kind == ClassKind::Service && class.device == device;
+        self.services = classes.iter().map(is_service).collect();
+        self.seen.resize(classes.len(), <_>::default());
+        self.counted.resize(classes.len(), ClassCounts::default());
+        self.latencies.resize(classes.len(), 0);
     }
 
     /// A client of a class was answered.
@@ -96,13 +100,13 @@ impl Tally {
 
     /// Compares, when nothing is on its way.
     pub(super) fn check(&self, verdict: &mut Verdict) {
-        let own = self.own;
-        let has_service = own < self.seen.len();
+        let is_own = |class: usize| !self.services[class];
+        let has_service = self.services.contains(&true);
         for (class, counted) in self.counted.iter().enumerate() {
             for operation in Operation::ALL {
                 let (seen, its) = (self.seen[class][operation as usize], &counted.operations[operation as usize]);
                 let name = operation.name();
-                if class < own {
+                if is_own(class) {
                     compare_answers((class, name), seen, its, verdict);
                 }
                 verdict.check(Promise::Metrics, its.cores_nanos <= its.service.sum_nanos, || {
@@ -118,7 +122,7 @@ impl Tally {
                     "class {class} has {queued} times in the queue and {served} in the device, and {in_flight} requests in flight"
                 )
             });
-            if class < own {
+            if is_own(class) {
                 let requests: u64 = counted.operations.iter().map(|of| of.requests).sum();
                 verdict.check(Promise::Metrics, self.latencies[class] == requests, || {
                     format!("class {class} has {} latencies of {requests} answers", self.latencies[class])
@@ -127,7 +131,7 @@ impl Tally {
             // Requests that were withdrawn waited too, and are in no duration of the queue.
             let waited: u64 = counted.wait_nanos.iter().sum();
             let queued: u64 = counted.operations.iter().map(|of| of.queue.sum_nanos).sum();
-            let has_lost = class >= own || self.seen[class].iter().any(|seen| seen.lost > 0);
+            let has_lost = !is_own(class) || self.seen[class].iter().any(|seen| seen.lost > 0);
             let fits = if has_lost { waited >= queued } else { waited == queued };
             verdict.check(Promise::Metrics, fits, || {
                 format!("class {class} waited {waited} ns by reason and {queued} ns in the queue")
@@ -140,7 +144,8 @@ impl Tally {
                 self.refused, self.lost_refused
             )
         });
-        let left: u32 = self.last.iter().take(own).map(|class| class.inflight + class.queued).sum();
+        let own = self.last.iter().zip(&self.services).filter(|(_, is_service)| !**is_service);
+        let left: u32 = own.map(|(class, _)| class.inflight + class.queued).sum();
         verdict.check(Promise::Metrics, left == 0 && (has_service || self.inflight == 0), || {
             format!("{left} requests are reported to wait and {} to be in flight at rest", self.inflight)
         });

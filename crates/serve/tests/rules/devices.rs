@@ -386,28 +386,106 @@ fn whenever_the_server_is_killed_while_its_device_grows_nothing_is_lost_unmarked
     .unwrap();
 }
 
+/// A mirror of two files, tiers with a map over a file, and a file with late discards, each of which a scrub reads.
+fn made_of_files() -> String {
+    let file =
+        |table: &str, name: &str| format!("[{table}]\nbackend = \"file\"\npath = \"AT/{name}\"\nsize = \"4MiB\"\n");
+    let (one, two) = (file("[device.leg]", "one"), file("[device.leg]", "two"));
+    let service = |name: &str, kind: &str, device: &str, default: &str| {
+        format!("[service.{name}]\nkind = \"{kind}\"\ndevice = \"{device}\"\ndefault = \"{default}\"\n")
+    };
+    let scrub = |device: &str| service(&format!("scrub-{device}"), "scrub", device, "run");
+    format!(
+        "[[device]]\nname = \"mirror\"\nbackend = \"mirror\"\nregion = \"64KiB\"\n{one}{two}\
+         [[device]]\nname = \"tiers\"\nbackend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"AT/map\"\n{}{}\
+         [[device]]\nname = \"late\"\nbackend = \"file\"\npath = \"AT/late\"\nsize = \"4MiB\"\n\
+         {}{}{}{}{}",
+        file("device.slow", "slow"),
+        file("device.fast", "fast"),
+        service("resync", "resync", "mirror", "run"),
+        service("trim", "trim", "late", "rest"),
+        scrub("mirror"),
+        scrub("tiers"),
+        scrub("late"),
+    )
+}
+
+#[test]
+fn mirrors_tiers_and_devices_with_late_discards_and_services_grow_while_clients_use_them() {
+    let served = Served::of(&format!("{FIRST}{}", made_of_files()));
+    let names = ["mirror", "tiers", "late"];
+    let mut grown = Vec::new();
+    for name in names {
+        served.export(name, &[&format!("device={name}")]).unwrap();
+        let (size, mut before) = served.open(name).unwrap();
+        assert_eq!(write(&mut before, size - 4096, 3), 0);
+        assert_eq!(is_answered(&mut before, &request(TRIM, 0, 1, 0, 8192)), 0);
+        served.grow(name, size + 4 * MIB).unwrap();
+        let (longer, mut after) = served.open(name).unwrap();
+        assert_eq!((name, longer), (name, size + 4 * MIB));
+        assert_eq!((read(&mut after, size), read(&mut before, size - 4096)), (vec![0; 4096], vec![3; 4096]), "{name}");
+        after.write_all(&[request(WRITE, FUA, 1, longer - 4096, 4096), vec![5; 4096]].concat()).unwrap();
+        after.read_exact(&mut [0; 16]).unwrap();
+        grown.push(longer);
+    }
+    for file in ["one", "two", "slow", "late"] {
+        assert_eq!(std::fs::metadata(served.folder.path().join(file)).unwrap().len(), 8 * MIB, "{file}");
+    }
+    let saved = served.saved();
+    let file = served.spec_file();
+    std::fs::write(&file, saved).unwrap();
+    let again = Served { folder: served.stop(), server: crate::volumes::start(&file) };
+    for (name, longer) in names.into_iter().zip(grown) {
+        let (size, mut client) = again.open(name).unwrap();
+        assert_eq!((size, read(&mut client, longer - 4096)), (longer, vec![5; 4096]), "{name}");
+    }
+    again.stop();
+}
+
+#[test]
+fn the_legs_of_a_mirror_grow_alike_or_not_at_all() {
+    let served = Served::of(&format!("{FIRST}{}", made_of_files()));
+    let (saved, file) = (served.saved(), served.spec_file());
+    let reload = |from: &str, to: &str, times: usize| {
+        std::fs::write(&file, saved.replacen(from, to, times)).unwrap();
+        served.ask(&Command::Reload {})
+    };
+    let refused = reload("size = \"4MiB\"", "size = \"6MiB\"", 1).unwrap_err();
+    assert!(refused.contains("device mirror: its legs grow by the same length"), "{refused}");
+    let changed = reload("size = \"4MiB\"", "size = \"6MiB\"", 2).unwrap();
+    assert_eq!(
+        all_changes(&changed),
+        ["device.mirror.leg[0].size 4MiB -> 6MiB", "device.mirror.leg[1].size 4MiB -> 6MiB"]
+    );
+    served.stop();
+}
+
 #[test]
 fn a_device_that_cannot_grow_stays_as_it_is() {
     let file = |name: &str, more: &str| {
         format!("[[device]]\nname = \"{name}\"\nbackend = \"file\"\npath = \"AT/{name}\"\nsize = \"1MiB\"\n{more}")
     };
-    let scrub = "[service.scrub]\nkind = \"scrub\"\ndevice = \"scrubbed\"\nevery = \"7d\"\nstate = \"AT/scrub\"\n";
-    let (summed, scrubbed) = (file("summed", "checksums = true\n"), file("scrubbed", ""));
-    let summed = summed.replace("1MiB", "1025024B");
-    let served = Served::of(&format!("{FIRST}{}{summed}{scrubbed}{scrub}", file("plain", "")));
+    let summed = file("summed", "checksums = true\n").replace("1MiB", "1025024B");
+    let made_of = |name: &str, backend: &str, parts: [&str; 2]| {
+        format!("[[device]]\nname = \"{name}\"\nbackend = \"{backend}\"\n{}{}", parts[0], parts[1])
+    };
+    let leg = "[[device.leg]]\nbackend = \"file\"\npath = \"AT/one\"\nsize = \"1MiB\"\n";
+    let other = "[[device.leg]]\nbackend = \"memory\"\nsize = \"1MiB\"\n";
+    let legs = made_of("legs", "mirror", [leg, other]);
+    let part = |name: &str| format!("[[device.part]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\n");
+    let parts = made_of("parts", "joined", [&part("x"), &part("y")]);
+    let resync = "[service.resync]\nkind = \"resync\"\ndevice = \"legs\"\ndefault = \"run\"\n";
+    let served = Served::of(&format!("{FIRST}{}{summed}{legs}{parts}{resync}", file("plain", "")));
     let before = (served.saved(), served.devices());
     for (name, bytes, problem) in [
         (
             "first",
             2 * MIB,
-            "device first: its length does not change while the server runs\n  expected: a device of backend file",
+            "device first: its length does not change while the server runs\n  expected: a device of backend file, tiers",
         ),
         ("summed", 2 * MIB, "device summed: its last block has a checksum, and is shorter than 4096 bytes"),
-        (
-            "scrubbed",
-            2 * MIB,
-            "device scrubbed: services go through all of it, and their place is one in its length: scrub",
-        ),
+        ("legs", 2 * MIB, "device legs: leg 1: has no key `size`, so that nothing would say how long it is to be"),
+        ("parts", 2 * MIB, "device parts: its length does not change while the server runs"),
         ("plain", MIB / 2, "device plain: has 1 MiB, and does not become shorter"),
         ("plain", 2 * MIB + 100, "device plain: size: 2097252 bytes are not whole sectors of 512"),
         ("plain", u64::MAX / 512 * 512, "device plain: "),

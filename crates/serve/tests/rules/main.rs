@@ -26,6 +26,7 @@ mod failures;
 mod fleet;
 mod generations;
 mod govern;
+mod growth;
 mod history;
 mod joined;
 mod kept;

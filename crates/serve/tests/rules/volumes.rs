@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ioweir_config::Size;
 use ioweir_serve::backend::Volumes;
@@ -471,6 +471,63 @@ fn what_cannot_be_added_is_said_and_changes_nothing() {
             .starts_with("export a: there is one")
     );
     served.stop();
+}
+
+/// A file in memory, of which so many more flushes fail although everything is written.
+#[derive(Clone, Debug, Default)]
+struct Unsure(Arc<Mutex<(Vec<u8>, u32)>>);
+
+impl redb::StorageBackend for Unsure {
+    fn len(&self) -> std::io::Result<u64> {
+        Ok(self.0.lock().unwrap().0.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        let at = offset as usize;
+        out.copy_from_slice(&self.0.lock().unwrap().0[at..at + out.len()]);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> std::io::Result<()> {
+        self.0.lock().unwrap().0.resize(length as usize, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        let mut file = self.0.lock().unwrap();
+        let fails = file.1 > 0;
+        file.1 = file.1.saturating_sub(1);
+        if fails { Err(std::io::Error::other("it may be durable, and may not")) } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        let at = offset as usize;
+        self.0.lock().unwrap().0[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_change_of_a_volume_that_was_refused_frees_no_place_whatever_became_of_its_commit() {
+    let file = Unsure::default();
+    let open = || {
+        let file = file.clone();
+        Volumes::opened_by("volumes", Box::new(move || redb::Builder::new().create_with_backend(file.clone())), 8 * MIB)
+    };
+    let mut volumes = open().unwrap();
+    volumes.keep("one", 0..MIB).unwrap();
+    file.0.lock().unwrap().1 = 1;
+    assert!(volumes.remove("one").unwrap_err().contains("cannot be made durable"));
+    // It is served as before, and the next one does not come over it.
+    assert_eq!(volumes.find_room("two", MIB).unwrap(), MIB..2 * MIB);
+    volumes.keep("two", MIB..2 * MIB).unwrap();
+    // So it is with a change that is taken back after it was made.
+    volumes.remove("one").unwrap();
+    volumes.restore("one", Some(0..MIB)).unwrap();
+    let expected = BTreeMap::from([("one".to_string(), 0..MIB), ("two".to_string(), MIB..2 * MIB)]);
+    assert_eq!(volumes.places(), &expected);
+    drop(volumes);
+    assert_eq!(open().unwrap().places(), &expected);
 }
 
 #[test]

@@ -14,8 +14,9 @@ use crate::nbd::NbdError;
 const TRIMS: TableDefinition<'_, u64, u64> = TableDefinition::new("trims");
 /// The version of its tables; a journal of another version is refused.
 const VERSION: u64 = 1;
-/// The names of the facts about the files that it belongs to; the last two are of a clean end alone.
-const FACTS: [&str; 5] = ["size_bytes", "device", "inode", "changed_seconds", "changed_nanos"];
+/// The names of the facts about the files that it belongs to: two are of a clean end alone, and the last one is the length that the
+/// device is about to get, or zero.
+const FACTS: [&str; 6] = ["size_bytes", "device", "inode", "changed_seconds", "changed_nanos", "grows_bytes"];
 
 /// The journal.
 pub struct Journal(Book);
@@ -58,12 +59,12 @@ impl Journal {
         let name = self.0.name().to_string();
         let failed = |error: redb::Error| format!("{name}: {error}");
         let [device, inode] = file.map_or([0, 0], |file| [file.device, file.inode]);
-        let fresh = [size_bytes, device, inode, 0, 0];
-        let named: [(&str, u64); 5] = std::array::from_fn(|at| (FACTS[at], fresh[at]));
+        let fresh = [size_bytes, device, inode, 0, 0, 0];
+        let named: [(&str, u64); FACTS.len()] = std::array::from_fn(|at| (FACTS[at], fresh[at]));
         let facts = self.0.facts(VERSION, named).map_err(failed)?;
         // Journals of joined devices once knew no files.
         let knows_file = facts[1..3] != [0, 0] || file.is_none();
-        if facts[0] != size_bytes || (knows_file && facts[1..3] != fresh[1..3]) {
+        if ![facts[0], facts[5]].contains(&size_bytes) || (knows_file && facts[1..3] != fresh[1..3]) {
             let what = "belongs to another device, or one of another length";
             return Err(format!("{name}: {what}; where it is removed, what was to be trimmed keeps its space"));
         }
@@ -117,6 +118,21 @@ impl Journal {
             }
             Ok(())
         })
+    }
+
+    /// Makes it durable that the device is about to get this length: from now on it may have that or the one before.
+    pub(super) fn begin_growth(&mut self, size_bytes: u64) -> Result<(), String> {
+        let committed = self.0.commit(|transaction| set_fact(transaction, FACTS[5], size_bytes));
+        committed.map_err(|error| format!("{}: cannot be written: {}", self.0.name(), error.name()))
+    }
+
+    /// Makes it durable that the device has this length. Where that fails, it is found at the next start.
+    pub(super) fn end_growth(&mut self, size_bytes: u64) {
+        // As it says.
+        let _ = self.0.commit(|transaction| {
+            set_fact(transaction, FACTS[0], size_bytes)?;
+            set_fact(transaction, FACTS[5], 0)
+        });
     }
 
     /// Notes how a clean end leaves the file.

@@ -331,6 +331,15 @@ impl Backend for Late {
         self.inner.size_bytes()
     }
 
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        // Whenever the server dies, the journal knows the length of its device.
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.begin_growth(size_bytes)?;
+        self.inner.grow(size_bytes)?;
+        journal.end_growth(size_bytes);
+        Ok(())
+    }
+
     fn describe(&self) -> String {
         let pending = format_bytes(self.pending.bytes());
         format!("{}; discards are carried out later, {pending} of them still to come", self.inner.describe())

@@ -8,7 +8,7 @@
 use super::super::bits::PAGE_REGIONS;
 use super::super::parts::BLOCK_BYTES;
 
-const MAGIC: &[u8; 16] = b"ioweir mirror\0\0\0";
+pub(super) const MAGIC: &[u8; 16] = b"ioweir mirror\0\0\0";
 const VERSION: u32 = 1;
 /// The bytes before the checksum.
 const SUMMED: usize = 72;
@@ -32,6 +32,22 @@ impl Layout {
             Some(blocks) => Ok(Self { data_bytes: blocks * BLOCK_BYTES, region_bytes }),
             None => Err(format!("too small: it takes at least {} bytes", (2 + pages) * BLOCK_BYTES)),
         }
+    }
+
+    /// The layout with more data. The map keeps its place, and so does the data.
+    pub(super) fn grown(self, data_bytes: u64) -> Result<Self, String> {
+        let most = (self.pages() * PAGE_REGIONS).saturating_mul(self.region_bytes);
+        if data_bytes < self.data_bytes {
+            return Err(format!("has {} bytes, and does not become shorter", self.data_bytes));
+        }
+        if !data_bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(format!("size: {data_bytes} bytes are not whole blocks of {BLOCK_BYTES}"));
+        }
+        if data_bytes > most {
+            let what = "its map lies before its data, and has room for";
+            return Err(format!("size: {what} {most} bytes in regions of {}", self.region_bytes));
+        }
+        Ok(Self { data_bytes, ..self })
     }
 
     pub(super) const fn regions(&self) -> u64 {

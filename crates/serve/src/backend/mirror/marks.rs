@@ -52,6 +52,11 @@ impl Marks {
         }
     }
 
+    /// There is more data, of the same number of pages.
+    pub(super) const fn grow(&mut self, layout: Layout) {
+        self.layout = layout;
+    }
+
     /// The regions that a range of data touches.
     pub(super) const fn regions(&self, offset: u64, length: u64) -> Range<u64> {
         offset / self.layout.region_bytes..(offset + length).div_ceil(self.layout.region_bytes)

@@ -19,6 +19,10 @@
 //! - A leg that lacks something gets a head without a generation before anything is copied to it: what it has is of no time,
 //!   so that it never counts as a member.
 //!
+//! - It grows in place: its data lies last. First each leg becomes longer; then the new regions are marked, since what legs have there may
+//!   differ; then the heads say how much there is, and nothing is answered before. So after a crash it is as long as the newest head says,
+//!   and a leg may be longer than that.
+//!
 //! # Errors
 //!
 //! What all legs fail alike is the client's error, and no leg is out for it: the first one counts where they may differ now.
@@ -76,6 +80,11 @@ pub(super) fn size_of(leg_bytes: u64, region_bytes: u64) -> Result<u64, String> 
     Layout::of_leg(leg_bytes, region_bytes).map(|layout| layout.data_bytes)
 }
 
+/// Whether these are the first bytes of a leg.
+pub(super) fn is_leg(bytes: &[u8]) -> bool {
+    bytes.starts_with(head::MAGIC)
+}
+
 /// How a mirror is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct MirrorPlan {
@@ -115,6 +124,8 @@ pub struct Mirror {
     /// Whether the heads have to be written, and whether they are being written.
     heads_due: bool,
     heads_in_flight: bool,
+    /// Regions that have to be marked before the heads name them: the device has grown by them.
+    grown: Range<u64>,
     /// What is answered once the heads are written.
     held: Vec<Done>,
     /// Whether legs are being flushed to take marks away, or to become members.
@@ -154,6 +165,7 @@ impl Mirror {
             waiting: Vec::new(),
             heads_due: false,
             heads_in_flight: false,
+            grown: 0..0,
             held: Vec::new(),
             is_cleaning: false,
             is_joining: false,
@@ -293,7 +305,10 @@ impl Mirror {
         if self.trouble.is_some() || self.read_only {
             return;
         }
-        if self.heads_due && !self.heads_in_flight {
+        if self.marks.are_durable(self.grown.clone()) {
+            self.grown = 0..0;
+        }
+        if self.heads_due && !self.heads_in_flight && self.grown.is_empty() {
             self.start_heads(now);
         }
         for page in self.marks.pages_to_write() {
@@ -413,6 +428,33 @@ impl Backend for Mirror {
 
     fn size_bytes(&self) -> u64 {
         self.layout().data_bytes
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        if self.trouble.is_some() || self.read_only {
+            return Err("nothing can be written to it".into());
+        }
+        if let Some(out) = self.legs.iter().position(Leg::is_out) {
+            return Err(format!("leg {out} is out: it could not grow with the others"));
+        }
+        let before = self.layout();
+        let layout = before.grown(size_bytes)?;
+        let backends = self.legs.iter_mut().enumerate();
+        for (number, backend) in backends.filter_map(|(number, leg)| Some((number, leg.backend.as_mut()?))) {
+            // One may be as long already, by a growth that did not end.
+            if backend.size_bytes() < layout.leg_bytes() {
+                backend.grow(layout.leg_bytes()).map_err(|problem| format!("leg {number}: {problem}"))?;
+            }
+        }
+        self.marks.grow(layout);
+        self.grown = before.data_bytes / before.region_bytes..layout.regions();
+        let first = self.members().first().copied();
+        for leg in (0..self.legs.len()).filter(|leg| Some(*leg) != first) {
+            self.marks.lack(leg, self.grown.clone());
+        }
+        self.head = Head { layout, generation: self.head.generation + 1, ..self.head };
+        self.heads_due = true;
+        Ok(())
     }
 
     fn upstream(&self) -> Option<UpstreamStatus> {

@@ -218,6 +218,11 @@ impl Backend for Cached {
         self.pair.slow.size_bytes()
     }
 
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        self.pair.check_growth()?;
+        self.pair.slow.grow(size_bytes)
+    }
+
     fn describe(&self) -> String {
         let cache = format_bytes(u64::from(self.slots) * BLOCK_BYTES);
         format!("tiers with a read cache of {cache}, empty at the start; {}", self.pair.describe())

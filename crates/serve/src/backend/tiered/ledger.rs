@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, Value};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, Value, WriteTransaction};
 
 use super::super::book::{Book, Open, set_fact};
 use super::map::Changes;
@@ -16,6 +16,8 @@ const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
 const HEAT: TableDefinition<'_, u64, u8> = TableDefinition::new("heat");
 /// Facts that a ledger of an earlier version does not have: they are zero there.
 const GENERATION: &str = "generation";
+/// The length that the slow tier is about to get; zero where it is not.
+const GROWS: &str = "grows_bytes";
 const HOME_MARKED: &str = "home_marked";
 /// The version of its tables; a ledger of another version is refused.
 const VERSION: u64 = 1;
@@ -23,8 +25,15 @@ const VERSION: u64 = 1;
 /// The durable map.
 pub struct Ledger {
     book: Book,
+    /// The length of the slow tier, once it is known.
+    slow_bytes: u64,
     /// The file of the slow tier, which is marked.
     home: Option<PathBuf>,
+}
+
+fn set_length(transaction: &WriteTransaction, slow_bytes: u64) -> Result<(), redb::Error> {
+    set_fact(transaction, "slow_bytes", slow_bytes)?;
+    set_fact(transaction, GROWS, 0)
 }
 
 /// What is made durable.
@@ -79,7 +88,7 @@ impl Ledger {
     }
 
     const fn of(book: Book) -> Self {
-        Self { book, home: None }
+        Self { book, slow_bytes: 0, home: None }
     }
 
     /// The same, and the file of the slow tier is marked, so that nothing else uses it.
@@ -93,7 +102,9 @@ impl Ledger {
     }
 
     /// Reads its facts and entries; a new ledger is given the sizes.
-    pub(super) fn load(&self, slow_bytes: u64, fast_bytes: u64) -> Result<(Facts, Vec<(u64, u32)>), String> {
+    ///
+    /// The slow tier may have the length that it was about to get when a server was killed.
+    pub(super) fn load(&mut self, slow_bytes: u64, fast_bytes: u64) -> Result<(Facts, Vec<(u64, u32)>), String> {
         // Random, and never zero.
         let identity = RandomState::new().hash_one(0_u8) | 1;
         let facts = [
@@ -102,13 +113,14 @@ impl Ledger {
             ("fast_bytes", fast_bytes),
             (GENERATION, 0),
             (HOME_MARKED, 0),
+            (GROWS, 0),
         ];
         let loaded = self.book.facts(VERSION, facts).and_then(|facts| Ok((facts, self.rows(BLOCKS)?)));
-        let ([identity, of_slow, of_fast, generation, is_home_marked], entries) =
+        let ([identity, of_slow, of_fast, generation, is_home_marked, grows], entries) =
             loaded.map_err(|error| format!("{}: {error}", self.name()))?;
         let is_home_marked = is_home_marked != 0;
         let facts = Facts { identity, slow_bytes: of_slow, fast_bytes: of_fast, generation, is_home_marked };
-        if (facts.slow_bytes, facts.fast_bytes) != (slow_bytes, fast_bytes) {
+        if ![of_slow, grows].contains(&slow_bytes) || of_fast != fast_bytes {
             return Err(format!(
                 "{}: was made for tiers of {} and {} bytes, and these have {slow_bytes} and {fast_bytes}",
                 self.name(),
@@ -116,12 +128,28 @@ impl Ledger {
                 facts.fast_bytes
             ));
         }
+        self.slow_bytes = slow_bytes;
         Ok((facts, entries))
+    }
+
+    /// Makes it durable that the slow tier is about to get this length: from now on it may have that or the one before.
+    pub(super) fn begin_growth(&mut self, slow_bytes: u64) -> Result<(), String> {
+        let committed = self.book.commit(|transaction| set_fact(transaction, GROWS, slow_bytes));
+        committed.map_err(|error| format!("{}: it cannot be written: {}", self.name(), error.name()))
+    }
+
+    /// Makes it durable that the slow tier has this length. Where that fails, it is found at the next start.
+    pub(super) fn end_growth(&mut self, slow_bytes: u64) {
+        self.slow_bytes = slow_bytes;
+        // As it says.
+        let _ = self.book.commit(|transaction| set_length(transaction, slow_bytes));
     }
 
     /// Makes it durable that it was opened, for so many times by now, and whether the file of the slow tier is marked.
     pub(super) fn begin(&mut self, generation: u64, is_home_marked: bool) -> Result<(), String> {
+        let slow_bytes = self.slow_bytes;
         let committed = self.book.commit(|transaction| {
+            set_length(transaction, slow_bytes)?;
             set_fact(transaction, GENERATION, generation)?;
             set_fact(transaction, HOME_MARKED, is_home_marked.into())
         });

@@ -70,6 +70,17 @@ impl Pair {
         Ok(self.done.drain(..).filter_map(|done| Some((flights.remove(done.id)?, done))).collect())
     }
 
+    /// Whether the slow tier can become longer: a last block that is shorter than the others would be another one.
+    pub(super) fn check_growth(&self) -> Result<(), String> {
+        let bytes = self.slow.size_bytes();
+        if bytes.is_multiple_of(BLOCK_BYTES) {
+            return Ok(());
+        }
+        Err(format!(
+            "its slow tier has {bytes} bytes: its last block is shorter than {BLOCK_BYTES} and may lie on the fast one"
+        ))
+    }
+
     pub(super) fn due(&self) -> Nanos {
         self.slow.due().min(self.fast.due())
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
@@ -48,6 +49,8 @@ pub struct Placed {
     /// The heat of before, until something moves by it.
     heat: Heat,
     committer: Committer<Entry>,
+    /// Where commits go.
+    ledger: Arc<Mutex<Ledger>>,
     name: String,
     fast_depth: u32,
     slots: u32,
@@ -84,13 +87,17 @@ impl Placed {
         bind(fast.as_mut(), &mut ledger, &facts, entries.is_empty()).map_err(|problem| format!("{name}: {problem}"))?;
         // An incomplete last block stays on the slow tier.
         let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
+        let ledger = Arc::new(Mutex::new(ledger));
+        let its = Arc::clone(&ledger);
+        let commit = move |entry: &Entry| its.lock().unwrap_or_else(PoisonError::into_inner).commit(entry);
         Ok(Self {
             pair: Pair::new(slow, fast),
             map,
             relocation: None,
             heat: Heat::of_counts(heat),
-            committer: Committer::start("ioweir-map", waits, move |entry: &Entry| ledger.commit(entry))
+            committer: Committer::start("ioweir-map", waits, commit)
                 .map_err(|error| format!("{name}: no thread for it: {error}"))?,
+            ledger,
             name,
             fast_depth,
             slots,
@@ -463,6 +470,16 @@ impl Backend for Placed {
 
     fn size_bytes(&self) -> u64 {
         self.pair.slow.size_bytes()
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        self.pair.check_growth()?;
+        // Whenever the server dies, the map knows the length of the slow tier.
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.begin_growth(size_bytes)?;
+        self.pair.slow.grow(size_bytes)?;
+        ledger.end_growth(size_bytes);
+        Ok(())
     }
 
     fn fast_tier(&self) -> Option<FastTier> {

@@ -124,6 +124,9 @@ trait Duty {
     /// The service stops working for now.
     fn pause(&mut self) {}
 
+    /// The device is this long from now on.
+    fn grown(&mut self, _size_bytes: u64) {}
+
     /// The bytes that are still to be done.
     fn owed_bytes(&self, backend: &dyn Backend) -> u64;
 
@@ -235,6 +238,11 @@ impl Services {
             service.spec = spec.clone();
             service.duty.set(spec);
         }
+    }
+
+    /// The device is this long from now on.
+    pub(super) fn grown(&mut self, size_bytes: u64) {
+        self.list.iter_mut().for_each(|service| service.duty.grown(size_bytes));
     }
 
     /// Tells a service of this class what to do.

@@ -323,6 +323,17 @@ impl Duty for Pass {
         }
     }
 
+    fn grown(&mut self, size_bytes: u64) {
+        let before = std::mem::replace(&mut self.size_bytes, size_bytes);
+        self.progress.device_bytes = size_bytes;
+        match &mut self.run {
+            // What comes in addition is counted, too. Its position is kept with the new length from the next time on: a restart
+            // before that begins the pass anew.
+            Some(run) => _ = run.measuring.get_or_insert(before),
+            None => _ = self.keeper.keep(self.progress),
+        }
+    }
+
     fn next(&mut self, _backend: &mut dyn Backend, length_max: u64) -> Next {
         let copies = self.copies;
         let Some(run) = &mut self.run else { return Next::Wait(ServiceWait::NothingOwed) };

@@ -6,10 +6,13 @@ use ioweir_core::Nanos;
 
 use super::super::client::{Ask, Outstanding};
 use super::super::disk::Trouble;
+use super::super::operator::Wanted;
 use super::super::plan::{Act, Clock, Leave, Order, SECTORS};
 use super::World;
+use super::servers::{Side, Up};
 use crate::control::{assign, change_of};
 use crate::engine::{Command, Question};
+use crate::spec::Spec;
 
 impl World {
     pub(super) fn act(&mut self, act: Act) {
@@ -126,7 +129,7 @@ impl World {
                 let cookie = self.ticks;
                 let asked = (self.excused, Nanos::NEVER);
                 // It is answered if the server ends its client meanwhile.
-                let is_valid = client.export != 3;
+                let is_valid = !client.is_read_only;
                 let asked = Outstanding::new(Ask::Write, (false, is_valid), (0, 8), (cookie, self.now), asked);
                 client.outstanding.insert(cookie, asked);
                 line.send(&client.head(1, 0, cookie, 0, 4096));
@@ -143,66 +146,89 @@ impl World {
     pub(super) fn order(&mut self, order: Order) {
         let Some(up) = &mut self.up else { return };
         match order {
-            Order::Change(draw) | Order::Withdrawn(draw) => {
-                let (export, weight) = (["a", "b", "slice"][(draw % 3) as usize], 1 + (draw >> 8) % 100);
-                let mut assignments = vec![format!("export.{export}.weight={weight}")];
-                if export != "b" && (draw >> 33) % 2 == 0 && self.plan.spec.contains("reservation") {
-                    assignments.push(format!("export.{export}.reservation={}/s", 1 + (draw >> 20) % 300));
-                }
-                if export == "b" && (draw >> 32) % 2 == 0 {
-                    assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
-                }
-                // A scheduler without shares takes none.
-                let Ok(spec) = assign(&up.spec, &assignments) else { return };
-                let Some((change, hear, verdict)) = change_of(&up.spec, &spec, 0, None) else { return };
-                up.handle.send(Command::Change(Box::new(change)));
-                let is_kept = matches!(order, Order::Change(_));
-                if is_kept {
-                    // The engine waits for the other end in its turn.
-                    let _ = verdict.send(());
-                }
-                drop(verdict);
-                self.stirred = true;
-                self.turn();
-                if let (Some(up), true, Ok(Ok(()))) = (&mut self.up, is_kept, hear.try_recv()) {
-                    up.spec = spec;
+            Order::Change(draw) => {
+                if let Some(assignments) = assignments(&up.spec, draw, &self.plan.spec) {
+                    self.want(Wanted::Set(assignments), draw);
                 }
             }
-            Order::Kick(client) => up.handle.send(Command::Kick(self.numbers[client as usize], channel().0)),
-            Order::Clients => up.handle.send(Command::Clients(channel().0)),
+            Order::Withdrawn(draw) => self.withdraw(draw),
+            Order::Kick(client) => {
+                let (device, number) = (self.clients[client as usize].device, self.numbers[client as usize]);
+                if let Some(side) = up.side(device) {
+                    side.handle.send(Command::Kick(number, channel().0));
+                }
+            }
+            Order::Clients => up.sides().for_each(|side| side.handle.send(Command::Clients(channel().0))),
             Order::Pause(span) => {
                 self.excused = self.excused.after(span);
                 up.resume_at = self.now.after(Nanos(span.0 / 2));
-                up.handle.send(Command::Pause(span, channel().0));
+                self.tell_main(Command::Pause(span, channel().0));
             }
-            Order::Reopen => up.handle.send(Command::Reopen(channel().0)),
+            Order::Reopen => self.tell_main(Command::Reopen(channel().0)),
             Order::Report => self.ask_report(),
             Order::Service(draw) => self.order_service(draw),
-            Order::RemoveExport(draw) => self.remove_export(draw),
+            Order::Export(draw) => self.change_exports(draw),
+            Order::Extra(draw) => self.change_extra(draw),
         }
         self.note(order.name(), 0, 0);
     }
 
+    fn tell_main(&self, command: Command) {
+        if let Some(main) = self.main() {
+            main.handle.send(command);
+        }
+    }
+
+    /// A change of the first device that is made and taken back, as where another engine refuses.
+    fn withdraw(&mut self, draw: u64) {
+        let Some(up) = self.up.as_ref().filter(|up| up.operator.wanted.is_none()) else { return };
+        let assignments = assignments(&up.spec, draw, &self.plan.spec);
+        // A scheduler without shares takes none.
+        let changed = assignments.and_then(|assignments| assign(&up.spec, &assignments).ok());
+        let Some((change, ..)) = changed.and_then(|spec| change_of(&up.spec, &spec, 0, None)) else { return };
+        self.tell_main(Command::Change(Box::new(change)));
+        self.stirred = true;
+        self.turn();
+    }
+
     pub(super) fn ask_report(&mut self) {
         let Some(up) = &mut self.up else { return };
-        let (sender, receiver) = channel();
-        // The world listens as long as it is there.
-        let reply = Box::new(move |report| drop(sender.send(report)));
-        up.handle.send(Command::Report(Question { counters: Box::default(), reply }));
-        up.reports.push(receiver);
+        for side in up.sides_mut() {
+            let (sender, receiver) = channel();
+            // The world listens as long as it is there.
+            let reply = Box::new(move |report| drop(sender.send(report)));
+            side.handle.send(Command::Report(Question { counters: Box::default(), reply }));
+            side.reports.push(receiver);
+        }
         self.stirred = true;
     }
 
     pub(super) fn read_reports(&mut self) {
-        let Some(up) = &mut self.up else { return };
-        up.reports.retain(|receiver| match receiver.try_recv() {
-            Ok(report) => {
-                up.services.clone_from(&report.services);
-                up.mirror.clone_from(&report.mirror);
-                up.tally.reported(report);
-                false
-            }
-            Err(_) => true,
-        });
+        for side in self.up.iter_mut().flat_map(Up::sides_mut) {
+            let Side { reports, services, mirror, tally, .. } = side;
+            reports.retain(|receiver| match receiver.try_recv() {
+                Ok(report) => {
+                    services.clone_from(&report.services);
+                    mirror.clone_from(&report.mirror);
+                    tally.reported(report);
+                    false
+                }
+                Err(_) => true,
+            });
+        }
     }
+}
+
+/// A change of weights and limits of an export.
+fn assignments(spec: &Spec, draw: u64, text: &str) -> Option<Vec<String>> {
+    let (export, weight) = (["a", "b", "slice"][(draw % 3) as usize], 1 + (draw >> 8) % 100);
+    spec.present_exports().find(|(_, its)| its.name == export)?;
+    let mut assignments = vec![format!("export.{export}.weight={weight}")];
+    if export != "b" && (draw >> 33) % 2 == 0 && text.contains("reservation") {
+        assignments.push(format!("export.{export}.reservation={}/s", 1 + (draw >> 20) % 300));
+    }
+    if export == "b" && (draw >> 32) % 2 == 0 {
+        assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
+    }
+    Some(assignments)
 }

@@ -1,7 +1,7 @@
 //! Clients are answered, or left behind.
 
 use super::super::canary::Canary;
-use super::super::client::{Answer, Ask, Outstanding};
+use super::super::client::{Answer, Ask, Client, Outstanding};
 use super::super::promise::Promise;
 use super::{EIO, ENOSPC, ESHUTDOWN, World};
 
@@ -10,9 +10,10 @@ impl World {
     pub(super) fn leave_behind(&mut self, number: usize) {
         self.note("left", number as u64, 0);
         for (cookie, asked) in self.clients[number].left() {
-            self.history.lose(cookie);
-            if let Some(up) = &mut self.up {
-                up.tally.lost(self.clients[number].export, &asked);
+            let Client { device, class, history, .. } = self.clients[number];
+            self.histories[history].lose(cookie);
+            if let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) {
+                side.tally.lost(class, &asked);
             }
             if self.probes.remove(&cookie).is_some() {
                 self.broken(Promise::Waits, "a client is cut off while it reads after a start".into());
@@ -25,45 +26,52 @@ impl World {
         self.ticks += 1;
         let Answer { cookie, asked, mut error, data } = answer;
         self.note("answer", cookie, u64::from(error));
+        let Client { device, class, history: its, flushes, .. } = self.clients[number];
         if self.plan.canary == Some(Canary::HiddenFailure) && self.failed_at.is_some() && error == EIO {
             error = 0;
         }
-        if self.plan.canary == Some(Canary::HeardCopies) && self.has_trouble && !self.is_faulty && error == 0 {
+        if self.plan.canary == Some(Canary::HeardCopies)
+            && its == 0
+            && self.has_trouble
+            && !self.is_faulty
+            && error == 0
+        {
             error = EIO;
         }
         self.check_answer(number, &asked, error);
         let until = self.ticks;
         if asked.is_valid && self.forgets() {
             // The canary of counters.
-        } else if let Some(up) = &mut self.up {
-            up.tally.answered(self.clients[number].export, &asked, error);
+        } else if let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) {
+            side.tally.answered(class, &asked, error);
         }
         if asked.ask == Ask::Flush && asked.is_valid {
             if error == 0 {
-                self.history.flushed(asked.from, self.flushes(number));
-            } else if error == EIO {
+                self.histories[its].flushed(asked.from, flushes);
+            } else if error == EIO && its == 0 {
                 self.failed_at.get_or_insert(until);
             }
         }
-        let (history, verdict) = (&mut self.history, &mut self.verdict);
+        let (history, verdict) = (&mut self.histories[its], &mut self.verdict);
         match asked.ask {
             Ask::Read if asked.is_valid => match read_values(&data, error) {
                 Ok(values) => {
                     if let Some(first) = self.probes.remove(&cookie) {
                         self.probed(first, values.as_deref());
                     } else {
-                        let values = if self.is_rotten && values.is_some() && !self.plan.backing.has_checksums() {
-                            None
-                        } else {
-                            values
-                        };
+                        let values =
+                            if its == 0 && self.is_rotten && values.is_some() && !self.plan.backing.has_checksums() {
+                                None
+                            } else {
+                                values
+                            };
                         history.read(cookie, until, values.as_deref(), verdict);
                     }
                 }
                 // Nothing is known of what is there after a start: a block that was being written then has no checksum, so that
                 // what had rotted in it stays until it is written again.
-                Err(()) if self.is_rotten && self.probes.remove(&cookie).is_some() => self.keeps_rot = true,
-                Err(()) if self.keeps_rot => drop(self.probes.remove(&cookie)),
+                Err(()) if its == 0 && self.is_rotten && self.probes.remove(&cookie).is_some() => self.keeps_rot = true,
+                Err(()) if its == 0 && self.keeps_rot => drop(self.probes.remove(&cookie)),
                 Err(()) => self.broken(Promise::Linearisable, format!("a sector of the read {cookie} is torn")),
             },
             Ask::Write | Ask::Trim | Ask::Zero if asked.is_valid => {
@@ -90,13 +98,15 @@ impl World {
 
     /// Whether an answer is one that there may be, and comes in time.
     pub(super) fn check_answer(&mut self, number: usize, asked: &Outstanding, error: u32) {
-        let has_failed = self.failed_at.is_some_and(|at| asked.from > at);
+        // What goes wrong with one device is nothing to the clients of another.
+        let is_main = self.clients[number].history == 0;
+        let has_failed = is_main && self.failed_at.is_some_and(|at| asked.from > at);
         if has_failed && asked.is_valid && (asked.ask.changes() || asked.ask == Ask::Flush) {
             let what =
                 || format!("a {:?} of client {number} succeeds although a flush has failed before it", asked.ask);
             self.verdict.check(Promise::FailedStays, error != 0, what);
         }
-        let may_fail = self.is_faulty || self.failed_at.is_some();
+        let may_fail = is_main && (self.is_faulty || self.failed_at.is_some());
         let fits = match error {
             0 => asked.is_valid,
             EIO | ENOSPC => !asked.is_valid || may_fail,
@@ -116,14 +126,14 @@ impl World {
     }
 
     /// After a start, a sector holds what it may.
-    pub(super) fn probed(&mut self, first: u64, values: Option<&[u32]>) {
+    pub(super) fn probed(&mut self, (its, first): (usize, u64), values: Option<&[u32]>) {
         let Some(values) = values else { return };
         let promise = if self.loses { Promise::Durable } else { Promise::Linearisable };
         for (sector, &value) in (first..).zip(values) {
-            if self.is_rotten {
-                self.history.adopt(self.ticks, sector, value, self.is_cut);
+            if its == 0 && self.is_rotten {
+                self.histories[its].adopt(self.ticks, sector, value, self.is_cut);
             } else {
-                self.history.found(self.ticks, sector, value, (promise, self.is_cut), &mut self.verdict);
+                self.histories[its].found(self.ticks, sector, value, (promise, self.is_cut), &mut self.verdict);
             }
         }
     }

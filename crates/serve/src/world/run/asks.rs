@@ -5,27 +5,29 @@ use std::sync::Arc;
 use ioweir_core::{Nanos, StreamId};
 
 use super::super::canary::Canary;
-use super::super::client::{Ask, Flood, Outstanding};
+use super::super::client::{Ask, Client, Flood, Outstanding};
 use super::super::history::Kind;
-use super::super::plan::{Backing, FIRST_PART_SECTORS, SECTORS, SLICE_FROM};
+use super::super::plan::{Backing, EXPORTS, FIRST_PART_SECTORS, SECTORS, SLICE_FROM};
 use super::super::promise::Promise;
 use super::super::wire::Line;
 use super::{PATIENCE, REST_MAX, World};
 use crate::engine::{self, Command};
+use crate::exports::Catalog;
 use crate::log::Peer;
 use crate::nbd::protocol::COMMAND_FUA;
-use crate::nbd::{Agreed, Negotiation, Progress, Replies, Tls};
+use crate::nbd::{Agreed, Export, Negotiation, Progress, Replies, Tls};
+use crate::spec::class_of;
 
 impl World {
     /// Reads everything after a start.
     pub(super) fn probe(&mut self) {
         for (client, export) in (0..).zip(self.whole()) {
-            self.connect(client, *export, Replies::Structured);
-            let (base, end) = self.shown(client);
+            self.connect(client, export, Replies::Structured);
+            let Client { history, shown: (base, end), .. } = self.clients[client];
             for first in (0..end - base).step_by(8) {
-                let cookie = self.send(client, Ask::Read, false, first, 8);
-                self.history.read(cookie, self.ticks, None, &mut self.verdict);
-                self.probes.insert(cookie, base + first);
+                let cookie = self.send(client, Ask::Read, false, first, 8.min(end - base - first));
+                self.histories[history].read(cookie, self.ticks, None, &mut self.verdict);
+                self.probes.insert(cookie, (history, base + first));
             }
         }
         let until = self.now.after(REST_MAX);
@@ -56,13 +58,15 @@ impl World {
             return;
         }
         let Some(up) = &self.up else { return };
-        let name = up.exports[export].name.clone();
-        let mut negotiation = Negotiation::new(Arc::clone(&up.exports), Tls::None);
+        let (name, catalog) = (EXPORTS[export], up.tunables.catalog());
+        let exports = &catalog.exports;
+        let mut negotiation = Negotiation::new(Arc::clone(&exports.list), Tls::None);
         if self.plan.canary != Some(Canary::ShownExport) {
-            negotiation.hide(up.absent.clone());
+            negotiation.hide(exports.absent.clone());
         }
-        let is_there = !up.absent.contains(&export);
-        let (sent, mut out) = (handshake(&name, replies), negotiation.greeting().to_vec());
+        let is_it = |number: &usize| exports.list[*number].name == name && !exports.absent.contains(number);
+        let there = (0..exports.list.len()).find(is_it);
+        let (sent, mut out) = (handshake(name, replies), negotiation.greeting().to_vec());
         let mut pieces = sent.as_slice();
         let agreed = loop {
             let length = (1 + self.random.below(60) as usize).min(pieces.len());
@@ -78,30 +82,39 @@ impl World {
                 Progress::StartTls | Progress::Closed => break None,
             }
         };
-        let fits = agreed.map_or(!is_there, |agreed| is_there && agreed.export == export && agreed.replies == replies);
-        self.verdict.check(Promise::Protocol, fits, || {
-            format!("export {name}, which is there: {is_there}, is agreed on as {agreed:?} with {replies:?}")
+        let agreed_on = agreed.map(|agreed| (agreed.export, agreed.replies));
+        self.verdict.check(Promise::Protocol, agreed_on == there.map(|number| (number, replies)), || {
+            format!("export {name}, which is there as number {there:?}, is agreed on as {agreed:?} with {replies:?}")
         });
-        let Some(agreed) = agreed else { return };
-        self.join(number, agreed);
+        let Some(agreed) = agreed.filter(|_| !self.is_broken()) else { return };
+        self.join(number, agreed, &catalog);
     }
 
     /// A client that has agreed on an export goes to the engine.
-    pub(super) fn join(&mut self, number: usize, agreed: Agreed) {
+    fn join(&mut self, number: usize, agreed: Agreed, catalog: &Catalog) {
         self.connections += 1;
         self.note("connect", number as u64, agreed.export as u64);
         let line = Line::new(self.random.fork(self.connections), self.plan.short_per_million);
+        let class = class_of(&catalog.classes, agreed.export, &[]);
+        let device = catalog.classes[class].device;
+        let export = &catalog.exports.list[agreed.export];
+        let Some((history, shown)) = self.shown(export) else {
+            return self.broken(Promise::Protocol, format!("export {} shows {export:?}", export.name));
+        };
+        let flushes = self.flushes(history, shown);
         let client = &mut self.clients[number];
-        (client.line, client.export, client.replies) = (Some(line.clone()), agreed.export, agreed.replies);
+        client.line = Some(line.clone());
+        (client.export, client.class, client.device, client.replies) = (agreed.export, class, device, agreed.replies);
+        (client.history, client.shown, client.flushes) = (history, shown, flushes);
+        client.is_read_only = export.read_only;
         self.numbers[number] = self.connections;
-        let Some(up) = &mut self.up else { return };
-        up.handle.send(Command::Serve(Box::new(engine::Client {
+        catalog.engines[agreed.export].send(Command::Serve(Box::new(engine::Client {
             input: line.end().into(),
             output: None,
             session: None,
             rings: None,
             agreed,
-            class: StreamId(agreed.export as u32),
+            class: StreamId(class as u32),
             number: self.connections,
             peer: Peer::Unknown,
             identity: <_>::default(),
@@ -118,10 +131,9 @@ impl World {
         self.outcome.requests += 1;
         let cookie = self.ticks;
         self.note("ask", cookie, (first << 8 | sectors) << 4 | u64::from(ask.number()));
-        let is_read_only = self.clients[number].export == 3;
+        let Client { history, shown: (base, _), is_read_only, .. } = self.clients[number];
         let is_valid =
             !(is_read_only && ask.changes() || ask == Ask::Extents && self.clients[number].replies == Replies::Simple);
-        let (base, _) = self.shown(number);
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         let slowest = self.devices.slowest(&self.plan).0 * if self.has_trouble { 100 } else { 1 };
         // Each may have to read and write twice, in as many pieces.
@@ -140,57 +152,71 @@ impl World {
             line.send(&bytes);
         }
         let range = (base + first, base + first + sectors);
+        let kind = match ask {
+            Ask::Read => Kind::Read,
+            Ask::Write => Kind::Write(cookie as u32),
+            Ask::Trim if history == 0 && self.plan.backing == Backing::Late => Kind::Discard,
+            Ask::Trim | Ask::Zero => Kind::Write(0),
+            Ask::Flush | Ask::Extents | Ask::Cache => return cookie,
+        };
         if is_valid {
-            match ask {
-                Ask::Read => self.history.ask(cookie, self.ticks, range, Kind::Read),
-                Ask::Write => self.history.ask(cookie, self.ticks, range, Kind::Write(cookie as u32)),
-                Ask::Trim if self.plan.backing == Backing::Late => {
-                    self.history.ask(cookie, self.ticks, range, Kind::Discard);
-                }
-                Ask::Trim | Ask::Zero => self.history.ask(cookie, self.ticks, range, Kind::Write(0)),
-                Ask::Flush | Ask::Extents | Ask::Cache => {}
-            }
+            self.histories[history].ask(cookie, self.ticks, range, kind);
         }
         cookie
     }
 
-    /// The exports that together show all of the device.
-    fn whole(&self) -> &'static [usize] {
-        if self.plan.backing == Backing::Joined { &[0, 1] } else { &[0] }
+    /// The numbers of the exports that together show all that is there.
+    fn whole(&self) -> Vec<usize> {
+        let main: &[usize] = if self.plan.backing == Backing::Joined { &[0, 1] } else { &[0] };
+        let Some(up) = &self.up else { return Vec::new() };
+        let catalog = up.tunables.catalog();
+        let is_there = |name: &str| {
+            let exports = &catalog.exports;
+            (0..exports.list.len()).any(|at| exports.list[at].name == name && !exports.absent.contains(&at))
+        };
+        main.iter().copied().chain((5..EXPORTS.len()).filter(|export| is_there(EXPORTS[*export]))).collect()
     }
 
-    /// The sectors that the export of a client shows.
-    pub(super) fn shown(&self, number: usize) -> (u64, u64) {
-        match (self.plan.backing, self.clients[number].export) {
-            (Backing::Joined, 1 | 3) => (FIRST_PART_SECTORS, SECTORS),
-            (Backing::Joined, export) => (if export == 2 { SLICE_FROM } else { 0 }, FIRST_PART_SECTORS),
-            (_, export) => (if export == 2 { SLICE_FROM } else { 0 }, SECTORS),
-        }
+    /// The history and the sectors that an export shows, if it is as long as it is to be.
+    fn shown(&self, export: &Export) -> Option<(usize, (u64, u64))> {
+        let (offset, sectors) = (export.offset_bytes, export.size_bytes / 512);
+        let (history, shown) = match (self.plan.backing, export.name.as_str()) {
+            // While it grows, it may show less.
+            (_, "e") => (1, (0, sectors.min(self.devices.extra_disk()?.length_bytes() / 512))),
+            (_, volume @ ("v0" | "v1" | "v2")) => {
+                let sectors = self.volumes.sectors(volume).filter(|_| offset == self.volumes.places[volume].start)?;
+                (1, sectors)
+            }
+            (Backing::Joined, "b" | "read" | "more") => (0, (FIRST_PART_SECTORS, SECTORS)),
+            (Backing::Joined, name) => (0, (if name == "slice" { SLICE_FROM } else { 0 }, FIRST_PART_SECTORS)),
+            (_, name) => (0, (if name == "slice" { SLICE_FROM } else { 0 }, SECTORS)),
+        };
+        (sectors == shown.1 - shown.0).then_some((history, shown))
     }
 
     /// The sectors that a flush of a client makes durable.
-    pub(super) fn flushes(&self, number: usize) -> (u64, u64) {
-        match (self.plan.backing, self.clients[number].export) {
-            (Backing::Joined, 1 | 3) => (FIRST_PART_SECTORS, SECTORS),
-            (Backing::Joined, _) => (0, FIRST_PART_SECTORS),
+    const fn flushes(&self, history: usize, (base, _): (u64, u64)) -> (u64, u64) {
+        match self.plan.backing {
+            Backing::Joined if history == 0 && base >= FIRST_PART_SECTORS => (FIRST_PART_SECTORS, SECTORS),
+            Backing::Joined if history == 0 => (0, FIRST_PART_SECTORS),
             _ => (0, SECTORS),
         }
     }
 
     /// A client asks, if it may ask more, and the sectors are not crowded.
     pub(super) fn ask(&mut self, number: usize, ask: Ask, fua: bool, first: u64, sectors: u64) {
-        if self.plan.backing.has_checksums() && matches!(ask, Ask::Trim | Ask::Zero) {
+        let client = &self.clients[number];
+        if client.history == 0 && self.plan.backing.has_checksums() && matches!(ask, Ask::Trim | Ask::Zero) {
             // Such blocks have no checksums.
             return;
         }
-        let client = &self.clients[number];
         if client.line.is_none() || client.is_spoilt || client.outstanding.len() >= 100 {
             return;
         }
-        let (base, end) = self.shown(number);
+        let Client { history, shown: (base, end), .. } = *client;
         let first = first % (end - base);
         let sectors = sectors.min(end - base - first).max(u64::from(ask != Ask::Flush));
-        if ask != Ask::Flush && !self.history.has_room(base + first, base + first + sectors) {
+        if ask != Ask::Flush && !self.histories[history].has_room(base + first, base + first + sectors) {
             return;
         }
         self.send(number, ask, fua, first, sectors);

@@ -44,8 +44,8 @@ impl World {
     /// Has the engine answer a command in a turn.
     fn asked<T>(&mut self, command: impl FnOnce(Sender<T>) -> Command) -> Receiver<T> {
         let (sender, answer) = channel();
-        if let Some(up) = &self.up {
-            up.handle.send(command(sender));
+        if let Some(main) = self.main() {
+            main.handle.send(command(sender));
             self.stirred = true;
             self.turn();
         }

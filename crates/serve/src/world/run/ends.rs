@@ -4,6 +4,7 @@ use ioweir_core::Nanos;
 
 use super::super::plan::{Backing, End, SECTORS};
 use super::super::promise::Promise;
+use super::servers::Up;
 use super::{PATIENCE, REST_MAX, World};
 use crate::engine::{Command, Turn};
 
@@ -15,8 +16,10 @@ impl World {
         }
         self.devices.calm();
         self.look_at_passes();
-        if let (Some(up), true) = (&self.up, std::mem::take(&mut self.counts_anew)) {
-            up.passes.count_anew();
+        if std::mem::take(&mut self.counts_anew)
+            && let Some(main) = self.main()
+        {
+            main.passes.count_anew();
         }
         if let Some(canary) = self.plan.canary {
             self.mislead(canary);
@@ -32,7 +35,7 @@ impl World {
         if self.is_broken() {
             return;
         }
-        let requests = self.up.as_ref().map_or(0, |up| up.engine.requests());
+        let requests = self.requests();
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         self.verdict.check(Promise::Waits, requests == 0 && outstanding == 0, || {
             let left = self.clients.iter().flat_map(|client| client.outstanding.values());
@@ -42,20 +45,20 @@ impl World {
         if self.is_broken() {
             return;
         }
-        self.history.settle(self.ticks, &mut self.verdict);
+        self.histories.iter_mut().for_each(|its| its.settle(self.ticks, &mut self.verdict));
         self.check_bitmaps();
         self.ask_report();
         self.settle();
         self.note("rest", self.outcome.requests, 0);
-        if let Some(up) = &mut self.up {
-            let buffered = up.engine.buffered_bytes();
+        for side in self.up.iter().flat_map(Up::sides) {
+            let buffered = side.engine.buffered_bytes();
             self.verdict
                 .check(Promise::Waits, buffered == 0, || format!("{buffered} bytes of buffers are in use at rest"));
-            up.tally.check(&mut self.verdict);
+            side.tally.check(&mut self.verdict);
         }
         self.check_copies();
         self.check_removed();
-        let upstream = self.up.as_ref().and_then(|up| up.engine.upstream());
+        let upstream = self.main().and_then(|main| main.engine.upstream());
         let has_lost = upstream.is_some_and(|upstream| upstream.has_lost);
         if self.failed_at.is_some() || self.has_failed() || has_lost {
             // Its operator restarts the server; what the system could not write is gone.
@@ -66,12 +69,18 @@ impl World {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.up.as_ref().is_some_and(|up| up.engine.failure().is_some())
+        self.main().is_some_and(|main| main.engine.failure().is_some())
+    }
+
+    fn requests(&self) -> usize {
+        self.up.iter().flat_map(Up::sides).map(|side| side.engine.requests()).sum()
     }
 
     pub(super) fn is_at_rest(&self) -> bool {
-        let requests = self.up.as_ref().map_or(0, |up| up.engine.requests());
-        requests == 0 && self.clients.iter().all(|client| client.outstanding.is_empty() && !client.is_spoilt)
+        let is_busy = self.up.as_ref().is_some_and(|up| up.operator.wanted.is_some());
+        !is_busy
+            && self.requests() == 0
+            && self.clients.iter().all(|client| client.outstanding.is_empty() && !client.is_spoilt)
     }
 
     /// The server ends, and another one starts.
@@ -98,9 +107,12 @@ impl World {
         self.ticks += 1;
         // A map that was not made durable is gone with the process.
         let forgets = loses || self.plan.backing == Backing::Placed;
-        self.history.crash(self.ticks, forgets, &mut self.verdict);
+        for (history, loses) in self.histories.iter_mut().zip([forgets, loses]) {
+            history.crash(self.ticks, loses, &mut self.verdict);
+        }
         (self.loses, self.is_cut) = (forgets, loses);
         self.devices.turn_off(loses);
+        // With it goes what its operator does at the moment.
         self.up = None;
         self.devices.turn_on();
         (self.failed_at, self.is_stopping) = (None, false);
@@ -118,21 +130,22 @@ impl World {
     /// Asks the server to stop within a time, or as its spec says; returns whether what it had answered may be gone after it.
     pub(super) fn stop_well(&mut self, within: Option<Nanos>, patience: Nanos) -> bool {
         let Some(up) = &mut self.up else { return false };
-        up.handle.send(Command::Stop(within));
+        up.sides().for_each(|side| side.handle.send(Command::Stop(within)));
         self.is_stopping = true;
         let until = self.now.after(patience);
-        while self.up.as_ref().is_some_and(|up| up.ended.is_none()) && self.now < until && !self.is_broken() {
+        let runs = |world: &Self| world.up.iter().flat_map(Up::sides).any(|side| side.ended.is_none());
+        while runs(self) && self.now < until && !self.is_broken() {
             self.run_until(self.now.after(Nanos::from_millis(100)));
         }
-        let ended = self.up.as_ref().and_then(|up| up.ended);
-        self.verdict.check(Promise::Waits, ended.is_some(), || "the server does not stop".into());
-        let is_clean = ended == Some(Turn::Stopped) && !self.has_failed();
-        if is_clean {
-            // All that was answered is durable, whatever becomes of the disks.
-            self.ticks += 1;
-            self.history.flushed(self.ticks, (0, SECTORS));
-            self.loses = true;
+        self.verdict.check(Promise::Waits, !runs(self), || "the server does not stop".into());
+        // All that was answered is durable, whatever becomes of the disks.
+        self.ticks += 1;
+        for side in self.up.iter().flat_map(Up::sides) {
+            if side.ended == Some(Turn::Stopped) && side.engine.failure().is_none() {
+                self.histories[side.history].flushed(self.ticks, (0, SECTORS));
+            }
         }
+        self.loses = true;
         true
     }
 }

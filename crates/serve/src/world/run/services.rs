@@ -1,4 +1,4 @@
-//! The services of the device, whether they do what they promise, and exports that are removed.
+//! The services of the device, and whether they do what they promise.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -12,18 +12,16 @@ use super::super::plan::Backing;
 use super::super::promise::Promise;
 use super::World;
 use crate::backend::LegState;
-use crate::control::change_of;
 use crate::engine::{Command, Rates, ServiceOrder, ServicePlan, ServiceWait, Shelf};
 use crate::engines::service_plans;
-use crate::exports::Exports;
-use crate::spec::{self, ServiceKind, Spec};
+use crate::spec::{self, ClassKind, ServiceKind, Spec};
 
 /// How often each sector is read in between, so that each of two copies was read at least once.
 const READS_OF_COPIES: u32 = 3;
 
 impl World {
     /// The services of the device.
-    pub(super) fn services(&self, spec: &Spec) -> Vec<ServicePlan> {
+    pub(super) fn services(&self, spec: &Spec, device: usize) -> Vec<ServicePlan> {
         let told = if self.plan.canary == Some(Canary::OtherPeriod) { 3 } else { 1 };
         let its = |plan: ServicePlan| {
             if plan.spec.kind != ServiceKind::Scrub {
@@ -33,7 +31,7 @@ impl World {
             let spec = spec::Service { every, ..plan.spec };
             ServicePlan { spec, state: Some(Shelf::World(Arc::clone(&self.shelf))), ..plan }
         };
-        service_plans(spec, 0).into_iter().map(its).collect()
+        service_plans(spec, device).into_iter().map(its).collect()
     }
 
     /// The class and the period of the scrub that reads everything. Discards that are still to be carried out are not read.
@@ -47,8 +45,10 @@ impl World {
     /// An operator tells a service what to do.
     pub(super) fn order_service(&mut self, draw: u64) {
         let Some(up) = &mut self.up else { return };
-        let services = up.spec.service.len() as u64;
-        let Some(service) = draw.checked_rem(services) else { return };
+        let classes = (0..).map(StreamId).zip(up.spec.classes());
+        let services = classes.filter(|(_, class)| class.kind == ClassKind::Service && class.device == 0);
+        let services: Vec<StreamId> = services.map(|(number, _)| number).collect();
+        let Some(service) = draw.checked_rem(services.len() as u64) else { return };
         let span = Nanos::from_seconds(1 + (draw >> 8) % 600);
         let order = match (draw >> 4) % 4 {
             0 | 1 => ServiceOrder::Run(span, Rates { most: Some(256 << ((draw >> 32) % 6)), reserved: None }),
@@ -58,62 +58,37 @@ impl World {
         if order != ServiceOrder::Release {
             self.rested = self.rested.after(span);
         }
-        // Services follow the exports of the start.
-        let class = StreamId((up.exports.len() as u64 + service) as u32);
-        up.handle.send(Command::Service(class, order, channel().0));
-        self.stirred = true;
-    }
-
-    /// An operator removes an export that shows a part of what another one shows.
-    pub(super) fn remove_export(&mut self, draw: u64) {
-        let number = 2 + (draw % 2) as usize;
-        let Some(up) = self.up.as_mut().filter(|up| !up.absent.contains(&number)) else { return };
-        let mut changed = up.spec.clone();
-        changed.export[number].is_removed = true;
-        let exports = changed.checked().map_err(|complaint| complaint.problem());
-        let exports = exports.and_then(|spec| Exports::of(&spec, &up.places).map(|exports| (spec, exports)));
-        let (spec, exports) = match exports {
-            Ok(made) => made,
-            Err(problem) => return self.broken(Promise::Protocol, format!("an export cannot be removed: {problem}")),
-        };
-        let Some((change, hear, verdict)) = change_of(&up.spec, &spec, 0, Some(&exports)) else { return };
-        up.handle.send(Command::Change(Box::new(change)));
-        let _ = verdict.send(());
-        self.stirred = true;
-        self.turn();
-        let Some(up) = &mut self.up else { return };
-        if hear.try_recv() != Ok(Ok(())) {
-            return;
+        if let Some(main) = up.side(0) {
+            main.handle.send(Command::Service(services[service as usize], order, channel().0));
         }
-        (up.spec, up.exports, up.absent) = (spec, exports.list, exports.absent);
-        up.handle.send(Command::DrainExport(number));
         self.stirred = true;
     }
 
     /// At rest, clients of exports that were removed have been ended.
     pub(super) fn check_removed(&mut self) {
         let Some(up) = &self.up else { return };
+        let catalog = up.tunables.catalog();
         for (number, client) in self.clients.iter().enumerate() {
-            let is_over = client.line.is_none() || !up.absent.contains(&client.export);
+            let is_over = client.line.is_none() || !catalog.exports.absent.contains(&client.export);
             self.verdict.check(Promise::Waits, is_over, || format!("client {number} of a removed export is not ended"));
         }
     }
 
     /// Takes what the watch over the scrub has seen.
     pub(super) fn look_at_passes(&mut self) {
-        if let Some(up) = &self.up {
-            self.verdict.add(up.passes.look(self.now));
+        if let Some(seen) = self.main().map(|main| main.passes.look(self.now)) {
+            self.verdict.add(seen);
         }
     }
 
     /// Once a scrub has read everything since something went wrong on one of two copies, they are the same. Nothing of clients is in
     /// flight.
     pub(super) fn check_copies(&mut self) {
-        let Some(up) = self.up.as_ref().filter(|_| self.plan.backing == Backing::CheckedMirror) else { return };
-        let scrub = up.services.iter().find(|service| Some(service.class) == up.passes.class());
+        let Some(main) = self.main().filter(|_| self.plan.backing == Backing::CheckedMirror) else { return };
+        let scrub = main.services.iter().find(|service| Some(service.class) == main.passes.class());
         let is_over = scrub.is_some_and(|scrub| scrub.wait == ServiceWait::NothingOwed && scrub.owed_bytes == 0)
-            && up.passes.least_reads() >= READS_OF_COPIES;
-        let are_in_sync = up
+            && main.passes.least_reads() >= READS_OF_COPIES;
+        let are_in_sync = main
             .mirror
             .as_ref()
             .is_some_and(|mirror| mirror.legs.iter().all(|leg| leg.state == LegState::InSync && leg.owed_bytes == 0));

@@ -4,6 +4,7 @@
 
 #[path = "../../../../../fuzz/drive_mirror.rs"]
 mod drive_mirror;
+mod growth;
 mod model;
 mod rig;
 mod rot;

@@ -86,6 +86,20 @@ impl Rig {
         rig
     }
 
+    /// One of two legs that have room to grow, where they hold what nobody has written: each something else.
+    pub(super) fn with_room(seed: u64, more_sectors: u64) -> Self {
+        let more = (more_sectors * SECTOR) as usize;
+        let grid = Grid::new(&[LEG_BYTES + more as u64; 2], seed);
+        for leg in 0..2 {
+            grid.set_length(leg, LEG_BYTES);
+            grid.media(leg).write(LEG_BYTES, &vec![leg as u8 + 1; more]).unwrap();
+            grid.media(leg).flush().unwrap();
+        }
+        let mut rig = Self { grid, legs: 2, seed, mirror: None, now: Nanos::ZERO };
+        rig.start().unwrap();
+        rig
+    }
+
     pub(super) fn mirror(&mut self) -> &mut Mirror {
         self.mirror.as_mut().unwrap()
     }

@@ -78,6 +78,11 @@ impl Grid {
         self.media(at).contents()
     }
 
+    /// So much of a disk is in use from now on; a device that it is may become longer.
+    pub(crate) fn set_length(&self, at: usize, bytes: u64) {
+        self.supply().lengths[at].store(bytes, Ordering::SeqCst);
+    }
+
     /// How often a disk was flushed.
     pub(crate) fn flushes(&self, at: usize) -> u64 {
         self.supply().flushes[at]
@@ -143,7 +148,24 @@ impl Backend for Powered {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+        match self.grid.supply().lengths[self.at].load(Ordering::SeqCst) {
+            0 => self.inner.size_bytes(),
+            used => used,
+        }
+    }
+
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        let mut supply = self.grid.supply();
+        if supply.fails_now() {
+            supply.cut();
+            return Err("the power is off".into());
+        }
+        assert!(size_bytes <= supply.disks[self.at].size_bytes(), "there is room");
+        if !supply.disks[self.at].has_power() {
+            return Err("the power is off".into());
+        }
+        supply.lengths[self.at].store(size_bytes, Ordering::SeqCst);
+        Ok(())
     }
 
     fn describe(&self) -> String {

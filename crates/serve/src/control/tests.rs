@@ -1,0 +1,68 @@
+//! What a controller does where engines do not answer.
+
+#![allow(clippy::unwrap_used, reason = "a failure is to stop the test")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ioweir_core::Nanos;
+
+use super::{Controller, Tunables};
+use crate::backend::Shape;
+use crate::engine::Handle;
+use crate::engines::{Engines, Facts, Opened, Stage};
+use crate::executor::MachineClock;
+use crate::exports::{Catalog, Exports, Places};
+use crate::log::Log;
+use crate::nbd::Export;
+use crate::server::ServeError;
+use crate::spec::Spec;
+
+/// Engines that make every change and answer nothing, while seconds go by.
+#[derive(Default)]
+struct Silent(AtomicU64);
+
+impl Stage for Silent {
+    fn go_on(&self) -> Option<Nanos> {
+        Some(Nanos::from_seconds(self.0.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn open(&self, _spec: &Spec) -> Result<Vec<Opened>, ServeError> {
+        Ok(Vec::new())
+    }
+
+    fn begin(&self, _exports: &Arc<[Export]>) -> Result<(), ServeError> {
+        Ok(())
+    }
+
+    fn tell(&self, _old: &Spec, _new: &Spec, _exports: Option<&Exports>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn end(&self, _device: usize) -> Result<(), ServeError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_export_whose_device_does_not_answer_is_not_taken_for_one_without_clients() {
+    let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
+                [[export]]\nname = \"a\"\ndevice = \"d\"\n[[export]]\nname = \"b\"\ndevice = \"d\"\n";
+    let spec = Spec::parse("a.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    // Its end is kept, and nobody listens.
+    let (handle, _commands) = Handle::new().unwrap();
+    let shape = Shape { size_bytes: 1 << 20, ..Shape::default() };
+    let facts = Facts { handle, shape, description: String::new(), bitmaps: Arc::new([]), volumes: None };
+    let opened = vec![Opened::from(facts)];
+    let places: Vec<Places> = opened.iter().map(Opened::places).collect();
+    let handles: Vec<Handle> = opened.iter().map(Opened::handle).collect();
+    let exports = Exports::of(&spec, &places).unwrap();
+    let tunables = Arc::new(Tunables::new(&spec.server, None, Catalog::new(&spec, exports, &handles)));
+    let log = Log::default();
+    let engines = Engines::on(Box::new(Silent::default()), log.clone());
+    engines.keep(opened);
+    let controller = Controller::new(spec, (engines, places), Arc::clone(&tunables), log, MachineClock::new());
+    let refused = controller.remove_export("b", false).unwrap_err();
+    assert!(refused.contains("does not answer"), "{refused}");
+    assert!(tunables.catalog().exports.absent.is_empty(), "it is shown as before");
+}

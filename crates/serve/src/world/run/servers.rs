@@ -1,0 +1,219 @@
+//! A server starts: its engines, on the disks as they are, and what changes it.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use ioweir_config::Size;
+use ioweir_core::Nanos;
+use ioweir_core::tenant::Share;
+
+use super::super::canary::Canary;
+use super::super::operator::Operator;
+use super::super::passes::Passes;
+use super::super::plan::{DEVICES, SECTORS};
+use super::super::promise::Promise;
+use super::super::shares::{Both, Shares};
+use super::super::tally::Tally;
+use super::World;
+use crate::backend::{MirrorStatus, Shape};
+use crate::buffer::Pool;
+use crate::control::{Controller, Tunables};
+use crate::engine::{Engine, Handle, Report, ServiceReport, Settings, Timeouts, Turn};
+use crate::engines::{Engines, Facts, Opened};
+use crate::executor::MachineClock;
+use crate::exports::{Catalog, Exports, Places};
+use crate::log::{DeviceLog, Log};
+use crate::nbd::Export;
+use crate::spec::{Backend, Holder, Spec};
+
+/// A server that is up.
+pub(super) struct Up {
+    /// The engines, by the number of their device; `None` for one that has gone.
+    pub(super) sides: Vec<Option<Side>>,
+    /// Those that are open and do not serve yet, with the spec that they are of.
+    pub(super) coming: Vec<(Side, Spec)>,
+    pub(super) controller: Controller,
+    pub(super) operator: Operator,
+    pub(super) tunables: Arc<Tunables>,
+    /// The spec, as it is while the operator does nothing.
+    pub(super) spec: Arc<Spec>,
+    /// Whether the spec is saved once the operator has changed it.
+    pub(super) saves: bool,
+    /// When a pause of the first device is ended.
+    pub(super) resume_at: Nanos,
+}
+
+/// The engine of a device, and what watches it.
+pub(super) struct Side {
+    /// The history of its device.
+    pub(super) history: usize,
+    pub(super) engine: Engine,
+    pub(super) handle: Handle,
+    pub(super) shares: Shares,
+    pub(super) passes: Passes,
+    pub(super) due: Nanos,
+    pub(super) tally: Tally,
+    pub(super) reports: Vec<Receiver<Report>>,
+    /// What the last report has said of services and legs.
+    pub(super) services: Vec<ServiceReport>,
+    pub(super) mirror: Option<MirrorStatus>,
+    pub(super) ended: Option<Turn>,
+}
+
+impl Up {
+    pub(super) fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.sides.iter().flatten()
+    }
+
+    pub(super) fn sides_mut(&mut self) -> impl Iterator<Item = &mut Side> {
+        self.sides.iter_mut().flatten()
+    }
+
+    /// The engine of a device.
+    pub(super) fn side(&mut self, device: usize) -> Option<&mut Side> {
+        self.sides.get_mut(device)?.as_mut()
+    }
+}
+
+impl World {
+    /// The engine of the device that is always there.
+    pub(super) fn main(&self) -> Option<&Side> {
+        self.up.as_ref()?.sides.first()?.as_ref()
+    }
+
+    /// Starts a server on the disks as they are.
+    pub(super) fn start(&mut self) {
+        match self.open() {
+            Ok(up) => self.up = Some(up),
+            Err(problem) => self.broken(Promise::Durable, format!("the server does not start again: {problem}")),
+        }
+        self.note("start", 0, 0);
+        self.look_at_volumes(Promise::Durable);
+        if !self.is_broken() {
+            self.probe();
+        }
+        self.check_bitmaps();
+        if !self.is_broken() && self.plan.backing.has_checksums() {
+            self.fill();
+        }
+        if !self.is_broken() {
+            self.devices.calm();
+            if let Some(canary) = self.plan.canary {
+                self.mislead(canary);
+            }
+        }
+    }
+
+    fn open(&mut self) -> Result<Up, String> {
+        let mut spec = Spec::parse("world", &self.saved).map_err(|error| error.to_string())?;
+        self.put_lengths_right(&mut spec);
+        let (mut sides, mut facts) = (Vec::new(), Vec::new());
+        for number in 0..spec.device.len() {
+            let (side, its) = self.open_side(&spec, number)?;
+            sides.push(side);
+            facts.push(Opened::from(its));
+        }
+        let places: Vec<Places> = facts.iter().map(Opened::places).collect();
+        let exports = Exports::of(&spec, &places)?;
+        for (number, side) in sides.iter_mut().enumerate() {
+            Self::configure(side, &spec, number, &exports.list)?;
+        }
+        let handles: Vec<Handle> = facts.iter().map(Opened::handle).collect();
+        let tunables = Arc::new(Tunables::new(&spec.server, None, Catalog::new(&spec, exports, &handles)));
+        let (operator, stage) = Operator::new();
+        let log = Log::default();
+        let engines = Engines::on(stage, log.clone());
+        engines.keep(facts);
+        let parts = (engines, places);
+        let controller = Controller::new(spec.clone(), parts, Arc::clone(&tunables), log, MachineClock::new());
+        let (sides, coming, spec) = (sides.into_iter().map(Some).collect(), Vec::new(), Arc::new(spec));
+        let (saves, resume_at) = (false, Nanos::NEVER);
+        Ok(Up { sides, coming, controller, operator, tunables, spec, saves, resume_at })
+    }
+
+    /// Whoever starts a server after a device has grown says in its spec how long it is.
+    fn put_lengths_right(&self, spec: &mut Spec) {
+        let length = self.devices.extra_disk().map(|disk| Size(disk.length_bytes()));
+        for device in spec.device.iter_mut().filter(|device| device.name == DEVICES[1]) {
+            if let Backend::File { size, .. } = &mut device.backend {
+                *size = length;
+            }
+        }
+    }
+
+    /// Opens a device.
+    pub(super) fn open_side(&mut self, spec: &Spec, number: usize) -> Result<(Side, Facts), String> {
+        let device = spec.device[number].clone();
+        let is_main = device.name == DEVICES[0];
+        let (backend, volumes) =
+            if is_main { (self.devices.open(&device)?, None) } else { self.devices.open_extra(&device)? };
+        let shape = Shape::of(&*backend);
+        let classes = spec.classes();
+        let services = self.services(spec, number);
+        let scrub = self.scrub(&services);
+        let mut parts = shape.parts.clone();
+        if parts.is_empty() && is_main {
+            parts.push(0..SECTORS * 512);
+        }
+        let names = classes.iter().map(|class| class.name.clone()).collect();
+        let description = backend.describe();
+        let settings = Settings {
+            exports: Arc::new([]),
+            own_classes: spec.classes_of(number),
+            device: device.clone(),
+            workers: None,
+            timeouts: Timeouts::new(&spec.server),
+            priorities: spec.priorities(),
+            services,
+            epoch: self.epoch,
+            now: self.now,
+            log: DeviceLog { log: Log::default(), device: device.name, classes: names },
+        };
+        let pool = Pool::new(device.request_bytes_max.0 as usize);
+        let mut engine = Engine::new(settings, backend, pool).map_err(|error| error.to_string())?;
+        let shares = self.shares(spec, number);
+        let sectors = parts.into_iter().flat_map(|part| part.start / 512..part.end / 512);
+        let passes = Passes::new((self.now, self.excused.after(self.rested)), scrub, sectors);
+        engine.observe(Box::new(Both(shares.clone(), passes.clone())));
+        let facts = Facts { handle: engine.handle(), shape, description, bitmaps: Arc::new([]), volumes };
+        let (handle, tally) = (engine.handle(), Tally::new(&classes, number));
+        let (due, reports, services, mirror, ended) = (Nanos::ZERO, Vec::new(), Vec::new(), None, None);
+        let history = usize::from(!is_main);
+        Ok((Side { history, engine, handle, shares, passes, due, tally, reports, services, mirror, ended }, facts))
+    }
+
+    /// Has an engine serve exports of a spec.
+    pub(super) fn configure(
+        side: &mut Side,
+        spec: &Spec,
+        number: usize,
+        exports: &Arc<[Export]>,
+    ) -> Result<(), String> {
+        let entitlements = spec.entitlements(number);
+        side.engine.configure(Arc::clone(exports), &entitlements).map_err(|error| error.to_string())
+    }
+
+    /// The checker of shares of a device.
+    fn shares(&self, spec: &Spec, number: usize) -> Shares {
+        let shares = Shares::of(&spec.device[number]);
+        if self.plan.canary == Some(Canary::StoppedClock) {
+            shares.stop_clock();
+        }
+        for (holder, share) in spec.entitlements(number) {
+            if let Holder::Class(class) = holder {
+                let share = match self.plan.canary {
+                    Some(Canary::OtherLimit) if share.limit_per_second > 0 => {
+                        Share { limit_per_second: share.limit_per_second.div_ceil(4), ..share }
+                    }
+                    Some(Canary::OtherWeights) => Share { weight: 1 + class.0 * 90, ..share },
+                    Some(Canary::OtherReservations) if share.reservation_per_second > 0 => {
+                        Share { reservation_per_second: share.reservation_per_second * 4, ..share }
+                    }
+                    _ => share,
+                };
+                shares.expect(self.now, class.0, share);
+            }
+        }
+        shares
+    }
+}

@@ -1,0 +1,82 @@
+//! Tiers and devices with late discards grow, and know themselves again whenever the power fails meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use ioweir_serve::backend::late::journal::Journal;
+use ioweir_serve::backend::{Backend, Cached, Late, Ledger, Memory, Placed};
+use ioweir_serve::spec::Faults;
+
+use crate::powered::{Grid, Powered};
+
+const BEFORE: u64 = 48 << 10;
+const AFTER: u64 = 80 << 10;
+
+/// A disk that has room to grow, a faster one, and one for a map or a journal.
+fn grid(seed: u64) -> Grid {
+    let grid = Grid::new(&[AFTER, 24 << 10, 4 << 20], seed);
+    grid.set_length(0, BEFORE);
+    grid
+}
+
+type Open = fn(&Grid) -> Result<Box<dyn Backend>, String>;
+
+fn disk(grid: &Grid, at: usize) -> Box<dyn Backend> {
+    Box::new(Powered::new(grid, at, Faults::default()))
+}
+
+fn open_tiers(grid: &Grid) -> Result<Box<dyn Backend>, String> {
+    let placed = Placed::open(disk(grid, 0), disk(grid, 1), Ledger::over(grid.database(2)), 4)?;
+    Ok(Box::new(placed))
+}
+
+fn open_late(grid: &Grid) -> Result<Box<dyn Backend>, String> {
+    Ok(Box::new(Late::open(disk(grid, 0), Journal::over(grid.database(2)), None)?))
+}
+
+#[test]
+fn whenever_the_power_fails_while_tiers_or_late_discards_grow_they_are_as_long_as_before_or_after() {
+    let (mut before, mut after) = (0, 0);
+    for open in [open_tiers as Open, open_late] {
+        for cut in 1..40 {
+            let grid = grid(cut);
+            let mut device = open(&grid).unwrap();
+            grid.cut_after(cut);
+            let has_grown = device.grow(AFTER).is_ok();
+            drop(device);
+            grid.cut();
+            grid.restore();
+            let mut device = open(&grid).unwrap_or_else(|problem| panic!("cut {cut}: {problem}"));
+            let found = device.size_bytes();
+            assert!(found == AFTER || (found == BEFORE && !has_grown), "cut {cut}: {found}");
+            (before, after) = (before + u32::from(found == BEFORE), after + u32::from(found == AFTER));
+            device.grow(AFTER).unwrap();
+            drop(device);
+            assert_eq!(open(&grid).unwrap().size_bytes(), AFTER, "cut {cut}");
+        }
+    }
+    assert!(before > 4 && after > 4, "{before} {after}");
+}
+
+#[test]
+fn a_tier_or_a_device_of_a_journal_that_has_another_length_by_other_means_is_refused() {
+    for (open, problem) in
+        [(open_tiers as Open, "was made for tiers of 49152"), (open_late, "belongs to another device")]
+    {
+        let grid = grid(1);
+        drop(open(&grid).unwrap());
+        grid.set_length(0, AFTER);
+        let refused = open(&grid).err().unwrap();
+        assert!(refused.contains(problem), "{refused}");
+    }
+}
+
+#[test]
+fn tiers_whose_last_block_is_not_whole_do_not_grow() {
+    let memory = |bytes| Box::new(Memory::new(bytes));
+    let placed = Placed::open(memory(10_000), memory(8192), Ledger::in_memory().unwrap(), 4).unwrap();
+    let cached = Cached::open(memory(10_000), memory(8192)).unwrap();
+    for mut tiers in [Box::new(placed) as Box<dyn Backend>, Box::new(cached)] {
+        let refused = tiers.grow(20_480).unwrap_err();
+        assert!(refused.contains("its last block is shorter than 4096"), "{refused}");
+    }
+}
