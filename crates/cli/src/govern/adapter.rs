@@ -95,7 +95,8 @@ impl Governs for Adapter {
             govern::Step::Run(slice) => {
                 let govern::Slice { tag, service, bytes_per_second, reservation_bytes_per_second, .. } = slice;
                 let bytes = slice.bytes.div_ceil(self.pace.speed);
-                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second })
+                let device_time = Nanos(slice.device_time.0.div_ceil(self.pace.speed));
+                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second, device_time })
             }
             govern::Step::Pause(tag) => Step::Pause(tag),
             govern::Step::End(tag) => Step::End(tag),

@@ -203,6 +203,14 @@ impl Executor {
         true
     }
 
+    /// The time of a core, or of the device, that a slice is expected to take.
+    #[must_use]
+    pub fn expected(&self, slice: &Slice) -> Nanos {
+        let span = u128::from(slice.ends_at.since(slice.started_at).0);
+        let used = span * u128::from(slice.units) / u128::from(self.settings.resource.whole());
+        Nanos(u64::try_from(used).unwrap_or(u64::MAX))
+    }
+
     /// Units in the foreground's domain: those that no background slice holds.
     #[must_use]
     pub fn foreground_units(&self) -> u32 {

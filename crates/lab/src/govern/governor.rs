@@ -30,6 +30,8 @@ pub struct Slice {
     pub bytes_per_second: u64,
     /// How much of that it is to get even if the foreground wants all of the resource: what urgent debt needs, or what is reserved.
     pub reservation_bytes_per_second: u64,
+    /// The time of the device, or of a core, that it is expected to take.
+    pub device_time: Nanos,
     /// When it started.
     pub started_at: Nanos,
     /// When it is expected to end.
@@ -340,6 +342,7 @@ impl Governor {
             bytes,
             bytes_per_second: whole(rate),
             reservation_bytes_per_second: whole(reserved),
+            device_time: self.executor.expected(slice),
             started_at: slice.started_at,
             ends_at: slice.ends_at,
             due_at: slice.due_at,

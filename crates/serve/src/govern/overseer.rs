@@ -36,6 +36,8 @@ pub struct Slice {
     pub bytes_per_second: u64,
     /// How much of that it is to get even if the foreground wants all of the device.
     pub reservation_bytes_per_second: u64,
+    /// The device's time that this takes, as far as is known.
+    pub device_time: Nanos,
 }
 
 /// What to do next.
@@ -91,6 +93,8 @@ pub struct Employment {
     pub works_in_parts: bool,
     /// How long it may take to answer an order.
     pub patience: Nanos,
+    /// Whether it is held to the rate of its slice.
+    pub keeps_rate: bool,
 }
 
 /// A slice that is open.
@@ -102,6 +106,21 @@ struct Open {
     /// The device's time that its worker had taken when it began.
     device: Option<Nanos>,
     wish: Wish,
+}
+
+impl Open {
+    /// The device's time that a worker took which was held to a rate and does not count that time: its share of what has passed. Where it
+    /// came near its rate it was the rate that held it, not the device, which may be faster than is believed. So a sixteenth less is
+    /// counted, by which a rate that was too low once is left again.
+    fn took_at_rate(&self, elapsed: Nanos) -> Nanos {
+        let (passed, kept) = (u128::from(elapsed.0), self.paid_bytes);
+        let rate = u128::from(self.slice.bytes_per_second.max(1));
+        let at_rate = u128::from(kept) * 1_000_000_000 / rate;
+        let counted = if at_rate >= passed / 8 * 7 { at_rate / 16 * 15 } else { passed };
+        let whole = u128::from(self.slice.bytes.max(1)) * 1_000_000_000 / rate;
+        let took = u128::from(self.slice.device_time.0).saturating_mul(counted) / whole.max(1);
+        Nanos(u64::try_from(took).unwrap_or(u64::MAX))
+    }
 }
 
 /// What is wanted of a worker.
@@ -392,10 +411,12 @@ impl Post {
     /// Completes its slice.
     fn close(&mut self, steady: Nanos, now: Nanos, governor: &mut dyn Governor) {
         let Some(open) = self.open.take() else { return };
+        let elapsed = steady.since(open.began);
         let took = match (self.device, open.device) {
             (Some(device), Some(before)) => device.since(before),
+            _ if self.employment.keeps_rate => open.took_at_rate(elapsed),
             // Whoever does not count it has had the device all the time.
-            _ => steady.since(open.began),
+            _ => elapsed,
         };
         governor.complete(now, open.slice.tag, open.paid_bytes, took);
     }

@@ -58,6 +58,7 @@ pub fn employment(name: &str, service: ioweir_core::background::Service, keys: &
         renews: is_server.then(|| Nanos(keys.lease.nanos().0 / 3)),
         works_in_parts: !keys.step.is_empty(),
         patience: worker::patience(keys),
+        keeps_rate: keys.rate.is_some(),
     }
 }
 

@@ -63,7 +63,8 @@ impl Governor for Simple {
                 let (tag, service, bytes) = (slice.tag, slice.service, slice.blocks * BLOCK_BYTES);
                 let bytes_per_second = bytes * 1000 / (slice.ends_at.since(now).0 / 1_000_000).max(1);
                 let reservation_bytes_per_second = self.reserved;
-                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second })
+                let device_time = self.executor.expected(&slice);
+                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second, device_time })
             }
             Decision::Pause(tag) => Step::Pause(tag),
             Decision::End(tag) => Step::End(tag),
@@ -111,7 +112,7 @@ struct Case {
 
 pub(crate) fn scrub(renews: Option<Nanos>, works_in_parts: bool) -> Employment {
     let patience = Nanos::from_seconds(60);
-    Employment { name: "scrub".into(), service: Service::Scrub, renews, works_in_parts, patience }
+    Employment { name: "scrub".into(), service: Service::Scrub, renews, works_in_parts, patience, keeps_rate: false }
 }
 
 impl Case {
@@ -203,6 +204,37 @@ fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
     let (serial, bytes_next) = case.runs(9);
     case.hear_progress(15, Some((serial, Ok(()))), said(2600, bytes + bytes_next));
     assert_eq!(case.governor.completed[1], (bytes_next, Nanos::from_seconds(1)));
+}
+
+/// What a worker that is held to its rate is counted to take, in thousandths of what is expected of its slice, where it pays one byte in
+/// `of` within twice the time of the rate for that, or within that time.
+fn counted_of_expected(slowness: u64, of: u64) -> u64 {
+    let mut case = Case::new(Employment { keeps_rate: true, ..scrub(None, false) });
+    case.governor.executor.foreground(at(0).wall, 500);
+    let (serial, bytes) = case.runs(0);
+    let expected = case.governor.executor.running().map(|slice| case.governor.executor.expected(slice)).next().unwrap();
+    let span = case.governor.executor.running().map(|slice| slice.ends_at.since(slice.started_at)).next().unwrap();
+    assert_eq!((expected.0 * 2).div_ceil(span.0), 1, "it has half of the device");
+    case.hear(0, serial, Ok(()), Some(0));
+    let seconds = span.0 / 1_000_000_000 / of * slowness;
+    case.hear(seconds, serial, Ok(()), Some(bytes / of));
+    if of > 1 {
+        case.governor.executor.foreground(at(seconds).wall, 1000);
+        let (pause, _) = case.turn(seconds)[0];
+        case.hear(seconds, pause, Ok(()), Some(bytes / of));
+    }
+    let [(paid, took)] = case.governor.completed[..] else { panic!("{:?}", case.governor.completed) };
+    assert_eq!(paid, bytes / of);
+    took.0 * 1000 / expected.0
+}
+
+#[test]
+fn a_worker_that_keeps_its_rate_costs_a_little_less_than_believed_and_one_that_does_not_more() {
+    // It had half of the device all the time, not all of it.
+    assert_eq!(counted_of_expected(1, 1), 937);
+    assert_eq!(counted_of_expected(1, 2), 468);
+    assert_eq!(counted_of_expected(2, 1), 2000);
+    assert_eq!(counted_of_expected(4, 2), 2000);
 }
 
 #[test]

@@ -142,10 +142,17 @@ fn what_zfs_md_and_ceph_print_is_read_with_what_is_left() {
     let ended = "  scan: scrub repaired 0B in 05:12:09 with 0 errors on Sun Jul 25 21:19:58 2027\n";
     assert!(read("zpool.toml", "scrub", ended).is_finished);
     for (name, service) in [("md-check.toml", "scrub"), ("md-rebuild.toml", "rebuild")] {
-        let found = read(name, service, "2097152 / 8388608\n");
-        assert_eq!((found.done_bytes, found.owed_bytes, found.is_finished), (Some(GIB), Some(3 * GIB), false));
-        assert_eq!(read(name, service, "delayed\n"), Progress::default());
-        assert!(read(name, service, "none\n").is_finished);
+        let of = |action: &str, line: &str| {
+            let array = "md0 : active raid1 vdb[1] vda[0]\n      4194304 blocks super 1.2 [2/2] [UU]\n";
+            read(name, service, &format!("{action}\n{array}{line}\n"))
+        };
+        for what in ["check", "recovery", "resync"] {
+            let line = format!("      [=>...]  {what} = 25.0% (1048576/4194304) finish=0.7min speed=79892K/sec\n");
+            let found = of("check", &line);
+            assert_eq!((found.done_bytes, found.owed_bytes, found.is_finished), (Some(GIB), Some(3 * GIB), false));
+        }
+        assert_eq!(of("resync", "      resync=DELAYED\n"), Progress::default());
+        assert!(of("idle", "").is_finished);
     }
     for (name, service, group) in [("ceph-scrub.toml", "scrub", 10 * GIB), ("ceph-backfill.toml", "rebuild", 4 << 20)] {
         let found = read(name, service, "96 of 128\n");
