@@ -85,7 +85,9 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     ));
     let mut ring = Ring::open(&target, DEPTH, stop.clone())?;
     let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
-    let found = probe::run(&mut ring, &mut plan, span, &mut |_| {}).map_err(halted)?;
+    let found = engine::watched(arguments.quiet, |progress| {
+        probe::run(&mut ring, &mut plan, span, &mut steps(progress)).map_err(halted)
+    })?;
     drop(ring);
     let written = write(arguments, spec, span, &stop)?;
     let mut remarks = target.remarks();
@@ -102,6 +104,18 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let origin = engine::origin(&command(arguments, &spec));
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
     Ok(Some(engine::watched(arguments.quiet, fit)?))
+}
+
+/// Progress by the probes that are behind a device.
+fn steps(progress: &dyn Progress) -> impl FnMut(usize, usize) {
+    let mut seen = 0;
+    move |behind, all| {
+        if seen == 0 {
+            progress.started(all);
+        }
+        (seen..behind).for_each(|_| progress.finished(""));
+        seen = behind;
+    }
 }
 
 /// Refuses a device that the probes do not fit.
