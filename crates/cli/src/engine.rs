@@ -35,14 +35,14 @@ pub(crate) fn watched<T, E: Into<Failure>>(
     done.map_err(E::into)
 }
 
-/// A bar on standard error that counts runs, and records beside it.
+/// A bar on standard error that counts runs, generations or probes, and records beside them.
 struct Watch {
     bar: ProgressBar,
     records: AtomicU64,
 }
 
 fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{bar:24} {percent}% {pos}/{len} runs, {msg} {elapsed}, {eta} left");
+    let style = ProgressStyle::with_template("{bar:24} {percent}% {pos}/{len}, {msg} {elapsed}, {eta} left");
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Refuses outputs that are one of the inputs, whatever the two are called, outputs that are named twice, and those whose
-/// folder is missing: to be told before the work is done, not after.
+/// folder is missing or takes no files: to be told before the work is done, not after.
 pub(crate) fn check_outputs(outputs: &[&str], inputs: &[&Path]) -> Result<(), Failure> {
     for (index, output) in outputs.iter().enumerate() {
         if let Some(input) = inputs.iter().find(|input| is_same_file(Path::new(output), input)) {
@@ -163,6 +163,10 @@ pub(crate) fn check_outputs(outputs: &[&str], inputs: &[&Path]) -> Result<(), Fa
         if !folder_of(Path::new(output)).is_dir() || Path::new(output).is_dir() {
             let problem = format!("output {} cannot be written", shown(output));
             return Err(Failure::input(problem, "a file in a folder that is there", ""));
+        }
+        let path = resolved(Path::new(output));
+        if !path.exists() || path.is_file() {
+            temporary_beside(&path).map_err(|error| Failure::unwritable(output, &error))?;
         }
     }
     Ok(())

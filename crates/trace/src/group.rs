@@ -37,6 +37,12 @@ pub fn group(paths: &[PathBuf]) -> Result<Vec<TraceGroup>, TraceError> {
             groups.push(Found { base: "stdin".into(), files: vec![(0, path.clone())] });
             continue;
         }
+        if is_device(path) {
+            let name = path.display();
+            return Err(TraceError::new(name.to_string(), Position::File, "is a device, and no trace").expected("a trace").hint(
+                format!("`ioweir record {name} -o seen.parquet` makes one, and `ioweir calibrate {name} -o own.toml` a device file"),
+            ));
+        }
         let files = if path.exists() { vec![path.clone()] } else { siblings(path)? };
         for file in files {
             let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -47,6 +53,18 @@ pub fn group(paths: &[PathBuf]) -> Result<Vec<TraceGroup>, TraceError> {
         }
     }
     Ok(groups.into_iter().map(Found::sorted).collect())
+}
+
+/// Whether a name is that of a block device.
+#[cfg(unix)]
+fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    path.metadata().is_ok_and(|about| about.file_type().is_block_device())
+}
+
+#[cfg(not(unix))]
+fn is_device(_path: &Path) -> bool {
+    false
 }
 
 struct Found {

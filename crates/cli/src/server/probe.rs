@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ioweir_config::{Size, format_bytes, format_count, shown};
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, SECTOR_BYTES};
 use ioweir_device::parameter::Amount;
 use ioweir_device::validate::Measured;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
@@ -27,6 +27,8 @@ const WRITE_SIZE: Size = Size(1 << 30);
 const WRITE_MIN: u64 = 64 << 20;
 /// The most reads in flight.
 const DEPTH: u32 = 64;
+/// The largest blocks of a device that is probed: the probes read 4 KiB at places that are multiples of that.
+const BLOCK_MAX: u64 = 4096;
 
 /// Probes the device and fits a model to it; `None` if the arguments name a trace.
 pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
@@ -38,8 +40,18 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
         ];
         return match only.iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => {
-                let problem = format!("{flag} is about a device that is probed, and a trace is named");
-                Err(Failure::input(problem, "a block device, or --probe and a file", ""))
+                // What is neither is refused as such.
+                for name in spec.trace.iter().filter(|name| !Path::new(name).is_file()) {
+                    Target::open(&System::default(), Path::new(name), Access::default())?;
+                }
+                let named =
+                    spec.trace.first().map_or_else(|| "no device".into(), |name| format!("{}, a file,", shown(name)));
+                let problem = format!("{flag} is about a device that is probed, and {named} is named");
+                Err(Failure::input(
+                    problem,
+                    "a block device, or --probe and a file",
+                    "without --probe a file is read as a trace",
+                ))
             }
             None => Ok(None),
         };
@@ -57,10 +69,7 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     restore_left(&system, &state_folder()).iter().for_each(|line| output::notice(line));
     let access = Access { write: false, in_use: arguments.in_use };
     let target = Target::open(&system, Path::new(name), access)?;
-    if target.size_bytes() < BYTES_MIN || target.alignment_bytes() > 4096 {
-        let problem = format!("{} is too small, or its blocks are too large, to be probed", target.describe());
-        return Err(Failure::input(problem, "64 MiB or more, in blocks of up to 4 KiB", ""));
-    }
+    check_target(&target)?;
     if let Some(scratch) = &arguments.write {
         check_scratch(&system, scratch, &target)?;
     }
@@ -76,7 +85,9 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     ));
     let mut ring = Ring::open(&target, DEPTH, stop.clone())?;
     let halted = |halt: Halt| Failure::Running(format!("{}: {halt}", shown(name)));
-    let found = probe::run(&mut ring, &mut plan, span, &mut |_| {}).map_err(halted)?;
+    let found = engine::watched(arguments.quiet, |progress| {
+        probe::run(&mut ring, &mut plan, span, &mut steps(progress)).map_err(halted)
+    })?;
     drop(ring);
     let written = write(arguments, spec, span, &stop)?;
     let mut remarks = target.remarks();
@@ -93,6 +104,32 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let origin = engine::origin(&command(arguments, &spec));
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
     Ok(Some(engine::watched(arguments.quiet, fit)?))
+}
+
+/// Progress by the probes that are behind a device.
+fn steps(progress: &dyn Progress) -> impl FnMut(usize, usize) {
+    let mut seen = 0;
+    move |behind, all| {
+        if seen == 0 {
+            progress.started(all);
+        }
+        (seen..behind).for_each(|_| progress.finished(""));
+        seen = behind;
+    }
+}
+
+/// Refuses a device that the probes do not fit.
+fn check_target(target: &Target) -> Result<(), Failure> {
+    let name = shown(&target.path().display().to_string());
+    if target.size_bytes() < BYTES_MIN {
+        let problem = format!("{name} is too small to be probed: {}", format_bytes(target.size_bytes()));
+        return Err(Failure::input(problem, &format!("{} or more", format_bytes(BYTES_MIN)), ""));
+    }
+    if target.alignment_bytes() > BLOCK_MAX {
+        let problem = format!("{name} has blocks of {}", format_bytes(target.alignment_bytes()));
+        return Err(Failure::input(problem, &format!("blocks of up to {}", format_bytes(BLOCK_MAX)), ""));
+    }
+    Ok(())
 }
 
 /// Refuses a scratch file that is there already or would lie on another device, before minutes are spent on probes.
@@ -146,6 +183,8 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
     let shows = if facts.revolution_nanos.is_some() { Kind::Disk } else { Kind::Flash };
     let kind = spec.kind.unwrap_or(shows);
     let table = if kind == Kind::Disk { "hdd" } else { "ssd" };
+    // A file may end within a sector.
+    let size_bytes = size_bytes / SECTOR_BYTES * SECTOR_BYTES;
     let mut known = vec![(format!("{table}.capacity"), Amount::Size(Size(size_bytes)))];
     known.extend(match kind {
         Kind::Disk => facts.of_disk(spec.preset.is_some()),

@@ -50,7 +50,7 @@ fn calibrated(text: &str) -> (DeviceSpec, Calibrated, Probed) {
     let backend = Emulated::open(&name, None, 0).expect("a model");
     let size = backend.size_bytes();
     let mut ring = Ring::in_virtual_time(Box::new(backend));
-    let found = probe::run(&mut ring, &mut Plan::new(size, 1), SPAN_MAX, &mut |_| {}).expect("it answers");
+    let found = probe::run(&mut ring, &mut Plan::new(size, 1), SPAN_MAX, &mut |_, _| {}).expect("it answers");
     assert!(found.cut.is_empty() && found.failed == 0, "{:?}", found.cut);
     let asked = CalibrationSpec { generations: GENERATIONS, ..CalibrationSpec::default() };
     let (spec, mut probed) = probed(&asked, "hidden", size, &found);

@@ -40,7 +40,10 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
         let mut sink = |records: &[Recorded], names: &Names| file.add(records, names);
         let done = record::record(&system, &tracefs, &identity, &options, &stop, &mut sink)?;
         if done.requests == 0 {
-            let problem = format!("{}: no request came in {:.1} s", identity.name, done.seconds);
+            let problem = format!(
+                "{}: no request came in {:.1} s\n  expected: a device that something uses meanwhile\n\nhint: --for records longer",
+                identity.name, done.seconds
+            );
             return Err(Failure::Running(problem));
         }
         file.finish(&about(&system, &identity, &options, &done))?;

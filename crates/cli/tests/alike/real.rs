@@ -175,7 +175,20 @@ fn what_is_no_device_is_refused_in_words() {
         assert_eq!(refused.status.code(), Some(2), "{device}: {}", said(&refused));
         assert!(said(&refused).starts_with("error: "), "{}", said(&refused));
     }
-    fs::create_dir(folder.path().join("proc")).unwrap();
+    fs::write(folder.path().join("short"), [7; 1000]).unwrap();
+    let calibrated = |device| ["calibrate", device, "--for", "5s", "-o", "own.toml"];
+    for (arguments, words) in [
+        (&calibrated("/dev/null")[..], "/dev/null: is neither a block device nor a file"),
+        (&calibrated("."), ".: is a folder"),
+        (&calibrated("nowhere"), "nowhere: cannot be found"),
+        (&calibrated("short"), "a device that is probed, and short, a file, is named"),
+        (&["calibrate", "--probe", "short", "-o", "own.toml"], "short is too small to be probed: 1000 B"),
+        (&["replay", "trace.csv", "short"], "request 1: has 4096 bytes, and all of the device 1000"),
+    ] {
+        let refused = run(folder.path(), arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {}", said(&refused));
+        assert!(said(&refused).contains(words), "{}", said(&refused));
+    }
     let refused = run(folder.path(), &["record", "/proc/self", "-o", "seen.parquet"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("lies on no block device"), "{}", said(&refused));
@@ -187,7 +200,8 @@ fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
         return skip("there is no memory file system at /dev/shm");
     };
     let (folder, disk) = (folder(0), memory.path().join("disk"));
-    fs::write(&disk, vec![7; 64 << 20]).unwrap();
+    // It ends within a sector, of which no model knows.
+    fs::write(&disk, vec![7; (64 << 20) + 100]).unwrap();
     let disk = disk.display().to_string();
     let done = run(folder.path(), &["replay", "trace.csv", &disk, "--reads-only", "--load", "closed:2"]);
     assert!(done.status.success() && said(&done).contains("lies in memory, not on a device"), "{}", said(&done));
@@ -228,6 +242,18 @@ fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
     assert!(!said(&refused).contains("up to"), "it is refused before anything is probed: {}", said(&refused));
     let of_trace = run(folder.path(), &["calibrate", "trace.csv", "--kind", "disk", "--write", "scratch"]);
     assert_eq!(of_trace.status.code(), Some(2), "{}", said(&of_trace));
+}
+
+#[test]
+fn a_device_that_is_named_as_a_trace_is_refused_with_what_makes_one_of_it() {
+    let folder = folder(0);
+    let Some(device) = device(folder.path()) else { return };
+    for arguments in [&["advise", &device.0][..], &["replay", &device.0, "disk"], &["compare", &device.0]] {
+        let refused = run(folder.path(), arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {}", said(&refused));
+        assert!(said(&refused).contains("is a device, and no trace"), "{arguments:?}: {}", said(&refused));
+        assert!(said(&refused).contains(&format!("ioweir record {} -o", device.0)), "{}", said(&refused));
+    }
 }
 
 #[test]
@@ -410,7 +436,7 @@ fn who_is_not_root_is_told_what_is_possible() {
     };
     for arguments in [
         &["record", &device.0, "--for", "1s", "-o", "/dev/null"][..],
-        &["calibrate", &device.0, "-o", "own.toml"],
+        &["calibrate", &device.0, "-o", "/dev/null"],
         &["replay", "trace.csv", &device.0, "--reads-only"],
         &["replay", "trace.csv", "disk", "--reads-only", "--scheduler", "none"],
     ] {
@@ -420,6 +446,10 @@ fn who_is_not_root_is_told_what_is_possible() {
     }
     let done = nobody(&["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:2"]);
     assert!(done.status.success(), "{}", said(&done));
+    // Where a result cannot be written is said before the work.
+    let done = nobody(&["replay", "trace.csv", "disk", "--reads-only", "--export", "page.html"]);
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert_eq!(said(&done), "error: page.html: cannot be written: permission denied\n");
 }
 
 /// Reads a block past the page cache.

@@ -130,10 +130,12 @@ pub const FLASH: &[Row] = &[
     time("ssd.wake.takes", 0.0, 3.0 * MS),
 ];
 
-/// What probes tell in addition: what a read of one unit costs by itself, and how far even and odd pages differ. With the spread, a fit to the
-/// response times of a trace came out worse on requests that it did not see.
-pub const FLASH_PROBED: &[Row] = &[
-    time("ssd.read_spread", 0.0, 60.0 * US),
+/// What probes tell in addition: how far even and odd pages differ. With that, a fit to the response times of a trace came out worse on
+/// requests that it did not see.
+pub const FLASH_PROBED: &[Row] = &[time("ssd.read_spread", 0.0, 60.0 * US)];
+
+/// What a read of one unit costs by itself, which reads of one unit beside longer ones show.
+pub const FLASH_ONE_UNIT: &[Row] = &[
     Row { beside: Some("ssd.read_one_unit"), ..time("ssd.read_one_unit", 5.0 * US, 300.0 * US) },
     Row { beside: Some("ssd.overhead.read_one_unit"), ..time("ssd.overhead.read_one_unit", 0.0, 300.0 * US) },
 ];

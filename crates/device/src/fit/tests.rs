@@ -14,7 +14,13 @@ fn start() -> DeviceSpec {
 fn every_row_names_a_parameter_that_a_device_of_its_kind_has() {
     let flash = DeviceSpec::load("ssd-970pro").unwrap().to_toml() + "[ssd.wake]\nidle = \"1s\"\ntakes = \"0s\"\n";
     let flash = DeviceSpec::parse("flash", &flash).unwrap();
-    for (rows, start) in [(table::DISK, start()), (table::DISK_TRACED, start()), (table::FLASH, flash)] {
+    for (rows, start) in [
+        (table::DISK, start()),
+        (table::DISK_TRACED, start()),
+        (table::FLASH, flash.clone()),
+        (table::FLASH_PROBED, flash.clone()),
+        (table::FLASH_ONE_UNIT, flash),
+    ] {
         let fit = Fit::new(&start, rows, &[], Load::Closed).unwrap();
         let keys = |rows: &[Row]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
         assert_eq!(keys(fit.rows()), keys(rows), "a key that does not exist would be refused whatever its value");

@@ -43,7 +43,7 @@ impl Calibrated {
             document
                 .text(format!("{} requests have no latency, and are left out.", format_count(self.without_latency)));
         }
-        folded_remark(self.folded).into_iter().for_each(|remark| document.text(remark));
+        folded_remark(self.folded).into_iter().chain(self.of_units.clone()).for_each(|remark| document.text(remark));
         if !self.facts.is_empty() {
             document.push(Block::Facts(self.facts.clone()));
         }

@@ -4,9 +4,10 @@ mod document;
 mod probed;
 mod settings;
 mod spec;
+mod units;
 
 use ioweir_config::{SpecError, to_table};
-use ioweir_core::SECTOR_BYTES;
+use ioweir_core::{Operation, SECTOR_BYTES};
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
 use ioweir_device::fit::table::{DISK, DISK_TRACED, FLASH, Row};
 use ioweir_device::fit::{Effort, Fit, Groups, Point, UNKNOWN_DISK, evolve};
@@ -66,6 +67,8 @@ pub struct Calibrated {
     evaluations: usize,
     without_latency: u64,
     folded: u64,
+    /// What the page says of reads of one unit that a trace does not show.
+    of_units: Option<String>,
     /// What the probes say directly.
     facts: Vec<(String, String)>,
     provenance: Provenance,
@@ -106,6 +109,8 @@ impl CalibrationSpec {
         let start = self.start(kind, end)?;
         let folded = if self.fold { fold_measured(&mut trace.requests, start.build(0)?.sectors()) } else { 0 };
         let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
+        let (start, of_reads, of_units) = units::open(start, self.preset.as_deref(), known);
+        let rows = kind.rows().iter().chain(kind.rows_traced()).chain(of_reads);
         let meta = meta_of(name.clone(), &files, &options)?;
         let given = Given {
             source: Source::Trace,
@@ -116,11 +121,11 @@ impl CalibrationSpec {
             groups: None,
             judged: (Part::SecondHalf, unseen),
             range: range_of(&trace.requests),
-            rows: kind.rows().iter().chain(kind.rows_traced()).copied().collect(),
+            rows: rows.filter(|row| is_shown(row.key, known)).copied().collect(),
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
-        Ok(Calibrated { without_latency: trace.without_latency, folded, ..fit.calibrated(file, provenance) })
+        Ok(Calibrated { without_latency: trace.without_latency, folded, of_units, ..fit.calibrated(file, provenance) })
     }
 
     /// Fits a device that begins as `start` to what is given, and judges it.
@@ -241,6 +246,17 @@ impl CalibrationSpec {
     }
 }
 
+/// Whether requests show a parameter. Reads say nothing about those of writes, nor do both about commands that move no data; these stay as
+/// the start has them.
+fn is_shown(key: &str, requests: &[Measured]) -> bool {
+    let has = |operations: &[Operation]| requests.iter().any(|request| operations.contains(&request.operation));
+    match key {
+        "ssd.overhead.command" => has(&[Operation::Flush, Operation::Discard]),
+        key if key == "ssd.program" || key.contains("write") => has(&[Operation::Write]),
+        _ => true,
+    }
+}
+
 /// What candidates cost, side by side.
 fn costs(fit: &Fit<'_>, points: &[Vec<f64>]) -> Vec<f64> {
     points.par_iter().map(|genes| fit.cost(genes)).collect()
@@ -264,7 +280,8 @@ fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Ve
 impl Fitted {
     fn calibrated(self, file: DeviceFile, provenance: Provenance) -> Calibrated {
         let Self { unseen, searched, evaluations } = self;
-        Calibrated { file, unseen, searched, evaluations, without_latency: 0, folded: 0, facts: Vec::new(), provenance }
+        let (without_latency, folded, of_units, facts) = (0, 0, None, Vec::new());
+        Calibrated { file, unseen, searched, evaluations, without_latency, folded, of_units, facts, provenance }
     }
 }
 

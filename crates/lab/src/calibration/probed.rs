@@ -1,18 +1,18 @@
 //! Calibration by probes: what they say directly is set, the rest is fitted to their requests, and a held-out mix judges.
 
 use ioweir_config::SpecError;
-use ioweir_core::{Operation, SECTOR_BYTES};
+use ioweir_core::SECTOR_BYTES;
 use ioweir_device::DeviceSpec;
 use ioweir_device::calibration::{Part, Source};
 use ioweir_device::fit::{
     Groups,
-    table::{FLASH_PROBED, Row, Values},
+    table::{FLASH_ONE_UNIT, FLASH_PROBED, Row, Values},
 };
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured};
 use sha2::{Digest as _, Sha256};
 
-use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN};
+use super::{Calibrated, CalibrationSpec, Given, Kind, REQUESTS_MIN, is_shown};
 use crate::document::Provenance;
 use crate::run::{Origin, Progress, RunError, hexadecimal};
 use crate::validation::range_of;
@@ -86,19 +86,23 @@ fn from_first(held_out: &[Measured], kind: Kind) -> Vec<Measured> {
     held_out.iter().map(later).collect()
 }
 
-/// The parameters that probes leave open. Reads say nothing about those of writes, which stay as the start has them; nor do the few
-/// writes that are fitted to say what happens behind the buffer, or how large that is.
+/// The parameters that probes leave open. The few writes that are fitted to do not say what happens behind the buffer, or how large that
+/// is.
 fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
-    let has_writes = all.iter().any(|request| request.operation == Operation::Write);
     let is_seen = |row: &Row| match row.key {
         // Its part in a read looks like a part of the command, and a faster interface hides the rest.
         "hdd.cache.store_and_forward" => false,
         "ssd.program" | "ssd.write_buffer" => false,
-        key => has_writes || !key.contains("write"),
+        key => is_shown(key, all),
     };
     let is_open = |row: &&Row| is_seen(row) && probed.known.iter().all(|(key, _)| key != row.key);
-    let more = if kind == Kind::Flash { FLASH_PROBED } else { &[] };
-    kind.rows().iter().chain(more).filter(is_open).map(|row| enclosed(bounded(*row, all), probed)).collect()
+    let more = if kind == Kind::Flash { [FLASH_PROBED, FLASH_ONE_UNIT] } else { [&[][..]; 2] };
+    kind.rows()
+        .iter()
+        .chain(more.into_iter().flatten())
+        .filter(is_open)
+        .map(|row| enclosed(bounded(*row, all), probed))
+        .collect()
 }
 
 /// The parameter between the values that enclose it, if it is enclosed.

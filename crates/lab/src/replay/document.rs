@@ -152,7 +152,7 @@ fn ranking(rows: &[Row<'_>], figure: usize) -> Ranking {
     for (at, left) in values.iter().enumerate() {
         for right in values.iter().skip(at + 1) {
             let (low, high) = if left.0.mean <= right.0.mean { (left, right) } else { (right, left) };
-            if low.0.max >= high.0.min || low.0.mean >= high.0.mean * (1.0 - SAME_SHARE) {
+            if !are_apart(&low.0, &high.0) {
                 ranking.undecided += 1;
             } else if low.1 < high.1 {
                 ranking.right += 1;
@@ -162,6 +162,11 @@ fn ranking(rows: &[Row<'_>], figure: usize) -> Ranking {
         }
     }
     ranking
+}
+
+/// Whether repetitions tell a lower figure from a higher one.
+fn are_apart(low: &Spread, high: &Spread) -> bool {
+    low.max < high.min && low.mean < high.mean * (1.0 - SAME_SHARE)
 }
 
 fn percent(value: f64) -> String {
@@ -344,17 +349,28 @@ fn class_table(rows: &[Row<'_>]) -> Table {
     table
 }
 
-fn headline(page: &Page, rows: &[Row<'_>]) -> String {
-    let by = |at: usize| {
-        let values = rows.iter().filter_map(|row| Some((row.scheduler, row.measured.get(at).copied()??)));
-        values.min_by(|left, right| left.1.mean.total_cmp(&right.1.mean))
-    };
-    let Some((best, spread)) = by(1) else { return "Nothing was measured.".into() };
+/// Which scheduler has the lowest mean latency, and from which others that cannot be told.
+fn lowest(rows: &[Row<'_>]) -> Option<String> {
+    let values = || rows.iter().filter_map(|row| Some((row.scheduler, row.measured.get(1).copied()??)));
+    let (best, spread) = values().min_by(|left, right| left.1.mean.total_cmp(&right.1.mean))?;
     let seconds = crate::document::format_seconds(spread.mean);
-    let mut said = match rows.len() {
-        1 => format!("{best}: mean latency {seconds}."),
-        _ => format!("{best} has the lowest mean latency, {seconds}."),
+    if rows.len() == 1 {
+        return Some(format!("{best}: mean latency {seconds}."));
+    }
+    let is_near = |(name, other): &(&str, Spread)| *name != best && !are_apart(&spread, other);
+    let near: Vec<&str> = values().filter(is_near).map(|(name, _)| name).collect();
+    let chance = match &near[..] {
+        [] if rows.iter().all(|row| row.repetitions == 1) => {
+            " Each was measured once, which says nothing of chance: --repeat 5.".into()
+        }
+        [] => String::new(),
+        near => format!(" It is not told apart from {}.", near.join(", ")),
     };
+    Some(format!("{best} has the lowest mean latency, {seconds}.{chance}"))
+}
+
+fn headline(page: &Page, rows: &[Row<'_>]) -> String {
+    let Some(mut said) = lowest(rows) else { return "Nothing was measured.".into() };
     if page.model.is_some() {
         let errors: Vec<f64> = rows.iter().filter_map(|row| row.error(1)).collect();
         let Ranking { right, wrong, undecided } = ranking(rows, 1);

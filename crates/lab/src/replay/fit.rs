@@ -152,10 +152,13 @@ impl<'a> Fitted<'a> {
         let mut length = end.div_ceil(step).saturating_mul(step).saturating_sub(offset);
         self.left.widened += u64::from(length != record.length_bytes);
         let size = size_bytes / step * step;
-        if length > LENGTH_MAX && record.operation != Operation::Discard || length > size {
+        if length > size {
             return Err(self
-                .error(format!("{length} bytes in one request"))
-                .expected(format!("at most {}, and no more than the device has", LENGTH_MAX)));
+                .error(format!("has {length} bytes, and all of the device {size_bytes}"))
+                .expected("a device as large as the traced one"));
+        }
+        if length > LENGTH_MAX && record.operation != Operation::Discard {
+            return Err(self.error(format!("{length} bytes in one request")).expected(format!("at most {LENGTH_MAX}")));
         }
         if offset.saturating_add(length) > size && !fold {
             return Err(self

@@ -105,6 +105,73 @@ fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
     }
 }
 
+/// Reads of a flash drive that takes 150 us for a unit and 90 us for a page, in FlashNet's format; lengths in units of 4 KiB come in turn.
+fn flash_trace(folder: &Path, units: &[u64]) -> PathBuf {
+    let text = DeviceSpec::load("ssd-970pro").unwrap().to_toml();
+    let text =
+        text.replace("read_one_unit = \"35.76us\"", "read_one_unit = \"150us\"").replace("\"36.013us\"", "\"90us\"");
+    let mut device = DeviceSpec::parse("hidden", &text).unwrap().build(3).unwrap();
+    let mut random = Random::new(4);
+    let mut lines = String::new();
+    for number in 0..600 {
+        let now = number * 1_000_000;
+        let length = units[number as usize % units.len()] * 4096;
+        let sector = random.below((device.sectors() - 256) / 8) * 8;
+        let operation = ioweir_core::Operation::Read;
+        let request =
+            Measured { operation, sector, sectors: (length / 512) as u32, arrival_nanos: now, response_nanos: 0 };
+        let response = replay(&mut *device, &[request], Load::Arrivals).unwrap()[0].response_nanos();
+        let (micros, millis) = (response as f64 / 1e3, now as f64 / 1e6);
+        lines += &format!("{millis:.6},{micros:.3},1,{length},{},{millis:.6},{length}\n", sector * 512);
+    }
+    let path = folder.join("flash.csv");
+    std::fs::write(&path, lines).unwrap();
+    path
+}
+
+#[test]
+fn what_a_read_of_one_unit_takes_is_fitted_where_a_trace_shows_it_and_otherwise_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let fitted = |units: &[u64], preset: Option<&str>, generations| {
+        let spec = CalibrationSpec {
+            trace: vec![flash_trace(folder.path(), units).display().to_string()],
+            kind: Some(Kind::Flash),
+            preset: preset.map(str::to_owned),
+            capacity: preset.is_none().then(|| "512110190592B".parse().unwrap()),
+            generations,
+            ..CalibrationSpec::default()
+        };
+        let result = spec.run(&origin(), &Silent).unwrap();
+        let DeviceSpec::Ssd(drive) = &result.file.spec else { panic!("flash") };
+        (drive.clone(), result.document().unwrap().to_terminal(false))
+    };
+    let (both, said) = fitted(&[1, 8], None, 20);
+    let single = |units: u32| {
+        let mut device = DeviceSpec::Ssd(both.clone()).build(3).unwrap();
+        let operation = ioweir_core::Operation::Read;
+        let read = Measured { operation, sector: 800, sectors: units * 8, arrival_nanos: 0, response_nanos: 0 };
+        replay(&mut *device, &[read], Load::Arrivals).unwrap()[0].response_nanos()
+    };
+    assert!(single(1) > single(8) + 20_000, "a unit takes longer: {} {}, {both:?}", single(1), single(8));
+    assert!(!said.contains("mapping unit (4KiB)") && said.contains("ssd.read_one_unit"), "{said}");
+    let (none, said) = fitted(&[1], None, 1);
+    assert_eq!((none.read_one_unit, none.overhead.read_one_unit), (None, None), "a preset's number is another drive's");
+    assert!(
+        said.contains("fewer than 25 reads of more than one mapping unit (4KiB): both are taken to cost the same"),
+        "{said}"
+    );
+    let (kept, said) = fitted(&[8], Some("ssd-970pro"), 1);
+    assert_eq!(kept.read_one_unit, "35.76us".parse().ok(), "a preset that is named is kept");
+    for key in ["ssd.program", "write", "ssd.overhead.command"] {
+        let parameters = said.split("Parameters").nth(1).and_then(|text| text.split("Seen").next()).unwrap();
+        assert!(!parameters.contains(key), "reads do not show {key}: {said}");
+    }
+    assert!(
+        said.contains("fewer than 25 reads of one mapping unit (4KiB)") && said.contains("stays as in ssd-970pro"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_trace_that_is_too_short_or_a_start_of_another_kind_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -276,11 +276,11 @@ fn measured(read: &Completed) -> Measured {
 }
 
 /// Carries out a plan within `span`. Probes that there is no time for are cut; the held-out mix gets the last part of it.
-/// `watch` hears of every probe that ends.
+/// `watch` hears how many of the plan's probes are behind it, and how many there are.
 ///
 /// # Errors
 /// If the device does not answer, or whoever watches asked to stop.
-pub fn run(ring: &mut Ring, plan: &mut Plan, span: Nanos, watch: &mut dyn FnMut(&str)) -> Result<Probed, Halt> {
+pub fn run(ring: &mut Ring, plan: &mut Plan, span: Nanos, watch: &mut dyn FnMut(usize, usize)) -> Result<Probed, Halt> {
     let begin = ring.now();
     let others = begin.after(Nanos(span.0 / 100 * OTHERS_PERCENT));
     let mut probed = Probed::default();
@@ -288,7 +288,8 @@ pub fn run(ring: &mut Ring, plan: &mut Plan, span: Nanos, watch: &mut dyn FnMut(
         let end = if probe.name == HELD_OUT { begin.after(span) } else { others };
         let answers = answer(ring, &mut probe, end, &mut probed)?;
         probed.add(answers);
-        watch(probe.name);
+        let (behind, all) = plan.behind();
+        watch(behind, all);
     }
     probed.took = ring.now().since(begin);
     Ok(probed)

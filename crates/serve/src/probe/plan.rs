@@ -93,7 +93,7 @@ impl Plan {
         plan.probes.extend((0..seeks::ROUNDS).map(|_| Probe::new(seeks::SEEKS, 1, Vec::new())));
         plan.probes.extend(strides::ROUNDS.map(|name| Probe::new(name, 1, Vec::new())));
         plan.probes.push(Probe::new(rests::OCTAVES, 1, Vec::new()));
-        plan.probes.push(Probe::new(rests::BETWEEN, 1, Vec::new()));
+        plan.probes.extend((0..rests::ROUNDS).map(|_| Probe::new(rests::BETWEEN, 1, Vec::new())));
         let held_out = plan.random(HELD_OUT_READS, 3, |random| KIB_4 << random.below(7));
         plan.probes.push(Probe::new(HELD_OUT, HELD_OUT_DEPTH, held_out));
         plan
@@ -107,6 +107,12 @@ impl Plan {
         let of_disks = track::READS_MAX + surfaces::READS_MAX + buffer::READS_MAX + seeks::reads_max(self.size_bytes);
         let later = of_disks.max(rests::READS_MAX + strides::READS_MAX);
         (count + later, bytes + later * KIB_4 + strides::MORE_BYTES_MAX)
+    }
+
+    /// How many probes were carried out or left out, and how many there are.
+    #[must_use]
+    pub const fn behind(&self) -> (usize, usize) {
+        (self.next, self.probes.len())
     }
 
     /// The next probe, from what was seen so far.
@@ -147,7 +153,9 @@ impl Plan {
                 rests::OCTAVES | rests::BETWEEN => {
                     let rests = (!rotates(probed)).then(|| rests::rests(probe.name, probed)).flatten();
                     if let Some(rests) = rests {
-                        let stream = if probe.name == rests::OCTAVES { 41 } else { 43 };
+                        // Each round reads other places, which no buffer has.
+                        let round = probed.all(rests::BETWEEN).map_or(0, super::Answers::rounds);
+                        let stream = if probe.name == rests::OCTAVES { 41 } else { 43 + round };
                         let reads = self.random(rests.len(), stream, |_| KIB_4);
                         return Some(Probe::new(probe.name, 1, reads).with_rests(rests));
                     }

@@ -1,7 +1,7 @@
 //! Whether a drive sleeps, after what time without requests, and how long it takes to wake up.
 //!
-//! A first probe reads after rests of a millisecond to two seconds, in octaves. A second one reads after rests between the longest that
-//! was followed by a fast read and the shortest that was followed by a slow one.
+//! A first probe reads after rests of a millisecond to two seconds, in octaves. The rounds of a second one read after rests between the
+//! longest that was followed by a fast read and the shortest that was followed by a slow one, and each takes a quarter of what was open.
 
 use ioweir_config::Duration;
 use ioweir_core::Nanos;
@@ -19,10 +19,11 @@ pub(super) const BETWEEN: &str = "after rests of about the time to sleep";
 const REST_MIN: Nanos = Nanos::from_millis(1);
 const LENGTHS: u32 = 12;
 const READS: u32 = 4;
-/// The rests between two octaves.
-const STEPS: u64 = 8;
+/// The rests of a round between two that are known, and the rounds: together they find the time to a hundredth.
+const STEPS: u64 = 3;
+pub(super) const ROUNDS: u64 = 3;
 /// The most reads of both probes.
-pub(super) const READS_MAX: u64 = (LENGTHS * READS) as u64 + STEPS;
+pub(super) const READS_MAX: u64 = (LENGTHS * READS) as u64 + ROUNDS * (STEPS + 1);
 /// A rest shows if the read after it takes at least so many times as long.
 const SLOW: f64 = 1.3;
 /// The part of the reads that may contradict the time after which a drive sleeps.
@@ -48,7 +49,9 @@ pub(super) fn rests(name: &str, probed: &Probed) -> Option<Vec<Nanos>> {
     let seen = Seen::of(probed)?;
     let boundary = seen.boundary()?;
     let (fast, slow) = (seen.reads.get(boundary.checked_sub(1)?)?.0, seen.reads.get(boundary)?.0);
-    Some((1..=STEPS).map(|step| Nanos(fast + slow.saturating_sub(fast) / (STEPS + 1) * step)).collect())
+    let between = |step| Nanos(fast + slow.saturating_sub(fast) / (STEPS + 1) * step);
+    // How long it was left alone is known of reads that follow another one of the same probe.
+    Some([Nanos::ZERO].into_iter().chain((1..=STEPS).map(between)).collect())
 }
 
 /// How the drive wakes up, if its answers show it.

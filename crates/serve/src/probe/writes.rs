@@ -87,7 +87,8 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     let mut random =
         |action, count, length| -> Vec<Operation> { (0..count).map(|_| (action, place(length), length)).collect() };
     let [reads, later] = [(), ()].map(|()| random(Action::Read, SINGLE, KIB_4));
-    let kinds = [(1, SINGLE, KIB_4), (1, SINGLE_LONG, KIB_32), (AT_ONCE_DEPTH, AT_ONCE, KIB_4)];
+    let single = |length| (1, SINGLE_LONG, length);
+    let kinds = [(1, SINGLE, KIB_4), single(KIB_32), (AT_ONCE_DEPTH, AT_ONCE, KIB_4), single(KIB_128)];
     let mut singles = Vec::new();
     run.written.rest_nanos = REST.0;
     for (kind, (depth, count, length)) in kinds.into_iter().enumerate() {

@@ -190,6 +190,9 @@ fn open_file(path: &Path, write: bool, is_device: bool) -> Result<(File, Option<
     let with = |flags: OFlags| options.clone().custom_flags((flags | exclusive).bits().cast_signed()).open(path);
     let refused = |error: io::Error| {
         let hint = match Errno::from_io_error(&error) {
+            Some(Errno::ACCESS | Errno::PERM) if rustix::process::geteuid().is_root() => {
+                "a container or a policy of this machine keeps it even from root: run this on the host"
+            }
             Some(Errno::ACCESS | Errno::PERM) => "devices are read by root and by members of the group `disk`",
             Some(Errno::BUSY) => "something has claimed it: a mount, an array, another ioweir",
             _ => "",

@@ -183,11 +183,13 @@ pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceErr
         return TraceError::new(file, position, format!("unpacking it takes more than {mebibytes} MiB of memory"))
             .hint("unpack it first, or pack it with a dictionary of at most 64 MiB, as `xz -9` does");
     }
-    let failure = TraceError::new(file, position, format!("cannot be read: {error}"));
+    let failure = TraceError::new(file, position, format!("cannot be read: {}", ioweir_config::plain(error)));
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => failure,
         io::ErrorKind::FileTooLarge => failure.hint("write it to a file first"),
         io::ErrorKind::Unsupported => failure.hint("unpack it first"),
+        // What the system refuses is not damaged.
+        _ if error.raw_os_error().is_some() => failure,
         _ => failure
             .hint("if the file is compressed it may be cut short or damaged: test it with `gzip -t` or `zstd -t`"),
     }
