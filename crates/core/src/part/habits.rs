@@ -48,7 +48,7 @@ impl Seeks {
     pub(crate) const NONE: Self = Self { history: 0, last_sector_end: 0 };
 
     /// Sectors between a request and the one before it, above which it counts as a seek (`SEEK_THR`).
-    const SECTORS: u64 = 8 * 100;
+    pub(crate) const SECTORS: u64 = 8 * 100;
 
     pub(crate) const fn learn(&mut self, sector: u64, sector_end: u64) {
         let distance = sector.abs_diff(self.last_sector_end);

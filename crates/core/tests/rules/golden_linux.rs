@@ -312,6 +312,72 @@ fn while_bfq_idles_for_a_queue_that_never_came_back_others_go_first() {
     assert_eq!((disk.serve(), disk.serve()), ("b".into(), "c".into()), "raised as a is; w is not");
 }
 
+/// A device on which bfq never idles for the sake of throughput.
+const FLASH: QueueLimits = QueueLimits { merge: false, rotational: false, depth: 4, ..QueueLimits::DEFAULT };
+
+#[test]
+fn bfq_by_the_kernels_rules_merges_queues_made_together_after_600_ms() {
+    for (rules, made, age, order) in [
+        (0, 0, 601, "a2 a3 b2 b3"),
+        (1, 0, 600, "a2 a3 b2 b3"),
+        (1, 0, 601, "a2 b2 a3 b3"),
+        (1, 180, 601, "a2 b2 a3 b3"),
+        (1, 181, 601, "a2 a3 b2 b3"),
+    ] {
+        let mut disk = Disk::with_limits("bfq", &[("rules", rules), ("low-latency", 0)], FLASH);
+        disk.read("a1", 0);
+        disk.now = Nanos::from_millis(made);
+        disk.read("b1", 500);
+        assert_eq!(disk.serve_all(), "a1 b1");
+        disk.now = Nanos::from_millis(made + age);
+        for (name, sector) in [("a2", 1_000), ("a3", 3_000), ("b2", 2_000), ("b3", 4_000)] {
+            disk.read(name, sector);
+        }
+        assert_eq!(disk.serve_all(), order, "rules {rules}, made {made} ms apart, {age} ms later");
+    }
+}
+
+#[test]
+fn bfq_by_the_kernels_rules_merges_requests_of_processes_that_share_a_queue() {
+    let mut disk = Disk::with_limits("bfq", &[("rules", 1), ("low-latency", 0)], QueueLimits { merge: true, ..FLASH });
+    // When they share a queue, the next request that comes is the first one that is merged.
+    for served in ["a b", "b a", "a+b"] {
+        disk.read("a", 1_000);
+        disk.read("b", 1_008);
+        assert_eq!(disk.serve_all(), served);
+        disk.pass(Nanos::from_millis(700));
+    }
+}
+
+#[test]
+fn bfq_by_the_kernels_rules_lets_any_newcomer_into_the_choice_where_it_does_not_idle() {
+    for (rules, next) in [(0, "a2"), (1, "b1")] {
+        let mut disk = Disk::with_limits("bfq", &[("rules", rules), ("low-latency", 0)], FLASH);
+        for (name, sector) in [("a1", 0), ("a2", 1_000), ("a3", 2_000)] {
+            disk.read(name, sector);
+        }
+        assert_eq!(disk.serve(), "a1");
+        disk.read("b1", 9_000);
+        // Both may get as much: that it was asked later is no reason to be served later.
+        assert_eq!(disk.serve(), next, "rules {rules}");
+    }
+}
+
+#[test]
+fn bfq_by_the_kernels_rules_begins_low_when_a_raise_is_over() {
+    for (rules, expected) in [(0, 32), (1, 8)] {
+        let parameters = [("rules", rules), ("max-budget", 256 * 512), ("interactive-time", 4_000_000)];
+        let mut disk = Disk::with_limits("bfq", &parameters, FLASH);
+        for number in 0..80 {
+            disk.read("a", number * 8);
+            disk.read("b", 100_000 + number * 8);
+        }
+        let lengths: Vec<usize> = runs(&disk.serve_all()).iter().map(|run| run.1).collect();
+        assert_eq!(lengths[..4], [2; 4], "raised: two requests a turn");
+        assert_eq!(lengths[4..6], [expected; 2], "rules {rules}: {lengths:?}");
+    }
+}
+
 /// A sequential and a seeking reader who always have something queued; answers with the time that each got.
 fn share_the_disk(policy: &str, parameters: &[(&str, u64)]) -> [Nanos; 2] {
     let mut disk = Disk::new(policy, parameters);

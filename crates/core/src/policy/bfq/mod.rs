@@ -6,6 +6,9 @@
 //! used its budget up, or could not in time, gets more; one that let the disk idle gets less. A slow queue is charged for
 //! its time as if it had read sequentially throughout, so a process pays for its seeks.
 //!
+//! By the kernel's further rules (`rules=kernel`), `limits` follow the `rate` of the device, and `sharing` merges queues made
+//! together. The bound is the same then, with all processes that share a queue as one.
+//!
 //! Bound: within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of
 //! this queue's budget plus one budget of its own. No budget is above `max-budget`, and a request is dispatched even if it
 //! is larger than the rest of the budget. A turn lasts for at most `timeout-sync` (30 times that while raised for
@@ -16,19 +19,24 @@
 //! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` alternate, each using up 8 MiB in about 60 ms; `c` gets
 //! 125 ms, reads 64 KiB, and is charged 8 MiB. Each had the disk for its share; `c` does not make the others seek.
 
+mod limits;
 mod queue;
 mod raising;
+mod rate;
 mod row;
 mod service;
+mod sharing;
 
 use alloc::boxed::Box;
 use alloc::vec;
 
+use self::limits::Limits;
 use self::queue::{End, Queue};
 use self::raising::{Burst, May, Raise};
 use self::row::Config;
 pub(crate) use self::row::ROW;
 use self::service::Service;
+use self::sharing::{Mark, Sharing};
 use super::Settings;
 use crate::elevator::{Elevator, Next};
 use crate::part::{Lanes, Streams};
@@ -90,6 +98,10 @@ pub(crate) struct Bfq {
     busy_ranks: u32,
     burst: Burst,
     has_queueing: bool,
+    limits: Limits,
+    queues_made: u64,
+    /// The queue that new ones are compared with.
+    compared: Option<Mark>,
     config: Config,
 }
 
@@ -97,7 +109,8 @@ impl Bfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let config = Config::new(settings, limits);
         let places = Streams::places(limits, ASYNC);
-        let queue = |rank| Queue::new(rank, config.budget_max, 0, Nanos::ZERO);
+        let budgets = Limits::new(&config);
+        let queue = |rank| Queue::new(rank, budgets.budget_max(), 0, Sharing::new(0, Nanos::ZERO), Nanos::ZERO);
         let queues = Rank::all().map(queue).chain(core::iter::repeat(queue(Rank::USUAL)));
         Self {
             lanes: Lanes::new(limits, BACK_SECTORS_MAX),
@@ -113,6 +126,9 @@ impl Bfq {
             busy_ranks: 0,
             burst: Burst::NONE,
             has_queueing: limits.depth >= QUEUEING_DEPTH,
+            limits: budgets,
+            queues_made: 0,
+            compared: None,
             config,
         }
     }
@@ -132,15 +148,22 @@ impl Bfq {
         }
         if let Some(number) = self.streams.find(entry.stream) {
             self.queue_mut(number).next_rank = rank;
-            number
+            let number = self.leader(number);
+            self.merge_late(number, now)
         } else {
-            let Self { streams, queues, service, burst, config, .. } = self;
+            self.queues_made += 1;
+            let sharing = Sharing::new(self.queues_made, now);
+            let Self { streams, queues, service, burst, limits, .. } = self;
             let number = streams.add(entry.stream, |number| {
                 let queue = &queues[number as usize];
                 queue.is_busy || queue.in_flight > 0
             });
-            queues[number as usize] = Queue::new(rank, config.budget_max * 2 / 3, burst.join(now), now);
+            let budget = limits.budget_usual() * 2 / 3;
+            queues[number as usize] = Queue::new(rank, budget, burst.join(now), sharing, now);
             service.reset(number);
+            if self.config.is_kernel {
+                self.compare_new(number);
+            }
             number
         }
     }
@@ -187,6 +210,9 @@ impl Bfq {
     /// Whether the disk should rather idle for a queue than serve another one.
     fn idles_for(&self, number: u32) -> bool {
         if !is_sync(number) || self.queue(number).rank.is_idle() || self.config.idle == Nanos::ZERO {
+            return false;
+        }
+        if self.leader(number) != number {
             return false;
         }
         let queue = self.queue(number);
@@ -259,7 +285,7 @@ impl Bfq {
     /// Sets the weight, budget and position of a queue that gets its first request.
     fn become_busy(&mut self, number: u32, entry: &Entry, now: Nanos) {
         let cost = self.cost(number, entry.sectors);
-        let Self { queues, burst, config, .. } = self;
+        let Self { queues, burst, config, limits, .. } = self;
         let queue = &mut queues[number as usize];
         let idle_times = Nanos(3 * config.idle.0);
         let in_time = queue.budget_left > 0 && now <= queue.last_completion.after(idle_times);
@@ -269,10 +295,12 @@ impl Bfq {
             true if queue.seeks.count() < u32::BITS => May::Both,
             true => May::Interactive,
         };
-        let raised = is_sync(number) && config.low_latency && queue.raising.busy(burst, now, queue.in_flight, may);
+        let raised = is_sync(number)
+            && config.low_latency
+            && queue.raising.busy(burst, now, queue.in_flight, may, limits.interactive());
         let mut budget = if in_time { queue.budget_left } else { queue.budget };
         if before == Raise::None && raised {
-            budget = budget.min(2 * config.budget_min());
+            budget = budget.min(2 * limits.budget_min());
         }
         queue.budget_left = 0;
         queue.is_busy = true;
@@ -282,9 +310,13 @@ impl Bfq {
         self.service.activate(number, standing, budget.max(cost), in_time);
         let Some(turn) = self.turn else { return };
         let current = self.queue(turn.queue);
-        let wants_to = (in_time || raised) && raise.weight() >= current.raise().weight();
+        // In the kernel the turn ends in any case, and its queue is in the choice that follows.
+        let is_kernel = self.config.is_kernel;
+        let wants_to = (in_time || (raised && !is_kernel)) && raise.weight() >= current.raise().weight();
         let is_above = standing.class < current.standing().class || standing.weight > current.standing().weight;
-        if (wants_to || is_above || !self.idles_for(turn.queue)) && self.service.is_before_current(number) {
+        if (wants_to || is_above || !self.idles_for(turn.queue))
+            && (is_kernel || self.service.is_before_current(number))
+        {
             self.end_turn(End::Preempted, now);
         }
     }
@@ -301,7 +333,8 @@ impl Bfq {
     fn end_turn(&mut self, end: End, now: Nanos) {
         let Some(turn) = self.turn.take() else { return };
         let number = turn.queue;
-        let budget_max = self.config.budget_max;
+        let budget_max = self.limits.budget_max();
+        let raised = 2 * self.limits.budget_min();
         let queue = *self.queue(number);
         let budget = self.service.budget(number);
         // Idling in which no request came does not count as the queue's time.
@@ -316,7 +349,8 @@ impl Bfq {
         }
         let left = self.service.budget_left();
         let budget = match is_sync(number) {
-            true => queue.next_budget(&self.config, end, self.service.served(number)),
+            true if queue.is_raised() && self.config.is_kernel => raised,
+            true => queue.next_budget(&self.limits, end, self.service.served(number)),
             false => budget_max,
         };
         self.queue_mut(number).budget = budget;
@@ -326,7 +360,6 @@ impl Bfq {
             self.service.end_turn(None);
             self.leave_busy(number, now);
         } else {
-            let raised = 2 * self.config.budget_min();
             let budget = if queue.is_raised() { raised } else { budget };
             if queue.rank != queue.next_rank {
                 self.discount_busy(number);
@@ -369,6 +402,7 @@ impl Bfq {
         let number = self.service.select(now).ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
         let factor = if self.queue(number).raise() == Raise::Interactive { Raise::Interactive.weight() } else { 1 };
         let end = now.after(Nanos(self.config.timeout.0.saturating_mul(factor)));
+        self.limits.turn_begins();
         self.turn = Some(Turn { queue: number, start: now, end, fifo_checked: false, idle: None });
         Ok(number)
     }
@@ -391,14 +425,15 @@ impl Bfq {
             true => self.service.charge(cost),
             false => self.service.charge_ahead(number, cost),
         }
+        self.limits.dispatched(entry.sector, entry.sectors, self.in_flight, now);
         self.head_sector = entry.sector_end();
         self.in_flight += 1;
-        let Self { lanes, queues, config, busy, burst, .. } = self;
+        let Self { lanes, queues, limits, busy, burst, .. } = self;
         let queue = &mut queues[number as usize];
         lanes.take(&mut queue.lane, requests, slot);
         queue.in_flight += 1;
         let before = queue.raise();
-        queue.raising.served(u64::from(entry.sectors), burst, config.interactive, now);
+        queue.raising.served(u64::from(entry.sectors), burst, limits.interactive(), now);
         busy[before as usize] -= 1;
         busy[queue.raise() as usize] += 1;
     }
@@ -421,7 +456,8 @@ impl Elevator for Bfq {
     const IDLES: bool = true;
 
     fn idles_for(&self) -> Option<StreamId> {
-        self.turn.filter(|turn| is_sync(turn.queue)).map(|turn| self.streams.id(turn.queue))
+        let own = |turn: &Turn| is_sync(turn.queue) && !self.queue(turn.queue).sharing.is_shared();
+        self.turn.filter(own).map(|turn| self.streams.id(turn.queue))
     }
 
     fn stop_idling(&mut self, now: Nanos) {
@@ -483,7 +519,10 @@ impl Elevator for Bfq {
     /// Requests are merged only within a queue.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         let entry = queue.entry(slot);
-        entry.is_sync() == request.is_sync() && (!entry.is_sync() || entry.stream == request.stream)
+        let shares =
+            || self.streams.find(request.stream).map(|number| self.leader(number)) == Some(self.home[slot as usize]);
+        entry.is_sync() == request.is_sync()
+            && (!entry.is_sync() || entry.stream == request.stream || (self.config.is_kernel && shares()))
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
@@ -510,6 +549,7 @@ impl Elevator for Bfq {
     fn completed(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let number = self.home[slot as usize];
         let idle = self.config.idle;
+        self.limits.completed(now);
         self.in_flight -= 1;
         let own = self.queue_mut(number);
         own.in_flight -= 1;

@@ -1,8 +1,9 @@
 //! The queue of one process: its requests, its history, and its next budget.
 
+use super::limits::Limits;
 use super::raising::{Raise, Raising};
-use super::row::Config;
 use super::service::Standing;
+use super::sharing::Sharing;
 use crate::Nanos;
 use crate::part::Lane;
 use crate::part::habits::{Mean, Seeks};
@@ -30,6 +31,7 @@ pub(super) struct Queue {
     pub(super) last_completion: Nanos,
     /// Whether it has sent a request while the device idled for it.
     pub(super) has_returned: bool,
+    pub(super) sharing: Sharing,
 }
 
 /// Why a turn ended.
@@ -44,7 +46,7 @@ pub(super) enum End {
 }
 
 impl Queue {
-    pub(super) const fn new(rank: Rank, budget: u64, burst: u32, now: Nanos) -> Self {
+    pub(super) const fn new(rank: Rank, budget: u64, burst: u32, sharing: Sharing, now: Nanos) -> Self {
         Self {
             lane: Lane::EMPTY,
             rank,
@@ -58,6 +60,7 @@ impl Queue {
             think: Mean::UNKNOWN,
             last_completion: now,
             has_returned: false,
+            sharing,
         }
     }
 
@@ -84,8 +87,8 @@ impl Queue {
     }
 
     /// The next budget of a synchronous queue, by how its turn ended.
-    pub(super) fn next_budget(&self, config: &Config, end: End, served: u64) -> u64 {
-        let (min, max) = (config.budget_min(), config.budget_max);
+    pub(super) fn next_budget(&self, limits: &Limits, end: End, served: u64) -> u64 {
+        let (min, max) = (limits.budget_min(), limits.budget_max());
         let next = match end {
             End::Idled if self.in_flight > 0 => self.budget * 2,
             End::Idled if self.budget > 5 * min => self.budget - 4 * min,
@@ -95,6 +98,6 @@ impl Queue {
             End::RanDry => served,
             End::Preempted => self.budget,
         };
-        next.clamp(min.max(1), max)
+        next.max(min).min(max).max(1)
     }
 }

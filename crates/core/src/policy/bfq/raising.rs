@@ -84,6 +84,8 @@ impl Burst {
 pub(super) struct Raising {
     raise: Raise,
     start: Nanos,
+    /// How long the interactive period lasts, as was known when it began.
+    interactive: Nanos,
     /// When the interactive period began, if soft real-time has replaced it.
     interactive_start: Option<Nanos>,
     /// Sectors that it got while interactive.
@@ -106,6 +108,7 @@ impl Raising {
         Self {
             raise: Raise::None,
             start: Nanos::ZERO,
+            interactive: Nanos::ZERO,
             interactive_start: None,
             sectors: 0,
             idle_since: None,
@@ -126,19 +129,20 @@ impl Raising {
         in_flight == 0 && self.idle_since.is_none_or(|since| now > since.after(span))
     }
 
-    /// The queue becomes busy; returns whether it is, or should be, raised.
-    pub(super) fn busy(&mut self, burst: &Burst, now: Nanos, in_flight: u32, may: May) -> bool {
+    /// The queue becomes busy; returns whether it is, or should be, raised. `interactive` is how long that would last.
+    pub(super) fn busy(&mut self, burst: &Burst, now: Nanos, in_flight: u32, may: May, interactive: Nanos) -> bool {
         if self.idle_since.is_some() && self.silent_for(BURST_FORGOTTEN, now, in_flight) {
             self.in_large_burst = false;
             self.burst = burst.number.wrapping_sub(1);
         }
         self.in_large_burst |= burst.is_large(self.burst);
         let may_be_raised = may != May::Never && !self.in_large_burst;
-        let interactive = may_be_raised && self.silent_for(SILENCE, now, in_flight);
+        let is_interactive = may_be_raised && self.silent_for(SILENCE, now, in_flight);
         let real_time = may_be_raised && may == May::Both && in_flight == 0 && now > self.real_time_from;
         match self.raise {
-            _ if interactive => {
+            _ if is_interactive => {
                 self.start(Raise::Interactive, now);
+                self.interactive = interactive;
                 self.sectors = 0;
             }
             Raise::None if real_time => {
@@ -159,6 +163,21 @@ impl Raising {
         self.raise != Raise::None
     }
 
+    /// Stops raising a queue that is merged into another one; returns how it was raised.
+    pub(super) const fn give_up(&mut self) -> Self {
+        let before = *self;
+        self.raise = Raise::None;
+        before
+    }
+
+    /// Takes over the raise of a queue that is merged into this one.
+    pub(super) fn inherit(&mut self, other: Self) {
+        if self.raise == Raise::None {
+            let Self { raise, start, interactive, interactive_start, sectors, .. } = other;
+            *self = Self { raise, start, interactive, interactive_start, sectors, ..*self };
+        }
+    }
+
     fn start(&mut self, raise: Raise, now: Nanos) {
         self.raise = raise;
         self.start = now;
@@ -174,7 +193,7 @@ impl Raising {
             _ if self.in_large_burst => self.raise = Raise::None,
             Raise::Interactive => {
                 self.sectors += sectors;
-                if now > self.start.after(interactive) || self.sectors > INTERACTIVE_SECTORS_MAX {
+                if now > self.start.after(self.interactive) || self.sectors > INTERACTIVE_SECTORS_MAX {
                     self.raise = Raise::None;
                 }
             }
@@ -182,7 +201,10 @@ impl Raising {
                 // The rest of an interactive period resumes.
                 let left = self.interactive_start.take().filter(|start| now <= start.after(interactive));
                 match left {
-                    Some(start) => self.start(Raise::Interactive, start),
+                    Some(start) => {
+                        self.start(Raise::Interactive, start);
+                        self.interactive = interactive;
+                    }
                     None => self.raise = Raise::None,
                 }
             }
@@ -230,13 +252,13 @@ mod tests {
         let mut raising = Raising::new(burst.join(Nanos::ZERO));
         let mut now = Nanos::ZERO;
         for _ in 0..10 {
-            raising.busy(&burst, now, 0, May::Both);
+            raising.busy(&burst, now, 0, May::Both, interactive);
             raising.served(sectors, &burst, interactive, now.after(Nanos(1)));
             now = now.after(Nanos::from_millis(5));
             raising.ran_dry(now, 0, IDLE);
             now = now.after(pause);
         }
-        raising.busy(&burst, now, 0, May::Both);
+        raising.busy(&burst, now, 0, May::Both, interactive);
         raising.raise()
     }
 
@@ -253,26 +275,27 @@ mod tests {
         let burst = Burst::NONE;
         let long = Nanos::from_seconds(7);
         let mut raising = Raising::new(burst.number.wrapping_sub(1));
-        assert!(raising.busy(&burst, Nanos::ZERO, 0, May::Interactive), "a new queue");
+        assert!(raising.busy(&burst, Nanos::ZERO, 0, May::Interactive, long), "a new queue");
         raising.served(8, &burst, long, Nanos::from_seconds(7));
         assert_eq!(raising.raise(), Raise::Interactive);
         raising.served(8, &burst, long, Nanos::from_millis(7_001));
         assert_eq!(raising.raise(), Raise::None);
         raising.ran_dry(Nanos::from_seconds(8), 0, IDLE);
         assert!(
-            !raising.busy(&burst, Nanos::from_seconds(10), 0, May::Interactive),
+            !raising.busy(&burst, Nanos::from_seconds(10), 0, May::Interactive, long),
             "two seconds are not more than two seconds"
         );
         raising.ran_dry(Nanos::from_seconds(11), 0, IDLE);
-        assert!(raising.busy(&burst, Nanos::from_millis(13_001), 0, May::Interactive));
+        assert!(raising.busy(&burst, Nanos::from_millis(13_001), 0, May::Interactive, long));
     }
 
     #[test]
     fn an_interactive_queue_that_reads_much_is_not_interactive() {
         let burst = Burst::NONE;
+        let long = Nanos::from_seconds(7);
         let mut raising = Raising::new(burst.number.wrapping_sub(1));
-        raising.busy(&burst, Nanos::ZERO, 0, May::Interactive);
-        raising.served(120_001, &burst, Nanos::from_seconds(7), Nanos::from_millis(900));
+        raising.busy(&burst, Nanos::ZERO, 0, May::Interactive, long);
+        raising.served(120_001, &burst, long, Nanos::from_millis(900));
         assert_eq!(raising.raise(), Raise::None);
     }
 }

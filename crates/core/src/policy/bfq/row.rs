@@ -21,29 +21,43 @@ think time also on others, unless they queue commands and do not seek; never whi
 (queues of different priorities are busy, no other queue is, or the queue is raised and others are not). For a seeky queue it idles 2 ms at most. A queue that asks \
 again within three idle times keeps its budget and its position, and may preempt. Interactive and soft real-time queues are \
 raised in weight, but none in large bursts, and none of a process with another level than 4. Within a queue the nearest \
-request goes; an expired one goes first, once a turn. Simplified: `max-budget` is fixed at what the kernel begins with, where it goes on to derive it from \
-the measured peak rate, and so is the time for which interactive queues are raised. Beside the kernel's on an emulated disk (experiments/serve), \
-the time made no difference, and turns of the kernel are shorter than these: `max-budget=1MiB` comes closer there. Whether the device queues commands is \
-inferred from its depth. A process counts as bound by its device if its think time is short. A turn serves at least one \
+request goes; an expired one goes first, once a turn. With `rules=kernel` more of the kernel's rules hold: the largest budget is what the device transfers in `timeout-sync` at its \
+measured peak rate, and how long interactive queues are raised follows from that rate, too; a queue begins with a low budget when its raise is over; \
+any queue that becomes busy ends a turn for which the device does not idle, and the choice is made anew; queues made within 180 ms are merged \
+600 ms later, unless idling for them raises the throughput. Beside the kernel's on an emulated disk (experiments/serve), these rules bring the \
+prediction closer by some percent where it takes one request at a time. Turns of the kernel are shorter than these all the same, and its rate is not the reason: \
+`max-budget=1MiB` comes closer there. Simplified: by the usual rules, `max-budget` is fixed at what the kernel begins with, and so is the \
+time for which interactive queues are raised. Whether the device queues commands is inferred from its depth. A process counts as bound by its device if its think time is short. A turn serves at least one \
 request however small its budget is, where the kernel enlarges the budget beforehand. Queues that are not busy weigh \
 nothing. While the device idles for a queue, one request of the next queue may be injected, where the queue thinks long, or after an \
 idle time if it never came back; on a device that does not seek also where it comes back at once. The kernel injects as many \
 requests as it has measured to be harmless. Left out: the cgroup \
-hierarchy; merging of cooperating queues and of queues created together; being bound by I/O as a share of idle time; raising of asynchronous queues; the limit of tags for asynchronous requests.",
+hierarchy; merging of cooperating queues; being bound by I/O as a share of idle time; raising of asynchronous queues; the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")
             .tried(0, 16 * MILLI)
             .on_linux("slice_idle", MILLI),
-        // The kernel derives its own from the peak rate that it measures.
-        Parameter::bytes("max-budget", 8 << 20, 32 * SECTOR_BYTES, 1 << 40, "most that a queue is served in a turn")
-            .fixed()
-            .on_linux("max_budget", SECTOR_BYTES),
+        Parameter::bytes(
+            "max-budget",
+            0,
+            0,
+            1 << 40,
+            "most that a queue is served in a turn; 0: 8 MiB, or as `rules` says",
+        )
+        .fixed()
+        .on_linux("max_budget", SECTOR_BYTES),
         Parameter::duration("timeout-sync", 125 * MILLI, MILLI, HOUR, "longest turn").on_linux("timeout_sync", MILLI),
         Parameter::switch("low-latency", true, "whether interactive and soft real-time queues are raised")
             .on_linux("low_latency", 1),
-        Parameter::duration("interactive-time", 7_000 * MILLI, 0, HOUR, "how long an interactive queue is raised")
-            .fixed(),
+        Parameter::duration(
+            "interactive-time",
+            0,
+            0,
+            HOUR,
+            "how long an interactive queue is raised; 0: 7 s, or as `rules` says",
+        )
+        .fixed(),
         Parameter::duration(
             "fifo-expire-sync",
             125 * MILLI,
@@ -56,39 +70,54 @@ hierarchy; merging of cooperating queues and of queues created together; being b
             .on_linux("fifo_expire_async", MILLI),
         Parameter::choice("rotational", &["device", "yes", "no"], "whether the device has to seek; device: as it is")
             .fixed(),
+        Parameter::choice(
+            "rules",
+            &["usual", "kernel"],
+            "kernel: limits follow the measured rate, and queues made together are merged",
+        )
+        .fixed(),
     ],
     form: (),
 };
 
+/// The largest budget in sectors, and how long an interactive queue is raised, where neither settings nor a rate say it.
+pub(super) const BUDGET_MAX_USUAL: u64 = 16 * 1024;
+const INTERACTIVE_USUAL: u64 = 7_000 * MILLI;
+
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) idle: Nanos,
-    /// The largest budget, in sectors.
-    pub(super) budget_max: u64,
+    /// The largest budget, in sectors, and how long an interactive queue is raised; `None` where the measured rate says it.
+    pub(super) budget_max: Option<u64>,
+    pub(super) interactive: Option<Nanos>,
     pub(super) timeout: Nanos,
     pub(super) low_latency: bool,
-    pub(super) interactive: Nanos,
     /// Asynchronous, synchronous.
     pub(super) fifo_expire: [Nanos; 2],
     pub(super) is_rotational: bool,
+    /// Whether the kernel's further rules hold.
+    pub(super) is_kernel: bool,
 }
 
 impl Config {
     pub(super) fn new(settings: &Settings, limits: &QueueLimits) -> Self {
-        let [idle, budget_bytes, timeout, low_latency, interactive, expire_sync, expire_async, rotational] =
+        let [idle, budget_bytes, timeout, low_latency, interactive, expire_sync, expire_async, rotational, rules] =
             settings.values();
+        let is_kernel = rules == 1;
+        let or_usual = |value: u64, usual: u64| match value {
+            0 if is_kernel => None,
+            0 => Some(usual),
+            value => Some(value),
+        };
         Self {
             idle: Nanos(idle),
-            budget_max: budget_bytes / SECTOR_BYTES,
+            budget_max: or_usual(budget_bytes.div_ceil(SECTOR_BYTES), BUDGET_MAX_USUAL),
+            interactive: or_usual(interactive, INTERACTIVE_USUAL).map(Nanos),
             timeout: Nanos(timeout),
             low_latency: low_latency != 0,
-            interactive: Nanos(interactive),
             fifo_expire: [Nanos(expire_async), Nanos(expire_sync)],
             is_rotational: if rotational == 0 { limits.rotational } else { rotational == 1 },
+            is_kernel,
         }
-    }
-
-    pub(super) const fn budget_min(&self) -> u64 {
-        self.budget_max / 32
     }
 }
