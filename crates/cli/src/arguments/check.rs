@@ -38,8 +38,8 @@ pub(crate) struct CheckArguments {
     pub(crate) threads: Option<u32>,
 
     /// Break a promise on purpose: lost-writes, lying-flushes, hidden-failure, unmarked-change, other-limit, other-weights,
-    /// other-reservations, stopped-clock, other-period, unscrubbed-copy, heard-copies, shown-export, swallowed-reads, forgotten-answer,
-    /// second-answer
+    /// other-reservations, stopped-clock, other-period, unscrubbed-copy, heard-copies, shown-export, unwiped-volume, lost-volume,
+    /// swallowed-reads, forgotten-answer, second-answer
     #[arg(long, value_name = "NAME", conflicts_with_all = ["minutes", "hours", "worlds"])]
     pub(crate) canary: Option<String>,
 

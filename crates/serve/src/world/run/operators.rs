@@ -75,12 +75,12 @@ impl World {
         let Some(up) = self.up.as_mut().filter(|up| up.operator.wanted.is_none()) else { return };
         if wanted.is_of_volumes() {
             self.volumes.unsure.push(wanted.clone());
-            if (draw >> 40) % 5 == 0 {
+            if (draw >> 40).is_multiple_of(5) {
                 self.volumes.is_failing = true;
-                self.devices.fail_table(1 + (draw >> 44) as u32 % 4, (draw >> 48) % 2 == 0);
+                self.devices.fail_table(1 + (draw >> 44) as u32 % 4, (draw >> 48).is_multiple_of(2));
             }
         }
-        up.saves = (draw >> 50) % 4 > 0;
+        up.saves = !(draw >> 50).is_multiple_of(4);
         up.operator.begin(&up.controller, wanted);
         self.listen();
     }
@@ -309,7 +309,7 @@ impl World {
         let Some(up) = self.up.as_ref().filter(|up| up.operator.wanted.is_none()) else { return };
         let name = EXPORTS[2 + (draw % 3) as usize];
         if up.has_export(name) {
-            return self.want(Wanted::RemoveExport(name.into(), (draw >> 9) % 2 == 0), draw);
+            return self.want(Wanted::RemoveExport(name.into(), (draw >> 9).is_multiple_of(2)), draw);
         }
         let mut keys = vec![format!("device={}", DEVICES[0])];
         if name == "slice" {
@@ -365,7 +365,7 @@ impl World {
             0..=3 if extra.has_volumes => Wanted::ResizeVolume(device(), name.into(), bytes),
             4 | 5 if extra.has_volumes => Wanted::RemoveVolume(device(), name.into()),
             0..=7 if grown > length => Wanted::ResizeDevice(device(), grown),
-            8 | 9 => Wanted::RemoveExport(name.into(), (draw >> 9) % 2 == 0),
+            8 | 9 => Wanted::RemoveExport(name.into(), (draw >> 9).is_multiple_of(2)),
             10 if grown > length => Wanted::ResizeDevice(device(), grown),
             _ => Wanted::RemoveDevice(device()),
         };
