@@ -98,7 +98,8 @@ pub(crate) struct Bfq {
     busy_ranks: u32,
     burst: Burst,
     has_queueing: bool,
-    limits: Limits,
+    /// Boxed, because most runs measure no rate.
+    limits: Box<Limits>,
     queues_made: u64,
     /// The queue that new ones are compared with.
     compared: Option<Mark>,
@@ -109,7 +110,7 @@ impl Bfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let config = Config::new(settings, limits);
         let places = Streams::places(limits, ASYNC);
-        let budgets = Limits::new(&config);
+        let budgets = Box::new(Limits::new(&config));
         let queue = |rank| Queue::new(rank, budgets.budget_max(), 0, Sharing::new(0, Nanos::ZERO), Nanos::ZERO);
         let queues = Rank::all().map(queue).chain(core::iter::repeat(queue(Rank::USUAL)));
         Self {
