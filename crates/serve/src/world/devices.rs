@@ -48,7 +48,8 @@ pub(super) struct Devices {
 struct File {
     disk: Disk,
     length: Arc<AtomicU64>,
-    /// How many more flushes of it fail, and whether what they should have made durable becomes so all the same.
+    /// How many more flushes of it fail, and whether what they should have made durable becomes so all the same. If not, the next flush
+    /// that succeeds does it: that the system gives up what it could not write is not simulated here, and would be seen after a crash.
     failing: Arc<AtomicU32>,
     keeps: Arc<AtomicU32>,
     /// Whether flushes of it make nothing durable, and say nothing.
@@ -90,8 +91,6 @@ impl StorageBackend for File {
         self.failing.store(left.saturating_sub(1), Ordering::Relaxed);
         if left == 0 || self.keeps.load(Ordering::Relaxed) > 0 {
             self.disk.media().flush()?;
-        } else {
-            self.disk.media().forget_unflushed();
         }
         if left == 0 { Ok(()) } else { Err(io::Error::other("a simulated flush has failed")) }
     }
