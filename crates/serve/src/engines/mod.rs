@@ -4,31 +4,31 @@
 //! A device keeps its number: a row of one that was removed stays. An engine begins in two steps, so that several begin
 //! together or none does: its thread opens the device, and serves once it hears of the exports.
 
+mod thread;
+
 use std::fmt;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ioweir_core::{Nanos, StreamId};
 
+use crate::backend::Volumes;
 use crate::backend::checked::WorkerPool;
-use crate::backend::{self, Shape, Volumes};
-use crate::buffer::Pool;
 use crate::capture::Capture;
-use crate::engine::{Command, Engine, Handle, ServicePlan, Settings, Shelf, Timeouts, Turn};
+use crate::engine::{Command, Handle, ServicePlan, Shelf};
 use crate::executor::{Clock as _, MachineClock};
-use crate::exports::{Exports, Places};
+use crate::exports::Exports;
 use crate::front::Stopper;
-use crate::log::{DeviceLog, Log};
+use crate::log::Log;
 use crate::nbd;
-use crate::server::{ServeError, failed};
+use crate::server::ServeError;
 use crate::spec::{ClassKind, Service, Spec};
 
-/// What an engine's thread ends with.
-type Ended = Result<(), ServeError>;
+use thread::{Ended, Starting, end, joined};
+pub(crate) use thread::{Facts, Opened};
 
 /// Where engines live that have no threads: a simulated world, for which one who changes the server waits.
 pub(crate) trait Stage: Send + Sync {
@@ -85,6 +85,21 @@ struct Row {
     thread: Option<JoinHandle<Ended>>,
     leaves: Arc<AtomicBool>,
     is_removed: bool,
+}
+
+impl Row {
+    fn new(mut opened: Opened) -> Self {
+        let Facts { handle, shape, description, volumes, .. } = opened.facts;
+        Self {
+            handle,
+            size_bytes: shape.size_bytes,
+            description,
+            volumes: volumes.map(|volumes| Arc::new(Mutex::new(volumes))),
+            thread: opened.thread.join.take(),
+            leaves: Arc::clone(&opened.thread.leaves),
+            is_removed: false,
+        }
+    }
 }
 
 /// What is known of a device, as the watch shows it.
@@ -184,13 +199,13 @@ impl Engines {
         if rows.is_closed {
             return Err(ServeError("the server ends".into()));
         }
-        rows.all.extend(opened.into_iter().map(Opened::into_row));
+        rows.all.extend(opened.into_iter().map(Row::new));
         Ok(())
     }
 
     /// Keeps engines that serve already, on a stage.
     pub(crate) fn keep(&self, opened: Vec<Opened>) {
-        self.rows().all.extend(opened.into_iter().map(Opened::into_row));
+        self.rows().all.extend(opened.into_iter().map(Row::new));
     }
 
     /// What ends the server when a device has failed as a whole. To be known before the first engine begins.
@@ -312,198 +327,6 @@ impl Engines {
     }
 }
 
-fn joined(thread: JoinHandle<Ended>) -> Ended {
-    thread.join().unwrap_or_else(|_| Err(ServeError("a thread has panicked".into())))
-}
-
-/// Ends an engine without which the server goes on, and waits for it.
-fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended>) -> Ended {
-    leaves.store(true, Ordering::SeqCst);
-    handle.send(Command::Stop(None));
-    joined(thread)
-}
-
-/// An engine whose device is open. If it is dropped before it is kept, it ends, and its device is closed.
-pub(crate) struct Opened {
-    facts: Facts,
-    thread: Thread,
-}
-
-/// What an engine has to say of its device once that is open.
-pub(crate) struct Facts {
-    pub(crate) handle: Handle,
-    pub(crate) shape: Shape,
-    pub(crate) description: String,
-    pub(crate) bitmaps: Arc<[nbd::Bitmap]>,
-    pub(crate) volumes: Option<Volumes>,
-}
-
-impl From<Facts> for Opened {
-    /// One on a stage.
-    fn from(facts: Facts) -> Self {
-        let thread = Thread { join: None, exports: None, begun: channel().1, leaves: Arc::default(), handle: None };
-        Self { facts, thread }
-    }
-}
-
-impl Opened {
-    /// What exports can show of it.
-    pub(crate) fn places(&self) -> Places {
-        let Facts { shape, bitmaps, volumes, .. } = &self.facts;
-        let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
-        Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
-    }
-
-    /// A handle to send it commands, which it carries out once it serves.
-    pub(crate) fn handle(&self) -> Handle {
-        self.facts.handle.clone()
-    }
-
-    /// A description of its device.
-    pub(crate) fn description(&self) -> &str {
-        &self.facts.description
-    }
-
-    fn into_row(mut self) -> Row {
-        let Facts { handle, shape, description, volumes, .. } = self.facts;
-        Row {
-            handle,
-            size_bytes: shape.size_bytes,
-            description,
-            volumes: volumes.map(|volumes| Arc::new(Mutex::new(volumes))),
-            thread: self.thread.join.take(),
-            leaves: Arc::clone(&self.thread.leaves),
-            is_removed: false,
-        }
-    }
-}
-
-/// The thread of an engine that is not kept yet. If this is dropped, the thread ends, and that is waited for.
-struct Thread {
-    join: Option<JoinHandle<Ended>>,
-    exports: Option<Sender<Arc<[nbd::Export]>>>,
-    begun: Receiver<Ended>,
-    leaves: Arc<AtomicBool>,
-    /// Known once its device is open.
-    handle: Option<Handle>,
-}
-
-impl Thread {
-    /// Has the engine serve.
-    fn begin(&self, exports: &Arc<[nbd::Export]>) -> Ended {
-        if let Some(sender) = &self.exports {
-            // A thread that has ended meanwhile says so below.
-            let _ = sender.send(Arc::clone(exports));
-        }
-        self.begun.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        drop(self.exports.take());
-        let Some(thread) = self.join.take() else { return };
-        // Why it is not kept has been said, and it has served nobody.
-        let _ = match &self.handle {
-            Some(handle) => end(handle, &self.leaves, thread),
-            None => joined(thread),
-        };
-    }
-}
-
-/// The thread of an engine that opens its device.
-struct Starting {
-    thread: Thread,
-    facts: Receiver<Result<Facts, ServeError>>,
-}
-
-impl Starting {
-    fn new(engines: &Engines, spec: &Spec, number: usize, capture: Option<Capture>) -> Result<Self, ServeError> {
-        let Inner { workers, clock, log, stopper, .. } = &*engines.0;
-        let device = &spec.device[number];
-        let (sender, facts) = channel();
-        let (exports, exports_sent) = channel();
-        let (begins, begun) = channel();
-        let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
-        let settings = Settings {
-            exports: Arc::new([]),
-            device: device.clone(),
-            workers: workers.clone(),
-            timeouts: Timeouts::new(&spec.server),
-            priorities: spec.priorities(),
-            own_classes: spec.classes_of(number),
-            services: service_plans(spec, number),
-            epoch: clock.epoch(),
-            now: clock.now(),
-            log: DeviceLog { log: log.clone(), device: device.name.clone(), classes },
-        };
-        let entitlements = spec.entitlements(number);
-        let leaves = Arc::new(AtomicBool::new(false));
-        let (name, clock) = (device.name.clone(), *clock);
-        let (stopper, its) = (Arc::clone(stopper), Arc::clone(&leaves));
-        let work = move || {
-            let mut engine = match open(settings, &sender) {
-                Ok(engine) => engine,
-                Err(error) => {
-                    // Whoever waits for the device reads it.
-                    let _ = sender.send(Err(error.clone()));
-                    return Err(error);
-                }
-            };
-            let Ok(exports) = exports_sent.recv() else { return Ok(()) };
-            if let Some(capture) = capture {
-                engine.observe(Box::new(capture));
-            }
-            let configured = engine.configure(exports, &entitlements);
-            let configured = configured.map_err(|error| ServeError(format!("device {name}: {error}")));
-            // As above.
-            let _ = begins.send(configured.clone());
-            match configured {
-                Ok(()) => Guard { stopper, leaves: its, is_well: false }.watch(|| run(&name, engine, clock)),
-                Err(_) => configured,
-            }
-        };
-        let thread = Builder::new().name(format!("ioweir-{}", device.name)).spawn(work);
-        let join = thread.map_err(|error| failed("no thread can be started", &error))?;
-        let thread = Thread { join: Some(join), exports: Some(exports), begun, leaves, handle: None };
-        Ok(Self { thread, facts })
-    }
-
-    fn wait_until_open(mut self) -> Result<Opened, ServeError> {
-        let ended = |_| Err(ServeError("a device's thread ended while it started".into()));
-        let facts = self.facts.recv().unwrap_or_else(ended)?;
-        self.thread.handle = Some(facts.handle.clone());
-        Ok(Opened { facts, thread: self.thread })
-    }
-}
-
-/// Ends the server if an engine fails or panics while it serves, unless its device has been removed. A server whose device was
-/// stopped may still drain others.
-struct Guard {
-    stopper: Arc<OnceLock<Stopper>>,
-    leaves: Arc<AtomicBool>,
-    is_well: bool,
-}
-
-impl Guard {
-    fn watch(mut self, serve: impl FnOnce() -> Ended) -> Ended {
-        let ended = serve();
-        self.is_well = ended.is_ok();
-        ended
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if !self.is_well
-            && !self.leaves.load(Ordering::SeqCst)
-            && let Some(stopper) = self.stopper.get()
-        {
-            stopper.stop();
-        }
-    }
-}
-
 /// The services of a device, by name, as in its spec.
 pub(crate) fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
     let device = &spec.device[number];
@@ -513,45 +336,4 @@ pub(crate) fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
         Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device).map(Shelf::File) })
     };
     spec.services_of(device).filter_map(plan).collect()
-}
-
-/// Opens a device and what belongs to it, and says what that is.
-fn open(settings: Settings, sender: &Sender<Result<Facts, ServeError>>) -> Result<Engine, ServeError> {
-    let name = settings.device.name.clone();
-    let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
-    let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
-    let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
-    let (shape, description) = (Shape::of(&*backend), backend.describe());
-    let bitmaps = backend.bitmaps().map_or_else(|| Ok(Vec::new()), |bitmaps| bitmaps.list());
-    let bitmaps = bitmaps.map_err(|error| ServeError(format!("device {name}: {error}")))?.into();
-    let volumes = settings.device.volumes.as_ref().map(|path| Volumes::open(path, shape.size_bytes)).transpose();
-    let volumes = volumes.map_err(|error| ServeError(format!("device {name}: {error}")))?;
-    let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
-    // As in the caller.
-    let _ = sender.send(Ok(Facts { handle: engine.handle(), shape, description, bitmaps, volumes }));
-    Ok(engine)
-}
-
-fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeError> {
-    let broken = |error: io::Error| failed("a device has failed", &error);
-    loop {
-        let now = clock.now();
-        match engine.turn(now).map_err(broken)? {
-            Turn::Stopped if engine.failure().is_some() => {
-                return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
-            }
-            Turn::Stopped => return Ok(()),
-            Turn::Hung => {
-                // Dropping the engine would wait for the device, too.
-                std::mem::forget(engine);
-                return Err(ServeError(format!(
-                    "device {name}: does not end what it does: what was not flushed may be gone"
-                )));
-            }
-            Turn::WaitUntil(until) => {
-                let span = if until == Nanos::NEVER { until } else { until.since(clock.now()) };
-                engine.wait(span).map_err(broken)?;
-            }
-        }
-    }
 }

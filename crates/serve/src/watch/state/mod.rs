@@ -1,23 +1,27 @@
 //! The state of the server as JSON, for the live page, `ioweir top`, `ioweir ctl` and other programs.
 
+mod device;
+
 use std::collections::BTreeMap;
 
-use ioweir_core::cores::{Counts, Queue};
 use ioweir_core::tenant::{Explanation, Rule};
 use ioweir_core::{Nanos, Operation, Priority, Reason, StreamId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::metrics;
-use super::record::{Record, Second};
-use super::service::ServiceState;
-use crate::backend::{self, Checksums, LegStatus, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::confine::{self, Confinement};
 use crate::control::{Changed, FleetStatus};
-use crate::engine::{FAILED, LAYERS, WaitCause};
+use crate::engine::{LAYERS, WaitCause};
 use crate::engines::Watched;
 use crate::spec::{Class, Spec};
+use crate::watch::metrics;
+use crate::watch::record::{Record, Second};
+use crate::watch::service::ServiceState;
 use ioweir_config::{IoPriority, ShareNumbers};
+
+pub use device::{
+    ChecksumState, DeviceState, FailureState, LegState, MirrorState, QueueState, TiersState, UpstreamState,
+};
 
 /// The version of the state's schema. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -92,216 +96,6 @@ impl FleetState {
             failures: of.failures,
             problem: of.problem.clone(),
         })
-    }
-}
-
-/// The state of a device.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct DeviceState {
-    /// The name in the spec.
-    pub name: String,
-    /// The backend, in words.
-    pub description: String,
-    /// The policy with its parameters.
-    pub scheduler: String,
-    /// The most dispatches that may be in flight now.
-    pub depth: u32,
-    /// The size of its exports.
-    pub size_bytes: u64,
-    /// The number of its clients.
-    pub connections: u32,
-    /// Dispatches in flight: merged requests count as one.
-    pub inflight_requests: u32,
-    /// Requests that are not dispatched.
-    pub queued_requests: u32,
-    /// Their total length.
-    pub queued_bytes: u64,
-    /// Whether its policy uses shares of classes.
-    pub knows_shares: bool,
-    /// Its failure; `None` for a device that works.
-    #[serde(default)]
-    pub failed: Option<FailureState>,
-    /// The age of these numbers: a device that hangs reports none.
-    #[serde(default)]
-    pub age_seconds: f64,
-    /// The time by which all reservations together have fallen behind since the server began.
-    #[serde(default)]
-    pub reservations_behind_seconds: f64,
-    /// Whether the device delivers less than all that is reserved, so that reservations fall further behind.
-    #[serde(default)]
-    pub reservations_broken: bool,
-    /// What it has checked, if it keeps checksums.
-    pub checksums: Option<ChecksumState>,
-    /// Its tiers, if it has any.
-    #[serde(default)]
-    pub tiers: Option<TiersState>,
-    /// Its legs, if it is a mirror.
-    #[serde(default)]
-    pub mirror: Option<MirrorState>,
-    /// Its upstream, or all upstreams that it is made of as one, if there is any.
-    #[serde(default)]
-    pub upstream: Option<UpstreamState>,
-}
-
-/// The upstream of a device.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct UpstreamState {
-    /// Its export and address.
-    pub name: String,
-    /// Connections that there are now.
-    pub connections: u32,
-    /// How often it has come back after there was none.
-    pub reconnects: u64,
-    /// How long there has been none, if there is none.
-    pub down_seconds: Option<f64>,
-    /// Bytes in memory of what it has answered and not flushed.
-    pub kept_bytes: u64,
-    /// Whether something that it had answered may be lost, so that the next flush fails.
-    pub has_lost: bool,
-    /// Why there is no connection, or not as many as there may be.
-    pub problem: Option<String>,
-}
-
-impl UpstreamState {
-    fn new(of: &UpstreamStatus) -> Self {
-        let UpstreamStatus { name, connections, reconnects, down, kept_bytes, has_lost, problem } = of.clone();
-        let down_seconds = down.map(Nanos::as_seconds);
-        Self { name, connections, reconnects, down_seconds, kept_bytes, has_lost, problem }
-    }
-}
-
-/// The tiers of a device, and what they have served since it was opened, for clients or to move blocks.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TiersState {
-    /// Bytes of the blocks on the fast tier: placed there, or copies.
-    pub held_bytes: u64,
-    /// Bytes that the fast tier has room for.
-    pub room_bytes: u64,
-    /// Bytes read from the fast tier.
-    pub fast_read_bytes: u64,
-    /// Bytes written to the fast tier.
-    pub fast_written_bytes: u64,
-    /// Bytes read from the slow tier.
-    pub slow_read_bytes: u64,
-    /// Bytes written to the slow tier.
-    pub slow_written_bytes: u64,
-}
-
-impl TiersState {
-    const fn new(of: &TierStatus) -> Self {
-        let TierStatus { held_bytes, room_bytes, slow, fast } = *of;
-        Self {
-            held_bytes,
-            room_bytes,
-            fast_read_bytes: fast.read_bytes,
-            fast_written_bytes: fast.written_bytes,
-            slow_read_bytes: slow.read_bytes,
-            slow_written_bytes: slow.written_bytes,
-        }
-    }
-}
-
-/// A device that is a mirror.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct MirrorState {
-    /// Increases when the legs that have everything change.
-    pub generation: u64,
-    /// The legs, by number.
-    pub legs: Vec<LegState>,
-}
-
-/// A leg of a mirror.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct LegState {
-    /// `in_sync`, `behind` or `out`.
-    pub state: String,
-    /// Why it is out.
-    pub why: Option<String>,
-    /// Bytes that may have to be copied to it, in whole regions.
-    pub owed_bytes: u64,
-}
-
-impl MirrorState {
-    fn new(of: &MirrorStatus) -> Self {
-        let leg = |leg: &LegStatus| LegState {
-            state: leg.state.name().into(),
-            why: if let backend::LegState::Out(why) = &leg.state { Some(why.clone()) } else { None },
-            owed_bytes: leg.owed_bytes,
-        };
-        Self { generation: of.generation, legs: of.legs.iter().map(leg).collect() }
-    }
-}
-
-/// The failure of a device.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FailureState {
-    /// When it was found.
-    pub at_seconds: f64,
-    /// What it means, in words.
-    pub what: String,
-}
-
-/// What a device has checked since the server began, in blocks of 4 KiB.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ChecksumState {
-    /// The workers that compute them: the device's name, or `[cores]` for those that devices share.
-    #[serde(default)]
-    pub pool: String,
-    /// The schedule of the workers.
-    pub schedule: String,
-    /// Blocks whose checksum is known.
-    pub blocks_known: u64,
-    /// Blocks that were written.
-    pub blocks_written: u64,
-    /// Blocks written that had no checksum before: they overwrote nothing that is known.
-    #[serde(default)]
-    pub blocks_new: u64,
-    /// Blocks that were read and compared.
-    pub blocks_checked: u64,
-    /// Comparisons that failed.
-    pub blocks_damaged: u64,
-    /// Copies that were damaged while another one was right.
-    #[serde(default)]
-    pub copies_damaged: u64,
-    /// Requests whose checksums no worker completed.
-    pub items_failed: u64,
-    /// The queues of the schedule, by name; of all devices together if they share the workers.
-    pub queues: BTreeMap<String, QueueState>,
-}
-
-/// A queue of a schedule of workers.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct QueueState {
-    /// Items that were finished.
-    pub finished: u64,
-    /// Items that were preempted.
-    pub preempted: u64,
-    /// The time that items waited.
-    pub waited_seconds: f64,
-    /// The time that workers spent on them.
-    pub used_seconds: f64,
-}
-
-impl ChecksumState {
-    fn new(pool: &str, schedule: String, of: &Checksums) -> Self {
-        let queue = |counts: &Counts| QueueState {
-            finished: counts.finished,
-            preempted: counts.preempted,
-            waited_seconds: seconds(counts.waited_nanos),
-            used_seconds: seconds(counts.used_nanos),
-        };
-        Self {
-            pool: pool.into(),
-            schedule,
-            blocks_known: of.blocks_known,
-            blocks_written: of.blocks_written,
-            blocks_new: of.blocks_new,
-            blocks_checked: of.blocks_checked,
-            blocks_damaged: of.blocks_damaged,
-            copies_damaged: of.copies_damaged,
-            items_failed: of.items_failed,
-            queues: Queue::ALL.iter().map(|its| its.name().into()).zip(of.queues.iter().map(queue)).collect(),
-        }
     }
 }
 
@@ -439,39 +233,10 @@ impl State {
         (connections, now): (u32, Nanos),
     ) -> Self {
         let classes = spec.classes();
-        let device_states = spec.device.iter().zip(devices).zip(&record.inflight).enumerate();
-        let device_states = device_states.filter(|(_, ((device, _), _))| !device.is_removed);
-        let device_states = device_states.map(|(number, ((device, watched), &inflight))| {
-            let its = || record.classes.iter().filter(|class| class.device == number).map(|class| &class.state);
-            DeviceState {
-                name: device.name.clone(),
-                description: watched.description.clone(),
-                scheduler: device.scheduler.to_string(),
-                depth: record.depths.get(number).copied().unwrap_or(device.depth),
-                size_bytes: watched.size_bytes,
-                connections: its().map(|state| state.connections).sum(),
-                inflight_requests: inflight,
-                queued_requests: its().map(|state| state.queued).sum(),
-                queued_bytes: its().map(|state| state.queued_bytes).sum(),
-                knows_shares: device.knows_shares(),
-                failed: record
-                    .failures
-                    .get(number)
-                    .copied()
-                    .flatten()
-                    .map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
-                age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
-                reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
-                reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
-                tiers: record.tiers.get(number).and_then(Option::as_ref).map(TiersState::new),
-                mirror: record.mirrors.get(number).and_then(Option::as_ref).map(MirrorState::new),
-                upstream: record.upstreams.get(number).and_then(Option::as_ref).map(UpstreamState::new),
-                checksums: spec
-                    .workers_of(device)
-                    .zip(record.checksums.get(number).copied().flatten())
-                    .map(|(cores, of)| ChecksumState::new(spec.pool_of(device), cores.schedule.to_string(), &of)),
-            }
-        });
+        let present = spec.device.iter().zip(devices).zip(&record.inflight).enumerate();
+        let present = present.filter(|(_, ((device, _), _))| !device.is_removed);
+        let device_states =
+            present.map(|(number, ((_, watched), _))| DeviceState::new(spec, number, watched, record, now));
         let group_state = |group: &crate::spec::Group| GroupState {
             name: group.name.clone(),
             device: group.device.clone(),

@@ -1,0 +1,250 @@
+//! The thread of an engine: it opens the device, waits until it hears of the exports, and serves.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle};
+
+use ioweir_core::Nanos;
+
+use super::{Engines, Inner, service_plans};
+use crate::backend::{self, Shape, Volumes};
+use crate::buffer::Pool;
+use crate::capture::Capture;
+use crate::engine::{Command, Engine, Handle, Settings, Timeouts, Turn};
+use crate::executor::{Clock as _, MachineClock};
+use crate::exports::Places;
+use crate::front::Stopper;
+use crate::log::DeviceLog;
+use crate::nbd;
+use crate::server::{ServeError, failed};
+use crate::spec::Spec;
+
+/// What an engine's thread ends with.
+pub(super) type Ended = Result<(), ServeError>;
+
+pub(super) fn joined(thread: JoinHandle<Ended>) -> Ended {
+    thread.join().unwrap_or_else(|_| Err(ServeError("a thread has panicked".into())))
+}
+
+/// Ends an engine without which the server goes on, and waits for it.
+pub(super) fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended>) -> Ended {
+    leaves.store(true, Ordering::SeqCst);
+    handle.send(Command::Stop(None));
+    joined(thread)
+}
+
+/// An engine whose device is open. If it is dropped before it is kept, it ends, and its device is closed.
+pub(crate) struct Opened {
+    pub(super) facts: Facts,
+    pub(super) thread: Thread,
+}
+
+/// What an engine has to say of its device once that is open.
+pub(crate) struct Facts {
+    pub(crate) handle: Handle,
+    pub(crate) shape: Shape,
+    pub(crate) description: String,
+    pub(crate) bitmaps: Arc<[nbd::Bitmap]>,
+    pub(crate) volumes: Option<Volumes>,
+}
+
+impl From<Facts> for Opened {
+    /// One on a stage.
+    fn from(facts: Facts) -> Self {
+        let thread = Thread { join: None, exports: None, begun: channel().1, leaves: Arc::default(), handle: None };
+        Self { facts, thread }
+    }
+}
+
+impl Opened {
+    /// What exports can show of it.
+    pub(crate) fn places(&self) -> Places {
+        let Facts { shape, bitmaps, volumes, .. } = &self.facts;
+        let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
+        Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
+    }
+
+    /// A handle to send it commands, which it carries out once it serves.
+    pub(crate) fn handle(&self) -> Handle {
+        self.facts.handle.clone()
+    }
+
+    /// A description of its device.
+    pub(crate) fn description(&self) -> &str {
+        &self.facts.description
+    }
+}
+
+/// The thread of an engine that is not kept yet. If this is dropped, the thread ends, and that is waited for.
+pub(super) struct Thread {
+    pub(super) join: Option<JoinHandle<Ended>>,
+    exports: Option<Sender<Arc<[nbd::Export]>>>,
+    begun: Receiver<Ended>,
+    pub(super) leaves: Arc<AtomicBool>,
+    /// Known once its device is open.
+    handle: Option<Handle>,
+}
+
+impl Thread {
+    /// Has the engine serve.
+    pub(super) fn begin(&self, exports: &Arc<[nbd::Export]>) -> Ended {
+        if let Some(sender) = &self.exports {
+            // A thread that has ended meanwhile says so below.
+            let _ = sender.send(Arc::clone(exports));
+        }
+        self.begun.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.exports.take());
+        let Some(thread) = self.join.take() else { return };
+        // Why it is not kept has been said, and it has served nobody.
+        let _ = match &self.handle {
+            Some(handle) => end(handle, &self.leaves, thread),
+            None => joined(thread),
+        };
+    }
+}
+
+/// The thread of an engine that opens its device.
+pub(super) struct Starting {
+    thread: Thread,
+    facts: Receiver<Result<Facts, ServeError>>,
+}
+
+impl Starting {
+    pub(super) fn new(
+        engines: &Engines,
+        spec: &Spec,
+        number: usize,
+        capture: Option<Capture>,
+    ) -> Result<Self, ServeError> {
+        let Inner { workers, clock, log, stopper, .. } = &*engines.0;
+        let device = &spec.device[number];
+        let (sender, facts) = channel();
+        let (exports, exports_sent) = channel();
+        let (begins, begun) = channel();
+        let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
+        let settings = Settings {
+            exports: Arc::new([]),
+            device: device.clone(),
+            workers: workers.clone(),
+            timeouts: Timeouts::new(&spec.server),
+            priorities: spec.priorities(),
+            own_classes: spec.classes_of(number),
+            services: service_plans(spec, number),
+            epoch: clock.epoch(),
+            now: clock.now(),
+            log: DeviceLog { log: log.clone(), device: device.name.clone(), classes },
+        };
+        let entitlements = spec.entitlements(number);
+        let leaves = Arc::new(AtomicBool::new(false));
+        let (name, clock) = (device.name.clone(), *clock);
+        let (stopper, its) = (Arc::clone(stopper), Arc::clone(&leaves));
+        let work = move || {
+            let mut engine = match open(settings, &sender) {
+                Ok(engine) => engine,
+                Err(error) => {
+                    // Whoever waits for the device reads it.
+                    let _ = sender.send(Err(error.clone()));
+                    return Err(error);
+                }
+            };
+            let Ok(exports) = exports_sent.recv() else { return Ok(()) };
+            if let Some(capture) = capture {
+                engine.observe(Box::new(capture));
+            }
+            let configured = engine.configure(exports, &entitlements);
+            let configured = configured.map_err(|error| ServeError(format!("device {name}: {error}")));
+            // As above.
+            let _ = begins.send(configured.clone());
+            match configured {
+                Ok(()) => Guard { stopper, leaves: its, is_well: false }.watch(|| run(&name, engine, clock)),
+                Err(_) => configured,
+            }
+        };
+        let thread = Builder::new().name(format!("ioweir-{}", device.name)).spawn(work);
+        let join = thread.map_err(|error| failed("no thread can be started", &error))?;
+        let thread = Thread { join: Some(join), exports: Some(exports), begun, leaves, handle: None };
+        Ok(Self { thread, facts })
+    }
+
+    pub(super) fn wait_until_open(mut self) -> Result<Opened, ServeError> {
+        let ended = |_| Err(ServeError("a device's thread ended while it started".into()));
+        let facts = self.facts.recv().unwrap_or_else(ended)?;
+        self.thread.handle = Some(facts.handle.clone());
+        Ok(Opened { facts, thread: self.thread })
+    }
+}
+
+/// Ends the server if an engine fails or panics while it serves, unless its device has been removed. A server whose device was
+/// stopped may still drain others.
+struct Guard {
+    stopper: Arc<OnceLock<Stopper>>,
+    leaves: Arc<AtomicBool>,
+    is_well: bool,
+}
+
+impl Guard {
+    fn watch(mut self, serve: impl FnOnce() -> Ended) -> Ended {
+        let ended = serve();
+        self.is_well = ended.is_ok();
+        ended
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_well
+            && !self.leaves.load(Ordering::SeqCst)
+            && let Some(stopper) = self.stopper.get()
+        {
+            stopper.stop();
+        }
+    }
+}
+
+/// Opens a device and what belongs to it, and says what that is.
+fn open(settings: Settings, sender: &Sender<Result<Facts, ServeError>>) -> Result<Engine, ServeError> {
+    let name = settings.device.name.clone();
+    let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
+    let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
+    let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
+    let (shape, description) = (Shape::of(&*backend), backend.describe());
+    let bitmaps = backend.bitmaps().map_or_else(|| Ok(Vec::new()), |bitmaps| bitmaps.list());
+    let bitmaps = bitmaps.map_err(|error| ServeError(format!("device {name}: {error}")))?.into();
+    let volumes = settings.device.volumes.as_ref().map(|path| Volumes::open(path, shape.size_bytes)).transpose();
+    let volumes = volumes.map_err(|error| ServeError(format!("device {name}: {error}")))?;
+    let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
+    // As in the caller.
+    let _ = sender.send(Ok(Facts { handle: engine.handle(), shape, description, bitmaps, volumes }));
+    Ok(engine)
+}
+
+fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeError> {
+    let broken = |error: io::Error| failed("a device has failed", &error);
+    loop {
+        let now = clock.now();
+        match engine.turn(now).map_err(broken)? {
+            Turn::Stopped if engine.failure().is_some() => {
+                return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
+            }
+            Turn::Stopped => return Ok(()),
+            Turn::Hung => {
+                // Dropping the engine would wait for the device, too.
+                std::mem::forget(engine);
+                return Err(ServeError(format!(
+                    "device {name}: does not end what it does: what was not flushed may be gone"
+                )));
+            }
+            Turn::WaitUntil(until) => {
+                let span = if until == Nanos::NEVER { until } else { until.since(clock.now()) };
+                engine.wait(span).map_err(broken)?;
+            }
+        }
+    }
+}
