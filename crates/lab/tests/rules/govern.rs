@@ -445,6 +445,15 @@ fn the_page_shows_the_band_of_the_forecast_what_was_paid_when_and_what_is_owed()
 }
 
 #[test]
+fn what_is_due_in_a_week_or_later_is_shown_with_its_date() {
+    for (deadline, due) in [("6d", "Sun 00:00"), ("7d", "Mon 2026-03-09 00:00")] {
+        let bench = Bench::new(&format!("[service.scrub]\nowed = \"1GiB\"\ndeadline = \"{deadline}\"\n"));
+        let text = document(&bench.governor, bench.now).unwrap().to_terminal(false);
+        assert!(text.contains(&format!("1 GiB   {due}   ")), "{due}\n{text}");
+    }
+}
+
+#[test]
 fn cores_and_a_pool_are_governed_too() {
     let spec = GovernSpec::parse(
         "cores.toml",
