@@ -12,6 +12,8 @@ use ioweir_config::{format_count, format_decimals};
 const WIDTH: u32 = 1_000_000;
 /// Units from top to bottom.
 const HEIGHT: u32 = 4_000;
+/// The part of a number by which sums of others may differ.
+const ROUNDED: f64 = 1e-11;
 /// The number of colours; after that they repeat.
 const COLOURS: usize = 8;
 
@@ -180,7 +182,8 @@ impl<'a> Scale<'a> {
         if axis.is_logarithmic {
             (low, high) = (low.log10(), high.log10());
         }
-        if low == high {
+        // What differs by no more than sums are rounded is a level.
+        if high - low <= low.abs().max(high.abs()) * ROUNDED {
             (low, high) = (low - 0.5, high + 0.5);
         }
         Self { axis, low, high }
@@ -243,7 +246,7 @@ fn round_values(low: f64, high: f64, wanted: u32) -> (Vec<f64>, usize) {
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     let mut values = Vec::new();
     let mut index = (low / step).ceil();
-    while index * step <= high * (1.0 + 1e-9) && values.len() < 100 {
+    while index * step <= high + step * 1e-9 && values.len() < 100 {
         values.push(index * step);
         index += 1.0;
     }
@@ -478,6 +481,18 @@ mod tests {
         let (values, decimals) = round_values(0.0, 0.013, 5);
         assert_eq!((values.len(), decimals), (3, 3));
         assert_eq!(round_values(1.0, 1.0, 5), (Vec::new(), 0));
+        assert_eq!(round_values(1e12, 1e12 + 10.0, 5).0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0].map(|value| 1e12 + value));
+    }
+
+    #[test]
+    fn a_series_that_differs_by_roundings_alone_is_a_level() {
+        let mut level = chart(Mark::Line, &[(0.0, 50_000.0), (1.0, 50_000.0 + 1e-8), (2.0, 50_000.0 - 1e-8)]);
+        level.upward = Axis::new("y");
+        let ticks = drawn(&level).ticks_y;
+        assert_eq!(
+            ticks.iter().map(|tick| tick.label.as_str()).collect::<Vec<_>>(),
+            ["49,999.5", "50,000.0", "50,000.5"]
+        );
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
 
-use super::governor::Governor;
+use super::governor::{Governor, seconds};
 use super::status::{BinRecord, PlannedBin, ServiceStatus, Status};
 use crate::document::{
     Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Series, Table, format_seconds,
     records_of, weekday,
 };
-use crate::series::format_moment;
+use crate::series::{format_day, format_moment};
 use ioweir_core::Nanos;
 
 const DAY_SECONDS: i64 = 86_400;
@@ -133,11 +133,14 @@ fn doing(service: &ServiceStatus) -> String {
     }
 }
 
-/// `Wed 07:00` on the local clock.
+/// `Wed 07:00` on the local clock, with the date where there is a nearer Wednesday.
 fn moment(governor: &Governor, unix_seconds: i64) -> String {
-    let local = governor.calendar.local_seconds(unix_seconds);
+    let now = seconds(governor.known.now_nanos);
+    let [local, now] = [unix_seconds, now].map(|at| governor.calendar.local_seconds(at));
+    let [day, today] = [local, now].map(|at| at.div_euclid(DAY_SECONDS));
+    let date = if (day - today).abs() < 7 { String::new() } else { format!("{} ", format_day(day)) };
     let time = local.rem_euclid(DAY_SECONDS);
-    format!("{} {:02}:{:02}", weekday(local.div_euclid(DAY_SECONDS)), time / 3600, time % 3600 / 60)
+    format!("{} {date}{:02}:{:02}", weekday(day), time / 3600, time % 3600 / 60)
 }
 
 /// The plan of the coming day, hour by hour.

@@ -422,6 +422,18 @@ impl GovernSpec {
             let hint = "with a [pool], what frees room is planned by room; leave one of the two out";
             return Err(Complaint::new("deadline", format!("{} has no deadline", row.name), hint));
         }
+        if let Some(deadline) = terms.deadline.filter(|_| Self::is_fed(service, terms)) {
+            // It counts from the begin of the first of these bins, or from the end of the retention.
+            let bins = terms.every.map_or(0, |every| every.nanos().0 / self.bin().0).max(1);
+            let counted = Nanos(self.bin().0.saturating_mul(bins));
+            let retention = terms.retention.map_or(Nanos::ZERO, Duration::nanos);
+            let least = counted.after(self.slice.nanos()).since(retention);
+            if deadline.nanos() < least {
+                let [counted, least] = [counted, least].map(Duration::new);
+                let problem = format!("what is written is counted after {counted}, and would be late at once");
+                return Err(Complaint::expecting("deadline", problem, format!("{least} or more, or shorter bins")));
+            }
+        }
         if terms.every.is_some() && terms.owed.is_none() && !Self::is_fed(service, terms) {
             return Err(Complaint::new("every", "it is not said what is owed each time", "owed = \"100GiB\""));
         }

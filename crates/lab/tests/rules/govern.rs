@@ -379,6 +379,9 @@ fn what_is_wrong_with_a_spec_is_said_with_its_place() {
         ("[service.scrub]\nowed = \"1TiB\"\niops_max = \"0/s\"\n", "3:12", "a rate of nothing"),
         ("unique_percent = 101\n[service.scrub]\nowed = \"1TiB\"\n", "1:18", "no percentage"),
         ("unique_percent = 5\n[service.scrub]\nowed = \"1TiB\"\n", "1:18", "nothing depends on what is written"),
+        ("[service.flush]\nshare_percent = 5\ndeadline = \"10m\"\n", "3:12", "counted after 10m, and would be late"),
+        ("[service.flush]\nshare_percent = 5\ndeadline = \"609s\"\n", "3:12", "610s or more"),
+        ("[service.flush]\nshare_percent = 5\nevery = \"1h\"\ndeadline = \"1h\"\n", "4:12", "3610s or more"),
         ("[forecast]\nbin = \"7m\"\n[service.scrub]\nowed = \"1TiB\"\n", "2:7", "whole part of a day"),
         ("", "govern.toml", "nothing to govern"),
     ] {
@@ -387,6 +390,22 @@ fn what_is_wrong_with_a_spec_is_said_with_its_place() {
     }
     let spec = GovernSpec::parse("govern.toml", SCRUB).unwrap();
     assert_eq!(GovernSpec::parse("again.toml", &spec.to_toml()).unwrap(), spec);
+}
+
+#[test]
+fn what_is_written_is_due_as_from_the_begin_of_its_bin_and_a_slice_is_left_to_pay_it() {
+    let spec = "slice = \"20s\"\n[service.flush]\nshare_percent = 50\nretention = \"5m\"\ndeadline = \"10m\"\n";
+    let mut bench = Bench::new(spec);
+    let written = Sample { span: STEP, written_bytes: 1 << 20, ..Sample::default() };
+    for _ in 0..60 {
+        bench.now = bench.now.after(STEP);
+        bench.governor.sample(bench.now, &written);
+    }
+    let flush = &bench.governor.status(bench.now).services[0];
+    let due = (MONDAY.0 / 1_000_000_000) as i64 + 15 * 60;
+    assert_eq!((flush.owed_bytes, flush.due_unix_seconds), (30 << 20, Some(due)));
+    GovernSpec::parse("govern.toml", &spec.replace("5m", "20s")).unwrap();
+    GovernSpec::parse("govern.toml", &spec.replace("5m", "19s")).unwrap_err();
 }
 
 #[test]
@@ -441,6 +460,15 @@ fn the_page_shows_the_band_of_the_forecast_what_was_paid_when_and_what_is_owed()
     let text = page.to_terminal(false);
     for part in ["error of the forecast, last day", "what was felt", "slack", "The coming day"] {
         assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn what_is_due_in_a_week_or_later_is_shown_with_its_date() {
+    for (deadline, due) in [("6d", "Sun 00:00"), ("7d", "Mon 2026-03-09 00:00")] {
+        let bench = Bench::new(&format!("[service.scrub]\nowed = \"1GiB\"\ndeadline = \"{deadline}\"\n"));
+        let text = document(&bench.governor, bench.now).unwrap().to_terminal(false);
+        assert!(text.contains(&format!("1 GiB   {due}   ")), "{due}\n{text}");
     }
 }
 

@@ -218,6 +218,7 @@ impl Status {
         let workers = self.workers.iter().filter_map(|one| Some(format!("{}: {}\n", one.name, one.problem.as_ref()?)));
         let sources =
             self.sources.iter().filter_map(|(name, problem)| Some(format!("{name}: {}\n", problem.as_ref()?)));
-        workers.chain(sources).collect()
+        let stale = "too little is seen of the foreground: only what is nearly due runs\n";
+        workers.chain(sources).chain(self.governor.is_stale.then(|| stale.to_owned())).collect()
     }
 }

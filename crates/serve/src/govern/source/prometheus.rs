@@ -113,7 +113,7 @@ impl Source for Prometheus {
             Some(query) => self.value(query, now.wall).map(|Instant(value)| value),
             None => Ok(None),
         };
-        Ok(Reading {
+        let reading = Reading {
             requests: value(&self.keys.requests)?,
             bytes: value(&self.keys.bytes)?,
             written_bytes: value(&self.keys.written_bytes)?,
@@ -123,7 +123,16 @@ impl Source for Prometheus {
             background_busy: None,
             latency_seconds: value(&self.keys.latency)?,
             stalled: None,
-        })
+        };
+        // Where nobody asks for anything, a latency is no number: only a load is there at all times.
+        let keys = &self.keys;
+        let load = [&keys.requests, &keys.bytes, &keys.written_bytes, &keys.discarded_bytes, &keys.busy];
+        if reading == Reading::default() && load.into_iter().any(Option::is_some) {
+            let problem =
+                "its queries give no value that can be one: no series, no number, one below zero, or a share above one";
+            return Err(SourceError(problem.into()));
+        }
+        Ok(reading)
     }
 
     fn past(&mut self, now: Moment, bin_seconds: u32) -> Result<Option<Past>, SourceError> {
@@ -232,7 +241,9 @@ pub fn read_instant(body: &[u8], seconds: f64) -> Result<Instant, SourceError> {
         }
     };
     if (time - seconds).abs() > APART_SECONDS {
-        return Err(SourceError(format!("a value of another time: asked for {seconds:.0}, answered for {time:.0}")));
+        // Without the two times, which are others each second: what is wrong is said once.
+        let order = if time < seconds { "before" } else { "after" };
+        return Err(SourceError(format!("a value of another time, {order} the one that was asked for")));
     }
     Ok(Instant(number(&value)))
 }

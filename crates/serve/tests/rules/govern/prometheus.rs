@@ -148,11 +148,15 @@ fn basic_authentication_is_that_of_the_files() {
 
 #[test]
 fn a_server_that_lies_stalls_or_breaks_off_gives_nothing_and_says_why() {
-    let other = "a value of another time";
+    let (before, after) = ("a value of another time, before the one", "a value of another time, after the one");
+    let none = "no value that can be one";
     let cases = [
-        (Act::Answer(200, vector(NOW + 3600, &["5"])), other),
-        (Act::Answer(200, vector(NOW - 300, &["5"])), other),
+        (Act::Answer(200, vector(NOW + 3600, &["5"])), after),
+        (Act::Answer(200, vector(NOW - 300, &["5"])), before),
         (Act::Answer(200, vector(NOW, &["5", "6"])), "gives 2 series; sum(...)"),
+        (Act::Answer(200, vector(NOW, &["NaN"])), none),
+        (Act::Answer(200, vector(NOW, &["-3"])), none),
+        (Act::Answer(200, vector(NOW, &[])), none),
         (Act::Answer(200, "<html>".into()), "no answer of Prometheus"),
         (Act::Answer(200, r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#.into()), "rate(...)"),
         (Act::Answer(400, r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#.into()), "parse error"),
@@ -170,6 +174,15 @@ fn a_server_that_lies_stalls_or_breaks_off_gives_nothing_and_says_why() {
     }
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(prometheus(&format!("http://{gone}"), "requests = \"a\"").read(at(0)).is_err());
+}
+
+#[test]
+fn a_latency_of_no_requests_is_not_known_and_nothing_is_wrong() {
+    let server = Server::start(answers(&[vector(NOW, &["NaN"]), vector(NOW, &["7.5"]), vector(NOW, &["0.01"])]));
+    assert_eq!(prometheus(&server.url, "latency = \"a\"").read(at(0)), Ok(Reading::default()));
+    // And one that is known is not lost where the load is not.
+    let read = prometheus(&server.url, "busy = \"b\"\nlatency = \"a\"").read(at(0));
+    assert_eq!(read, Ok(Reading { latency_seconds: Some(0.01), ..Reading::default() }));
 }
 
 #[test]

@@ -135,6 +135,14 @@ fn metrics_tell_debt_slack_errors_of_the_forecast_violations_and_what_was_felt()
 }
 
 #[test]
+fn a_governor_that_sees_too_little_is_unwell_though_no_source_is() {
+    let governor = |is_stale| GovernorStatus { is_stale, ..GovernorStatus::default() };
+    let troubles = |is_stale| Status { governor: governor(is_stale), ..Status::default() }.troubles();
+    assert_eq!(troubles(true), "too little is seen of the foreground: only what is nearly due runs\n");
+    assert_eq!(troubles(false), "");
+}
+
+#[test]
 fn what_is_wrong_with_a_worker_or_a_source_makes_a_run_unwell_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::default();
