@@ -11,7 +11,6 @@ const TURNS_MIN: u64 = 194;
 pub(super) struct Limits {
     /// Not kept where settings say both limits.
     rate: PeakRate,
-    is_measured: bool,
     is_budget_fixed: bool,
     interactive: Option<Nanos>,
     timeout: Nanos,
@@ -24,7 +23,6 @@ impl Limits {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             rate: PeakRate::new(config.is_rotational),
-            is_measured: config.budget_max.is_none() || config.interactive.is_none(),
             is_budget_fixed: config.budget_max.is_some(),
             interactive: config.interactive,
             timeout: config.timeout,
@@ -38,15 +36,19 @@ impl Limits {
     }
 
     pub(super) fn dispatched(&mut self, sector: u64, sectors: u32, in_flight: u32, now: Nanos) {
-        if self.is_measured && self.rate.dispatched(sector, sectors, in_flight, now) {
+        if self.is_measured() && self.rate.dispatched(sector, sectors, in_flight, now) {
             self.follow();
         }
     }
 
     pub(super) fn completed(&mut self, now: Nanos) {
-        if self.is_measured && self.rate.completed(now) {
+        if self.is_measured() && self.rate.completed(now) {
             self.follow();
         }
+    }
+
+    const fn is_measured(&self) -> bool {
+        !self.is_budget_fixed || self.interactive.is_none()
     }
 
     fn follow(&mut self) {
@@ -113,5 +115,7 @@ mod tests {
         let set = (2_048, 64, Nanos::from_seconds(1));
         let parameters = [("rules", 1), ("max-budget", 1 << 20), ("interactive-time", 1_000_000_000)];
         assert_eq!(after_a_second(&parameters), [set; 2]);
+        let mut settings = crate::settings::Settings::defaults(ROW.parameters);
+        assert!(settings.set(ROW.parameters, "max-budget", 0).is_err(), "no turn is without a request");
     }
 }

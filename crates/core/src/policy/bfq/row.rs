@@ -40,10 +40,10 @@ hierarchy; merging of cooperating queues; being bound by I/O as a share of idle 
             .on_linux("slice_idle", MILLI),
         Parameter::bytes(
             "max-budget",
-            0,
-            0,
+            BUDGET_MAX_USUAL * SECTOR_BYTES,
+            32 * SECTOR_BYTES,
             1 << 40,
-            "most that a queue is served in a turn; 0: 8 MiB, or as `rules` says",
+            "most that a queue is served in a turn",
         )
         .fixed()
         .on_linux("max_budget", SECTOR_BYTES),
@@ -52,10 +52,10 @@ hierarchy; merging of cooperating queues; being bound by I/O as a share of idle 
             .on_linux("low_latency", 1),
         Parameter::duration(
             "interactive-time",
-            0,
+            INTERACTIVE_USUAL,
             0,
             HOUR,
-            "how long an interactive queue is raised; 0: 7 s, or as `rules` says",
+            "how long an interactive queue is raised",
         )
         .fixed(),
         Parameter::duration(
@@ -73,7 +73,8 @@ hierarchy; merging of cooperating queues; being bound by I/O as a share of idle 
         Parameter::choice(
             "rules",
             &["usual", "kernel"],
-            "kernel: limits follow the measured rate, and queues made together are merged",
+            "kernel: `max-budget` and `interactive-time` follow the measured rate where they are the defaults, and queues \
+made together are merged",
         )
         .fixed(),
     ],
@@ -104,15 +105,12 @@ impl Config {
         let [idle, budget_bytes, timeout, low_latency, interactive, expire_sync, expire_async, rotational, rules] =
             settings.values();
         let is_kernel = rules == 1;
-        let or_usual = |value: u64, usual: u64| match value {
-            0 if is_kernel => None,
-            0 => Some(usual),
-            value => Some(value),
-        };
+        // What is the default follows the rate under the kernel's rules.
+        let set = |value, usual| Some(value).filter(|_| !is_kernel || value != usual);
         Self {
             idle: Nanos(idle),
-            budget_max: or_usual(budget_bytes.div_ceil(SECTOR_BYTES), BUDGET_MAX_USUAL),
-            interactive: or_usual(interactive, INTERACTIVE_USUAL).map(Nanos),
+            budget_max: set(budget_bytes / SECTOR_BYTES, BUDGET_MAX_USUAL),
+            interactive: set(interactive, INTERACTIVE_USUAL).map(Nanos),
             timeout: Nanos(timeout),
             low_latency: low_latency != 0,
             fifo_expire: [Nanos(expire_async), Nanos(expire_sync)],
