@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use ioweir_config::{format_nanos, read_spec, shown};
 use ioweir_core::Nanos;
+use ioweir_core::background::Service;
 use ioweir_lab::document::{Column, Document, Format, Table};
 use ioweir_lab::govern::{self, Governor, Sample};
 use ioweir_lab::series::{Kind, SeriesOptions, read_inputs};
-use ioweir_serve::govern::clock::Clocks;
+use ioweir_serve::govern::clock::{Clocks, Moment};
 use ioweir_serve::govern::run::{Plan, employment, run};
 use ioweir_serve::govern::source::{self, Past, Source, merged};
 use ioweir_serve::govern::spec::{Otherwise, SourceKeys, SourceKind, WorkerKeys, WorkerKind};
 use ioweir_serve::govern::store::{Found, Kept, Store};
 use ioweir_serve::govern::view::View;
-use ioweir_serve::govern::worker::Position;
+use ioweir_serve::govern::worker::{self, Position, WorkerError};
 use ioweir_serve::real::{Stop, System};
 use ioweir_trace::Input;
 
@@ -132,26 +133,32 @@ fn begin(
             Err(why) => problem = Some(why),
         }
     }
-    // A plan is made when a bin is over: the governor begins a bin ago, so that there is one for the open bin.
-    let bin = file.govern.bin();
-    let began = Nanos(moment.wall.0.saturating_sub(bin.0));
-    let mut governor = Governor::new(&file.govern, began).map_err(|complaint| Failure::Input(complaint.problem()))?;
+    let governor = anew(file, moment, sources, tell)?;
+    Ok(Begun { governor, positions, problem })
+}
+
+/// A governor that begins now, with what is known of the past.
+fn anew(
+    file: &GovernFile,
+    moment: Moment,
+    sources: &mut [Box<dyn Source>],
+    tell: &impl Fn(&str),
+) -> Result<Governor, Failure> {
+    let mut governor =
+        Governor::new(&file.govern, moment.wall).map_err(|complaint| Failure::Input(complaint.problem()))?;
+    let bin_seconds = (file.govern.bin().0 / 1_000_000_000) as u32;
     let mut pasts = Vec::new();
     for source in sources {
-        match source.past(moment, (bin.0 / 1_000_000_000) as u32) {
+        match source.past(moment, bin_seconds) {
             Ok(past) => pasts.extend(past),
             Err(error) => tell(&format!("{}: the past is not known: {error}", source.name())),
         }
     }
     for keys in file.source.iter().filter(|keys| keys.kind == SourceKind::Series) {
-        pasts.push(past_of_series(keys, (bin.0 / 1_000_000_000) as u32)?);
+        pasts.push(past_of_series(keys, bin_seconds)?);
     }
     governor.recall(remembered(&pasts, file.govern.cores.is_some()));
-    // What is owed at the beginning is to be in the first plan. Nothing was seen yet, so that nothing runs but what is late.
-    if let govern::Step::Run(slice) = governor.poll(began) {
-        governor.complete(began, slice.tag, 0, Nanos::ZERO);
-    }
-    Ok(Begun { governor, positions, problem })
+    Ok(governor)
 }
 
 /// The rates of files.
@@ -234,8 +241,17 @@ fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure>
     if let Some(sample) = sample_of(&reading, now.steady.since(first.steady), file.govern.cores.is_some()) {
         governor.sample(now.wall, &sample);
     }
+    let mut mute = Vec::new();
+    for (service, owed) in owed_by_servers(file) {
+        match owed {
+            Ok(bytes) => governor.owes(now.wall, service, bytes),
+            Err(error) => mute.push(format!("note: {}: what it owes is not known: {error}", service.name())),
+        }
+    }
+    governor.replan();
     let step = governor.poll(now.wall);
     let mut document = govern::document(&governor, now.wall)?;
+    mute.into_iter().for_each(|note| document.text(note));
     document.title = "What the governor would do".into();
     let what = match step {
         govern::Step::Run(slice) => {
@@ -252,13 +268,23 @@ fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure>
             let span = format_nanos(until.since(now.wall));
             format!("It would run nothing now ({}), and look again within {span}.", hold.name())
         }
-        govern::Step::Idle(_) => "Nothing is owed now.".to_owned(),
+        govern::Step::Idle(_) => "It would run nothing now:".to_owned(),
         govern::Step::Pause(_) | govern::Step::End(_) => "It would stop what runs.".to_owned(),
     };
     document.headline = format!("{what} {}", document.headline);
     document.push(seen_table(&seen));
     document.push(worker_table(file));
     Ok(document)
+}
+
+/// What servers say that their services owe. A command is not run to be asked.
+fn owed_by_servers(file: &GovernFile) -> Vec<(Service, Result<u64, WorkerError>)> {
+    let servers = file.workers().filter(|(_, keys)| keys.kind == WorkerKind::Server);
+    let owed = |(service, keys): (Service, &WorkerKeys)| {
+        let said = worker::open(service.name(), keys, Position::default()).and_then(|mut worker| worker.progress());
+        (service, said.map(|progress| progress.owed_bytes.unwrap_or(0)))
+    };
+    servers.map(owed).collect()
 }
 
 fn seen_table(seen: &[(String, Result<source::Reading, source::SourceError>)]) -> Table {
@@ -333,6 +359,9 @@ fn ways(name: &str, keys: &WorkerKeys) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::UnixListener;
+
     use super::*;
     use ioweir_serve::govern::source::Reading;
 
@@ -351,6 +380,64 @@ mod tests {
             assert!(shown.contains(part), "{part}\n{shown}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_rehearsal_asks_servers_what_is_owed_and_plans_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = folder.path().join("control");
+        let text = format!(
+            "state = {:?}\n[[source]]\nkind = \"disk\"\ndisk = \"no-such-disk\"\n[service.unmap]\ndeadline = \"1d\"\n\
+             [worker.unmap]\nkind = \"server\"\ncontrol = \"unix:{}\"\nservice = \"late\"\n",
+            folder.path().join("state.json"),
+            control.display()
+        );
+        let file = GovernFile::parse("govern.toml", &text).unwrap();
+        let shown = rehearse(&file, |_| {}).unwrap().to_terminal(false);
+        assert!(shown.contains("note: unmap: what it owes is not known: "), "{shown}");
+        let server = UnixListener::bind(&control).unwrap();
+        let answering = std::thread::spawn(move || {
+            let (mut client, _) = server.accept().unwrap();
+            BufReader::new(&client).read_line(&mut String::new()).unwrap();
+            let service = "{\"name\":\"late\",\"kind\":\"trim\",\"device\":\"d\",\"running\":false,\"waits_because\":\"\",\
+                           \"lease_left_seconds\":null,\"owed_bytes\":1073741824,\"done_bytes\":7,\"device_seconds\":0.5,\
+                           \"due_since\":null,\"late_seconds\":0,\"last_finished\":null,\"found\":{\"damaged_bytes\":0,\
+                           \"failed_bytes\":0,\"repaired_bytes\":0}}";
+            let state = "\"schema_version\":1,\"version\":\"\",\"spec\":\"\",\"listen\":[],\"now_seconds\":0,\"connections\":0,\
+                         \"connections_max\":1,\"devices\":[],\"groups\":[],\"classes\":[],\"changes\":[]";
+            writeln!(client, "{{\"ok\":{{{state},\"services\":[{service}]}}}}").unwrap();
+        });
+        let document = rehearse(&file, |_| {}).unwrap();
+        answering.join().unwrap();
+        let shown = document.to_terminal(false);
+        assert!(shown.contains("1 GiB are owed, and wait") && !shown.contains("not known: "), "{shown}");
+        let paid = shown.lines().filter(|line| line.contains("GiB") && line.ends_with("unmap")).count();
+        assert!(paid > 0, "it is in the plan\n{shown}");
+    }
+
+    #[test]
+    fn a_new_governor_counts_what_is_owed_from_its_beginning_and_has_a_plan_for_the_bin_it_is_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let series = folder.path().join("busy.csv");
+        // Two days until the open bin: a quarter of the time, and half of it in the last bin that is over.
+        let began = 1_767_225_600 + 2 * 86_400 + 300;
+        let row = |bin: i64| format!("{},{}\n", 1_767_225_600 + bin * 600, if bin < 287 { 0.25 } else { 0.5 });
+        std::fs::write(&series, format!("time,busy\n{}", (0..288).map(row).collect::<String>())).unwrap();
+        let text = format!(
+            "state = \"s\"\n[[source]]\nkind = \"disk\"\ndisk = \"a\"\n[[source]]\nkind = \"series\"\nfile = [{series:?}]\n\
+             busy = \"busy\"\n[forecast]\nbin = \"10m\"\nmethod = \"naive-day\"\n[service.scrub]\nowed = \"1GiB\"\n\
+             deadline = \"10m\"\n[worker.scrub]\nrun = [\"true\"]\n"
+        );
+        let file = GovernFile::parse("govern.toml", &text).unwrap();
+        let moment = Moment { steady: Nanos::ZERO, wall: Nanos::from_seconds(began) };
+        let governor = anew(&file, moment, &mut [], &|line| panic!("{line}")).unwrap();
+        let due = governor.status(moment.wall).services[0].due_unix_seconds;
+        assert_eq!(due, Some(began as i64 + 600));
+        let planned = |bin: usize| &governor.ahead()[bin];
+        let paid: u64 = planned(0).pay_bytes.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!((planned(0).start_unix_seconds, paid), (began as i64 - 300, 1 << 30));
+        let is_half = |bin: usize| planned(bin).forecast_per_mille[1] > 400;
+        assert_eq!([0, 142, 143, 144].map(is_half), [false, false, true, false]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Governor {
     }
 
     /// Makes a plan from the forecast, and hands the executor its bins.
-    pub(super) fn replan(&mut self) {
+    pub fn replan(&mut self) {
         let bin = self.spec.bin();
         let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
         let outlook = self.forecaster.outlook(bins);
