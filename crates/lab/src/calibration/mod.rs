@@ -97,7 +97,9 @@ impl CalibrationSpec {
     /// # Errors
     /// If the trace or the start cannot be read, or do not fit together.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
-        let (kind, files, options) = (self.known_kind()?, self.files()?, self.options()?);
+        // What is no trace is said first: what is missing may have been meant to be a device, whose kind is seen.
+        let (files, options) = (self.files()?, self.options()?);
+        let kind = self.known_kind()?;
         let mut trace = MeasuredTrace::read(&files, &options)?;
         let name = self.trace.first().cloned().unwrap_or_default();
         let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(&name, problem, hint));
