@@ -85,7 +85,7 @@ impl From<TraceError> for Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Store(_) | RunError::Document(_) => Self::Running(error.to_string()),
+            RunError::Store(_) | RunError::Document(_) | RunError::Stopped => Self::Running(error.to_string()),
             _ => Self::Input(error.to_string()),
         }
     }
@@ -129,5 +129,15 @@ impl From<UnitError> for Failure {
 impl From<DocumentError> for Failure {
     fn from(error: DocumentError) -> Self {
         Self::Running(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_stopped_failed_while_running() {
+        assert_eq!(Failure::from(RunError::Stopped).code(), 1);
     }
 }

@@ -18,7 +18,11 @@ mod top;
 mod under;
 mod volumes;
 
+use std::path::Path;
+
 use ioweir_config::Key;
+use ioweir_serve::real::{System, restore_left};
+use ioweir_serve::record::find_tracefs;
 use ioweir_serve::spec::{self, Spec};
 
 pub(crate) use self::{
@@ -26,6 +30,13 @@ pub(crate) use self::{
     serve::act as serve, top::act as top,
 };
 use crate::failure::Failure;
+use crate::output;
+
+/// Undoes what killed processes have left, and says what: settings of devices, and events that were switched on.
+fn undo_left(system: &System, state: &Path) {
+    let events = find_tracefs(system).map(|tracefs| tracefs.remove_left()).unwrap_or_default();
+    events.into_iter().chain(restore_left(system, state)).for_each(|line| output::notice(&line));
+}
 
 /// Keys of a server's spec, by table.
 pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {

@@ -10,7 +10,7 @@ use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
 use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan, Written};
-use ioweir_serve::real::{Access, Halt, Identity, Ring, Stop, System, Target, restore_left, state_folder};
+use ioweir_serve::real::{Access, Halt, Identity, Ring, Stop, System, Target, state_folder};
 
 use super::scratch;
 use crate::arguments::CalibrateArguments;
@@ -53,7 +53,13 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
                     "without --probe a file is read as a trace",
                 ))
             }
-            None => Ok(None),
+            None => {
+                // Whose kind need not be named.
+                for name in spec.trace.iter().filter(|name| Path::new(name).is_dir()) {
+                    Target::open(&System::default(), Path::new(name), Access::default())?;
+                }
+                Ok(None)
+            }
         };
     }
     let [name] = &spec.trace[..] else {
@@ -65,8 +71,8 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
         return Err(Failure::input(format!("--for {} is refused", shown(asked)), "up to 5min", ""));
     }
     let system = System::default();
-    // A device under settings that a killed replay has left would be another one.
-    restore_left(&system, &state_folder()).iter().for_each(|line| output::notice(line));
+    // A device under settings that a killed replay has left would be another one, and events cost time.
+    super::undo_left(&system, &state_folder());
     let access = Access { write: false, in_use: arguments.in_use };
     let target = Target::open(&system, Path::new(name), access)?;
     check_target(&target)?;

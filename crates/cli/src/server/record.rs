@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, Reason, Tier};
 use ioweir_lab::document::{Block, Column, Document, Table};
-use ioweir_serve::real::{Identity, RealError, Stop, System, restore_left, state_folder};
+use ioweir_serve::real::{Identity, RealError, Stop, System, state_folder};
 use ioweir_serve::record::{self, Options, RecordError, Summary};
 use ioweir_trace::tracefs::Recorded;
 use ioweir_trace::{self as trace, Format, Names, Record, RunNames, Served, Target, TraceError, TraceSink};
@@ -31,8 +31,7 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
     let format = verb::target_format(None, &arguments.out)?;
     let outputs = Outputs::new(&arguments.output, &[&arguments.out], &[])?;
     let tracefs = record::find_tracefs(&system)?;
-    let left = tracefs.remove_left().into_iter().chain(restore_left(&system, &state_folder()));
-    left.for_each(|line| output::notice(&line));
+    super::undo_left(&system, &state_folder());
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
     let mut summary = None;
     let take = |file: &Path, name: &str| -> Result<(), Failure> {

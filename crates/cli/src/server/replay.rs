@@ -11,7 +11,7 @@ use ioweir_lab::document::{Provenance, TraceMeta, quoted};
 use ioweir_lab::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
-use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, restore_left, state_folder};
+use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, state_folder};
 use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
@@ -26,13 +26,19 @@ use crate::{engine, trace as verb, typed};
 pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     let system = System::default();
     let state = arguments.state.as_ref().map_or_else(state_folder, PathBuf::from);
-    restore_left(&system, &state).iter().for_each(|line| output::notice(line));
+    super::undo_left(&system, &state);
     let asked = Asked::of(arguments)?;
     let inputs: Vec<&Path> = asked.group.files.iter().map(PathBuf::as_path).collect();
     let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
     let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
     let model = model(arguments)?;
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
+    if let Some(name) = &arguments.scratch {
+        // What cannot be set is said before the file is made and filled.
+        let folder = system.device_of(output::folder_of(Path::new(name)));
+        let identity = folder.ok().and_then(|number| Identity::of(&system, number).ok());
+        asked.settings(&system, &state, identity.as_ref(), name)?;
+    }
     let scratch =
         arguments.scratch.as_deref().map(|name| scratch(arguments, &asked, &system, name, &stop)).transpose()?;
     let target = match scratch {
@@ -110,6 +116,38 @@ impl<'a> Asked<'a> {
         let timeout = verb::time(&arguments.timeout)?;
         let (schedulers, set) = under::of_arguments(&arguments.scheduler, &arguments.set)?;
         Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, schedulers, set })
+    }
+
+    /// The settings of the device, noted before any of them is changed; `None` if none is to be.
+    fn settings(
+        &self,
+        system: &System,
+        state: &Path,
+        identity: Option<&Identity>,
+        name: &str,
+    ) -> Result<Option<Settings>, Failure> {
+        let asked = &self.schedulers;
+        if asked.is_empty() && self.set.is_empty() {
+            return Ok(None);
+        }
+        let without = "without --scheduler and --set it is replayed as it is";
+        let Some(identity) = identity else {
+            let problem = format!("{}: no block device is under it", shown(name));
+            return Err(Failure::input(problem, "one, where settings are asked for", without));
+        };
+        if !asked.is_empty() && identity.schedulers.is_empty() {
+            let problem = format!("{} has no queue of requests, and so no scheduler", identity.name);
+            return Err(Failure::input(problem, "a device that has one", without));
+        }
+        let mut names = asked.iter().map(|under| &under.name);
+        if let Some(unknown) = names.find(|name| !identity.schedulers.contains(name)) {
+            let problem = format!("{} cannot have scheduler `{}`", identity.name, shown(unknown));
+            let expected = format!("one of {}", identity.schedulers.join(", "));
+            return Err(Failure::input(problem, &expected, "others may need a module: modprobe bfq"));
+        }
+        let keys = self.set.iter().chain(asked.iter().flat_map(|under| &under.own)).map(|(key, _)| key.as_str());
+        let keys: Vec<&str> = keys.chain((!asked.is_empty()).then_some("scheduler")).collect();
+        Ok(Some(Settings::begin(system, state, identity, &keys)?))
     }
 
     fn source(&self) -> Result<Box<dyn TraceSource>, Failure> {
@@ -195,13 +233,10 @@ impl Run<'_> {
     /// Every scheduler once, and then again.
     fn all(&mut self, arguments: &ReplayArguments, system: &System, state: &Path) -> Result<(), Failure> {
         let asked = self.asked;
-        let changes = !asked.schedulers.is_empty() || !asked.set.is_empty();
-        let mut settings = match self.target.identity() {
-            _ if !changes => None,
-            Some(identity) => Some(self.settings(system, state, identity)?),
-            None => return Err(Failure::input("no block device is under it", "one, where settings are asked for", "")),
-        };
-        let now = self.target.identity().and_then(|identity| identity.scheduler.clone()).unwrap_or_else(|| "-".into());
+        let named = self.target.path().display().to_string();
+        let mut settings = asked.settings(system, state, self.target.identity(), &named)?;
+        let now = self.target.identity().and_then(|identity| identity.scheduler.clone());
+        let now = now.unwrap_or_else(|| "no scheduler".into());
         let now = [Under::plain(&now)];
         let schedulers = if asked.schedulers.is_empty() { &now[..] } else { &asked.schedulers };
         let done = output::request_sink(arguments.requests.as_deref(), |file| {
@@ -223,19 +258,6 @@ impl Run<'_> {
         // Restored before an error is told, so that the message of what could not be restored is not lost.
         let restored = settings.map_or(Ok(()), Settings::restore);
         done.and(restored.map_err(|error| Failure::Running(error.to_string())))
-    }
-
-    fn settings(&self, system: &System, state: &Path, identity: &Identity) -> Result<Settings, Failure> {
-        let asked = &self.asked.schedulers;
-        let mut names = asked.iter().map(|under| &under.name);
-        if let Some(unknown) = names.find(|name| !identity.schedulers.contains(name)) {
-            let problem = format!("{} cannot have scheduler `{}`", identity.name, shown(unknown));
-            let expected = format!("one of {}", identity.schedulers.join(", "));
-            return Err(Failure::input(problem, &expected, "others may need a module: modprobe bfq"));
-        }
-        let keys = self.asked.set.iter().chain(asked.iter().flat_map(|under| &under.own)).map(|(key, _)| key.as_str());
-        let keys: Vec<&str> = keys.chain((!asked.is_empty()).then_some("scheduler")).collect();
-        Ok(Settings::begin(system, state, identity, &keys)?)
     }
 
     /// Gives the device what a run asks for, and nothing that another run has asked for: what the scheduler depends on before

@@ -130,6 +130,8 @@ fn a_scratch_file_is_made_and_removed_and_never_an_existing_one() {
     assert!(said(&done).contains("write mean") && !folder.path().join("new").exists(), "{}", said(&done));
     let refused = run(folder.path(), &["replay", "trace.csv", "--scratch", "disk"]);
     assert_eq!(refused.status.code(), Some(2));
+    let refused = run(folder.path(), &["replay", "trace.csv", "--scratch", "new", "--scheduler", "elevator"]);
+    assert!(!said(&refused).contains("is made") && refused.status.code() == Some(2), "{}", said(&refused));
     assert!(fs::read(folder.path().join("disk")).unwrap() == contents());
 }
 
@@ -183,6 +185,8 @@ fn what_is_no_device_is_refused_in_words() {
         (&calibrated("nowhere"), "nowhere: cannot be found"),
         (&calibrated("short"), "a device that is probed, and short, a file, is named"),
         (&["calibrate", "--probe", "short", "-o", "own.toml"], "short is too small to be probed: 1000 B"),
+        (&["calibrate", "nowhere", "-o", "own.toml"], "nowhere: no such file"),
+        (&["calibrate", ".", "-o", "own.toml"], ".: is a folder"),
         (&["replay", "trace.csv", "short"], "request 1: has 4096 bytes, and all of the device 1000"),
     ] {
         let refused = run(folder.path(), arguments);
@@ -205,6 +209,9 @@ fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
     let disk = disk.display().to_string();
     let done = run(folder.path(), &["replay", "trace.csv", &disk, "--reads-only", "--load", "closed:2"]);
     assert!(done.status.success() && said(&done).contains("lies in memory, not on a device"), "{}", said(&done));
+    assert!(said(&done).contains("no scheduler: mean latency"), "{}", said(&done));
+    let set = run(folder.path(), &["replay", "trace.csv", &disk, "--reads-only", "--scheduler", "none"]);
+    assert!(said(&set).contains(&format!("{disk}: no block device is under it")), "{}", said(&set));
     let probed = run(
         folder.path(),
         &["calibrate", &disk, "--probe", "--for", "20s", "--generations", "1", "-o", "own.toml", "--quiet"],
@@ -496,6 +503,18 @@ fn a_recording_holds_the_requests_of_its_device_until_ctrl_c() {
     let out: String = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok).collect();
     assert!(child.wait().unwrap().success(), "{out}");
     assert!(!instances().contains(&instance), "it is removed");
+    let mut killed =
+        command(folder.path(), &["record", &device.0, "--for", "60s", "-o", "none.parquet"]).spawn().unwrap();
+    let left = PathBuf::from(format!("/sys/kernel/tracing/instances/ioweir-{}", killed.id()));
+    while !left.exists() {
+        assert!(killed.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(left.exists(), "nothing has removed it yet");
+    let next = run(folder.path(), &["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:4"]);
+    assert!(said(&next).contains("had switched on were switched off") && !left.exists(), "{}", said(&next));
     let info = run(folder.path(), &["trace", "info", "seen.parquet", "--json", "-"]);
     let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
     assert!(info["read_requests"].as_u64().unwrap() >= 20, "{info}");

@@ -13,7 +13,7 @@ pub mod table;
 mod tests;
 
 use ioweir_config::{ByteRate, Complaint, Duration, Ratio, Size, from_table, to_table};
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, Operation};
 use toml::Table;
 
 use super::DeviceSpec;
@@ -114,6 +114,46 @@ impl<'a> Fit<'a> {
     pub fn beside_arm(&self, arm: &DeviceSpec) -> Option<Self> {
         let rows = self.rows.iter().filter(|row| !row.is_of_arm()).copied().collect();
         Some(Self { start: to_table(arm).ok()?, rows, ..self.clone() })
+    }
+
+    /// The fit of what reads show, if they end before the first write, as probes do: what writes cost says nothing about them. With
+    /// all parameters at once, a search of this length leaves errors in reads that writes do not outweigh.
+    #[must_use]
+    pub fn of_reads(&self) -> Option<Self> {
+        let (of, accesses) = self.groups?;
+        let reads = self.reads_before_writes()?;
+        let rows: Vec<Row> = self.rows.iter().filter(|row| !row.is_of_writes()).copied().collect();
+        let is_part = !rows.is_empty() && rows.len() < self.rows.len();
+        Some(Self {
+            rows,
+            requests: self.requests.get(..reads)?,
+            groups: Some((of.get(..reads)?, accesses)),
+            ..self.clone()
+        })
+        .filter(|_| is_part)
+    }
+
+    /// The fit of what writes cost on a device that was fitted to the reads before them.
+    #[must_use]
+    pub fn beside_reads(&self, reads: &DeviceSpec) -> Option<Self> {
+        let (of, accesses) = self.groups?;
+        // The last read says since when nothing was asked for.
+        let part = self.reads_before_writes()?.saturating_sub(1)..;
+        let rows = self.rows.iter().filter(|row| row.is_of_writes()).copied().collect();
+        Some(Self {
+            start: to_table(reads).ok()?,
+            rows,
+            requests: self.requests.get(part.clone())?,
+            groups: Some((of.get(part)?, accesses)),
+            ..self.clone()
+        })
+    }
+
+    /// The number of reads, if all of them come before the first write, and there is one.
+    fn reads_before_writes(&self) -> Option<usize> {
+        let is_write = |request: &Measured| request.operation == Operation::Write;
+        let first = self.requests.iter().position(is_write)?;
+        self.requests.get(first..)?.iter().all(is_write).then_some(first)
     }
 
     /// The parameters.
@@ -228,7 +268,7 @@ fn grouped_cost(spec: &DeviceSpec, fit: &Fit<'_>, (of, accesses): (&[usize], &[O
     }
     let share = |([measured, modelled], access): (&mut [Vec<u64>; 2], &Option<f64>)| match access {
         Some(access) => Some((mean(modelled) / access.max(1.0) - 1.0).abs()),
-        None if fit.of_accesses => None,
+        None if fit.of_accesses || measured.is_empty() => None,
         None => {
             modelled.sort_unstable();
             measured.sort_unstable();
@@ -243,6 +283,11 @@ impl Row {
     /// Whether it says how long the arm moves, or which of two places it has to move between.
     fn is_of_arm(&self) -> bool {
         self.key.starts_with("hdd.seek.") || ["hdd.head_switch", "hdd.surfaces"].contains(&self.key)
+    }
+
+    /// Whether only writes show it.
+    fn is_of_writes(&self) -> bool {
+        self.key.starts_with("ssd.") && self.key.contains("write") || self.key == "ssd.program"
     }
 
     /// The value for a gene from 0 to 1.
@@ -277,13 +322,13 @@ impl Unit {
             Self::Count => Amount::Count(0),
             Self::Share => Amount::Share(Ratio::ZERO),
             Self::Revolutions => Amount::Skew(Skew::Revolution(0)),
-            Self::Nanos => Amount::Time(Duration::new(Nanos(0))),
+            Self::Nanos | Self::NanosEach => Amount::Time(Duration::new(Nanos(0))),
             Self::Bytes => Amount::Size(Size(0)),
             Self::BytesPerSecond => Amount::Rate(ByteRate(0)),
         };
-        // Nothing is known to a part of a sector, a nanosecond or a kilobyte a second.
+        // Nothing is known to a part of a sector, a tenth of a microsecond or a kilobyte a second. But a write of 128 KiB has 32 units.
         let step = match self {
-            Self::Count => 1.0,
+            Self::Count | Self::NanosEach => 1.0,
             Self::Share | Self::Revolutions => 0.001,
             Self::Nanos => 100.0,
             Self::Bytes => 512.0,

@@ -35,6 +35,8 @@ pub enum Unit {
     Revolutions,
     /// A time.
     Nanos,
+    /// A time that a request takes for each of its many units.
+    NanosEach,
     /// A size.
     Bytes,
     /// A rate.
@@ -122,7 +124,7 @@ pub const FLASH: &[Row] = &[
     row("ssd.write_buffer", Values::Ratios(1024.0 * KIB, 65_536.0 * KIB, Unit::Bytes)),
     time("ssd.overhead.read", 0.0, 300.0 * US),
     time("ssd.overhead.write", 0.0, 300.0 * US),
-    time("ssd.overhead.write_per_unit", 0.0, 30.0 * US),
+    row("ssd.overhead.write_per_unit", Values::Between(0.0, 30.0 * US, Unit::NanosEach)),
     time("ssd.overhead.command", 0.0, 300.0 * US),
     time("ssd.serial.read", 0.0, 100.0 * US),
     time("ssd.serial.write", 0.0, 100.0 * US),

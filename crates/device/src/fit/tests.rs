@@ -167,3 +167,45 @@ fn an_arm_is_fitted_to_what_accesses_take_beside_a_rest_that_is_not_known() {
     let [whole, of_arm] = [fit.device(&genes).unwrap(), beside.device(&rest.genes).unwrap()];
     assert_eq!(whole, of_arm, "the arm is that which was found");
 }
+
+#[test]
+fn reads_of_a_flash_drive_are_fitted_without_its_writes_and_writes_beside_them() {
+    let start = DeviceSpec::load("ssd-970pro").unwrap();
+    let request = |number: u64| Measured {
+        operation: if number < 60 { Operation::Read } else { Operation::Write },
+        sector: number * 9_000,
+        sectors: 8,
+        arrival_nanos: number * 1_000_000,
+        response_nanos: 100_000,
+    };
+    let requests: Vec<Measured> = (0..90).map(request).collect();
+    let groups = Groups {
+        of: requests.iter().map(|one| usize::from(one.operation == Operation::Write)).collect(),
+        accesses: vec![None; 2],
+    };
+    let fit = |requests| Fit::new(&start, table::FLASH, requests, Load::Released).unwrap().grouped(Some(&groups));
+    let all = fit(&requests);
+    let reads = all.of_reads().unwrap();
+    assert!(reads.requests.len() == 60 && reads.rows.iter().all(|row| !row.key.contains("write")));
+    let point = Point { genes: vec![0.3; reads.rows.len()], cost: 1.0 };
+    let writes = all.beside_reads(&reads.device(&point.genes).unwrap()).unwrap();
+    assert_eq!((writes.requests.len(), writes.rows.len() + reads.rows.len()), (31, all.rows.len()));
+    assert!(writes.cost(&vec![0.3; writes.rows.len()]).is_finite() && reads.cost(&point.genes).is_finite());
+    assert!(fit(&requests[..60]).of_reads().is_none(), "nothing was written");
+    let mixed: Vec<Measured> = requests.iter().rev().copied().collect();
+    assert!(fit(&mixed).of_reads().is_none(), "writes come first");
+    assert!(
+        Fit::new(&start, table::FLASH, &requests, Load::Released).unwrap().of_reads().is_none(),
+        "a trace has no groups"
+    );
+}
+
+#[test]
+fn what_a_unit_takes_is_told_to_a_nanosecond_and_a_command_to_a_tenth_of_a_microsecond() {
+    let amount = |key: &str, nanos: f64, most: f64| {
+        let row = table::FLASH.iter().find(|row| row.key == key).unwrap();
+        row.amount(nanos / most).number().unwrap()
+    };
+    assert_eq!(amount("ssd.overhead.write_per_unit", 437.0, 30e3), 437.0);
+    assert_eq!(amount("ssd.overhead.write", 437.0, 300e3), 400.0);
+}

@@ -33,6 +33,9 @@ const INTERVALS: &str = "profile: how far each parameter moves, the others fixed
 /// The ends of a parameter's interval; words and switches have none.
 type Ends = Option<(f64, f64)>;
 
+/// The fit of all other parameters than those that came first, of a device with these.
+type Beside<'a> = fn(&Fit<'a>, &DeviceSpec) -> Option<Fit<'a>>;
+
 /// Measured requests: those that a device is fitted to, and those that judge it.
 struct Given<'a> {
     source: Source,
@@ -97,7 +100,9 @@ impl CalibrationSpec {
     /// # Errors
     /// If the trace or the start cannot be read, or do not fit together.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
-        let (kind, files, options) = (self.known_kind()?, self.files()?, self.options()?);
+        // What is no trace is said first: what is missing may have been meant to be a device, whose kind is seen.
+        let (files, options) = (self.files()?, self.options()?);
+        let kind = self.known_kind()?;
         let mut trace = MeasuredTrace::read(&files, &options)?;
         let name = self.trace.first().cloned().unwrap_or_default();
         let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(&name, problem, hint));
@@ -211,9 +216,10 @@ impl CalibrationSpec {
         Ok(DeviceSpec::parse("device", &device.to_string())?)
     }
 
-    /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side. Where probes show what
-    /// accesses take, the arm comes first: what other groups show of it is hidden by waits for a place, which a small error turns
-    /// into a revolution. The last number is how many candidates there were.
+    /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side. Some parameters come first, by
+    /// what shows nothing else. Where probes show what accesses take, that is the arm: what other groups show of it is hidden by waits for
+    /// a place, which a small error turns into a revolution. Where a flash drive was written, too, it is what reads show. The last number
+    /// is how many candidates there were.
     fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Ends>, usize), RunError> {
         let Effort { generations, population, .. } = self.effort();
         let best = |fit: &Fit<'_>, generations: usize| {
@@ -225,20 +231,23 @@ impl CalibrationSpec {
             let found = evolve(fit.rows().len(), effort, &|points| costs(fit, points), &mut watch).swap_remove(0);
             if progress.is_stopped() { Err(RunError::Stopped) } else { Ok(found) }
         };
-        // An arm has few parameters.
-        let arm = fit.of_arm().map(|arm| (arm, generations / 2));
-        let generations_of_all = generations + arm.as_ref().map_or(0, |(_, generations)| *generations);
+        // An arm has few parameters, and so have writes.
+        let few = generations / 2;
+        let arm = fit.of_arm().map(|arm| (arm, Fit::beside_arm as Beside<'_>, [few, generations]));
+        let first = arm.or_else(|| Some((fit.of_reads()?, Fit::beside_reads, [generations, few])));
+        let generations_of_all = first.as_ref().map_or(generations, |(.., [first, rest])| first + rest);
         // The first generation of a search is drawn from four times as many.
-        let evaluations = population * (generations_of_all + 4 * (1 + usize::from(arm.is_some())));
+        let evaluations = population * (generations_of_all + 4 * (1 + usize::from(first.is_some())));
         progress.started(generations_of_all);
-        let best = match arm {
+        let best = match first {
             None => best(fit, generations)?,
-            Some((arm, generations_of_arm)) => {
-                let point = best(&arm, generations_of_arm)?;
-                let beside = arm.device(&point.genes).and_then(|device| fit.beside_arm(&device));
-                let beside = beside.ok_or_else(|| SpecError::of_file("device", "no arm fits", ""))?;
-                let rest = best(&beside, generations)?;
-                Point { genes: fit.genes_of([(&beside, &rest), (&arm, &point)]), ..rest }
+            Some((first, beside, [generations_of_first, generations_of_rest])) => {
+                let point = best(&first, generations_of_first)?;
+                let beside = first.device(&point.genes).and_then(|device| beside(fit, &device));
+                let beside = beside.ok_or_else(|| SpecError::of_file("device", "no such device fits", ""))?;
+                let rest = best(&beside, generations_of_rest)?;
+                let genes = fit.genes_of([(&beside, &rest), (&first, &point)]);
+                Point { cost: fit.cost(&genes), genes }
             }
         };
         let intervals = fit.intervals(&best, &|points| costs(fit, points));

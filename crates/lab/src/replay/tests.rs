@@ -156,6 +156,19 @@ fn the_page_says_the_error_and_which_pairs_are_in_the_right_order() {
 }
 
 #[test]
+fn a_replay_that_was_late_says_so_before_anything_is_made_of_it() {
+    let late = |is_open, millis: u64| {
+        let mut page = Page { is_open, ..page() };
+        page.measured.iter_mut().for_each(|run| {
+            let _ = run.lateness.record(millis * 1_000_000);
+        });
+        document(&page, provenance()).expect("it is JSON").headline.contains("But the replay was late")
+    };
+    assert!(late(true, 8) && !late(true, 2), "half of 11 ms");
+    assert!(!late(false, 8), "a closed loop has no times to keep");
+}
+
+#[test]
 fn a_request_has_the_class_of_its_place_after_the_one_before_in_its_stream() {
     let any = all(fit()).0[0];
     let record = |stream: u32, sector: u64, operation| Record {

@@ -15,7 +15,7 @@ use super::{
     MirrorPlan, Placed, Threads, Upstream, Uring, book, file, joined, mirror,
 };
 use crate::buffer::Buffer;
-use crate::real::Target;
+use crate::real::{Kind, Target};
 use crate::snapshots::{self, Snapshots};
 use crate::spec;
 
@@ -316,13 +316,22 @@ fn open_plain(
     open_file(Arc::new(files), *io, depth, *threads, registered)
 }
 
+/// How a target of this kind is asked. A file system on a network or in user space may wait in the call that hands it a request, where
+/// neither a signal nor a deadline is seen: a thread waits for it.
+const fn way_for(kind: Kind) -> spec::FileIo {
+    match kind {
+        Kind::Network => spec::FileIo::Threads,
+        Kind::Device | Kind::File | Kind::Memory => spec::FileIo::Auto,
+    }
+}
+
 /// Opens the backend of a target that is measured.
 ///
 /// # Errors
 /// The problem, in words.
 pub(crate) fn open_target(target: &Target, depth: u32) -> Result<Box<dyn Backend>, String> {
     let files = file::Files::of(target).map_err(|error| format!("{}: {error}", target.path().display()))?;
-    open_file(Arc::new(files), spec::FileIo::Auto, depth, depth.min(THREADS_MAX), &mut [])
+    open_file(Arc::new(files), way_for(target.kind()), depth, depth.min(THREADS_MAX), &mut [])
 }
 
 fn open_file(
@@ -347,4 +356,15 @@ fn open_file(
         }
     }
     Ok(Box::new(Threads::new(files, threads, &reason).map_err(threaded)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_wait_while_it_is_handed_a_request_is_asked_by_threads() {
+        assert_eq!(way_for(Kind::Network), spec::FileIo::Threads);
+        assert_eq!(way_for(Kind::Device), spec::FileIo::Auto);
+    }
 }

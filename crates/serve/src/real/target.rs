@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ioweir_config::format_bytes;
 use rustix::fs::{OFlags, SeekFrom};
@@ -37,7 +38,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
-    pub(crate) file: File,
+    pub(crate) file: Arc<File>,
     kind: Kind,
     size_bytes: u64,
     alignment_bytes: u64,
@@ -81,6 +82,11 @@ impl Target {
             return Err(RealError::of(path, "is empty").expected("a device or file with data to read"));
         }
         let kind = if is_device { Kind::Device } else { kind_of_file(&file) };
+        let file = Arc::new(file);
+        if kind == Kind::Network {
+            // It stays open until the process ends: to close it is to wait for a server that may not answer, before that is said.
+            std::mem::forget(Arc::clone(&file));
+        }
         let logical = identity.as_ref().and_then(|identity| identity.logical_block_bytes);
         let alignment_bytes = logical.filter(|bytes| bytes.is_power_of_two()).unwrap_or(ALIGNMENT_BYTES);
         let path = path.to_owned();
