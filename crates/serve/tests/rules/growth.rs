@@ -25,12 +25,12 @@ fn disk(grid: &Grid, at: usize) -> Box<dyn Backend> {
 }
 
 fn open_tiers(grid: &Grid) -> Result<Box<dyn Backend>, String> {
-    let placed = Placed::open(disk(grid, 0), disk(grid, 1), Ledger::over(grid.database(2)), 4)?;
+    let placed = Placed::open(disk(grid, 0), disk(grid, 1), Ledger::opened_by(grid.opener(2))?, 4)?;
     Ok(Box::new(placed))
 }
 
 fn open_late(grid: &Grid) -> Result<Box<dyn Backend>, String> {
-    Ok(Box::new(Late::open(disk(grid, 0), Journal::over(grid.database(2)), None)?))
+    Ok(Box::new(Late::open(disk(grid, 0), Journal::opened_by(grid.opener(2))?, None)?))
 }
 
 #[test]

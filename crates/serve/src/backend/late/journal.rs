@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
-use super::super::book::{Book, set_fact};
+use super::super::book::{Book, Open, set_fact};
 use super::super::checked::sidecar::Identity;
 use super::ranges::{Changes, Ranges};
 use crate::backend::BLOCK_BYTES;
@@ -38,10 +38,12 @@ impl Journal {
         Book::in_memory("journal").map(Self)
     }
 
-    /// A journal with this database.
-    #[must_use]
-    pub fn over(database: Database) -> Self {
-        Self(Book::over("journal", database))
+    /// A journal whose database is opened by `open`, possibly more than once.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn opened_by(open: Open) -> Result<Self, String> {
+        Book::opened_by("journal", open).map(Self)
     }
 
     /// Whether a commit waits for a disk.

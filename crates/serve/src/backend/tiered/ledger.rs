@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, Value, WriteTransaction};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, Value, WriteTransaction};
 
 use super::super::book::{Book, Open, set_fact};
 use super::map::Changes;
@@ -65,12 +65,12 @@ impl Ledger {
         Book::in_file("map", path).map(Self::of)
     }
 
-    /// Opens a ledger of this name, whose database is opened by `open`, possibly more than once.
+    /// A ledger whose database is opened by `open`, possibly more than once.
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn opened_by(name: &str, open: Open) -> Result<Self, String> {
-        Book::opened_by(name, open).map(Self::of)
+    pub fn opened_by(open: Open) -> Result<Self, String> {
+        Book::opened_by("map", open).map(Self::of)
     }
 
     /// A ledger that ends with the server, for tiers that do so, too.
@@ -79,12 +79,6 @@ impl Ledger {
     /// If memory is short.
     pub fn in_memory() -> Result<Self, String> {
         Book::in_memory("map").map(Self::of)
-    }
-
-    /// A ledger with this database.
-    #[must_use]
-    pub fn over(database: Database) -> Self {
-        Self::of(Book::over("map", database))
     }
 
     const fn of(book: Book) -> Self {
