@@ -14,6 +14,8 @@ use crate::durable::{folder_of, keep_name};
 use crate::nbd::NbdError;
 
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
+/// The fact of the length that a device is about to get; zero where it is not.
+pub(super) const GROWS: &str = "grows_bytes";
 
 /// Opens a database, again after an error of its file.
 pub(crate) type Open = Box<dyn FnMut() -> Result<Database, DatabaseError> + Send>;
@@ -121,6 +123,37 @@ impl Book {
             self.database = None;
         }
         committed
+    }
+
+    /// Has a device grow from a length, which is the fact of this name, to another: wherever the server dies meanwhile, the book
+    /// knows both.
+    ///
+    /// # Errors
+    /// If it cannot be noted, or done.
+    pub(super) fn growing(
+        &mut self,
+        name: &str,
+        [before, size_bytes]: [u64; 2],
+        grow: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let noted = self.commit(|transaction| {
+            // The end of the growth before may not have been noted.
+            set_fact(transaction, name, before)?;
+            set_fact(transaction, GROWS, size_bytes)
+        });
+        noted.map_err(|error| format!("{}: cannot be written: {}", self.name, error.name()))?;
+        grow()?;
+        // Where this fails, the next growth or the next start does it.
+        let _ = self.settle(name, size_bytes);
+        Ok(())
+    }
+
+    /// Notes that a device has this length, and is not about to get another.
+    pub(super) fn settle(&mut self, name: &str, size_bytes: u64) -> Result<(), NbdError> {
+        self.commit(|transaction| {
+            set_fact(transaction, name, size_bytes)?;
+            set_fact(transaction, GROWS, 0)
+        })
     }
 
     fn write(&self, write: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), redb::Error> {
