@@ -156,8 +156,9 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
     }
     for (_, device) in spec.present_devices() {
         for path in device.paths() {
-            // A device is itself meant; beside a file lie those that belong to it.
-            add(if path.starts_with("/dev") { &path } else { folder_of(&path) }, true);
+            // A device is itself meant; beside a file lie those that belong to it, and copies of it.
+            let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+            add(if is_device { &path } else { folder_of(&path) }, true);
         }
         if let Some(folder) = device.snapshots.as_ref().and_then(|snapshots| snapshots.folder.as_ref()) {
             add(folder_of(folder), true);

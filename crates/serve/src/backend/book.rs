@@ -9,12 +9,13 @@ use redb::{
     Database, DatabaseError, ReadOnlyDatabase, ReadableTable as _, StorageError, TableDefinition, WriteTransaction,
 };
 
+use super::opener::{FileName, Opener};
 use crate::durable::{folder_of, keep_name};
 use crate::nbd::NbdError;
 
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
-/// The memory for pages of the database, which is read once and written in small pieces.
-const CACHE_BYTES: usize = 16 << 20;
+/// The fact of the length that a device is about to get; zero where it is not.
+pub(super) const GROWS: &str = "grows_bytes";
 
 /// Opens a database, again after an error of its file.
 pub(crate) type Open = Box<dyn FnMut() -> Result<Database, DatabaseError> + Send>;
@@ -36,20 +37,21 @@ impl Book {
     /// If it cannot be opened, or is something else.
     pub(super) fn in_file(name: &str, path: &Path) -> Result<Self, String> {
         let name = format!("{name} {}", path.display());
-        let file = path.to_path_buf();
-        let book = Self::opened_by(&name, Box::new(move || open_database(&file)))?;
+        let opener = Opener::new(FileName(path.to_path_buf()));
+        let book = Self::opened_by(&name, Box::new(move || opener.open()))?;
+        let book = Self { waits_for_disk: true, ..book };
         // Without its directory entry, what it says would be lost.
         keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;
         Ok(book)
     }
 
-    /// Opens a book of this name, whose database is opened by `open`, possibly more than once.
+    /// Opens a book of this name, whose database is opened by `open`, possibly more than once, and waits for no disk.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub(super) fn opened_by(name: &str, mut open: Open) -> Result<Self, String> {
         let database = open().map_err(|error| format!("{name}: {error}"))?;
-        Ok(Self { database: Some(database), open: Some(open), name: name.into(), waits_for_disk: true })
+        Ok(Self { database: Some(database), open: Some(open), name: name.into(), waits_for_disk: false })
     }
 
     /// A book that ends with the server.
@@ -58,12 +60,8 @@ impl Book {
     /// If memory is short.
     pub(super) fn in_memory(name: &str) -> Result<Self, String> {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new());
-        Ok(Self::over(name, database.map_err(|error| format!("{name} in memory: {error}"))?))
-    }
-
-    /// A book with this database, which is in memory.
-    pub(super) fn over(name: &str, database: Database) -> Self {
-        Self { database: Some(database), open: None, name: name.into(), waits_for_disk: false }
+        let database = database.map_err(|error| format!("{name} in memory: {error}"))?;
+        Ok(Self { database: Some(database), open: None, name: name.into(), waits_for_disk: false })
     }
 
     pub(super) const fn waits_for_disk(&self) -> bool {
@@ -127,6 +125,37 @@ impl Book {
         committed
     }
 
+    /// Has a device grow from a length, which is the fact of this name, to another: wherever the server dies meanwhile, the book
+    /// knows both.
+    ///
+    /// # Errors
+    /// If it cannot be noted, or done.
+    pub(super) fn growing(
+        &mut self,
+        name: &str,
+        [before, size_bytes]: [u64; 2],
+        grow: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let noted = self.commit(|transaction| {
+            // The end of the growth before may not have been noted.
+            set_fact(transaction, name, before)?;
+            set_fact(transaction, GROWS, size_bytes)
+        });
+        noted.map_err(|error| format!("{}: cannot be written: {}", self.name, error.name()))?;
+        grow()?;
+        // Where this fails, the next growth or the next start does it.
+        let _ = self.settle(name, size_bytes);
+        Ok(())
+    }
+
+    /// Notes that a device has this length, and is not about to get another.
+    pub(super) fn settle(&mut self, name: &str, size_bytes: u64) -> Result<(), NbdError> {
+        self.commit(|transaction| {
+            set_fact(transaction, name, size_bytes)?;
+            set_fact(transaction, GROWS, 0)
+        })
+    }
+
     fn write(&self, write: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), redb::Error> {
         let transaction = self.database()?.begin_write()?;
         write(&transaction)?;
@@ -155,10 +184,6 @@ pub(super) fn check(name: &str, path: &Path) -> Result<(), String> {
         }
         Err(error) => Err(format!("{name} {}: {error}", path.display())),
     }
-}
-
-fn open_database(path: &Path) -> Result<Database, DatabaseError> {
-    redb::Builder::new().set_cache_size(CACHE_BYTES).create(path)
 }
 
 fn error_of(error: &redb::Error) -> NbdError {

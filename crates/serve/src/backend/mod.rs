@@ -6,7 +6,7 @@
 mod at_once;
 pub mod bitmaps;
 mod bits;
-mod book;
+pub(crate) mod book;
 pub mod checked;
 mod emulated;
 mod faulty;
@@ -16,6 +16,7 @@ pub mod late;
 mod memory;
 mod mirror;
 mod open;
+pub(crate) mod opener;
 mod parts;
 mod patience;
 mod returned;

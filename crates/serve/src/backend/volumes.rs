@@ -54,8 +54,8 @@ impl Volumes {
     ///
     /// # Errors
     /// As [`Volumes::open`].
-    pub fn opened_by(name: &str, open: Open, device_bytes: u64) -> Result<Self, String> {
-        Self::load(Book::opened_by(name, open)?, device_bytes)
+    pub fn opened_by(open: Open, device_bytes: u64) -> Result<Self, String> {
+        Self::load(Book::opened_by("volumes", open)?, device_bytes)
     }
 
     fn load(book: Book, device_bytes: u64) -> Result<Self, String> {

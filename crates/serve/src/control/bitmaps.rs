@@ -188,8 +188,8 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     fn in_memory() -> Bitmaps {
-        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new());
-        Bitmaps::over(database.unwrap_or_else(|error| panic!("{error}")), 4096)
+        let open = || redb::Builder::new().create_with_backend(InMemoryBackend::new());
+        Bitmaps::opened_by(Box::new(open), 4096).unwrap()
     }
 
     #[test]

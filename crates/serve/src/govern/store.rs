@@ -153,7 +153,7 @@ mod tests {
             assert!(matches!(store.load(), Ok(Found::Kept(found)) if *found == kept(seconds)));
         }
         // A crash before the new one took the name.
-        fs::write(folder.path().join("state.json.new"), "{\"vers").unwrap();
+        fs::write(folder.path().join("state.json.ioweir-new"), "{\"vers").unwrap();
         assert!(matches!(store.load(), Ok(Found::Kept(found)) if *found == kept(6)));
         store.save(&kept(7)).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -1,32 +1,31 @@
 //! The disks of a world, and what is made of them: the layers of the server, over simulated disks.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use ioweir_core::Nanos;
-use redb::{Database, DatabaseError, StorageBackend};
 
 use super::disk::Disk;
+use super::file::SimulatedFile;
 use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, Plan, SECTORS};
 use super::random::Random;
 use super::upstream::{Fate, Upstream};
 use crate::backend::bitmaps::Content;
+use crate::backend::book::Open;
 use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
+use crate::backend::opener::Opener;
 use crate::backend::upstream::UpstreamPlan;
 use crate::backend::{
     self, Backend, Bitmaps, Cached, Checked, Joined, Late, Ledger, Marked, Mirror, MirrorPlan, Placed, Volumes,
 };
 use crate::spec;
+use ioweir_core::Nanos;
 
 /// The regions of mirrors and bitmaps.
 pub(super) const REGION_BYTES: u64 = 8192;
 /// The head and the map of a leg of a mirror.
 pub(super) const LEG_HEAD_BYTES: u64 = 2 * 4096;
-/// What a journal or a ledger may grow to.
-const BOOK_BYTES: u64 = 4 << 20;
+/// What a journal, a ledger or a table may grow to, and as much for a copy of it.
+const BOOK_BYTES: u64 = 2 * (4 << 20);
 
 /// The disks of a world.
 #[derive(Debug)]
@@ -36,68 +35,11 @@ pub(super) struct Devices {
     /// The server before the disk, if the device is an export of one, with its connections and what is kept of it.
     upstream: Option<(Upstream, (u32, u64))>,
     /// The last disk as a file, for a map or a journal.
-    book: File,
+    book: SimulatedFile,
     /// The disk of the device that comes and goes, if there is one, and the file of its volumes.
-    extra: Option<(Disk, File)>,
+    extra: Option<(Disk, SimulatedFile)>,
     /// What computes checksums; nothing is handed to its threads.
     workers: Option<Arc<WorkerPool>>,
-}
-
-/// A disk as a file, whose length survives.
-#[derive(Clone, Debug)]
-struct File {
-    disk: Disk,
-    length: Arc<AtomicU64>,
-    /// How many more flushes of it fail, and whether what they should have made durable becomes so all the same. If not, the next flush
-    /// that succeeds does it: that the system gives up what it could not write is not simulated here, and would be seen after a crash.
-    failing: Arc<AtomicU32>,
-    keeps: Arc<AtomicU32>,
-    /// Whether flushes of it make nothing durable, and say nothing.
-    lies: Arc<AtomicU32>,
-}
-
-impl File {
-    fn new(disk: Disk) -> Self {
-        Self { disk, length: Arc::default(), failing: Arc::default(), keeps: Arc::default(), lies: Arc::default() }
-    }
-
-    fn database(&self) -> Result<Database, DatabaseError> {
-        redb::Builder::new().set_cache_size(1 << 20).create_with_backend(self.clone())
-    }
-}
-
-impl StorageBackend for File {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.length.load(Ordering::Relaxed))
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.media().read(offset, out)
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        let before = self.length.swap(length, Ordering::Relaxed);
-        // What is cut off is zero where it grows again.
-        let zeroes = vec![0; before.saturating_sub(length) as usize];
-        self.disk.media().write(length.min(before), &zeroes)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        if self.lies.load(Ordering::Relaxed) > 0 {
-            self.disk.media().forget_unflushed();
-            return Ok(());
-        }
-        let left = self.failing.load(Ordering::Relaxed);
-        self.failing.store(left.saturating_sub(1), Ordering::Relaxed);
-        if left == 0 || self.keeps.load(Ordering::Relaxed) > 0 {
-            self.disk.media().flush()?;
-        }
-        if left == 0 { Ok(()) } else { Err(io::Error::other("a simulated flush has failed")) }
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.disk.media().write(offset, data)
-    }
 }
 
 impl Devices {
@@ -118,17 +60,13 @@ impl Devices {
         let disks: Vec<Disk> = (0..).zip(sizes).map(disk).collect();
         let upstream = (plan.backing == Backing::Upstream)
             .then(|| (Upstream::new(disks[0].clone(), random.fork(9), plan.short_per_million), plan.upstream));
-        let book = File::new(disks[disks.len() - 1].clone());
+        let book = SimulatedFile::new(disks[disks.len() - 1].clone());
         let extra = plan.extra.as_ref().map(|its| {
             let disk = Disk::new((its.bytes_max(), 0), random.fork(20), plan.service).of_length(its.bytes);
             let table = Disk::new((if its.has_volumes { BOOK_BYTES } else { 0 }, 0), random.fork(21), plan.service);
-            (disk, File::new(table))
+            (disk, SimulatedFile::new(table))
         });
         Self { backing: plan.backing, disks, upstream, book, extra, workers: None }
-    }
-
-    fn database(&self) -> Result<Database, String> {
-        self.book.database().map_err(|error| format!("a database: {error}"))
     }
 
     /// Opens the device that comes and goes, and the table of its volumes.
@@ -142,8 +80,7 @@ impl Devices {
         if device.checksums {
             backend = self.checked(device, backend, length)?;
         }
-        let open = Box::new(move || table.database());
-        let volumes = device.volumes.as_ref().map(|_| Volumes::opened_by("volumes", open, length));
+        let volumes = device.volumes.as_ref().map(|_| Volumes::opened_by(opener(&table), length));
         Ok((backend, volumes.transpose()?))
     }
 
@@ -152,23 +89,13 @@ impl Devices {
         self.extra.as_ref().map(|(disk, _)| disk)
     }
 
-    /// So many flushes of the table of volumes fail, of which what they should have made durable is so all the same, or not.
-    pub(super) fn fail_table(&self, count: u32, keeps: bool) {
-        if let Some((_, table)) = &self.extra {
-            table.failing.store(count, Ordering::Relaxed);
-            table.keeps.store(u32::from(keeps), Ordering::Relaxed);
-        }
-    }
-
-    /// From now on flushes of the table of volumes make nothing durable.
-    pub(super) fn lie_of_table(&self) {
-        if let Some((_, table)) = &self.extra {
-            table.lies.store(1, Ordering::Relaxed);
-        }
+    /// The file of the table of volumes.
+    pub(super) fn table(&self) -> Option<&SimulatedFile> {
+        self.extra.as_ref().map(|(_, table)| table)
     }
 
     fn all(&self) -> impl Iterator<Item = &Disk> {
-        self.disks.iter().chain(self.extra.iter().flat_map(|(disk, table)| [disk, &table.disk]))
+        self.disks.iter().chain(self.extra.iter().flat_map(|(disk, table)| [disk, table.disk()]))
     }
 
     /// Opens the device of a spec.
@@ -180,13 +107,13 @@ impl Devices {
                 let disk = disk(0);
                 self.checked(device, disk, SECTORS * 512)?
             }
-            Backing::Late => Box::new(Late::open(disk(0), Journal::over(self.database()?), None)?),
+            Backing::Late => Box::new(Late::open(disk(0), Journal::opened_by(opener(&self.book))?, None)?),
             Backing::Marked => {
-                let bitmaps = Bitmaps::over(self.database()?, REGION_BYTES);
+                let bitmaps = Bitmaps::opened_by(opener(&self.book), REGION_BYTES)?;
                 Box::new(Marked::open(disk(0), bitmaps, Content::Durable)?)
             }
             Backing::Placed => {
-                let ledger = Ledger::over(self.database()?);
+                let ledger = Ledger::opened_by(opener(&self.book))?;
                 let placed = Placed::open(disk(0), disk(1), ledger, device.depth)?;
                 Box::new(match device.relocates {
                     Some(margin) => placed.relocating(margin),
@@ -274,7 +201,9 @@ impl Devices {
 
     /// Nothing goes wrong from now on.
     pub(super) fn calm(&self) {
-        self.fail_table(0, true);
+        if let Some(table) = self.table() {
+            table.fail(0, false);
+        }
         self.disks.iter().for_each(|disk| disk.set_trouble(super::disk::Trouble::default()));
     }
 
@@ -293,4 +222,10 @@ impl Devices {
     pub(super) fn slowest(&self, plan: &Plan) -> Nanos {
         plan.service.0.after(plan.service.1)
     }
+}
+
+/// What opens the database in a file, for a server.
+fn opener(file: &SimulatedFile) -> Open {
+    let opener = Opener::new(file.clone());
+    Box::new(move || opener.open())
 }

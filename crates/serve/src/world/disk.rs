@@ -62,7 +62,7 @@ pub struct Disk {
 impl Disk {
     /// An empty disk of this size, of which so much at the beginning neither rots nor gets lost, and whose operations take at least
     /// this time, and at most this longer.
-    pub(super) fn new((size_bytes, spared_bytes): (u64, u64), random: Random, service: (Nanos, Nanos)) -> Self {
+    pub(crate) fn new((size_bytes, spared_bytes): (u64, u64), random: Random, service: (Nanos, Nanos)) -> Self {
         let (trouble, faults, operations, has_lost) = (Trouble::default(), 0, 0, false);
         let length_bytes = size_bytes;
         let state = State { trouble, random, service, faults, operations, has_lost, spared_bytes, length_bytes };
@@ -85,7 +85,7 @@ impl Disk {
     }
 
     /// Its media.
-    pub(super) const fn media(&self) -> &Media {
+    pub(crate) const fn media(&self) -> &Media {
         &self.media
     }
 
@@ -109,7 +109,7 @@ impl Disk {
     }
 
     /// The power fails: of what was not durable, some sectors survive.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         let state = &mut *self.state();
         state.has_lost = false;
         let part = state.random.below(5) as u32 * 250_000;

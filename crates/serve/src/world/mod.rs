@@ -22,6 +22,7 @@ pub mod client;
 mod deadlines;
 mod devices;
 pub mod disk;
+pub(crate) mod file;
 pub mod history;
 mod operator;
 mod passes;

@@ -19,6 +19,7 @@ use super::canary::Canary;
 use super::client::Client;
 use super::devices::Devices;
 use super::disk::Trouble;
+use super::file::SimulatedFile;
 use super::history::History;
 use super::plan::{CLIENTS, DEVICES, End, Plan, SECTORS};
 use super::promise::{Promise, Verdict};
@@ -241,7 +242,7 @@ impl World {
             Canary::LostWrites => Trouble { lost_per_million: 20_000, ..Trouble::default() },
             Canary::LyingFlushes => Trouble { lies_per_million: 1_000_000, ..Trouble::default() },
             Canary::SwallowedReads => Trouble { swallowed_per_million: 20_000, ..Trouble::default() },
-            Canary::LostVolume => return self.devices.lie_of_table(),
+            Canary::LostVolume => return self.devices.table().map_or((), SimulatedFile::lie),
             _ => return,
         };
         self.devices.disks[0].set_trouble(trouble);

@@ -32,7 +32,8 @@ const REGION: u64 = 4096;
 /// The bitmap `a` of a device and its marks, on one supply.
 fn open_on(grid: &Grid, faults: Faults) -> (Marked, std::sync::Arc<Bitmaps>) {
     let inner = Powered::new(grid, 0, faults);
-    let marked = Marked::open(Box::new(inner), Bitmaps::over(grid.database(1), REGION), Content::Durable).unwrap();
+    let marked =
+        Marked::open(Box::new(inner), Bitmaps::opened_by(grid.opener(1), REGION).unwrap(), Content::Durable).unwrap();
     let bitmaps = marked.bitmaps().unwrap();
     (marked, bitmaps)
 }
@@ -188,7 +189,8 @@ fn what_a_device_grows_by_is_marked_whenever_the_power_fails_and_the_rest_is_not
         let open = || {
             let inner = Powered::new(&grid, 0, Faults::default());
             let longer = Longer { inner, grid: grid.clone(), size_bytes: Arc::clone(&size_bytes) };
-            Marked::open(Box::new(longer), Bitmaps::over(grid.database(1), REGION), Content::Durable).unwrap()
+            Marked::open(Box::new(longer), Bitmaps::opened_by(grid.opener(1), REGION).unwrap(), Content::Durable)
+                .unwrap()
         };
         let mut marked = open();
         let bitmaps = marked.bitmaps().unwrap();
@@ -253,8 +255,8 @@ fn bench_with(bitmaps: Bitmaps) -> (Bench, Export) {
 }
 
 fn in_memory() -> Bitmaps {
-    let database = redb::Builder::new().create_with_backend(redb::backends::InMemoryBackend::new());
-    Bitmaps::over(database.unwrap(), REGION)
+    let open = || redb::Builder::new().create_with_backend(redb::backends::InMemoryBackend::new());
+    Bitmaps::opened_by(Box::new(open), REGION).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command as Process;
@@ -39,11 +39,18 @@ fn serve_confined() {
     ask(&control, &add).unwrap();
     ask(&control, &Command::Reload {}).unwrap();
     // Devices come where files can be reached, and elsewhere it is said why not.
+    let left_open = |name: &str| folder.join(format!("in/left-open-by-{name}"));
     let add = |name: &str, path: &Path| {
-        let keys = ["backend=file".to_string(), format!("path={}", path.display()), "size=1MiB".into()];
+        let table = format!("volumes={}", left_open(name).display());
+        let keys = ["backend=file".to_string(), format!("path={}", path.display()), "size=1MiB".into(), table];
         ask(&control, &Command::AddDevice { name: name.into(), keys: keys.into() }).map_err(|error| error.to_string())
     };
+    // A table that was not closed is replaced by a copy.
+    fs::copy(folder.join("in/volumes"), left_open("near")).unwrap();
+    let place = || fs::metadata(left_open("near")).unwrap().ino();
+    let before = place();
     add("near", &folder.join("in/near")).unwrap();
+    assert_ne!(place(), before);
     if status().iter().any(|its| its.is_on && its.what != "calls") {
         let error = add("far", &folder.join("out/far")).unwrap_err();
         assert!(error.contains("hint: the server has given up what its spec did not name when it started"), "{error}");

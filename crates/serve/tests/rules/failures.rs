@@ -352,7 +352,7 @@ fn a_map_whose_folder_was_full_recovers_in_place_and_nothing_is_answered_that_it
         let folder = folder.clone();
         move || redb::Builder::new().create_with_backend(folder.clone())
     };
-    let ledger = Ledger::opened_by("map", Box::new(open)).unwrap();
+    let ledger = Ledger::opened_by(Box::new(open)).unwrap();
     let placed = Placed::open(Box::new(Memory::new(1 << 20)), Box::new(Memory::new(1 << 20)), ledger, 4).unwrap();
     let mut bench = Bench::over(device(PLACED), Box::new(placed), Pool::new(256 << 10));
     let mut peer = bench.connect(0, false);
@@ -370,7 +370,7 @@ fn a_map_whose_folder_was_full_recovers_in_place_and_nothing_is_answered_that_it
 #[test]
 fn a_device_whose_map_cannot_be_made_durable_has_failed_before_anybody_flushes() {
     let (flushes, folder) = (Flushes::default(), Folder::default());
-    let ledger = Ledger::opened_by("map", Box::new(move || redb::Builder::new().create_with_backend(folder.clone())));
+    let ledger = Ledger::opened_by(Box::new(move || redb::Builder::new().create_with_backend(folder.clone())));
     let (fast, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
     let placed = Placed::open(Box::new(Memory::new(1 << 20)), Box::new(fast), ledger.unwrap(), 4).unwrap();
     let mut bench = Bench::over(device(PLACED), Box::new(placed), Pool::new(256 << 10));

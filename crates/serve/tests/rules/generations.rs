@@ -110,7 +110,7 @@ fn a_slow_tier_is_served_with_its_map_alone_and_a_copy_of_it_is_not_taken_for_it
 /// Opens tiers on a grid, whose power fails at an operation.
 fn open_on(grid: &Grid, fails_at: Option<u64>) -> Result<Bench, String> {
     let tier = |at: usize| Box::new(Powered::new(grid, at, Faults::default()));
-    let ledger = Ledger::over(grid.database(2));
+    let ledger = Ledger::opened_by(grid.opener(2)).unwrap();
     fails_at.into_iter().for_each(|at| grid.cut_after(at));
     let keys = "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\n[device.slow]\nbackend = \"memory\"\nsize = \"1MiB\"\n\
                 [device.fast]\nbackend = \"memory\"\nsize = \"64KiB\"\n";

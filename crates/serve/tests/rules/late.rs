@@ -76,7 +76,7 @@ proptest! {
 /// A device and the journal of its discards on one supply.
 fn open_on(grid: &Grid, length: &str, seed: u64, default: &str) -> Bench {
     let inner = Powered::new(grid, 0, faults(seed, 0));
-    let late = Late::open(Box::new(inner), Journal::over(grid.database(1)), None).unwrap();
+    let late = Late::open(Box::new(inner), Journal::opened_by(grid.opener(1)).unwrap(), None).unwrap();
     Bench::with_services(device(&keys(length)), Box::new(late), trimming(default))
 }
 

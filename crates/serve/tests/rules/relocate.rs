@@ -67,7 +67,7 @@ fn open_on(grid: &Grid, length: &str, seed: u64, margin: u32) -> Bench {
     let stall = Duration::new(Nanos::from_millis(1));
     let faults = |seed| Faults { seed, stalls_per_million: 200_000, stall, ..Faults::default() };
     let tier = |at: usize| Box::new(Powered::new(grid, at, faults(seed.rotate_left(at as u32 * 16))));
-    let backend = Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4).unwrap();
+    let backend = Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap();
     bench_of(length, ("48KiB", "24KiB"), backend.relocating(margin))
 }
 
@@ -193,7 +193,7 @@ fn what_is_used_often_comes_to_the_fast_tier_and_what_is_not_goes_back_while_a_p
 fn what_was_used_often_is_known_after_a_restart() {
     let open = |grid: &Grid| {
         let tier = |at: usize| Box::new(Powered::new(grid, at, Faults::default()));
-        Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4).unwrap().relocating(10)
+        Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap().relocating(10)
     };
     let use_once = |backend: &mut Placed| {
         let buffers = Buffers::One(Buffer::with_capacity(4096));

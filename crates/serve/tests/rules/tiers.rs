@@ -109,7 +109,7 @@ fn open_on(grid: &Grid, scheduler: &str, length: &str, seed: u64) -> Bench {
         ..Faults::default()
     };
     let tier = |at: usize| Box::new(Powered::new(grid, at, faults(seed.rotate_left(at as u32 * 16))));
-    let backend = Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4).unwrap();
+    let backend = Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap();
     let rest =
         tiers("backend = \"memory\"\nsize = \"48KiB\"\ndepth = 2", "backend = \"memory\"\nsize = \"24KiB\"\ndepth = 4");
     Bench::over(device(&keys(scheduler, length, &rest)), Box::new(backend), Pool::new(256 << 10))
@@ -181,7 +181,7 @@ fn lasting() -> Grid {
 
 fn open_lasting(grid: &Grid) -> Result<Bench, String> {
     let tier = |at: usize| Box::new(Powered::new(grid, at, Faults::default()));
-    let backend = Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4)?;
+    let backend = Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4)?;
     let rest = tiers("backend = \"memory\"\nsize = \"1MiB\"", "backend = \"memory\"\nsize = \"64KiB\"");
     Ok(Bench::over(device(&keys("bid-hybrid", "64KiB", &rest)), Box::new(backend), Pool::new(256 << 10)))
 }

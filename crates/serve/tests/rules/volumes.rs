@@ -29,8 +29,7 @@ const MIB: u64 = 1 << 20;
 const DEVICE_BYTES: u64 = 16 * MIB;
 
 fn open(grid: &Grid) -> Result<Volumes, String> {
-    let grid = grid.clone();
-    Volumes::opened_by("volumes", Box::new(move || Ok(grid.database(0))), DEVICE_BYTES)
+    Volumes::opened_by(grid.opener(0), DEVICE_BYTES)
 }
 
 /// What is done to a table: the name of a volume, and its length; zero removes it.
@@ -512,7 +511,7 @@ fn a_change_of_a_volume_that_was_refused_frees_no_place_whatever_became_of_its_c
     let file = Unsure::default();
     let open = || {
         let file = file.clone();
-        Volumes::opened_by("volumes", Box::new(move || redb::Builder::new().create_with_backend(file.clone())), 8 * MIB)
+        Volumes::opened_by(Box::new(move || redb::Builder::new().create_with_backend(file.clone())), 8 * MIB)
     };
     let mut volumes = open().unwrap();
     volumes.keep("one", 0..MIB).unwrap();
@@ -537,8 +536,7 @@ fn a_table_of_another_device_is_refused() {
     let place = volumes.find_room("long", 10 * MIB).unwrap();
     volumes.keep("long", place).unwrap();
     drop(volumes);
-    let again = grid.clone();
-    let shorter = Volumes::opened_by("volumes", Box::new(move || Ok(again.database(0))), 8 * MIB);
+    let shorter = Volumes::opened_by(grid.opener(0), 8 * MIB);
     assert_eq!(shorter.unwrap_err(), "volumes: volume long: ends at 10 MiB, and the device has 8 MiB");
     assert_eq!(open(&grid).unwrap().places().len(), 1, "the device may grow");
 }

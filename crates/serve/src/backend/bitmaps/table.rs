@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ioweir_config::{Size, format_bytes, shown, unknown};
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::super::bits::{Bits, PAGE_REGIONS};
-use super::super::book::{Book, set_fact};
+use super::super::book::{Book, Open, set_fact};
 use super::super::checked::sidecar::Identity;
 use crate::nbd::{Bitmap, NbdError};
 
@@ -117,10 +117,12 @@ impl Bitmaps {
         Book::in_file("bitmaps", path).map(|book| Self::of(book, region_bytes))
     }
 
-    /// Those in this database.
-    #[must_use]
-    pub fn over(database: Database, region_bytes: u64) -> Self {
-        Self::of(Book::over("bitmaps", database), region_bytes)
+    /// Those in the database that is opened by `open`, possibly more than once.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn opened_by(open: Open, region_bytes: u64) -> Result<Self, String> {
+        Book::opened_by("bitmaps", open).map(|book| Self::of(book, region_bytes))
     }
 
     fn of(book: Book, region_bytes: u64) -> Self {

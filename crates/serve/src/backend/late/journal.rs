@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
-use super::super::book::{Book, set_fact};
+use super::super::book::{Book, GROWS, Open, set_fact};
 use super::super::checked::sidecar::Identity;
 use super::ranges::{Changes, Ranges};
 use crate::backend::BLOCK_BYTES;
@@ -16,7 +16,7 @@ const TRIMS: TableDefinition<'_, u64, u64> = TableDefinition::new("trims");
 const VERSION: u64 = 1;
 /// The names of the facts about the files that it belongs to: two are of a clean end alone, and the last one is the length that the
 /// device is about to get, or zero.
-const FACTS: [&str; 6] = ["size_bytes", "device", "inode", "changed_seconds", "changed_nanos", "grows_bytes"];
+const FACTS: [&str; 6] = ["size_bytes", "device", "inode", "changed_seconds", "changed_nanos", GROWS];
 
 /// The journal.
 pub struct Journal(Book);
@@ -38,10 +38,12 @@ impl Journal {
         Book::in_memory("journal").map(Self)
     }
 
-    /// A journal with this database.
-    #[must_use]
-    pub fn over(database: Database) -> Self {
-        Self(Book::over("journal", database))
+    /// A journal whose database is opened by `open`, possibly more than once.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn opened_by(open: Open) -> Result<Self, String> {
+        Book::opened_by("journal", open).map(Self)
     }
 
     /// Whether a commit waits for a disk.
@@ -120,19 +122,13 @@ impl Journal {
         })
     }
 
-    /// Makes it durable that the device is about to get this length: from now on it may have that or the one before.
-    pub(super) fn begin_growth(&mut self, size_bytes: u64) -> Result<(), String> {
-        let committed = self.0.commit(|transaction| set_fact(transaction, FACTS[5], size_bytes));
-        committed.map_err(|error| format!("{}: cannot be written: {}", self.0.name(), error.name()))
-    }
-
-    /// Makes it durable that the device has this length. Where that fails, it is found at the next start.
-    pub(super) fn end_growth(&mut self, size_bytes: u64) {
-        // As it says.
-        let _ = self.0.commit(|transaction| {
-            set_fact(transaction, FACTS[0], size_bytes)?;
-            set_fact(transaction, FACTS[5], 0)
-        });
+    /// Has the device grow from a length to another; wherever the server dies meanwhile, the journal knows it again.
+    pub(super) fn growing(
+        &mut self,
+        lengths: [u64; 2],
+        grow: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.0.growing(FACTS[0], lengths, grow)
     }
 
     /// Notes how a clean end leaves the file.

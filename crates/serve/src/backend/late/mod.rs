@@ -332,12 +332,9 @@ impl Backend for Late {
     }
 
     fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
-        // Whenever the server dies, the journal knows the length of its device.
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal.begin_growth(size_bytes)?;
-        self.inner.grow(size_bytes)?;
-        journal.end_growth(size_bytes);
-        Ok(())
+        let inner = &mut self.inner;
+        journal.growing([inner.size_bytes(), size_bytes], || inner.grow(size_bytes))
     }
 
     fn describe(&self) -> String {

@@ -4,9 +4,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, Value, WriteTransaction};
+use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, Value};
 
-use super::super::book::{Book, Open, set_fact};
+use super::super::book::{Book, GROWS, Open, set_fact};
 use super::map::Changes;
 use crate::nbd::NbdError;
 
@@ -14,10 +14,10 @@ use crate::nbd::NbdError;
 const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
 /// How often regions were used, as of the last clean end.
 const HEAT: TableDefinition<'_, u64, u8> = TableDefinition::new("heat");
+/// The length of the slow tier.
+const SLOW_BYTES: &str = "slow_bytes";
 /// Facts that a ledger of an earlier version does not have: they are zero there.
 const GENERATION: &str = "generation";
-/// The length that the slow tier is about to get; zero where it is not.
-const GROWS: &str = "grows_bytes";
 const HOME_MARKED: &str = "home_marked";
 /// The version of its tables; a ledger of another version is refused.
 const VERSION: u64 = 1;
@@ -25,15 +25,8 @@ const VERSION: u64 = 1;
 /// The durable map.
 pub struct Ledger {
     book: Book,
-    /// The length of the slow tier, once it is known.
-    slow_bytes: u64,
     /// The file of the slow tier, which is marked.
     home: Option<PathBuf>,
-}
-
-fn set_length(transaction: &WriteTransaction, slow_bytes: u64) -> Result<(), redb::Error> {
-    set_fact(transaction, "slow_bytes", slow_bytes)?;
-    set_fact(transaction, GROWS, 0)
 }
 
 /// What is made durable.
@@ -65,12 +58,12 @@ impl Ledger {
         Book::in_file("map", path).map(Self::of)
     }
 
-    /// Opens a ledger of this name, whose database is opened by `open`, possibly more than once.
+    /// A ledger whose database is opened by `open`, possibly more than once.
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn opened_by(name: &str, open: Open) -> Result<Self, String> {
-        Book::opened_by(name, open).map(Self::of)
+    pub fn opened_by(open: Open) -> Result<Self, String> {
+        Book::opened_by("map", open).map(Self::of)
     }
 
     /// A ledger that ends with the server, for tiers that do so, too.
@@ -81,14 +74,8 @@ impl Ledger {
         Book::in_memory("map").map(Self::of)
     }
 
-    /// A ledger with this database.
-    #[must_use]
-    pub fn over(database: Database) -> Self {
-        Self::of(Book::over("map", database))
-    }
-
     const fn of(book: Book) -> Self {
-        Self { book, slow_bytes: 0, home: None }
+        Self { book, home: None }
     }
 
     /// The same, and the file of the slow tier is marked, so that nothing else uses it.
@@ -109,7 +96,7 @@ impl Ledger {
         let identity = RandomState::new().hash_one(0_u8) | 1;
         let facts = [
             ("identity", identity),
-            ("slow_bytes", slow_bytes),
+            (SLOW_BYTES, slow_bytes),
             ("fast_bytes", fast_bytes),
             (GENERATION, 0),
             (HOME_MARKED, 0),
@@ -128,32 +115,32 @@ impl Ledger {
                 facts.fast_bytes
             ));
         }
-        self.slow_bytes = slow_bytes;
+        if grows != 0 {
+            self.book.settle(SLOW_BYTES, slow_bytes).map_err(|error| self.unwritten(error))?;
+        }
         Ok((facts, entries))
     }
 
-    /// Makes it durable that the slow tier is about to get this length: from now on it may have that or the one before.
-    pub(super) fn begin_growth(&mut self, slow_bytes: u64) -> Result<(), String> {
-        let committed = self.book.commit(|transaction| set_fact(transaction, GROWS, slow_bytes));
-        committed.map_err(|error| format!("{}: it cannot be written: {}", self.name(), error.name()))
-    }
-
-    /// Makes it durable that the slow tier has this length. Where that fails, it is found at the next start.
-    pub(super) fn end_growth(&mut self, slow_bytes: u64) {
-        self.slow_bytes = slow_bytes;
-        // As it says.
-        let _ = self.book.commit(|transaction| set_length(transaction, slow_bytes));
+    /// Has the slow tier grow from a length to another; wherever the server dies meanwhile, the map knows it again.
+    pub(super) fn growing(
+        &mut self,
+        lengths: [u64; 2],
+        grow: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.book.growing(SLOW_BYTES, lengths, grow)
     }
 
     /// Makes it durable that it was opened, for so many times by now, and whether the file of the slow tier is marked.
     pub(super) fn begin(&mut self, generation: u64, is_home_marked: bool) -> Result<(), String> {
-        let slow_bytes = self.slow_bytes;
         let committed = self.book.commit(|transaction| {
-            set_length(transaction, slow_bytes)?;
             set_fact(transaction, GENERATION, generation)?;
             set_fact(transaction, HOME_MARKED, is_home_marked.into())
         });
-        committed.map_err(|error| format!("{}: it cannot be written: {}", self.name(), error.name()))
+        committed.map_err(|error| self.unwritten(error))
+    }
+
+    fn unwritten(&self, error: NbdError) -> String {
+        format!("{}: cannot be written: {}", self.name(), error.name())
     }
 
     /// Whether a commit waits for a disk.

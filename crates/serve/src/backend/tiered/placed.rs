@@ -474,12 +474,9 @@ impl Backend for Placed {
 
     fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
         self.pair.check_growth()?;
-        // Whenever the server dies, the map knows the length of the slow tier.
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.begin_growth(size_bytes)?;
-        self.pair.slow.grow(size_bytes)?;
-        ledger.end_growth(size_bytes);
-        Ok(())
+        let slow = &mut self.pair.slow;
+        ledger.growing([slow.size_bytes(), size_bytes], || slow.grow(size_bytes))
     }
 
     fn fast_tier(&self) -> Option<FastTier> {

@@ -77,7 +77,9 @@ impl World {
             self.volumes.unsure.push(wanted.clone());
             if (draw >> 40).is_multiple_of(5) {
                 self.volumes.is_failing = true;
-                self.devices.fail_table(1 + (draw >> 44) as u32 % 4, (draw >> 48).is_multiple_of(2));
+                if let Some(table) = self.devices.table() {
+                    table.fail(1 + (draw >> 44) as u32 % 4, (draw >> 48).is_multiple_of(2));
+                }
             }
         }
         up.saves = !(draw >> 50).is_multiple_of(4);
@@ -200,7 +202,9 @@ impl World {
         up.spec = up.controller.running().0;
         up.coming.clear();
         up.sides.truncate(up.spec.device.len());
-        self.devices.fail_table(0, true);
+        if let Some(table) = self.devices.table() {
+            table.fail(0, false);
+        }
         let is_done = result.is_ok();
         if let (Ok(saved), true, true) = (up.controller.saved(), is_done, up.saves) {
             self.saved = saved;

@@ -10,7 +10,7 @@ use ioweir_core::Nanos;
 use ioweir_serve::backend::{Backend, Done, Faulty, Io, Media};
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::spec::Faults;
-use redb::{Database, StorageBackend};
+use redb::{Database, DatabaseError, StorageBackend};
 
 /// Disks that hang on one supply.
 #[derive(Clone, Debug)]
@@ -103,11 +103,11 @@ impl Grid {
         supply.disks.iter().for_each(Media::restore);
     }
 
-    /// A database on a disk.
-    pub(crate) fn database(&self, at: usize) -> Database {
+    /// What opens a database on a disk.
+    pub(crate) fn opener(&self, at: usize) -> Box<dyn FnMut() -> Result<Database, DatabaseError> + Send> {
         let length = Arc::clone(&self.supply().lengths[at]);
         let file = PoweredFile { grid: self.clone(), at, length };
-        redb::Builder::new().set_cache_size(1 << 20).create_with_backend(file).expect("it survives")
+        Box::new(move || redb::Builder::new().set_cache_size(1 << 20).create_with_backend(file.clone()))
     }
 }
 
@@ -174,7 +174,7 @@ impl Backend for Powered {
 }
 
 /// A disk as a file. Its length survives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PoweredFile {
     grid: Grid,
     at: usize,
