@@ -223,7 +223,11 @@ mod tests {
 
     fn put(book: &mut Book, row: u64) -> bool {
         let bytes = [row as u8; 3000];
-        book.commit(|transaction| Ok(drop(transaction.open_table(ROWS)?.insert(row, &bytes[..])?))).is_ok()
+        let committed = book.commit(|transaction| {
+            transaction.open_table(ROWS)?.insert(row, &bytes[..])?;
+            Ok(())
+        });
+        committed.is_ok()
     }
 
     /// The rows, each of which is whole.

@@ -363,11 +363,12 @@ const GROWING: [(&str, &[&str], &str); 4] = [
 #[test]
 fn whenever_the_server_is_killed_while_its_device_grows_nothing_is_lost_unmarked_or_called_damaged() {
     for (name, files, keys) in GROWING {
-        grow_and_kill(name, files, keys);
+        writeln!(std::io::stderr(), "{}", grow_and_kill(name, files, keys)).unwrap();
     }
 }
 
-fn grow_and_kill(name: &str, files: &[&str], keys: &str) {
+/// Returns what was done and found, in words.
+fn grow_and_kill(name: &str, files: &[&str], keys: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let control = folder.path().join("control");
@@ -427,8 +428,8 @@ fn grow_and_kill(name: &str, files: &[&str], keys: &str) {
         }
     }
     assert!(grown > 0 && size >= first + grown * MIB, "{name}: {size}");
-    let told = if has_bitmaps { "nothing lost or unmarked" } else { "nothing lost" };
-    writeln!(std::io::stderr(), "{name}: killed {rounds} times, {} MiB grown, {told}", (size - first) / MIB).unwrap();
+    let found = if has_bitmaps { "nothing lost or unmarked" } else { "nothing lost" };
+    format!("{name}: killed {rounds} times, {} MiB grown, {found}", (size - first) / MIB)
 }
 
 /// A mirror of two files, tiers with a map over a file, and a file with late discards, each of which a scrub reads.
