@@ -38,6 +38,8 @@ const TRIM: Action = Action::Zero { keep: false, fast: true };
 /// after a seek, so that of many at random not one in twenty is as fast.
 const BUFFERED_PART: f64 = 0.125;
 const FASTEST_PART: usize = 20;
+/// The buffer of a drive that no burst fills.
+const BUFFER_UNSEEN_BYTES: u64 = 64 << 20;
 /// A burst has a knee if it was at least so many times as fast before it.
 const KNEE: f64 = 1.5;
 
@@ -263,8 +265,13 @@ impl Written {
             let program = (layout.dies * layout.piece_bytes) as f64 / rate * 1e9;
             known.push(("ssd.program".to_owned(), Amount::Time(Duration::default()).with_number(program)));
         }
-        if let Some((_, held)) = self.knee.filter(|(_, held)| *held > 0) {
-            known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(held.next_multiple_of(KIB_4)))));
+        let buffer = match self.knee {
+            Some((_, held)) => Some(held).filter(|held| *held > 0),
+            // One that never filled is not that of the start: a small one would hold up writes that were not.
+            None => self.sustained_bytes_per_second.map(|_| BUFFER_UNSEEN_BYTES),
+        };
+        if let Some(bytes) = buffer {
+            known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(bytes.next_multiple_of(KIB_4)))));
         }
         if let Some(trim) = self.trim_nanos {
             known.push(("ssd.overhead.command".to_owned(), Amount::Time(Duration::default()).with_number(trim)));
@@ -415,7 +422,10 @@ mod tests {
         };
         let failing = run(Faults { errors_per_million: 1_000_000, ..slow }).expect("it goes on");
         assert!(failing.failed > 0 && failing.bytes == 0 && known(&failing).is_empty(), "{failing:?}");
-        assert_eq!(run(slow).expect("it answers").knee, None, "it is as fast all along");
+        let steady = run(slow).expect("it answers");
+        assert_eq!(steady.knee, None, "it is as fast all along");
+        let buffer = ("ssd.write_buffer".to_owned(), Amount::Size(Size(BUFFER_UNSEEN_BYTES)));
+        assert!(known(&steady).contains(&buffer), "a buffer that holds nothing up: {:?}", known(&steady));
         let stalled = run(Faults { stall: "100s".parse().expect("a time"), ..slow });
         assert!(matches!(stalled, Err(Halt::Stalled { .. })), "{stalled:?}");
     }
