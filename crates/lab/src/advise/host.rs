@@ -7,6 +7,7 @@ use super::space::{Candidate, KNOBS, Setting, Setup};
 use super::spec::{AdviseSpec, Bound};
 use crate::compare::Goal;
 use crate::document::quoted;
+use crate::run::MIX_PREFIX;
 
 /// Where settings are kept over a boot.
 const RULES: &str = "/etc/udev/rules.d/61-ioweir.rules";
@@ -90,7 +91,7 @@ pub(super) fn steps(candidate: &Candidate, leave: &Candidate, base: &Setup, spec
     let groups = group_lines(candidate, spec);
     groups.iter().for_each(|(line, _)| step("in each cgroup that shares the device", line.clone()));
     if let (Some(name), Some(before)) = (candidate.linux(), leave.linux()) {
-        step("verify", replay((candidate, name), (leave, before), spec));
+        replays((candidate, name), (leave, before), spec).into_iter().for_each(|line| step("verify", line));
     }
     for file in files.iter().rev() {
         // Parameters of a scheduler are gone with it.
@@ -131,13 +132,9 @@ fn group_lines(candidate: &Candidate, spec: &AdviseSpec) -> Vec<(String, String)
     lines
 }
 
-/// The real replay that compares both, each with what it sets, and with what the model says of them.
-fn replay(candidate: (&Candidate, &str), leave: (&Candidate, &str), spec: &AdviseSpec) -> String {
-    let traces = if spec.traces.is_empty() {
-        "TRACE".into()
-    } else {
-        spec.traces.iter().map(|trace| quoted(trace)).collect::<Vec<_>>().join(" ")
-    };
+/// The real replays that compare both, each with what it sets, and with what the model says of them. Generated traffic is written to a
+/// file first.
+fn replays(candidate: (&Candidate, &str), leave: (&Candidate, &str), spec: &AdviseSpec) -> Vec<String> {
     let under = |(one, name): (&Candidate, &str)| {
         let own = one.linux_files().filter(|(_, parameter, value)| *value != parameter.default);
         let own = own.map(|(file, _, value)| (file.name, value / file.unit));
@@ -149,8 +146,21 @@ fn replay(candidate: (&Candidate, &str), leave: (&Candidate, &str), spec: &Advis
     };
     let (host, leave, candidate) = (&spec.host_device, under(leave), under(candidate));
     let names = if leave == candidate { leave } else { format!("{leave},{candidate}") };
-    format!(
-        "ioweir replay {traces} /dev/{host} --reads-only --repeat 5 --scheduler {names} --device {}",
-        quoted(&spec.device)
-    )
+    let line = |traces: &str| {
+        let device = quoted(&spec.device);
+        format!("ioweir replay {traces} /dev/{host} --reads-only --repeat 5 --scheduler {names} --device {device}")
+    };
+    let (mixes, files): (Vec<&String>, Vec<&String>) =
+        spec.traces.iter().partition(|trace| trace.starts_with(MIX_PREFIX));
+    let mut lines = match &files[..] {
+        [] if mixes.is_empty() => vec![line("TRACE")],
+        [] => Vec::new(),
+        files => vec![line(&files.iter().map(|file| quoted(file)).collect::<Vec<_>>().join(" "))],
+    };
+    for mix in mixes.iter().filter_map(|name| name.strip_prefix(MIX_PREFIX)) {
+        let file = quoted(&format!("{mix}.parquet"));
+        lines.push(format!("ioweir trace generate {} {file}", quoted(mix)));
+        lines.push(line(&file));
+    }
+    lines
 }

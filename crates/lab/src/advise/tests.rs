@@ -300,6 +300,11 @@ fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
             "undo: rm /etc/udev/rules.d/61-ioweir.rules",
         ]
     );
+    let generated = AdviseSpec { traces: vec!["mix:grep".into()], ..spec.clone() };
+    let verify = lines(&set, &candidate("mq-deadline"), &generated);
+    let verify: Vec<&String> = verify.iter().filter(|line| line.starts_with("verify: ")).collect();
+    assert_eq!(verify[0], "verify: ioweir trace generate grep grep.parquet");
+    assert!(verify[1].starts_with("verify: ioweir replay grep.parquet /dev/sda ") && verify.len() == 2, "{verify:?}");
     // The same scheduler with another value: the value that was there comes back.
     let own =
         lines(&candidate("mq-deadline:fifo-batch=1"), &candidate("mq-deadline:fifo-batch=64:read-expire=1s"), &spec);

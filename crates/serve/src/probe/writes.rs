@@ -38,6 +38,8 @@ const TRIM: Action = Action::Zero { keep: false, fast: true };
 /// after a seek, so that of many at random not one in twenty is as fast.
 const BUFFERED_PART: f64 = 0.125;
 const FASTEST_PART: usize = 20;
+/// The buffer of a drive that no burst fills.
+const BUFFER_UNSEEN_BYTES: u64 = 64 << 20;
 /// A burst has a knee if it was at least so many times as fast before it.
 const KNEE: f64 = 1.5;
 
@@ -263,8 +265,13 @@ impl Written {
             let program = (layout.dies * layout.piece_bytes) as f64 / rate * 1e9;
             known.push(("ssd.program".to_owned(), Amount::Time(Duration::default()).with_number(program)));
         }
-        if let Some((_, held)) = self.knee.filter(|(_, held)| *held > 0) {
-            known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(held.next_multiple_of(KIB_4)))));
+        let buffer = match self.knee {
+            Some((_, held)) => Some(held).filter(|held| *held > 0),
+            // One that never filled is not that of the start: a small one would hold up writes that were not.
+            None => self.sustained_bytes_per_second.map(|_| BUFFER_UNSEEN_BYTES),
+        };
+        if let Some(bytes) = buffer {
+            known.push(("ssd.write_buffer".to_owned(), Amount::Size(Size(bytes.next_multiple_of(KIB_4)))));
         }
         if let Some(trim) = self.trim_nanos {
             known.push(("ssd.overhead.command".to_owned(), Amount::Time(Duration::default()).with_number(trim)));
@@ -398,6 +405,13 @@ mod tests {
         let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_trims_nanos.expect("reads"));
         assert!((beside.0 / alone.0 - 1.0).abs() < 0.05, "trims of this drive delay no read: {seen:?}");
         assert!(known(&seen).iter().any(|(key, _)| key == "ssd.overhead.command"), "{:?}", known(&seen));
+    }
+
+    #[test]
+    fn a_buffer_that_no_burst_fills_is_taken_for_a_large_one() {
+        let unfilled = Written { sustained_bytes_per_second: Some(1e9), ..Written::default() };
+        assert_eq!(known(&unfilled), [("ssd.write_buffer".to_owned(), Amount::Size(Size(BUFFER_UNSEEN_BYTES)))]);
+        assert!(known(&Written::default()).is_empty(), "nothing was written");
     }
 
     #[test]
