@@ -6,7 +6,7 @@ use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, SECTOR_BYTES};
 use ioweir_device::parameter::Amount;
 use ioweir_device::validate::Measured;
-use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed};
+use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed, SETTINGS_DEPTH};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
 use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan, Written};
@@ -209,10 +209,9 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
         ),
     ));
     let spec = CalibrationSpec { kind: Some(kind), capacity: Some(Size(size_bytes)), ..spec.clone() };
-    (
-        spec,
-        Probed { name: name.into(), facts: words, known, enclosed, requests, groups: found.groups(&facts), held_out },
-    )
+    let (groups, name) = (found.groups(&facts), name.into());
+    let read_random_per_second = facts.rates.iter().find(|(depth, _)| *depth == SETTINGS_DEPTH).map(|(_, rate)| *rate);
+    (spec, Probed { name, facts: words, known, enclosed, requests, groups, held_out, read_random_per_second })
 }
 
 /// Adds what writes have shown. A flash drive is fitted to some of them as if they had followed all

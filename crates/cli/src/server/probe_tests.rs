@@ -61,6 +61,8 @@ fn calibrated(text: &str) -> (DeviceSpec, Calibrated, Probed) {
         add_written(&spec, &Facts::of(&found), &written, &mut probed);
     }
     let result = spec.run_probed(&probed, &engine::origin("test"), &Silent).expect("it is fitted");
+    let page = result.document().expect("it is written").to_terminal(false);
+    assert!(probed.read_random_per_second.is_some() && !page.contains("do not fit this device"), "{page}");
     (DeviceSpec::load(&name).expect("the truth"), result, probed)
 }
 

@@ -55,7 +55,8 @@ impl Calibrated {
             "The model is known in this range only: `compare` and `validate` say where a trace lies outside. Parameters marked \
              with a question mark are not identified: the response times leave more than half of what was looked at.",
         );
-        settings.push(&mut document, calibration.range.write_size.is_some());
+        let contradiction = self.read_random_per_second.and_then(|measured| settings.contradiction(measured));
+        settings.push(&mut document, calibration.range.write_size.is_some(), contradiction);
         document.provenance = Some(self.provenance.clone());
         Ok(document)
     }

@@ -22,7 +22,7 @@ use crate::validation::{MeasuredTrace, range_of};
 use ioweir_config::{Duration, Size};
 
 pub use probed::Probed;
-pub use settings::{Settings, settings};
+pub use settings::{DEPTH as SETTINGS_DEPTH, Settings, settings};
 pub use spec::{CalibrationSpec, Kind};
 
 /// The fewest requests: the two halves of fewer say nothing about each other.
@@ -74,6 +74,8 @@ pub struct Calibrated {
     of_units: Option<String>,
     /// What the probes say directly.
     facts: Vec<(String, String)>,
+    /// The random reads a second that probes measured.
+    read_random_per_second: Option<f64>,
     provenance: Provenance,
 }
 
@@ -290,7 +292,18 @@ impl Fitted {
     fn calibrated(self, file: DeviceFile, provenance: Provenance) -> Calibrated {
         let Self { unseen, searched, evaluations } = self;
         let (without_latency, folded, of_units, facts) = (0, 0, None, Vec::new());
-        Calibrated { file, unseen, searched, evaluations, without_latency, folded, of_units, facts, provenance }
+        Calibrated {
+            file,
+            unseen,
+            searched,
+            evaluations,
+            without_latency,
+            folded,
+            of_units,
+            facts,
+            read_random_per_second: None,
+            provenance,
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Probed {
     pub groups: Groups,
     /// The requests that judge, in the order of submission.
     pub held_out: Vec<Measured>,
+    /// Random reads a second at 32 at once, if that was measured.
+    pub read_random_per_second: Option<f64>,
 }
 
 impl CalibrationSpec {
@@ -74,7 +76,8 @@ impl CalibrationSpec {
         let start = known(&self.start(kind, 0)?, &probed.known)?;
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, Vec::new(), vec![("The device".into(), file.to_toml())]);
-        Ok(Calibrated { facts: probed.facts.clone(), ..fit.calibrated(file, provenance) })
+        let (facts, read_random_per_second) = (probed.facts.clone(), probed.read_random_per_second);
+        Ok(Calibrated { facts, read_random_per_second, ..fit.calibrated(file, provenance) })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::document::Document;
 use crate::run::RunError;
 
 /// Requests outstanding.
-const DEPTH: usize = 32;
+pub const DEPTH: usize = 32;
 /// Requests of one measurement of a disk and of flash, of which the second half counts.
 const REQUESTS: [u64; 2] = [4_000, 40_000];
 /// Sectors of a small and of a large request: 4 KiB, and 128 KiB.
@@ -24,6 +24,9 @@ const SMALL: u32 = 8;
 const LARGE: u32 = 256;
 /// The share of requests that are at most as slow as the latencies of io.cost.qos.
 const PERCENT: usize = 95;
+/// Random reads of the model and of probes that differ by more than this factor are not those of one device. Probes begin 32 reads
+/// together, and wait for the slowest of them, so that a good model is up to twice as fast.
+const APART_MAX: f64 = 4.0;
 
 /// Rates and latencies of a device under one kind of requests at a time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -165,8 +168,22 @@ impl Settings {
         )
     }
 
-    /// Adds the lines for each system.
-    pub(super) fn push(&self, document: &mut Document, saw_writes: bool) {
+    /// What is wrong with these figures, if probes measured another rate of random reads.
+    pub(super) fn contradiction(&self, measured_per_second: f64) -> Option<String> {
+        let modelled = self.read_random_per_second;
+        let factor = modelled as f64 / measured_per_second.max(1.0);
+        (!(1.0 / APART_MAX..=APART_MAX).contains(&factor)).then(|| {
+            format!(
+                "These lines do not fit this device: the model does {} random reads a second, and the probes had {}. A device that \
+                 is busy with other work while it is probed looks like that; probe it again when it is at rest.",
+                format_count(modelled),
+                format_count(measured_per_second as u64)
+            )
+        })
+    }
+
+    /// Adds the lines for each system, and what is wrong with them.
+    pub(super) fn push(&self, document: &mut Document, saw_writes: bool, contradiction: Option<String>) {
         let disk = if self.rotates { "hdd" } else { "ssd" };
         document.heading("Settings of other systems");
         document.text(format!(
@@ -181,6 +198,7 @@ impl Settings {
                  what is said to be set by probes that write.",
             );
         }
+        contradiction.into_iter().for_each(|problem| document.text(problem));
         let lines = [
             ("io.cost.model (MAJ:MIN first)", format!("ctrl=user model=linear {}", self.cost_model())),
             ("io.cost.qos (latencies in us; a place to begin from)", format!("enable=1 ctrl=user {}", self.cost_qos())),
@@ -238,5 +256,17 @@ mod tests {
         let flash = settings(&DeviceSpec::load("ssd-970pro").unwrap()).unwrap();
         assert!(flash.write_random_per_second < flash.write_burst_per_second, "{flash:?}");
         assert!(flash.read_random_per_second > 100_000 && !flash.rotates, "{flash:?}");
+    }
+
+    #[test]
+    fn settings_of_a_model_that_the_probes_contradict_are_said_to_be_no_good() {
+        let flash = settings(&DeviceSpec::load("ssd-970pro").unwrap()).unwrap();
+        let reads = flash.read_random_per_second as f64;
+        assert!([0.3, 0.5, 1.0, 2.0].iter().all(|part| flash.contradiction(reads * part).is_none()));
+        for part in [0.2, 5.0] {
+            let mut document = Document::new("ioweir calibrate", "A device", &()).unwrap();
+            flash.push(&mut document, true, flash.contradiction(reads * part));
+            assert!(document.to_terminal(false).contains("These lines do not fit this device: "), "{part}");
+        }
     }
 }
