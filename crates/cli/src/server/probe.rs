@@ -33,34 +33,7 @@ const BLOCK_MAX: u64 = 4096;
 /// Probes the device and fits a model to it; `None` if the arguments name a trace.
 pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<Option<Calibrated>, Failure> {
     if !arguments.is_probe() {
-        let only = [
-            ("--for", arguments.span.is_some()),
-            ("--in-use", arguments.in_use),
-            ("--write", arguments.write.is_some()),
-        ];
-        return match only.iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => {
-                // What is neither is refused as such.
-                for name in spec.trace.iter().filter(|name| !Path::new(name).is_file()) {
-                    Target::open(&System::default(), Path::new(name), Access::default())?;
-                }
-                let named =
-                    spec.trace.first().map_or_else(|| "no device".into(), |name| format!("{}, a file,", shown(name)));
-                let problem = format!("{flag} is about a device that is probed, and {named} is named");
-                Err(Failure::input(
-                    problem,
-                    "a block device, or --probe and a file",
-                    "without --probe a file is read as a trace",
-                ))
-            }
-            None => {
-                // Whose kind need not be named.
-                for name in spec.trace.iter().filter(|name| Path::new(name).is_dir()) {
-                    Target::open(&System::default(), Path::new(name), Access::default())?;
-                }
-                Ok(None)
-            }
-        };
+        return check_trace(arguments, spec).map(|()| None);
     }
     let [name] = &spec.trace[..] else {
         return Err(Failure::input("several devices are named", "one device", ""));
@@ -110,6 +83,31 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     let origin = engine::origin(&command(arguments, &spec));
     let fit = |progress: &dyn Progress| spec.run_probed(&probed, &origin, &Stopping { progress, stop: &stop });
     Ok(Some(engine::watched(arguments.quiet, fit)?))
+}
+
+/// Refuses what is neither a trace nor probed, and flags that are of no use for a trace.
+fn check_trace(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<(), Failure> {
+    let only =
+        [("--for", arguments.span.is_some()), ("--in-use", arguments.in_use), ("--write", arguments.write.is_some())];
+    let Some((flag, _)) = only.iter().find(|(_, is_given)| *is_given) else {
+        // The kind of a folder need not be named.
+        return check_each(spec, Path::is_dir);
+    };
+    check_each(spec, |path| !path.is_file())?;
+    let named = spec.trace.first().map_or_else(|| "no device".into(), |name| format!("{}, a file,", shown(name)));
+    Err(Failure::input(
+        format!("{flag} is about a device that is probed, and {named} is named"),
+        "a block device, or --probe and a file",
+        "without --probe a file is read as a trace",
+    ))
+}
+
+/// Opens what is named and is such, so that it is refused in the words for devices.
+fn check_each(spec: &CalibrationSpec, is_such: impl Fn(&Path) -> bool) -> Result<(), Failure> {
+    for path in spec.trace.iter().map(Path::new).filter(|path| is_such(path)) {
+        Target::open(&System::default(), path, Access::default())?;
+    }
+    Ok(())
 }
 
 /// Progress by the probes that are behind a device.
