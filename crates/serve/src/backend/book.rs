@@ -9,7 +9,7 @@ use redb::{
     Database, DatabaseError, ReadOnlyDatabase, ReadableTable as _, StorageError, TableDefinition, WriteTransaction,
 };
 
-use super::opener::{FileName, Opener};
+use super::opener::{FileName, opener};
 use crate::durable::{folder_of, keep_name};
 use crate::nbd::NbdError;
 
@@ -37,8 +37,7 @@ impl Book {
     /// If it cannot be opened, or is something else.
     pub(super) fn in_file(name: &str, path: &Path) -> Result<Self, String> {
         let name = format!("{name} {}", path.display());
-        let opener = Opener::new(FileName(path.to_path_buf()));
-        let book = Self::opened_by(&name, Box::new(move || opener.open()))?;
+        let book = Self::opened_by(&name, opener(FileName(path.to_path_buf())))?;
         let book = Self { waits_for_disk: true, ..book };
         // Without its directory entry, what it says would be lost.
         keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;

@@ -6,7 +6,7 @@
 mod at_once;
 pub mod bitmaps;
 mod bits;
-pub(crate) mod book;
+mod book;
 pub mod checked;
 mod emulated;
 mod faulty;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, DatabaseError, StorageBackend};
 
+use super::book::Open;
 use crate::durable::replace_by;
 
 /// The memory for pages of the database, which is read once and written in small pieces.
@@ -39,23 +40,24 @@ pub(crate) trait Name: Send + 'static {
     fn replace(&self, fill: &dyn Fn(&Self::File) -> io::Result<()>) -> io::Result<Self::File>;
 }
 
-/// Opens a database, as often as it is needed.
-pub(crate) struct Opener<N> {
+/// What opens the database in the file of this name, as often as it is needed.
+pub(crate) fn opener(name: impl Name) -> Open {
+    let opener = Opener { name, is_sound: Arc::default() };
+    Box::new(move || opener.open())
+}
+
+struct Opener<N> {
     name: N,
     /// Whether what is not durable of the file will be with its next flush.
     is_sound: Arc<AtomicBool>,
 }
 
 impl<N: Name> Opener<N> {
-    pub(crate) fn new(name: N) -> Self {
-        Self { name, is_sound: Arc::default() }
-    }
-
     /// Opens the database.
     ///
     /// # Errors
     /// If the file is open elsewhere, is something else, or cannot be copied.
-    pub(crate) fn open(&self) -> Result<Database, DatabaseError> {
+    fn open(&self) -> Result<Database, DatabaseError> {
         let mut file = self.name.open()?;
         if !self.is_sound.load(Ordering::Relaxed) && was_left_open(&file)? {
             let copied = self.name.replace(&|copy| copy_to(copy, &file));
@@ -213,7 +215,7 @@ mod tests {
     use ioweir_core::Nanos;
     use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
-    use super::super::book::{Book, Open};
+    use super::super::book::Book;
     use super::*;
     use crate::world::disk::Disk;
     use crate::world::file::SimulatedFile;
@@ -241,11 +243,6 @@ mod tests {
         table.iter().unwrap().map(|entry| row(entry.unwrap())).collect()
     }
 
-    fn by<N: Name>(name: N) -> Open {
-        let opener = Opener::new(name);
-        Box::new(move || opener.open())
-    }
-
     fn in_file(path: &Path) -> Result<Book, String> {
         Book::in_file("book", path)
     }
@@ -269,7 +266,7 @@ mod tests {
             let span = Nanos(1);
             let disk = Disk::new((2 * (4 << 20), 0), Random::new(first * 100 + u64::from(count)), (span, span));
             let file = SimulatedFile::new(disk.clone());
-            let mut book = Book::opened_by("book", by(file.clone())).unwrap();
+            let mut book = Book::opened_by("book", opener(file.clone())).unwrap();
             let mut committed = Vec::new();
             let case = format!("flush {first}, {count} of them, kept: {keeps}, dies: {dies}");
             for row in 0..8 {
@@ -281,7 +278,7 @@ mod tests {
                 } else if dies {
                     // The next process knows nothing of it, and its own flushes may fail, too.
                     drop(book);
-                    book = (0..10).find_map(|_| Book::opened_by("book", by(file.clone())).ok()).expect(&case);
+                    book = (0..10).find_map(|_| Book::opened_by("book", opener(file.clone())).ok()).expect(&case);
                 } else {
                     reopened += 1;
                 }
@@ -295,7 +292,7 @@ mod tests {
             disk.cut();
             disk.media().restore();
             file.fail(0, false);
-            let book = Book::opened_by("book", by(file)).unwrap_or_else(|problem| panic!("{case}: {problem}"));
+            let book = Book::opened_by("book", opener(file)).unwrap_or_else(|problem| panic!("{case}: {problem}"));
             let found = rows(&book);
             assert!(committed.iter().all(|row| found.contains(row)), "{case}: {committed:?} {found:?}");
             ended += 1;
@@ -323,7 +320,7 @@ mod tests {
     fn after_an_error_within_a_server_only_a_failed_flush_makes_it_copy() {
         let disk = Disk::new((2 * (4 << 20), 0), Random::new(1), (Nanos(1), Nanos(1)));
         let (file, copies) = (SimulatedFile::new(disk.clone()), Arc::new(AtomicU32::new(0)));
-        let mut book = Book::opened_by("book", by(Counted(file.clone(), Arc::clone(&copies)))).unwrap();
+        let mut book = Book::opened_by("book", opener(Counted(file.clone(), Arc::clone(&copies)))).unwrap();
         assert!(put(&mut book, 0));
         // Nothing can be written, as if there were no room.
         disk.media().turn_off();

@@ -8,11 +8,10 @@ use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, Plan, SECTORS};
 use super::random::Random;
 use super::upstream::{Fate, Upstream};
 use crate::backend::bitmaps::Content;
-use crate::backend::book::Open;
 use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
-use crate::backend::opener::Opener;
+use crate::backend::opener::opener;
 use crate::backend::upstream::UpstreamPlan;
 use crate::backend::{
     self, Backend, Bitmaps, Cached, Checked, Joined, Late, Ledger, Marked, Mirror, MirrorPlan, Placed, Volumes,
@@ -80,7 +79,7 @@ impl Devices {
         if device.checksums {
             backend = self.checked(device, backend, length)?;
         }
-        let volumes = device.volumes.as_ref().map(|_| Volumes::opened_by(opener(&table), length));
+        let volumes = device.volumes.as_ref().map(|_| Volumes::opened_by(opener(table), length));
         Ok((backend, volumes.transpose()?))
     }
 
@@ -107,13 +106,13 @@ impl Devices {
                 let disk = disk(0);
                 self.checked(device, disk, SECTORS * 512)?
             }
-            Backing::Late => Box::new(Late::open(disk(0), Journal::opened_by(opener(&self.book))?, None)?),
+            Backing::Late => Box::new(Late::open(disk(0), Journal::opened_by(opener(self.book.clone()))?, None)?),
             Backing::Marked => {
-                let bitmaps = Bitmaps::opened_by(opener(&self.book), REGION_BYTES)?;
+                let bitmaps = Bitmaps::opened_by(opener(self.book.clone()), REGION_BYTES)?;
                 Box::new(Marked::open(disk(0), bitmaps, Content::Durable)?)
             }
             Backing::Placed => {
-                let ledger = Ledger::opened_by(opener(&self.book))?;
+                let ledger = Ledger::opened_by(opener(self.book.clone()))?;
                 let placed = Placed::open(disk(0), disk(1), ledger, device.depth)?;
                 Box::new(match device.relocates {
                     Some(margin) => placed.relocating(margin),
@@ -222,10 +221,4 @@ impl Devices {
     pub(super) fn slowest(&self, plan: &Plan) -> Nanos {
         plan.service.0.after(plan.service.1)
     }
-}
-
-/// What opens the database in a file, for a server.
-fn opener(file: &SimulatedFile) -> Open {
-    let opener = Opener::new(file.clone());
-    Box::new(move || opener.open())
 }
