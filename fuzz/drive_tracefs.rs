@@ -1,5 +1,7 @@
 //! What one fuzzing input means to the reader of tracefs, for the target and for the test that replays the corpus on stable.
 
+use std::sync::LazyLock;
+
 use ioweir_trace::Event;
 use ioweir_trace::tracefs::{Layout, Recording};
 
@@ -11,10 +13,11 @@ const FORMATS: [(&str, &str); 4] = [
     ("block_rq_complete", include_str!("../crates/trace/tests/data/tracefs/block_rq_complete.format")),
 ];
 
-/// The layout of a kernel, as it was recorded.
+static LAYOUT: LazyLock<Layout> = LazyLock::new(|| Layout::parse(HEADER_PAGE, &FORMATS).expect("a kernel wrote it"));
+
+/// The layout of a kernel, as it was recorded. It is read once: reading it takes longer than a page.
 pub(crate) fn layout() -> Layout {
-    let Ok(layout) = Layout::parse(HEADER_PAGE, &FORMATS) else { unreachable!("a kernel wrote it") };
-    layout
+    LAYOUT.clone()
 }
 
 /// Takes the input for a description, or for pages. There are never more records than events, nor more events than fit.
