@@ -234,12 +234,19 @@ impl Counters {
 /// What an engine has done, and its state.
 #[derive(Debug)]
 pub struct Report {
-    /// When it was made.
-    pub now: Nanos,
     /// What was done since the last report.
     pub counters: Box<Counters>,
     /// What is queued and in flight, by class. Classes at the end that never had a client are omitted.
     pub classes: Vec<ClassState>,
+    /// The state of the device.
+    pub device: DeviceReport,
+}
+
+/// The state of a device.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceReport {
+    /// When it was so.
+    pub now: Nanos,
     /// Dispatches in flight.
     pub inflight: u32,
     /// The most that there may be at present.

@@ -4,7 +4,9 @@ use ioweir_core::policy::POLICIES;
 use ioweir_core::tenant::Elsewhere;
 use ioweir_core::{Nanos, StreamId};
 
-use super::{Call, Change, Command, Engine, Layout, Question, Rates, Report, ServiceOrder, Stopping, watch_all};
+use super::{
+    Call, Change, Command, DeviceReport, Engine, Layout, Question, Rates, Report, ServiceOrder, Stopping, watch_all,
+};
 use crate::backend::{self, Shape};
 use crate::log::EventKind;
 
@@ -233,11 +235,9 @@ impl Engine {
                 service.reservation_per_second.and(tenants).map(|tenants| tenants.share(StreamId(service.class)));
             service.reservation_per_second = share.map(|share| share.reservation_per_second);
         }
-        (question.reply)(Report {
+        let device = DeviceReport {
             now,
             services,
-            counters,
-            classes,
             inflight,
             depth: self.admission.learnt_depth().unwrap_or(self.device.depth),
             checksums,
@@ -246,6 +246,7 @@ impl Engine {
             mirror,
             failure,
             reservations_behind,
-        });
+        };
+        (question.reply)(Report { counters, classes, device });
     }
 }

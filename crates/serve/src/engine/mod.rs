@@ -48,7 +48,8 @@ use crate::stream::Poller;
 
 use accounts::Accounts;
 pub use accounts::{
-    ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, LAYERS, OperationCounters, Report, Served,
+    ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, DeviceReport, Durations, LAYERS, OperationCounters, Report,
+    Served,
 };
 use admission::{Admission, SubRequest};
 pub use admission::{Call, ClassState, Observer, Stage, WaitCause};

@@ -200,7 +200,7 @@ impl Shared {
         self.refresh().await;
         let (spec, _) = self.controller.running();
         let record = lock(&self.record);
-        let has_failed = |number: &usize| record.failures.get(*number).is_some_and(Option::is_some);
+        let has_failed = |number: &usize| record.devices.get(*number).is_some_and(|of| of.report.failure.is_some());
         let failed = spec.present_devices().map(|(number, _)| number).filter(has_failed).collect();
         troubles(&spec, failed, self.silent())
     }

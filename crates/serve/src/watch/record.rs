@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use ioweir_config::ShareNumbers;
-use ioweir_core::{Nanos, Operation, Reason};
+use ioweir_core::{Operation, Reason};
 
-use crate::backend::{Checksums, MirrorStatus, TierStatus, UpstreamStatus};
 use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{
-    ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report, ServiceReport,
+    ClassCounters, ClassCounts, ClassState, Counters, DeviceReport, LAYERS, OperationCounters, Report, ServiceReport,
 };
-use crate::spec::Spec;
+use crate::spec::{Device, Spec};
 
 /// The number of seconds that are kept.
 pub const HISTORY_SECONDS: usize = 120;
@@ -45,30 +44,20 @@ pub(super) struct ClassRecord {
     now: Option<Box<ClassCounters>>,
 }
 
+/// A device.
+#[derive(Debug)]
+pub(super) struct DeviceRecord {
+    /// What it has reported last; as it is at the start, before that.
+    pub(super) report: DeviceReport,
+    /// Whether its reservations fell further behind from the report before to the last one.
+    pub(super) reservations_broken: bool,
+}
+
 /// The records of all classes and devices.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
-    /// Dispatches in flight, by device.
-    pub(super) inflight: Vec<u32>,
-    /// The most that there may be, by device.
-    pub(super) depths: Vec<u32>,
-    /// Failures, by device.
-    pub(super) failures: Vec<Option<Failure>>,
-    /// The time by which reservations have fallen behind, by device, and whether it still grew in the last report.
-    pub(super) behind: Vec<(Nanos, bool)>,
-    /// When each device last reported.
-    pub(super) reported: Vec<Nanos>,
-    /// Counts of what was checked, by device that keeps checksums.
-    pub(super) checksums: Vec<Option<Checksums>>,
-    /// Tiers, by device that has any.
-    pub(super) tiers: Vec<Option<TierStatus>>,
-    /// Legs, by device that is a mirror.
-    pub(super) mirrors: Vec<Option<MirrorStatus>>,
-    /// Upstreams, by device that has one.
-    pub(super) upstreams: Vec<Option<UpstreamStatus>>,
-    /// What services have done, by device.
-    pub(super) services: Vec<Vec<ServiceReport>>,
+    pub(super) devices: Vec<DeviceRecord>,
     /// What is seen of the fleet, if the server is one of any.
     pub(super) fleet: Option<FleetStatus>,
 }
@@ -82,17 +71,7 @@ impl Record {
 
     /// Makes room for classes and devices that have come since.
     pub(super) fn fit(&mut self, spec: &Spec) {
-        let devices = spec.device.len().max(self.inflight.len());
-        self.inflight.resize(devices, 0);
-        self.depths.extend(spec.device.iter().skip(self.depths.len()).map(|device| device.depth));
-        self.failures.resize(devices, None);
-        self.behind.resize(devices, <_>::default());
-        self.reported.resize(devices, Nanos::ZERO);
-        self.checksums.resize(devices, None);
-        self.tiers.resize(devices, None);
-        self.mirrors.resize(devices, None);
-        self.upstreams.resize(devices, None);
-        self.services.resize(devices, Vec::new());
+        self.devices.extend(spec.device.iter().skip(self.devices.len()).map(DeviceRecord::new));
         self.classes.extend(spec.classes().into_iter().skip(self.classes.len()).map(ClassRecord::new));
     }
 
@@ -106,37 +85,13 @@ impl Record {
 
     /// Adds an engine's counters, and returns them, zeroed, for the next question.
     pub(super) fn add(&mut self, device: usize, report: Report) -> Box<Counters> {
-        let mut counters = report.counters;
-        if let Some(inflight) = self.inflight.get_mut(device) {
-            *inflight = report.inflight;
-        }
-        if let Some(depth) = self.depths.get_mut(device) {
-            *depth = report.depth;
-        }
-        if let Some(failure) = self.failures.get_mut(device) {
-            *failure = report.failure;
-        }
-        if let (Some(behind), Some(reported)) = (self.behind.get_mut(device), self.reported.get_mut(device)) {
-            *behind = (report.reservations_behind, report.reservations_behind > behind.0);
-            *reported = report.now;
-        }
-        if let Some(checksums) = self.checksums.get_mut(device) {
-            *checksums = report.checksums;
-        }
-        if let Some(tiers) = self.tiers.get_mut(device) {
-            *tiers = report.tiers;
-        }
-        if let Some(mirror) = self.mirrors.get_mut(device) {
-            *mirror = report.mirror;
-        }
-        if let Some(upstream) = self.upstreams.get_mut(device) {
-            *upstream = report.upstream;
-        }
-        if let Some(services) = self.services.get_mut(device) {
-            *services = report.services;
+        let Report { mut counters, classes, device: report } = report;
+        if let Some(of) = self.devices.get_mut(device) {
+            of.reservations_broken = report.reservations_behind > of.report.reservations_behind;
+            of.report = report;
         }
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.device == device) {
-            class.state = report.classes.get(number).copied().unwrap_or_default();
+            class.state = classes.get(number).copied().unwrap_or_default();
             let Some(more) = counters.get(number) else { continue };
             class.counts.add(&more.counts);
             class.now.get_or_insert_default().add(more);
@@ -145,11 +100,16 @@ impl Record {
         counters
     }
 
+    /// What the services of all devices have done.
+    pub(super) fn services(&self) -> impl Iterator<Item = &ServiceReport> {
+        self.devices.iter().flat_map(|device| &device.report.services)
+    }
+
     /// The numbers of a class's share, with the reservation that the lease of a service gives it; `None` if its scheduler has no
     /// shares.
     pub(super) fn share(&self, spec: &Spec, class: usize) -> Option<ShareNumbers> {
         let numbers = spec.share_of(class)?.numbers();
-        let its = self.services.iter().flatten().find(|report| report.class as usize == class);
+        let its = self.services().find(|report| report.class as usize == class);
         let leased = its.and_then(|report| report.reservation_per_second);
         Some(ShareNumbers { reservation_per_second: leased.unwrap_or(numbers.reservation_per_second), ..numbers })
     }
@@ -168,6 +128,12 @@ impl Record {
                 class.seconds.pop_front();
             }
         }
+    }
+}
+
+impl DeviceRecord {
+    fn new(device: &Device) -> Self {
+        Self { report: DeviceReport { depth: device.depth, ..DeviceReport::default() }, reservations_broken: false }
     }
 }
 

@@ -95,7 +95,7 @@ impl Tally {
                 *latency += counters.latency.len();
             }
         }
-        (self.last, self.inflight) = (report.classes, report.inflight);
+        (self.last, self.inflight) = (report.classes, report.device.inflight);
     }
 
     /// Compares, when nothing is on its way.

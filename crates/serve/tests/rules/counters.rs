@@ -208,7 +208,7 @@ fn check(keys: &str, asked: &[Asked], shares: [&[(Holder, Share)]; 2], knows_rea
         let standing = report.classes[number];
         assert_eq!((standing.queued, standing.inflight, standing.queued_bytes, standing.oldest), (0, 0, 0, None));
     }
-    assert_eq!(report.inflight, 0);
+    assert_eq!(report.device.inflight, 0);
 }
 
 fn keys(scheduler: &str) -> String {
@@ -343,7 +343,7 @@ fn reservations_that_a_device_cannot_keep_are_reported_and_those_that_it_keeps_a
             peer.send(&request(READ, 0, cookie, cookie * 8192, 4096));
         }
         bench.settle();
-        let behind = report(&mut bench).reservations_behind;
+        let behind = report(&mut bench).device.reservations_behind;
         assert_eq!(behind == Nanos::ZERO, is_kept, "{rate} a second: {behind} behind");
     }
 }

@@ -18,11 +18,10 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use serde_json::Number;
-use table::{Held, METRICS, Shown, Source};
+use table::{METRICS, Shown, Source};
 
-use super::record::{ClassRecord, Record};
+use super::record::{ClassRecord, DeviceRecord, Record};
 use super::state::Column;
-use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters, ServiceReport};
 use crate::log::Log;
 use crate::spec::{Device, Spec};
@@ -52,45 +51,28 @@ impl Scene<'_> {
     fn samples(&self, source: &Source) -> Vec<Sample> {
         match source {
             Source::Server(of) => of(self),
-            Source::Device(of) => {
-                let devices = self.devices(&self.record.inflight).zip(self.devices(&self.record.depths));
-                let held = devices.map(|((device, &in_flight), (_, &depth))| (device, Held { in_flight, depth }));
-                held.map(|(device, held)| named(device, of(device, held))).collect()
-            }
-            Source::Record(of) => {
-                let devices = self.spec.present_devices();
-                devices.map(|(number, device)| named(device, (vec![], Value::Real(of(self.record, number))))).collect()
-            }
-            Source::Failures => {
-                let devices = self.devices(&self.record.failures);
-                let value = |failed: bool| (vec![], Value::Whole(failed.into()));
-                devices.map(|(device, failure)| named(device, value(failure.is_some()))).collect()
-            }
+            Source::Device(of) => self.devices().map(|(device, its)| named(device, of(device, its))).collect(),
             Source::Checksums(of) => {
-                let devices = self.devices(&self.record.checksums);
-                let of = |(device, checksums): (&Device, &Option<Checksums>)| {
-                    checksums.as_ref().map(|checksums| named(device, (vec![], Value::Whole(of(checksums)))))
-                };
-                devices.filter_map(of).collect()
+                let its = self.devices().filter_map(|(device, its)| Some((device, its.report.checksums.as_ref()?)));
+                its.map(|(device, checksums)| named(device, (vec![], Value::Whole(of(checksums))))).collect()
             }
             Source::Legs(of) => {
-                let mirrors = self.devices(&self.record.mirrors);
-                let legs = mirrors.filter_map(|(device, mirror)| Some((device, mirror.as_ref()?)));
-                legs.flat_map(|(device, mirror)| {
-                    mirror.legs.iter().enumerate().map(move |(number, leg)| {
-                        named(device, (vec![("leg", number.to_string())], Value::Whole(of(leg))))
+                let mirrors = self.devices().filter_map(|(device, its)| Some((device, its.report.mirror.as_ref()?)));
+                mirrors
+                    .flat_map(|(device, mirror)| {
+                        mirror.legs.iter().enumerate().map(move |(number, leg)| {
+                            named(device, (vec![("leg", number.to_string())], Value::Whole(of(leg))))
+                        })
                     })
-                })
-                .collect()
+                    .collect()
             }
             Source::Tiers(of) => {
-                let tiers = self.devices(&self.record.tiers);
-                let tiers = tiers.filter_map(|(device, its)| Some((device, its.as_ref()?)));
+                let tiers = self.devices().filter_map(|(device, its)| Some((device, its.report.tiers.as_ref()?)));
                 tiers.flat_map(|(device, its)| of(its).into_iter().map(move |sample| named(device, sample))).collect()
             }
             Source::Upstream(of) => {
-                let upstreams = self.devices(&self.record.upstreams);
-                let upstreams = upstreams.filter_map(|(device, its)| Some((device, its.as_ref()?)));
+                let upstreams =
+                    self.devices().filter_map(|(device, its)| Some((device, its.report.upstream.as_ref()?)));
                 upstreams.map(|(device, its)| named(device, (vec![], of(its)))).collect()
             }
             Source::Queue(of) => self
@@ -104,8 +86,8 @@ impl Scene<'_> {
                 .collect(),
             Source::Service(of) => {
                 let classes = self.spec.classes();
-                let reports = self.record.services.iter().flatten();
                 let name = |report: &ServiceReport| classes.get(report.class as usize).map(|class| class.name.clone());
+                let reports = self.record.services();
                 reports.filter_map(|report| Some((vec![("service", name(report)?)], of(report)))).collect()
             }
             Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
@@ -122,20 +104,18 @@ impl Scene<'_> {
         }
     }
 
-    /// What is recorded of each device that was not removed.
-    fn devices<'a, T>(&'a self, recorded: &'a [T]) -> impl Iterator<Item = (&'a Device, &'a T)> {
-        self.spec.present_devices().filter_map(|(number, device)| Some((device, recorded.get(number)?)))
+    /// Each device that was not removed, and what is recorded of it.
+    fn devices(&self) -> impl Iterator<Item = (&Device, &DeviceRecord)> {
+        self.spec.present_devices().filter_map(|(number, device)| Some((device, self.record.devices.get(number)?)))
     }
 
     /// Each pool of workers with the counts of its queues, as the device that reported last has them.
     fn pools(&self) -> BTreeMap<&str, [Counts; Queue::COUNT]> {
-        let devices = self.devices(&self.record.checksums).zip(self.devices(&self.record.reported));
-        let mut reports: Vec<_> = devices
-            .filter_map(|((device, checksums), (_, reported))| {
-                Some((reported, self.spec.pool_of(device), (*checksums)?.queues))
-            })
+        let mut reports: Vec<_> = self
+            .devices()
+            .filter_map(|(device, its)| Some((its.report.now, self.spec.pool_of(device), its.report.checksums?.queues)))
             .collect();
-        reports.sort_by_key(|(reported, ..)| **reported);
+        reports.sort_by_key(|(reported, ..)| *reported);
         reports.into_iter().map(|(_, pool, queues)| (pool, queues)).collect()
     }
 

@@ -13,7 +13,7 @@ use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::spec::Device;
 use crate::watch::COMMIT;
-use crate::watch::record::{ClassRecord, Record};
+use crate::watch::record::{ClassRecord, DeviceRecord};
 
 /// A row: the name of a metric, and where its values come from.
 pub(super) struct Metric {
@@ -28,11 +28,7 @@ pub(super) enum Source {
     /// The server.
     Server(fn(&Scene<'_>) -> Vec<Sample>),
     /// Each device.
-    Device(fn(&Device, Held) -> Sample),
-    /// Each device, by its number in the record.
-    Record(fn(&Record, usize) -> f64),
-    /// Each device: whether it has failed.
-    Failures,
+    Device(fn(&Device, &DeviceRecord) -> Sample),
     /// Each queue of each pool of workers.
     Queue(fn(&Counts) -> Value),
     /// Each device that keeps checksums.
@@ -57,13 +53,6 @@ pub(super) enum Source {
     Operation(fn(&OperationCounters) -> Vec<Sample>),
     /// Each operation of each class, if it was requested at least once. A histogram takes twenty lines.
     Durations(fn(&OperationCounters) -> &Durations),
-}
-
-/// Dispatches that a device holds, and the most that it may.
-#[derive(Clone, Copy)]
-pub(super) struct Held {
-    pub(super) in_flight: u32,
-    pub(super) depth: u32,
 }
 
 /// A key of the state, with the title and unit of its column if it has one.
@@ -148,27 +137,27 @@ pub(super) const METRICS: [Metric; 57] = [
     gauge(
         "ioweir_inflight_requests",
         "Dispatches that the device holds: merged requests count as one",
-        Source::Device(|_, of| (vec![], Value::Whole(of.in_flight.into()))),
+        Source::Device(|_, of| (vec![], Value::Whole(of.report.inflight.into()))),
     ),
     gauge(
         "ioweir_device_failed",
         "Whether a flush of the device has failed: 1 until it is opened again",
-        Source::Failures,
+        Source::Device(|_, of| (vec![], Value::Whole(of.report.failure.is_some().into()))),
     ),
     counter(
         "ioweir_reservations_behind_seconds",
         "By how much all reservations of the device together have fallen behind: it grows while they are broken",
-        Source::Record(|record, number| record.behind[number].0.as_seconds()),
+        Source::Device(|_, of| (vec![], Value::Real(of.report.reservations_behind.as_seconds()))),
     ),
     gauge(
         "ioweir_report_seconds",
         "When the device last reported, since the server began: a device that hangs does not",
-        Source::Record(|record, number| record.reported[number].as_seconds()),
+        Source::Device(|_, of| (vec![], Value::Real(of.report.now.as_seconds()))),
     ),
     gauge(
         "ioweir_inflight_limit_requests",
         "Dispatches that the device may hold: as stated, or as learnt by now",
-        Source::Device(|_, of| (vec![], Value::Whole(of.depth.into()))),
+        Source::Device(|_, of| (vec![], Value::Whole(of.report.depth.into()))),
     ),
     gauge(
         "ioweir_policy_info",

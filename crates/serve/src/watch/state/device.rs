@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::seconds;
 use crate::backend::{self, Checksums, LegStatus, MirrorStatus, TierStatus, UpstreamStatus};
-use crate::engine::FAILED;
+use crate::engine::{ClassState, FAILED};
 use crate::engines::Watched;
-use crate::spec::Spec;
-use crate::watch::record::Record;
+use crate::spec::{Device, Spec};
+use crate::watch::record::DeviceRecord;
 
 /// The state of a device.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,36 +62,36 @@ pub struct DeviceState {
 }
 
 impl DeviceState {
-    pub(super) fn new(spec: &Spec, number: usize, watched: &Watched, record: &Record, now: Nanos) -> Self {
-        let device = &spec.device[number];
-        let its = || record.classes.iter().filter(|class| class.device == number).map(|class| &class.state);
+    pub(super) fn new<'a>(
+        spec: &Spec,
+        (device, watched): (&Device, &Watched),
+        record: &DeviceRecord,
+        classes: impl Iterator<Item = &'a ClassState> + Clone,
+        now: Nanos,
+    ) -> Self {
+        let of = &record.report;
         Self {
             name: device.name.clone(),
             description: watched.description.clone(),
             scheduler: device.scheduler.to_string(),
-            depth: record.depths.get(number).copied().unwrap_or(device.depth),
+            depth: of.depth,
             size_bytes: watched.size_bytes,
-            connections: its().map(|state| state.connections).sum(),
-            inflight_requests: record.inflight[number],
-            queued_requests: its().map(|state| state.queued).sum(),
-            queued_bytes: its().map(|state| state.queued_bytes).sum(),
+            connections: classes.clone().map(|state| state.connections).sum(),
+            inflight_requests: of.inflight,
+            queued_requests: classes.clone().map(|state| state.queued).sum(),
+            queued_bytes: classes.map(|state| state.queued_bytes).sum(),
             knows_shares: device.knows_shares(),
-            failed: record
-                .failures
-                .get(number)
-                .copied()
-                .flatten()
-                .map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
-            age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
-            reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
-            reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
-            tiers: record.tiers.get(number).and_then(Option::as_ref).map(TiersState::new),
-            mirror: record.mirrors.get(number).and_then(Option::as_ref).map(MirrorState::new),
-            upstream: record.upstreams.get(number).and_then(Option::as_ref).map(UpstreamState::new),
+            failed: of.failure.map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
+            age_seconds: now.since(of.now).as_seconds(),
+            reservations_behind_seconds: of.reservations_behind.as_seconds(),
+            reservations_broken: record.reservations_broken,
+            tiers: of.tiers.as_ref().map(TiersState::new),
+            mirror: of.mirror.as_ref().map(MirrorState::new),
+            upstream: of.upstream.as_ref().map(UpstreamState::new),
             checksums: spec
                 .workers_of(device)
-                .zip(record.checksums.get(number).copied().flatten())
-                .map(|(cores, of)| ChecksumState::new(spec.pool_of(device), cores.schedule.to_string(), &of)),
+                .zip(of.checksums.as_ref())
+                .map(|(cores, of)| ChecksumState::new(spec.pool_of(device), cores.schedule.to_string(), of)),
         }
     }
 }

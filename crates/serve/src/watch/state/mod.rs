@@ -233,10 +233,12 @@ impl State {
         (connections, now): (u32, Nanos),
     ) -> Self {
         let classes = spec.classes();
-        let present = spec.device.iter().zip(devices).zip(&record.inflight).enumerate();
+        let present = spec.device.iter().zip(devices).zip(&record.devices).enumerate();
         let present = present.filter(|(_, ((device, _), _))| !device.is_removed);
-        let device_states =
-            present.map(|(number, ((_, watched), _))| DeviceState::new(spec, number, watched, record, now));
+        let device_states = present.map(|(number, ((device, watched), of))| {
+            let its = record.classes.iter().filter(|class| class.device == number).map(|class| &class.state);
+            DeviceState::new(spec, (device, watched), of, its, now)
+        });
         let group_state = |group: &crate::spec::Group| GroupState {
             name: group.name.clone(),
             device: group.device.clone(),
@@ -256,7 +258,7 @@ impl State {
             columns: metrics::columns(spec),
             share_columns: metrics::share_columns(spec, record),
             classes: class_states.map(|(number, _)| ClassState::new(spec, &classes, number, record)).collect(),
-            services: record.services.iter().flatten().filter_map(|of| ServiceState::new(spec, &classes, of)).collect(),
+            services: record.services().filter_map(|of| ServiceState::new(spec, &classes, of)).collect(),
             changes: changes
                 .iter()
                 .map(|change| ChangeState { at_seconds: change.at.as_seconds(), what: change.what.clone() })

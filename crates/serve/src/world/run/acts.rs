@@ -208,8 +208,8 @@ impl World {
             let Side { reports, services, mirror, tally, .. } = side;
             reports.retain(|receiver| match receiver.try_recv() {
                 Ok(report) => {
-                    services.clone_from(&report.services);
-                    mirror.clone_from(&report.mirror);
+                    services.clone_from(&report.device.services);
+                    mirror.clone_from(&report.device.mirror);
                     tally.reported(report);
                     false
                 }

@@ -145,7 +145,7 @@ impl Bench {
 
     /// What its services have done, in their order.
     pub(crate) fn services(&mut self) -> Vec<ServiceReport> {
-        self.report().services
+        self.report().device.services
     }
 
     /// Tells the service of a class what to do.

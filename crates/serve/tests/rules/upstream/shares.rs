@@ -47,8 +47,8 @@ impl Stage {
             let report = self.bench.report();
             // What is dispatched is sent at once, but for the beginning, when a flush comes first.
             let has_begun = self.sham.manner().asked.iter().any(|asked| asked.0 == READ);
-            if report.inflight >= report.depth && has_begun {
-                return report.inflight.into();
+            if report.device.inflight >= report.device.depth && has_begun {
+                return report.device.inflight.into();
             }
             self.bench.engine.wait(Nanos::from_millis(1)).unwrap();
         }
@@ -98,7 +98,7 @@ fn the_depth_of_an_upstream_is_learnt_where_the_spec_does_not_say_it() {
     // It serves eight at a time.
     for look in 0..1200 {
         stage.look(Nanos::from_millis(1), 8, Nanos::from_millis(1));
-        let depth = stage.bench.report().depth;
+        let depth = stage.bench.report().device.depth;
         assert!(look < 600 || (4..=16).contains(&depth), "{depth} after {look} times eight requests");
     }
 }
