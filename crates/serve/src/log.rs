@@ -46,6 +46,10 @@ kinds! {
     DeviceFailed = "device_failed", ERROR;
     /// An operation of a device has failed, and its request was answered with the error.
     OperationFailed = "operation_failed", WARN;
+    /// A device has had an operation for so long that it seems to hang.
+    DeviceHangs = "device_hangs", ERROR;
+    /// A device that seemed to hang has ended what it had for so long.
+    DeviceBack = "device_back", INFO;
     /// A backend says something about itself: a block that is not what was written, checksums that cannot be kept.
     DeviceRemark = "device_remark", WARN;
     /// A copy of a block was not what was written: another one was right, and has answered.

@@ -190,6 +190,9 @@ fn condition(device: &DeviceState) -> Option<String> {
             return Some(format!("{} connections to the upstream, and no more{why}", upstream.connections));
         }
     }
+    if let (true, Some(held)) = (device.hangs, device.oldest_operation_seconds) {
+        return Some(format!("seems to hang: it has had an operation for {}", format_seconds(held)));
+    }
     let legs = device.mirror.iter().flat_map(|mirror| mirror.legs.iter().enumerate());
     let lacking = legs.filter(|(_, leg)| leg.state != "in_sync").map(|(number, leg)| match &leg.why {
         Some(why) => format!("leg {number} is out: {why}"),
@@ -363,6 +366,9 @@ mod tests {
         let failed = said(|device| device.failed = Some(FailureState { at_seconds: 1.0, what: "a flush".into() }));
         assert_eq!(failed, "device disk: FAILED: a flush");
         assert!(said(|device| device.age_seconds = 9.0).starts_with("device disk: does not answer: its numbers are 9"));
+        let held = said(|device| (device.hangs, device.oldest_operation_seconds) = (true, Some(45.0)));
+        assert_eq!(held, "device disk: seems to hang: it has had an operation for 45.0 s");
+        assert_eq!(said(|device| device.oldest_operation_seconds = Some(12.0)), "");
         let leg = |state: &str, why: Option<&str>| LegState {
             state: state.into(),
             why: why.map(String::from),

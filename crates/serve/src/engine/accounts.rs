@@ -263,6 +263,10 @@ pub struct DeviceReport {
     pub services: Vec<ServiceReport>,
     /// The failure of the device, if it has failed.
     pub failure: Option<Failure>,
+    /// How long it has had the operation that it has had longest, if it has any.
+    pub oldest_operation: Option<Nanos>,
+    /// Whether that is so long that it seems to hang.
+    pub hangs: bool,
     /// The time by which all reservations together have fallen behind since the server began; zero if all were kept.
     pub reservations_behind: Nanos,
 }

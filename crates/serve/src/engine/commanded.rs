@@ -245,6 +245,8 @@ impl Engine {
             tiers: self.dispatcher.backend().tiers(),
             mirror,
             failure,
+            oldest_operation: self.dispatcher.oldest().map(|begun| now.since(begun)),
+            hangs: self.hang.is_seen,
             reservations_behind,
         };
         (question.reply)(Report { counters, classes, device });

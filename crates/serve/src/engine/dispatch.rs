@@ -77,6 +77,13 @@ enum Served {
     FlushForPause,
 }
 
+/// An operation that the backend has.
+#[derive(Debug)]
+struct Begun {
+    at: Nanos,
+    served: Served,
+}
+
 /// What has completed.
 #[derive(Debug)]
 pub(super) enum Completed {
@@ -108,7 +115,7 @@ pub(super) struct Dispatcher {
     begun: Vec<u32>,
     /// Dispatches that overlap an earlier one, in order.
     deferred: VecDeque<u32>,
-    operations: Slots<Served>,
+    operations: Slots<Begun>,
     done: Vec<Done>,
     completed: VecDeque<Completed>,
     /// Whether an operation was started since the last submission.
@@ -149,6 +156,11 @@ impl Dispatcher {
     /// Whether the backend has nothing to do.
     pub(super) fn is_idle(&self) -> bool {
         self.operations.len() == 0
+    }
+
+    /// When the operation began that the backend has had longest, if it has any.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        self.operations.iter().map(|(_, operation)| operation.at).min()
     }
 
     /// Closes the backend, and replaces it by one that neither reads nor writes.
@@ -292,8 +304,7 @@ impl Dispatcher {
         if let Some(in_flight) = self.in_flight.get_mut(number) {
             in_flight.operations_left += 1;
         }
-        let id = self.operations.insert(served);
-        self.start_operation(now, io(id));
+        self.start_operation(now, served, io);
     }
 
     /// Whether a device that has failed refuses this action.
@@ -302,7 +313,8 @@ impl Dispatcher {
         self.failure.is_some_and(|failure| failure.is_closed || !reads)
     }
 
-    fn start_operation(&mut self, now: Nanos, io: Io) {
+    fn start_operation(&mut self, now: Nanos, served: Served, io: impl FnOnce(u32) -> Io) {
+        let io = io(self.operations.insert(Begun { at: now, served }));
         self.has_started = true;
         self.flushes += u32::from(io.action == Action::Flush);
         if self.is_refused(io.action) {
@@ -321,25 +333,23 @@ impl Dispatcher {
     /// Starts an operation that does not pass the scheduler.
     pub(super) fn query(&mut self, now: Nanos, query: Query) {
         let Query { request, action, offset, length } = query;
-        let id = self.operations.insert(Served::Query(request));
-        self.start_operation(now, Io { action, offset, length, ..Io::without_data(id) });
+        let make = |id| Io { action, offset, length, ..Io::without_data(id) };
+        self.start_operation(now, Served::Query(request), make);
     }
 
     /// Makes durable what clients wrote, before the server ends.
     pub(super) fn flush_last(&mut self, now: Nanos) {
-        let id = self.operations.insert(Served::LastFlush);
-        self.flush_all(now, id);
+        self.flush_all(now, Served::LastFlush);
     }
 
     /// Makes durable what clients wrote, before a snapshot is taken.
     pub(super) fn flush_for_pause(&mut self, now: Nanos) {
-        let id = self.operations.insert(Served::FlushForPause);
-        self.flush_all(now, id);
+        self.flush_all(now, Served::FlushForPause);
     }
 
-    fn flush_all(&mut self, now: Nanos, id: u32) {
+    fn flush_all(&mut self, now: Nanos, served: Served) {
         let length = self.backend.size_bytes();
-        self.start_operation(now, Io { length, ..Io::without_data(id) });
+        self.start_operation(now, served, |id| Io { length, ..Io::without_data(id) });
     }
 
     /// Submits the started operations as one batch; returns whether there were any.
@@ -363,7 +373,7 @@ impl Dispatcher {
 
     /// Handles a completed operation. Flushes that the backend has at the same time end together: if one fails, all do.
     fn finished(&mut self, done: Done) {
-        let is_last = match self.operations.get(done.id) {
+        let is_last = match self.operations.get(done.id).map(|operation| &operation.served) {
             Some(Served::One(_, sub_request)) if sub_request.action == Action::Flush => false,
             Some(Served::FlushForPause) => false,
             Some(Served::LastFlush) => true,
@@ -395,7 +405,7 @@ impl Dispatcher {
 
     fn finish(&mut self, done: Done) {
         let Done { id, buffers, result, cores } = done;
-        match self.operations.remove(id) {
+        match self.operations.remove(id).map(|operation| operation.served) {
             Some(Served::One(number, sub_request)) => {
                 let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
                 self.finish_sub_request(sub_request, buffer, &result, cores);

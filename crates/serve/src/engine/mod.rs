@@ -21,6 +21,7 @@ mod admission;
 mod command;
 mod commanded;
 mod dispatch;
+mod hang;
 mod pause;
 mod services;
 mod sessions;
@@ -56,6 +57,7 @@ pub use admission::{Call, ClassState, Observer, Stage, WaitCause};
 pub use command::{Change, Command, Handle, Layout, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
+use hang::Hang;
 use pause::Pause;
 pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 use services::{Services, is_own, querier};
@@ -145,6 +147,7 @@ pub struct Engine {
     wipes: VecDeque<Wipe>,
     /// When it ends even if its device has not completed.
     gives_up: Nanos,
+    hang: Hang,
     /// Whether the device had something to do when it was asked to stop, and has ended nothing since.
     is_stuck: bool,
 }
@@ -189,6 +192,7 @@ impl Engine {
             pause: None,
             wipes: VecDeque::new(),
             gives_up: Nanos::NEVER,
+            hang: Hang::default(),
             is_stuck: false,
         };
         engine.divide_room();
@@ -352,10 +356,11 @@ impl Engine {
             return Ok(Turn::Hung);
         }
         self.admission.settle(now);
+        let hang_due = self.look_for_hang();
         // While the device pauses the scheduler is not polled, so a time at which it wants to be may be over.
         let admission_due = if self.pause.is_some() { self.pause_due() } else { self.admission.due() };
         let mut next = admission_due.min(self.dispatcher.backend().due()).min(self.sessions.due());
-        next = next.min(self.services.due()).min(self.gives_up);
+        next = next.min(self.services.due()).min(self.gives_up).min(hang_due);
         if let Stopping::Closing(until) = self.stopping
             && until > now
         {

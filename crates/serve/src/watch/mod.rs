@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use ioweir_config::format_nanos;
 use ioweir_core::Nanos;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
@@ -30,7 +31,7 @@ use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Listener, Permits, Stopper};
 use crate::log::Log;
 use crate::manager;
-use crate::spec::Spec;
+use crate::spec::{Device, Spec};
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
@@ -199,10 +200,8 @@ impl Shared {
     async fn troubles(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
-        let record = lock(&self.record);
-        let has_failed = |number: &usize| record.devices.get(*number).is_some_and(|of| of.report.failure.is_some());
-        let failed = spec.present_devices().map(|(number, _)| number).filter(has_failed).collect();
-        troubles(&spec, failed, self.silent())
+        let silent = self.silent();
+        troubles(&spec, &lock(&self.record), &silent)
     }
 
     async fn state(&self) -> State {
@@ -227,12 +226,21 @@ impl Shared {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is wrong with the devices of these numbers, one problem on each line.
-fn troubles(spec: &Spec, failed: Vec<usize>, silent: Vec<usize>) -> String {
-    let failed = failed.into_iter().map(|number| (number, "a flush has failed, and it has to be opened again"));
-    let silent = silent.into_iter().map(|number| (number, "its engine does not answer"));
-    let named = |(number, what): (usize, &str)| Some(format!("device {}: {what}\n", spec.device.get(number)?.name));
-    failed.chain(silent).filter_map(named).collect()
+/// What is wrong with each device, one on each line; the engines of these numbers do not answer.
+fn troubles(spec: &Spec, record: &Record, silent: &[usize]) -> String {
+    let problem = |number: usize| {
+        let report = &record.devices.get(number)?.report;
+        let held = format_nanos(report.oldest_operation.unwrap_or_default());
+        if report.failure.is_some() {
+            Some("a flush has failed, and it has to be opened again".into())
+        } else if silent.contains(&number) {
+            Some("its engine does not answer".into())
+        } else {
+            report.hangs.then(|| format!("it has had an operation for {held}"))
+        }
+    };
+    let line = |(number, device): (usize, &Device)| Some(format!("device {}: {}\n", device.name, problem(number)?));
+    spec.present_devices().filter_map(line).collect()
 }
 
 /// A running watch. It ends when this is dropped.
@@ -307,16 +315,21 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Failure;
 
     #[test]
-    fn each_device_that_has_failed_or_does_not_answer_is_named() {
+    fn each_device_that_has_failed_hangs_or_does_not_answer_is_named() {
         let devices =
             ["a", "b"].map(|name| format!("[[device]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\n"));
         let text = format!("{}[[export]]\nname = \"export\"\ndevice = \"a\"\n", devices.concat());
         let spec = Spec::parse("spec.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(troubles(&spec, vec![], vec![]), "");
-        let told =
-            "device b: a flush has failed, and it has to be opened again\ndevice a: its engine does not answer\n";
-        assert_eq!(troubles(&spec, vec![1], vec![0]), told);
+        let mut record = Record::new(&spec);
+        assert_eq!(troubles(&spec, &record, &[]), "");
+        record.devices[0].report.hangs = true;
+        record.devices[0].report.oldest_operation = Some(Nanos::from_seconds(45));
+        record.devices[1].report.failure = Some(Failure { at: Nanos::ZERO, is_closed: false });
+        let failed = "device b: a flush has failed, and it has to be opened again\n";
+        assert_eq!(troubles(&spec, &record, &[]), format!("device a: it has had an operation for 45.0 s\n{failed}"));
+        assert_eq!(troubles(&spec, &record, &[0]), format!("device a: its engine does not answer\n{failed}"));
     }
 }

@@ -183,6 +183,36 @@ fn a_device_that_hangs_keeps_the_server_from_its_end_for_twice_the_time_that_it_
     }
 }
 
+#[test]
+fn a_device_that_has_an_operation_for_half_a_minute_seems_to_hang_until_it_ends_it() {
+    let flushes = Flushes::default();
+    let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
+    let mut bench = Bench::over(device("backend = \"null\"\nsize = \"1MiB\""), Box::new(backend), Pool::new(256 << 10));
+    let (mut peer, mut other) = (bench.connect(0, false), bench.connect(1, false));
+    assert_eq!(bench.turn(), Nanos::NEVER, "a device at rest is not looked at");
+    send(&mut peer, FLUSH, 1);
+    turns(&mut bench);
+    let begun = bench.now;
+    // What else it does, and looking earlier, changes nothing.
+    for (second, hangs, said) in [(20, false, 0), (29, false, 0), (31, true, 1), (45, true, 1)] {
+        bench.now = begun.after(Nanos::from_seconds(second));
+        send(&mut other, READ, second);
+        turns(&mut bench);
+        assert_eq!(other.answers()[0].error, 0);
+        let device = bench.report().device;
+        assert_eq!((device.hangs, bench.count(EventKind::DeviceHangs)), (hangs, said), "{second}");
+        assert_eq!(device.oldest_operation.unwrap().0 / 1_000_000_000, second);
+        assert!(bench.turn() <= begun.after(Nanos::from_seconds(second.max(30) + 2)), "it is looked at again");
+    }
+    ended.lock().unwrap().push(flushes.take(0, None));
+    turns(&mut bench);
+    assert_eq!((peer.answers()[0].error, bench.count(EventKind::DeviceBack)), (0, 0));
+    bench.now = begun.after(Nanos::from_seconds(47));
+    assert_eq!((bench.turn(), bench.count(EventKind::DeviceBack)), (Nanos::NEVER, 1));
+    let device = bench.report().device;
+    assert_eq!((device.hangs, device.oldest_operation), (false, None));
+}
+
 /// A device that keeps all that it is asked, until it is told to go on.
 struct Hanging {
     inner: Memory,

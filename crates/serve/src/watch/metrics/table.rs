@@ -58,7 +58,7 @@ pub(super) enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 pub(super) struct Shown(pub(super) &'static str, pub(super) Option<(&'static str, &'static str)>);
 
-pub(super) const METRICS: [Metric; 57] = [
+pub(super) const METRICS: [Metric; 58] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -144,6 +144,11 @@ pub(super) const METRICS: [Metric; 57] = [
         "Whether a flush of the device has failed: 1 until it is opened again",
         Source::Device(|_, of| (vec![], Value::Whole(of.report.failure.is_some().into()))),
     ),
+    gauge(
+        "ioweir_oldest_operation_seconds",
+        "How long the device has had the operation that it has had longest; 0 if it has none",
+        Source::Device(|_, of| (vec![], Value::Real(of.report.oldest_operation.map_or(0.0, Nanos::as_seconds)))),
+    ),
     counter(
         "ioweir_reservations_behind_seconds",
         "By how much all reservations of the device together have fallen behind: it grows while they are broken",
@@ -151,7 +156,7 @@ pub(super) const METRICS: [Metric; 57] = [
     ),
     gauge(
         "ioweir_report_seconds",
-        "When the device last reported, since the server began: a device that hangs does not",
+        "When the device last reported, since the server began: an engine that hangs does not",
         Source::Device(|_, of| (vec![], Value::Real(of.report.now.as_seconds()))),
     ),
     gauge(

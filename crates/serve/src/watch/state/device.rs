@@ -39,9 +39,15 @@ pub struct DeviceState {
     /// Its failure; `None` for a device that works.
     #[serde(default)]
     pub failed: Option<FailureState>,
-    /// The age of these numbers: a device that hangs reports none.
+    /// The age of these numbers: an engine that hangs reports none.
     #[serde(default)]
     pub age_seconds: f64,
+    /// How long the device has had the operation that it has had longest, if it has any.
+    #[serde(default)]
+    pub oldest_operation_seconds: Option<f64>,
+    /// Whether that is so long that the device seems to hang.
+    #[serde(default)]
+    pub hangs: bool,
     /// The time by which all reservations together have fallen behind since the server began.
     #[serde(default)]
     pub reservations_behind_seconds: f64,
@@ -83,6 +89,8 @@ impl DeviceState {
             knows_shares: device.knows_shares(),
             failed: of.failure.map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
             age_seconds: now.since(of.now).as_seconds(),
+            oldest_operation_seconds: of.oldest_operation.map(Nanos::as_seconds),
+            hangs: of.hangs,
             reservations_behind_seconds: of.reservations_behind.as_seconds(),
             reservations_broken: record.reservations_broken,
             tiers: of.tiers.as_ref().map(TiersState::new),

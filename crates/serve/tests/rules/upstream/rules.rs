@@ -397,6 +397,7 @@ fn a_device_whose_upstream_hangs_is_one_that_hangs() {
     asking.bench.turn();
     assert!(asking.peer.answers().is_empty(), "it is neither answered nor asked again");
     assert_eq!((asked(&sham, READ).len(), asking.counts(EventKind::UpstreamBroken)), (1, 0));
+    assert_eq!(asking.counts(EventKind::DeviceHangs), 1);
     sham.set(|manner| manner.held.clear());
     assert_eq!(asking.answer(read), 0);
 }

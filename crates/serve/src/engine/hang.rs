@@ -1,0 +1,40 @@
+//! Notices a device that has had an operation for so long that it seems to hang, while its engine goes on.
+
+use ioweir_core::Nanos;
+
+use super::Engine;
+use crate::log::EventKind;
+
+/// How long a device may have an operation until it seems to hang: as long as Linux gives a disk, until it resets it.
+const HANG_AFTER: Nanos = Nanos::from_seconds(30);
+/// How often a device that seems to hang is looked at.
+const HANGING_LOOK: Nanos = Nanos::from_seconds(1);
+
+/// What was seen when it was last looked.
+#[derive(Debug, Default)]
+pub(super) struct Hang {
+    /// Whether the device had an operation for too long.
+    pub(super) is_seen: bool,
+    /// Before this, no operation is too old.
+    due: Nanos,
+}
+
+impl Engine {
+    /// Says once that the device has had an operation for too long, and once that it has none of that age any more. Returns when
+    /// it is to be looked at again.
+    pub(super) fn look_for_hang(&mut self) -> Nanos {
+        if self.now >= self.hang.due {
+            let due = self.dispatcher.oldest().unwrap_or(self.now).after(HANG_AFTER);
+            let is_seen = due <= self.now;
+            if is_seen && !self.hang.is_seen {
+                let what = format!("it has had an operation for {} s: it seems to hang", HANG_AFTER.as_seconds());
+                self.log.report(self.now, EventKind::DeviceHangs, &what);
+            } else if !is_seen && self.hang.is_seen {
+                self.log.report(self.now, EventKind::DeviceBack, "it has ended what it had for so long");
+            }
+            self.hang = Hang { is_seen, due: if is_seen { self.now.after(HANGING_LOOK) } else { due } };
+        }
+        // A device at rest is not looked at.
+        if self.dispatcher.is_idle() && !self.hang.is_seen { Nanos::NEVER } else { self.hang.due }
+    }
+}
