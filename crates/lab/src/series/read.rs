@@ -376,7 +376,12 @@ impl<'a> Table<'a> {
             out.push(Series { name, start_unix_seconds, bin_seconds: self.bin_seconds, values, losses });
         }
         if self.options.total {
-            out = totals(out, &columns_of);
+            out = totals(out, &columns_of).map_err(|bins| {
+                let problem = format!("the times of its labels lie so far apart that their total has {bins} bins");
+                SeriesError::new(file, Position::File, problem)
+                    .expected(format!("at most {BINS_MAX} bins of {} s", self.bin_seconds))
+                    .hint("is a time damaged? else take longer bins")
+            })?;
             // Labels that never occur together have no total.
             out.retain(|series| series.values.iter().any(Option::is_some));
         }
@@ -417,10 +422,12 @@ fn divisor_near(step_seconds: f64) -> u32 {
     divisors.min_by(|left, right| distance(*left).total_cmp(&distance(*right))).unwrap_or(600)
 }
 
-/// The sum of all series of each column; a gap if any of them has one.
-fn totals(series: Vec<Series>, columns: &[usize]) -> Vec<Series> {
+/// The sum of all series of each column; a gap if any of them has one. The error is how many bins there would be: labels that are
+/// short by themselves can lie far apart.
+fn totals(series: Vec<Series>, columns: &[usize]) -> Result<Vec<Series>, i64> {
     let mut out: Vec<(usize, Series)> = Vec::new();
     for (series, column) in series.into_iter().zip(columns) {
+        let all: usize = out.iter().map(|(_, total)| total.values.len()).sum();
         let Some((_, total)) = out.iter_mut().find(|(known, _)| known == column) else {
             out.push((*column, series));
             continue;
@@ -429,6 +436,10 @@ fn totals(series: Vec<Series>, columns: &[usize]) -> Vec<Series> {
         let end = |series: &Series| series.start_unix_seconds / bin + series.values.len() as i64;
         let first = (total.start_unix_seconds / bin).min(series.start_unix_seconds / bin);
         let last = end(total).max(end(&series));
+        let bins = (all - total.values.len()) as i64 + last - first;
+        if bins > BINS_MAX as i64 {
+            return Err(bins);
+        }
         let at = |series: &Series, place: i64| {
             let place = usize::try_from(place - series.start_unix_seconds / bin).ok()?;
             series.values.get(place).copied().flatten()
@@ -439,5 +450,5 @@ fn totals(series: Vec<Series>, columns: &[usize]) -> Vec<Series> {
         total.start_unix_seconds = first * bin;
         total.values = values;
     }
-    out.into_iter().map(|(_, series)| series).collect()
+    Ok(out.into_iter().map(|(_, series)| series).collect())
 }
