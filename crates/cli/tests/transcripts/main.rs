@@ -1,9 +1,10 @@
-//! What does the program say, where does it say it, and what does it exit with?
+//! Transcripts: what the program says, where it says it, and what it exits with.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
 mod advise;
 mod kept;
+mod specs;
 mod sweeps;
 
 use std::collections::BTreeMap;
