@@ -329,6 +329,8 @@ fn a_scheduler_is_replayed_and_predicted_with_its_own_settings() {
     }
     let tuned = format!("{}:fifo_batch=1:nr_requests=64", other_scheduler(&before[0]));
     let Some((name, _)) = tuned.split_once(":").filter(|(name, _)| *name == "mq-deadline") else { return };
+    // One that does not end by itself before it is interrupted.
+    fs::write(folder.path().join("trace.csv"), trace(60)).unwrap();
     let mut stopped = long_replay(folder.path(), &device, name, &tuned);
     while device.setting("nr_requests") != "64" {
         assert!(stopped.try_wait().unwrap().is_none(), "it has ended");
