@@ -149,7 +149,7 @@ fn labels_are_series_of_their_own_or_a_total() {
     // What one disk does not tell is not known of their sum.
     let total = read(table, &SeriesOptions { total: true, ..bins(60) });
     assert_eq!(total.values, [Some(11.0), Some(22.0), None]);
-    // One of two labels is two thousand years later: there is no room for what lies between.
+    // One of two labels is 1,600 years later: there is no room for what lies between.
     let table = "ts,disk,bytes\n0,a,1\n60,a,1\n51180149220,b,1\n51180149280,b,2\n";
     assert_eq!(read_all(table, &bins(60)).unwrap().len(), 2);
     let error = read_all(table, &SeriesOptions { total: true, ..bins(60) }).unwrap_err().to_string();
