@@ -22,7 +22,7 @@ use table::{METRICS, Shown, Source};
 
 use super::record::{ClassRecord, DeviceRecord, Record};
 use super::state::Column;
-use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters, ServiceReport};
+use crate::engine::{DURATION_BOUNDS, DeviceReport, Durations, OperationCounters, ServiceReport};
 use crate::log::Log;
 use crate::spec::{Device, Spec};
 
@@ -53,11 +53,11 @@ impl Scene<'_> {
             Source::Server(of) => of(self),
             Source::Device(of) => self.devices().map(|(device, its)| named(device, of(device, its))).collect(),
             Source::Checksums(of) => {
-                let its = self.devices().filter_map(|(device, its)| Some((device, its.report.checksums.as_ref()?)));
+                let its = self.parts(|report| report.checksums.as_ref());
                 its.map(|(device, checksums)| named(device, (vec![], Value::Whole(of(checksums))))).collect()
             }
             Source::Legs(of) => {
-                let mirrors = self.devices().filter_map(|(device, its)| Some((device, its.report.mirror.as_ref()?)));
+                let mirrors = self.parts(|report| report.mirror.as_ref());
                 mirrors
                     .flat_map(|(device, mirror)| {
                         mirror.legs.iter().enumerate().map(move |(number, leg)| {
@@ -67,12 +67,11 @@ impl Scene<'_> {
                     .collect()
             }
             Source::Tiers(of) => {
-                let tiers = self.devices().filter_map(|(device, its)| Some((device, its.report.tiers.as_ref()?)));
+                let tiers = self.parts(|report| report.tiers.as_ref());
                 tiers.flat_map(|(device, its)| of(its).into_iter().map(move |sample| named(device, sample))).collect()
             }
             Source::Upstream(of) => {
-                let upstreams =
-                    self.devices().filter_map(|(device, its)| Some((device, its.report.upstream.as_ref()?)));
+                let upstreams = self.parts(|report| report.upstream.as_ref());
                 upstreams.map(|(device, its)| named(device, (vec![], of(its)))).collect()
             }
             Source::Queue(of) => self
@@ -107,6 +106,11 @@ impl Scene<'_> {
     /// Each device that was not removed, and what is recorded of it.
     fn devices(&self) -> impl Iterator<Item = (&Device, &DeviceRecord)> {
         self.spec.present_devices().filter_map(|(number, device)| Some((device, self.record.devices.get(number)?)))
+    }
+
+    /// Each device that has reported such a part, and the part.
+    fn parts<'a, T: 'a>(&'a self, part: fn(&DeviceReport) -> Option<&T>) -> impl Iterator<Item = (&'a Device, &'a T)> {
+        self.devices().filter_map(move |(device, its)| Some((device, part(&its.report)?)))
     }
 
     /// Each pool of workers with the counts of its queues, as the device that reported last has them.
