@@ -329,8 +329,6 @@ fn a_scheduler_is_replayed_and_predicted_with_its_own_settings() {
     }
     let tuned = format!("{}:fifo_batch=1:nr_requests=64", other_scheduler(&before[0]));
     let Some((name, _)) = tuned.split_once(":").filter(|(name, _)| *name == "mq-deadline") else { return };
-    // One that does not end by itself before it is interrupted.
-    fs::write(folder.path().join("trace.csv"), trace(60)).unwrap();
     let mut stopped = long_replay(folder.path(), &device, name, &tuned);
     while device.setting("nr_requests") != "64" {
         assert!(stopped.try_wait().unwrap().is_none(), "it has ended");
@@ -353,6 +351,7 @@ fn interrupt(child: &mut Child) {
 
 /// A replay of a minute under another scheduler, which has been set.
 fn long_replay(folder: &Path, device: &Loop, name: &str, scheduler: &str) -> Child {
+    fs::write(folder.join("trace.csv"), trace(60)).unwrap();
     let child = command(
         folder,
         &["replay", "trace.csv", &device.0, "--reads-only", "--scheduler", scheduler, "--state", "state"],
