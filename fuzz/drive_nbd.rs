@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ioweir_serve::nbd::{Agreed, Bitmap, Contexts, Decoder, Event, Export, Negotiation, Progress, Request, Tls};
+use ioweir_serve::nbd::{Agreed, Contexts, Decoder, Event, Export, Negotiation, Progress, Request, Tls};
 
 /// What came out of a stream of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,7 @@ pub(crate) struct Heard {
 
 /// The exports that the tests talk about.
 pub(crate) fn exports() -> Arc<[Export]> {
-    let bitmap = |name: &str, number| Bitmap { name: name.into(), number, layers: 1..u64::MAX };
-    let export = |name: &str, description: &str, read_only, bitmaps: &[Bitmap]| Export {
+    let export = |name: &str, description: &str, read_only| Export {
         name: name.into(),
         offset_bytes: 0,
         description: description.into(),
@@ -29,9 +28,8 @@ pub(crate) fn exports() -> Arc<[Export]> {
         block_bytes_min: 1,
         block_bytes_preferred: 4096,
         trims: true,
-        bitmaps: bitmaps.into(),
     };
-    [export("a", "the first", false, &[bitmap("x", 1), bitmap("y", 7)]), export("b", "", true, &[])].into()
+    [export("a", "the first", false), export("b", "", true)].into()
 }
 
 /// Feeds `bytes` in pieces of the lengths that `pieces` gives, the last of which repeats.

@@ -71,8 +71,6 @@ name = "disk"
 backend = "file"
 path = "{0}/disk"
 scheduler = "sfq"
-[device.bitmaps]
-file = "{0}/bitmaps"
 [[export]]
 name = "gold"
 device = "disk"
@@ -188,12 +186,10 @@ def test_a_server_answers_what_its_schemas_say(tmp_path, command_line, agrees):
         while not (tmp_path / "c").exists():
             assert server.poll() is None
             time.sleep(0.01)
-        command_line("ctl", str(spec), "bitmap", "add", "disk", "monday")
         command_line("ctl", str(spec), "volume", "add", "shelf", "one", "64KiB")
         for layout, verb in [
             ("ctl-state", ["state"]),
             ("ctl-clients", ["clients"]),
-            ("ctl-bitmaps", ["bitmap", "list", "disk"]),
             ("ctl-volumes", ["volume", "list", "shelf"]),
             ("ctl-services", ["service", "list"]),
         ]:

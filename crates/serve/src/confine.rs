@@ -192,7 +192,6 @@ fn models_of(device: &Device) -> Vec<PathBuf> {
     };
     match &device.backend {
         Backend::Tiered { slow, fast, .. } => [slow, fast].iter().filter_map(|tier| of(&tier.backend)).collect(),
-        Backend::Mirror { leg, .. } => leg.iter().filter_map(|leg| of(&leg.backend)).collect(),
         Backend::Joined { part } => part.iter().filter_map(|part| of(&part.backend)).collect(),
         other => of(other).into_iter().collect(),
     }

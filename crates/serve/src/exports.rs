@@ -9,7 +9,7 @@ use ioweir_config::{format_bytes, shown};
 use crate::backend::Shape;
 use crate::buffer::ALIGNMENT_BYTES;
 use crate::engine::Handle;
-use crate::nbd::{self, Bitmap};
+use crate::nbd;
 use crate::spec::{Allowed, Class, Export, Identity, Spec};
 
 /// The places of a device that exports show.
@@ -18,8 +18,6 @@ pub(crate) struct Places {
     pub(crate) shape: Shape,
     /// Its volumes by name, if it has a table of them.
     pub(crate) volumes: BTreeMap<String, Range<u64>>,
-    /// Its bitmaps.
-    pub(crate) bitmaps: Arc<[Bitmap]>,
 }
 
 /// The exports of a server, by number.
@@ -41,8 +39,7 @@ impl Exports {
         let absent = described.iter().zip(&spec.export).enumerate();
         let absent = absent.filter(|(_, (its, export))| its.is_none() || export.is_removed);
         let absent = absent.map(|(number, _)| number).collect();
-        let none: Arc<[Bitmap]> = Arc::new([]);
-        let nothing = |export: &Export| shape_of(export, 0..0, &Shape::default(), &none);
+        let nothing = |export: &Export| shape_of(export, 0..0, &Shape::default());
         let list = described.into_iter().zip(&spec.export).map(|(its, export)| its.unwrap_or_else(|| nothing(export)));
         Ok(Self { list: list.collect(), absent })
     }
@@ -106,10 +103,10 @@ fn describe(export: &Export, spec: &Spec, places: &[Places]) -> Result<Option<nb
         let (name, device) = (shown(&export.name), shown(&export.device));
         return Err(format!("export {name}: is not of whole blocks of device {device}, which are of {least} bytes"));
     }
-    Ok(Some(shape_of(export, begin..begin + size_bytes, &places.shape, &places.bitmaps)))
+    Ok(Some(shape_of(export, begin..begin + size_bytes, &places.shape)))
 }
 
-fn shape_of(export: &Export, place: Range<u64>, shape: &Shape, bitmaps: &Arc<[Bitmap]>) -> nbd::Export {
+fn shape_of(export: &Export, place: Range<u64>, shape: &Shape) -> nbd::Export {
     nbd::Export {
         name: export.name.clone(),
         description: export.description.clone(),
@@ -119,6 +116,5 @@ fn shape_of(export: &Export, place: Range<u64>, shape: &Shape, bitmaps: &Arc<[Bi
         block_bytes_min: shape.block_bytes_min,
         block_bytes_preferred: ALIGNMENT_BYTES as u32,
         trims: shape.trims,
-        bitmaps: Arc::clone(bitmaps),
     }
 }

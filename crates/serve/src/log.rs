@@ -56,12 +56,6 @@ kinds! {
     CopyDamaged = "copy_damaged", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
-    /// A leg of a mirror is out: it could not be opened, or an operation of it has failed.
-    LegOut = "leg_out", ERROR;
-    /// A leg of a mirror is back, and what it lacks has to be copied to it.
-    LegBack = "leg_back", INFO;
-    /// A leg of a mirror has everything again.
-    LegInSync = "leg_in_sync", INFO;
     /// A connection to an upstream has ended: what it had not answered is asked again.
     UpstreamBroken = "upstream_broken", WARN;
     /// An upstream is connected again.
@@ -118,8 +112,6 @@ kinds! {
     VolumeMissing = "volume_missing", WARN;
     /// A service found data that is not what was written, or that cannot be read.
     ServiceDamage = "service_damage", WARN;
-    /// A service wrote damaged data anew, from a copy that is right.
-    ServiceRepaired = "service_repaired", INFO;
     /// A service has done all that was due.
     ServiceFinished = "service_finished", INFO;
     /// A service has missed its deadline.

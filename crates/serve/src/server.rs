@@ -23,7 +23,6 @@ use crate::exports::{Catalog, Exports, Places};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{Event, EventKind, Log};
 use crate::manager;
-use crate::nbd;
 use crate::spec::{Device, Listen, Spec};
 use crate::tls;
 use crate::watch::{self, Watch};
@@ -273,8 +272,7 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     let checked: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
     let checked = checked?;
     // A table of volumes is not looked into: what it does not have may be added while the server runs.
-    let none: Arc<[nbd::Bitmap]> = Arc::new([]);
-    let places = |shape: &Shape| Places { shape: shape.clone(), volumes: BTreeMap::new(), bitmaps: Arc::clone(&none) };
+    let places = |shape: &Shape| Places { shape: shape.clone(), volumes: BTreeMap::new() };
     let places: Vec<_> = checked.iter().map(|(shape, _)| places(shape)).collect();
     Exports::of(spec, &places).map_err(ServeError)?;
     let said = spec.device.iter().zip(checked);

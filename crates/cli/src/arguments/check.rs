@@ -37,9 +37,9 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
 
-    /// Break a promise on purpose: lost-writes, lying-flushes, hidden-failure, unmarked-change, other-limit, other-weights,
-    /// other-reservations, stopped-clock, other-period, unscrubbed-copy, heard-copies, shown-export, unwiped-volume, lost-volume,
-    /// swallowed-reads, forgotten-answer, second-answer
+    /// Break a promise on purpose: lost-writes, lying-flushes, hidden-failure, other-limit, other-weights, other-reservations,
+    /// stopped-clock, other-period, heard-copies, shown-export, unwiped-volume, lost-volume, swallowed-reads,
+    /// forgotten-answer, second-answer
     #[arg(long, value_name = "NAME", conflicts_with_all = ["minutes", "hours", "worlds"])]
     pub(crate) canary: Option<String>,
 

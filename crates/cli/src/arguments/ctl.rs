@@ -54,7 +54,7 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[arg(value_name = "KEY=VALUE", required = true)]
         assignments: Vec<String>,
     },
-    /// Reopen a device after a failed flush, to serve what is durable, or the legs of a mirror that are out
+    /// Reopen a device after a failed flush, to serve what is durable
     Reopen {
         /// Name of the device in the spec
         #[arg(value_name = "DEVICE")]
@@ -71,9 +71,6 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         /// Delete it; its space is given back by the service of kind snapshot-delete
         #[arg(long, requires = "name")]
         delete: bool,
-        /// Freeze a bitmap of the device at the moment of the snapshot, as one of the snapshot's name
-        #[arg(long, value_name = "BITMAP", requires = "name", conflicts_with = "delete")]
-        freeze: Option<String>,
     },
     /// List the snapshots of a device
     Snapshots {
@@ -83,11 +80,6 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         /// Write JSON to a file; `-` writes to standard output instead of the table
         #[arg(long, value_name = "FILE|-")]
         json: Option<String>,
-    },
-    /// Add, freeze, clear, merge, remove and list bitmaps: what was changed of a device
-    Bitmap {
-        #[command(subcommand)]
-        verb: BitmapArguments,
     },
     /// Add an export, or remove one
     Export {
@@ -170,70 +162,6 @@ pub(crate) enum DeviceVerb {
     /// Remove a device, and close its file; refused while exports show it
     Remove {
         /// Name of the device
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BitmapArguments {
-    /// Show the bitmaps of a device, and how much each has marked
-    List {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Write JSON to a file; `-` writes to standard output instead of the table
-        #[arg(long, value_name = "FILE|-")]
-        json: Option<String>,
-    },
-    /// Add a bitmap: from now on it marks what is changed
-    Add {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Name of the bitmap
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Freeze what a bitmap has marked under another name; it goes on with nothing marked
-    Freeze {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Name of the bitmap
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Name of the frozen bitmap
-        #[arg(value_name = "FROZEN")]
-        into: String,
-    },
-    /// Clear a bitmap: it goes on with nothing marked
-    Clear {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Name of the bitmap
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Merge a bitmap into another, whose marks it adds to: after a backup that has failed
-    Merge {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Name of the bitmap
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Name of the bitmap that gets its marks
-        #[arg(value_name = "INTO")]
-        into: String,
-    },
-    /// Remove a bitmap
-    Remove {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Name of the bitmap
         #[arg(value_name = "NAME")]
         name: String,
     },

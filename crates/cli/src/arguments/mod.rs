@@ -44,7 +44,7 @@ pub(crate) use check::CheckArguments;
 pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
-pub(crate) use ctl::{BitmapArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
+pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;

@@ -402,7 +402,7 @@ mod tests {
             let service = "{\"name\":\"late\",\"kind\":\"trim\",\"device\":\"d\",\"running\":false,\"waits_because\":\"\",\
                            \"lease_left_seconds\":null,\"owed_bytes\":1073741824,\"done_bytes\":7,\"device_seconds\":0.5,\
                            \"due_since\":null,\"late_seconds\":0,\"last_finished\":null,\"found\":{\"damaged_bytes\":0,\
-                           \"failed_bytes\":0,\"repaired_bytes\":0}}";
+                           \"failed_bytes\":0}}";
             let state = "\"schema_version\":1,\"version\":\"\",\"spec\":\"\",\"listen\":[],\"now_seconds\":0,\"connections\":0,\
                          \"connections_max\":1,\"devices\":[],\"groups\":[],\"classes\":[],\"changes\":[]";
             writeln!(client, "{{\"ok\":{{{state},\"services\":[{service}]}}}}").unwrap();

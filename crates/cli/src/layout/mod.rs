@@ -64,7 +64,6 @@ layouts! {
     "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page";
     "ctl-clients" One "`ioweir ctl SERVER clients`";
     "ctl-snapshots" List "`ioweir ctl SERVER snapshots`";
-    "ctl-bitmaps" List "`ioweir ctl SERVER bitmap list`";
     "ctl-volumes" List "`ioweir ctl SERVER volume list`";
     "ctl-devices" List "`ioweir ctl SERVER device list`";
     "ctl-services" List "`ioweir ctl SERVER service list`";

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use ioweir_config::{ByteRate, read_spec, shown};
-use ioweir_serve::control::{AskError, BitmapVerb, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
+use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{bitmaps, clients, devices, services, snapshots, top, volumes};
-use crate::arguments::{BitmapArguments, CtlArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
+use super::{clients, devices, services, snapshots, top, volumes};
+use crate::arguments::{CtlArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
 use crate::failure::Failure;
 use crate::output;
 
@@ -33,17 +33,13 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             let (device, name) = (device.clone(), name.clone());
             tell(&ask(&socket, &Command::DeleteSnapshot { device, name })?)
         }
-        CtlVerb::Snapshot { device, name, freeze, .. } => {
-            let (device, name, freeze) = (device.clone(), name.clone(), freeze.clone());
-            tell(&ask(&socket, &Command::Snapshot { device, name, freeze })?)
+        CtlVerb::Snapshot { device, name, .. } => {
+            let (device, name) = (device.clone(), name.clone());
+            tell(&ask(&socket, &Command::Snapshot { device, name })?)
         }
         CtlVerb::Snapshots { device, json } => {
             show(json, ask(&socket, &Command::Snapshots(device.clone()))?, snapshots::print)
         }
-        CtlVerb::Bitmap { verb: BitmapArguments::List { device, json } } => {
-            show(json, ask(&socket, &Command::Bitmaps(device.clone()))?, bitmaps::print)
-        }
-        CtlVerb::Bitmap { verb } => tell(&ask(&socket, &bitmap_command(verb))?),
         CtlVerb::Export { verb } => {
             let command = match verb {
                 ExportVerb::Add { name, keys } => Command::AddExport { name: name.clone(), keys: keys.clone() },
@@ -91,20 +87,6 @@ fn show_list(
     print: impl FnOnce(Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     show(json, if json.is_some() { state[list].take() } else { state }, print)
-}
-
-/// The command of a verb that changes a bitmap.
-fn bitmap_command(verb: &BitmapArguments) -> Command {
-    let of =
-        |device: &String, name: &String, verb| Command::Bitmap { device: device.clone(), name: name.clone(), verb };
-    match verb {
-        BitmapArguments::List { device, .. } => Command::Bitmaps(device.clone()),
-        BitmapArguments::Add { device, name } => of(device, name, BitmapVerb::Add),
-        BitmapArguments::Freeze { device, name, into } => of(device, name, BitmapVerb::Freeze(into.clone())),
-        BitmapArguments::Clear { device, name } => of(device, name, BitmapVerb::Clear),
-        BitmapArguments::Merge { device, name, into } => of(device, name, BitmapVerb::Merge(into.clone())),
-        BitmapArguments::Remove { device, name } => of(device, name, BitmapVerb::Remove),
-    }
 }
 
 /// The command of a verb that changes a volume.

@@ -1,7 +1,6 @@
 //! The verbs of the block server, and what other pages know of its spec. `no_server.rs` takes the place of this where the
 //! feature `serve` is off.
 
-mod bitmaps;
 mod check;
 mod clients;
 mod control;

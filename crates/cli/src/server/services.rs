@@ -53,7 +53,7 @@ fn now(service: &ServiceState) -> String {
 /// What it has found, if anything.
 fn found(service: &ServiceState) -> String {
     let found = &service.found;
-    let all = [("damaged", found.damaged_bytes), ("failed", found.failed_bytes), ("repaired", found.repaired_bytes)];
+    let all = [("damaged", found.damaged_bytes), ("failed", found.failed_bytes)];
     let words = all.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(what, bytes)| format!("{bytes} B {what}"));
     words.collect::<Vec<_>>().join(", ")
 }
@@ -70,7 +70,7 @@ mod tests {
             let mut service: ServiceState = serde_json::from_value(json!({
                 "name": "nightly", "kind": "scrub", "device": "disk", "running": false, "waits_because": "nothing is owed",
                 "lease_left_seconds": null, "owed_bytes": 0, "done_bytes": 7, "device_seconds": 0.5,
-                "found": { "damaged_bytes": 0, "failed_bytes": 0, "repaired_bytes": 0 },
+                "found": { "damaged_bytes": 0, "failed_bytes": 0 },
                 "last_finished": null, "due_since": null, "late_seconds": 0.0,
             }))
             .unwrap();
@@ -82,10 +82,10 @@ mod tests {
             service.waits_because = "it works".into();
             service.lease_left_seconds = Some(9.0);
             service.late_seconds = 120.0;
-            (service.found.damaged_bytes, service.found.repaired_bytes) = (8192, 4096);
+            (service.found.damaged_bytes, service.found.failed_bytes) = (8192, 4096);
         });
         let (now, found) = late;
         assert!(now.starts_with("it works; its lease ends in ") && now.contains("; late by "), "{now}");
-        assert_eq!(found, "8192 B damaged, 4096 B repaired");
+        assert_eq!(found, "8192 B damaged, 4096 B failed");
     }
 }

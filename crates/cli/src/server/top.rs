@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
-use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_bytes, format_nanos, shown};
+use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_nanos, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
@@ -193,15 +193,6 @@ fn condition(device: &DeviceState) -> Option<String> {
     if let (true, Some(held)) = (device.hangs, device.oldest_operation_seconds) {
         return Some(format!("seems to hang: it has had an operation for {}", format_seconds(held)));
     }
-    let legs = device.mirror.iter().flat_map(|mirror| mirror.legs.iter().enumerate());
-    let lacking = legs.filter(|(_, leg)| leg.state != "in_sync").map(|(number, leg)| match &leg.why {
-        Some(why) => format!("leg {number} is out: {why}"),
-        None => format!("leg {number} is behind: {} to copy", format_bytes(leg.owed_bytes)),
-    });
-    let lacking: Vec<String> = lacking.collect();
-    if !lacking.is_empty() {
-        return Some(lacking.join("; "));
-    }
     let behind =
         || format!("reservations broken: {} behind in all", format_seconds(device.reservations_behind_seconds));
     device.reservations_broken.then(behind)
@@ -278,7 +269,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ioweir_serve::watch::{FailureState, LegState, MirrorState, UpstreamState};
+    use ioweir_serve::watch::{FailureState, UpstreamState};
 
     fn second(at: u64, requests: u64, bytes: u64) -> serde_json::Value {
         json!({
@@ -369,16 +360,7 @@ mod tests {
         let held = said(|device| (device.hangs, device.oldest_operation_seconds) = (true, Some(45.0)));
         assert_eq!(held, "device disk: seems to hang: it has had an operation for 45.0 s");
         assert_eq!(said(|device| device.oldest_operation_seconds = Some(12.0)), "");
-        let leg = |state: &str, why: Option<&str>| LegState {
-            state: state.into(),
-            why: why.map(String::from),
-            owed_bytes: 4096,
-        };
-        let legs = vec![leg("in_sync", None), leg("out", Some("it broke")), leg("behind", None)];
         let mut state = state(vec![]);
-        state.devices[0].mirror = Some(MirrorState { generation: 1, legs });
-        let drawn = draw(&state, usize::MAX, false);
-        assert!(drawn.contains("device disk: leg 1 is out: it broke; leg 2 is behind: 4 KiB to copy"), "{drawn}");
         let upstream = |connections, down, has_lost| UpstreamState {
             name: "unix:/run/s".into(),
             connections,
@@ -388,7 +370,6 @@ mod tests {
             has_lost,
             problem: Some("it has closed the connection".into()),
         };
-        state.devices[0].mirror = None;
         for (its, words) in [
             (upstream(0, Some(3.0), false), "device disk: the upstream has been gone for 3"),
             (upstream(1, None, false), "device disk: 1 connections to the upstream, and no more: it has closed"),

@@ -4,8 +4,6 @@
 //! in flight at the same time, unless both read, so backends need no ordering and no locks of their own.
 
 mod at_once;
-pub mod bitmaps;
-mod bits;
 mod book;
 pub mod checked;
 mod emulated;
@@ -14,7 +12,6 @@ mod file;
 mod joined;
 pub mod late;
 mod memory;
-mod mirror;
 mod open;
 pub(crate) mod opener;
 mod parts;
@@ -37,13 +34,12 @@ use ioweir_core::{Dispatch, Nanos, Operation, Tier};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::buffer::{Buffer, Buffers};
+use crate::buffer::Buffers;
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::snapshots::Snapshots;
 
-pub use bitmaps::{Bitmaps, Marked};
 pub(crate) use checked::table::BLOCK_BYTES;
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
@@ -51,7 +47,6 @@ pub use faulty::{Faulty, Media};
 pub use joined::Joined;
 pub use late::Late;
 pub use memory::Memory;
-pub use mirror::{CLEAN_AFTER, HUNG_AFTER, LegState, LegStatus, Mirror, MirrorPlan, MirrorStatus, OpenLeg};
 pub use open::{Found, Shape, check, open};
 pub(crate) use open::{check_free, open_target, outlives_its_backend};
 pub use threads::Threads;
@@ -88,25 +83,15 @@ pub enum Action {
     Serve(Task),
 }
 
-/// What a service of the server, or a backup, has a backend do on a range.
+/// What a service of the server has a backend do on a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Reads one of the copies that the device keeps, by its number, below [`Backend::copies`].
-    Copy(u8),
-    /// Writes copies of the range that are wrong durably anew, from one that is right.
-    Repair,
-    /// Writes one of the copies alone, which was wrong.
-    Rewrite(u8),
     /// Trims what is still to be trimmed of the range.
     Trim,
     /// Moves the range to this tier.
     Relocate(Tier),
-    /// Copies what legs of a mirror lack of the range to them.
-    Resync,
     /// Gives back as many bytes of deleted snapshots as the range has.
     Unsnapshot,
-    /// Reports what of the range has changed, as these layers of its bitmaps say: the first, and the one after the last.
-    Changes(u64, u64),
 }
 
 impl Action {
@@ -118,21 +103,18 @@ impl Action {
             Self::Write => Some(Operation::Write),
             Self::Flush => Some(Operation::Flush),
             Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
-            Self::Cache | Self::Extents | Self::Serve(Task::Changes(..)) => None,
-            Self::Serve(Task::Copy(_)) => Some(Operation::Read),
+            Self::Cache | Self::Extents => None,
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
             // Nothing else may happen on the range meanwhile.
-            Self::Serve(Task::Repair | Task::Rewrite(_) | Task::Relocate(Tier::Fast) | Task::Resync) => {
-                Some(Operation::Write)
-            }
+            Self::Serve(Task::Relocate(Tier::Fast)) => Some(Operation::Write),
         }
     }
 
     /// Whether it fills the buffers.
     #[must_use]
     pub const fn reads(self) -> bool {
-        matches!(self, Self::Read | Self::Serve(Task::Copy(_)))
+        matches!(self, Self::Read)
     }
 }
 
@@ -281,7 +263,7 @@ pub trait Backend {
     /// # Errors
     /// Why it stays as long as it is.
     fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
-        let expected = "a file, block device, mirror or tiers of such";
+        let expected = "a file, block device or tiers of such";
         Err(format!("its length does not change while the server runs\n  expected: {expected}"))
     }
 
@@ -333,11 +315,6 @@ pub trait Backend {
         self.inner()?.tiers()
     }
 
-    /// Its legs, if it is a mirror.
-    fn mirror(&self) -> Option<MirrorStatus> {
-        self.inner()?.mirror()
-    }
-
     /// Counts of what was checked so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         self.inner()?.checksums()
@@ -354,34 +331,9 @@ pub trait Backend {
         self.inner()?.known(from)
     }
 
-    /// Its bitmaps, if it has any.
-    fn bitmaps(&self) -> Option<Arc<Bitmaps>> {
-        self.inner()?.bitmaps()
-    }
-
-    /// Begins a layer of its bitmaps, while nothing is in flight; returns its number.
-    ///
-    /// # Errors
-    /// If it has no bitmaps, or something is in flight.
-    fn begin_layer(&mut self) -> Result<u64, String> {
-        self.inner_mut().map_or_else(|| Err("it has no bitmaps".into()), Backend::begin_layer)
-    }
-
-    /// The bitmaps have changed: these layers are needed, and further changes are marked if one of them does not end.
-    fn keep_layers(&mut self, layers: &[Range<u64>]) {
-        if let Some(inner) = self.inner_mut() {
-            inner.keep_layers(layers);
-        }
-    }
-
     /// The snapshots of its file, if it takes any.
     fn snapshots(&self) -> Option<Arc<Snapshots>> {
         self.inner()?.snapshots()
-    }
-
-    /// The number of copies that it keeps of everything.
-    fn copies(&self) -> u8 {
-        self.inner().map_or(1, Backend::copies)
     }
 
     /// The bytes on which a task is still to be done.

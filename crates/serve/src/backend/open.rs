@@ -1,18 +1,17 @@
 //! Opens the backend of a device, and finds out of one that is not open whether it could be, and what it would be.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::at_once::AtOnce;
-use super::bitmaps::Content;
 use super::checked::sidecar::{Begun, Sidecar};
 use super::checked::{WorkerPool, Workers, items_of};
 use super::late::journal::Journal;
 use super::tiered::refuse_slow_tier;
 use super::{
-    Backend, Bitmaps, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Marked, Media, Memory, Mirror,
-    MirrorPlan, Placed, Threads, Upstream, Uring, book, file, joined, mirror,
+    Backend, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Media, Memory, Placed, Threads, Upstream, Uring,
+    book, file, joined,
 };
 use crate::buffer::Buffer;
 use crate::real::{Kind, Target};
@@ -27,7 +26,6 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
         spec::Backend::File { .. } | spec::Backend::Nbd(_) => true,
         spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
-        spec::Backend::Mirror { leg, .. } => leg.iter().any(|leg| outlives_its_backend(&leg.backend)),
         spec::Backend::Joined { part } => part.iter().all(|part| outlives_its_backend(&part.backend)),
         _ => false,
     }
@@ -50,11 +48,7 @@ pub fn open(
         let files = if files.is_empty() { device.backend.main_path().into_iter().collect() } else { files };
         backend = Box::new(Late::open(backend, journal, files)?);
     }
-    let Some(keys) = &device.bitmaps else { return Ok(backend) };
-    let bitmaps = Bitmaps::open(&keys.file, keys.region.0)?;
-    let is_kept = outlives_its_backend(&device.backend);
-    let content = if is_kept { Content::of(device.backend.files()) } else { Content::New };
-    Ok(Box::new(Marked::open(backend, bitmaps, content)?))
+    Ok(backend)
 }
 
 /// Opens the backend with its checksums, if it keeps any.
@@ -136,7 +130,7 @@ pub fn check(device: &spec::Device) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Whether no other server uses the files of a device. A leg of a mirror may be missed.
+/// Whether no other server uses the files of a device.
 ///
 /// # Errors
 /// The file that is used, in words.
@@ -154,7 +148,6 @@ fn check_files(device: &spec::Device) -> Result<(), String> {
     let books = [
         ("map", map),
         ("volumes", device.volumes.as_deref()),
-        ("bitmaps", device.bitmaps.as_ref().map(|keys| keys.file.as_path())),
         ("journal", device.late.as_ref().and_then(|late| late.journal.as_deref())),
     ];
     for (name, path) in books {
@@ -190,17 +183,6 @@ fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<Found, Stri
             let Shape { size_bytes, trims, .. } = of_slow.0;
             let (shape, said) = together([of_slow, of_fast]);
             Ok((Shape { size_bytes, trims, ..shape }, said))
-        }
-        spec::Backend::Mirror { region, leg, .. } => {
-            // A leg that cannot be opened may be missed.
-            let legs = leg.iter().enumerate();
-            let legs = legs
-                .filter_map(|(number, leg)| checked(format!("leg {number}"), &as_it_is(&leg.backend), read_only).ok());
-            let legs: Vec<Found> = legs.collect();
-            let shortest = legs.iter().map(|(shape, _)| shape.size_bytes).min().ok_or("no leg can be opened")?;
-            let (shape, said) = together(legs);
-            // What is trimmed is zeroed.
-            Ok((Shape { size_bytes: mirror::size_of(shortest, region.0)?, trims: true, ..shape }, said))
         }
         spec::Backend::Joined { part } => {
             let parts = part.iter().map(|part| checked(format!("part {}", part.name), &part.backend, read_only));
@@ -267,16 +249,6 @@ fn open_backend(
                 }
             }
         }
-        spec::Backend::Mirror { region, force_generation, leg } => {
-            let plan = MirrorPlan { legs: leg.len(), region_bytes: region.0, force: *force_generation, read_only };
-            let legs = leg.clone();
-            // Each leg would register the same buffers.
-            let open = move |number: usize| {
-                let leg = legs.get(number).ok_or("there is no such leg")?;
-                open_backend(&as_it_is(&leg.backend), (leg.depth, None), read_only, &mut [])
-            };
-            Box::new(Mirror::open(plan, Box::new(open))?)
-        }
         spec::Backend::Joined { part } => {
             // Each part may have all that the device may, and would register the same buffers.
             let open = |part: &spec::Part| {
@@ -288,18 +260,6 @@ fn open_backend(
             Box::new(Joined::new(part.iter().map(open).collect::<Result<_, _>>()?)?)
         }
     })
-}
-
-/// A leg: one that has a head says itself how much of it is used. It may be longer than its `size`, if the server died before the others
-/// had grown, too.
-fn as_it_is(backend: &spec::Backend) -> spec::Backend {
-    let mut backend = backend.clone();
-    if let spec::Backend::File { path, size, .. } = &mut backend {
-        let mut head = [0; 16];
-        let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-        *size = size.filter(|_| read.is_err() || !mirror::is_leg(&head));
-    }
-    backend
 }
 
 /// Opens a file, which may be a slow tier.

@@ -264,7 +264,7 @@ mod tests {
         let cases = (0..10).flat_map(|first| [1, 2, 4].map(|count| (first, count)));
         for ((first, count), (keeps, dies)) in cases.flat_map(|case| ways.map(|way| (case, way))) {
             let span = Nanos(1);
-            let disk = Disk::new((2 * (4 << 20), 0), Random::new(first * 100 + u64::from(count)), (span, span));
+            let disk = Disk::new(2 * (4 << 20), Random::new(first * 100 + u64::from(count)), (span, span));
             let file = SimulatedFile::new(disk.clone());
             let mut book = Book::opened_by("book", opener(file.clone())).unwrap();
             let mut committed = Vec::new();
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn after_an_error_within_a_server_only_a_failed_flush_makes_it_copy() {
-        let disk = Disk::new((2 * (4 << 20), 0), Random::new(1), (Nanos(1), Nanos(1)));
+        let disk = Disk::new(2 * (4 << 20), Random::new(1), (Nanos(1), Nanos(1)));
         let (file, copies) = (SimulatedFile::new(disk.clone()), Arc::new(AtomicU32::new(0)));
         let mut book = Book::opened_by("book", opener(Counted(file.clone(), Arc::clone(&copies)))).unwrap();
         assert!(put(&mut book, 0));

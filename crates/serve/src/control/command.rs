@@ -4,7 +4,6 @@ use ioweir_config::{Duration, Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::bitmaps::BitmapVerb;
 use crate::engine::{Rates, ServiceOrder};
 
 /// The longest line that is read.
@@ -45,20 +44,6 @@ pub enum Command {
         /// The name of the snapshot; made of the time if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The bitmap that is frozen at its moment, under its name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        freeze: Option<String>,
-    },
-    /// List the bitmaps of the device of this name.
-    Bitmaps(String),
-    /// Change a bitmap of a device.
-    Bitmap {
-        /// The device.
-        device: String,
-        /// The name of the bitmap.
-        name: String,
-        /// What becomes of it.
-        verb: BitmapVerb,
     },
     /// List the snapshots of the device of this name.
     Snapshots(String),
@@ -226,8 +211,7 @@ impl Command {
         }
         serde_json::from_slice(line).map_err(|error| {
             let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"hand_over\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
-                            {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, {\"bitmaps\":\"DEVICE\"}, \
-                            {\"bitmap\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"verb\":\"add\"}}, \
+                            {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, \
                             {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}}, {\"add_export\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
                             {\"remove_export\":{\"name\":\"NAME\"}}, {\"add_device\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
                             {\"remove_device\":\"NAME\"}, {\"resize_device\":{\"name\":\"NAME\",\"size\":\"2GiB\"}}, {\"volumes\":\"DEVICE\"}, \

@@ -14,7 +14,7 @@ use super::{Controller, PATIENCE};
 use crate::confine;
 use crate::engine;
 use crate::engines::Opened;
-use crate::spec::{Backend, Device, Spec};
+use crate::spec::{Device, Spec};
 
 /// What is said of what does not come or go with a device.
 const STARTED_AGAIN: &str = "change the spec file, and start the server again";
@@ -54,8 +54,7 @@ impl Controller {
     fn with_size(&self, spec: &Spec, name: &str, size: Size) -> Result<Spec, String> {
         let of = |problem: String| format!("device {}: {problem}", shown(name));
         let (number, device) = spec.device_named(name).ok_or_else(|| unknown_device(spec, name))?;
-        let now_bytes = self.places()[number].shape.size_bytes;
-        let backend = device.backend.with_length(now_bytes, size.0).map_err(of)?;
+        let backend = device.backend.with_length(size.0).map_err(of)?;
         let mut changed = spec.clone();
         changed.device[number].backend = backend;
         changed.checked().map_err(|complaint| of(complaint.problem().to_string()))
@@ -68,8 +67,7 @@ impl Controller {
         for (number, device) in before.present_devices() {
             let Some(new) = after.device.get(number).filter(|new| !new.is_removed) else { continue };
             let of = |problem: String| format!("device {}: {problem}", shown(&device.name));
-            let now_bytes = self.places()[number].shape.size_bytes;
-            let Some(size) = device.backend.length_as(&new.backend, now_bytes).map_err(of)? else { continue };
+            let Some(size) = device.backend.length_as(&new.backend) else { continue };
             let (sender, answer) = channel();
             self.0.engines.send(number, engine::Command::Grow(size, sender));
             let description = self.hear(answer, PATIENCE).flatten().map_err(of)?;
@@ -128,9 +126,7 @@ fn with_device(spec: &Spec, name: &str, keys: &Table) -> Result<Spec, String> {
         hint => of(&format!("{}\n\nhint: {hint}", complaint.problem())),
     };
     let changed = spec.with_device(keys).map_err(of_complaint)?;
-    let needs_service =
-        |device: &Device| matches!(device.backend, Backend::Mirror { .. }) || device.snapshots.is_some();
-    if changed.device.last().is_some_and(needs_service) {
+    if changed.device.last().is_some_and(|device| device.snapshots.is_some()) {
         let problem = "it needs a service, and services do not come while the server runs";
         return Err(of(&format!("{problem}\n\nhint: {STARTED_AGAIN}")));
     }

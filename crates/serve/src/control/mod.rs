@@ -5,7 +5,6 @@
 //! tenants and addresses cannot change: such a change is refused.
 
 mod assignment;
-mod bitmaps;
 mod client;
 mod clients;
 mod command;
@@ -36,7 +35,6 @@ use crate::spec::{ClassKind, Holder, Server, Spec};
 use crate::tls;
 
 pub use assignment::assign;
-pub use bitmaps::{BitmapState, BitmapVerb};
 pub use client::{AskError, ask};
 pub(crate) use client::{send, understand};
 pub use clients::{CallerState, ClientState, Clients, ProcessState};

@@ -9,7 +9,6 @@ use ioweir_config::{format_bytes, shown};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::bitmaps::layer_in_pause;
 use super::{Controller, PATIENCE};
 use crate::engine;
 use crate::executor::Clock as _;
@@ -52,14 +51,13 @@ impl Controller {
         Ok((snapshots, engine))
     }
 
-    /// Takes a snapshot of a device, while its clients wait; returns what it is, in words. A bitmap of the device may be frozen
-    /// at its moment, under its name.
+    /// Takes a snapshot of a device, while its clients wait; returns what it is, in words.
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub fn take_snapshot(&self, device: &str, name: Option<&str>, freeze: Option<&str>) -> Result<String, String> {
+    pub fn take_snapshot(&self, device: &str, name: Option<&str>) -> Result<String, String> {
         let name = name.map_or_else(|| format!("manual-{}", self.wall_seconds()), String::from);
-        let taken = self.try_to_take(device, &name, freeze);
+        let taken = self.try_to_take(device, &name);
         let event = |kind, what: &str| {
             self.0.log.report(self.0.clock.now(), &Event { device: Some(device), ..Event::new(kind, what) });
         };
@@ -72,27 +70,21 @@ impl Controller {
         taken
     }
 
-    fn try_to_take(&self, device: &str, name: &str, freeze: Option<&str>) -> Result<String, String> {
-        freeze.map_or(Ok(()), |bitmap| self.check_freeze(device, bitmap, name))?;
+    fn try_to_take(&self, device: &str, name: &str) -> Result<String, String> {
         let (snapshots, engine) = self.snapshots_of(device)?;
         let (spec, _) = self.running();
         let keys = spec.device_named(device).and_then(|(_, its)| its.snapshots.as_ref());
         let pause_max = keys.map_or(Nanos::ZERO, |keys| keys.pause_max.nanos());
         let taking = snapshots.begin(name)?;
-        let taken = clone_at_rest(|| taking.clone_now(), &engine, pause_max, freeze.is_some())
-            .and_then(|(paused, layer)| Ok((taking.keep()?, paused, layer)));
+        let taken =
+            clone_at_rest(|| taking.clone_now(), &engine, pause_max).and_then(|paused| Ok((taking.keep()?, paused)));
         match taken {
-            Ok((snapshot, paused, layer)) => {
-                if let Some((bitmap, layer)) = freeze.zip(layer) {
-                    self.freeze_at(device, bitmap, name, layer)?;
-                }
-                Ok(format!(
-                    "snapshot {} shares {}; clients waited for {:.1} ms",
-                    snapshot.name,
-                    format_bytes(snapshot.bytes),
-                    paused.as_seconds() * 1e3
-                ))
-            }
+            Ok((snapshot, paused)) => Ok(format!(
+                "snapshot {} shares {}; clients waited for {:.1} ms",
+                snapshot.name,
+                format_bytes(snapshot.bytes),
+                paused.as_seconds() * 1e3
+            )),
             Err(problem) => {
                 snapshots.give_up(taking);
                 // There is something to do for a service now, here and below.
@@ -151,7 +143,7 @@ impl Controller {
         let (now, every_seconds) = (self.wall_seconds(), (every.0 / 1_000_000_000).cast_signed());
         let mut due = due_in(&snapshots.list()?, every_seconds, now);
         if due == 0 {
-            self.take_snapshot(device, Some(&format!("{OWN}{now}")), None)?;
+            self.take_snapshot(device, Some(&format!("{OWN}{now}")))?;
             due = every_seconds;
         }
         for name in too_many(&snapshots.list()?, keep, self.wall_seconds()) {
@@ -161,24 +153,22 @@ impl Controller {
     }
 }
 
-/// Has the device's file cloned while nothing is with it, and begins a layer of its bitmaps if one is to be frozen; returns how long
-/// clients have waited, and the layer.
+/// Has the device's file cloned while nothing is with it; returns how long clients have waited.
 fn clone_at_rest(
     clone_now: impl FnOnce() -> Result<(), String>,
     engine: &engine::Handle,
     pause_max: Nanos,
-    freezes: bool,
-) -> Result<(Nanos, Option<u64>), String> {
+) -> Result<Nanos, String> {
     let (ready, hear) = channel();
     engine.send(engine::Command::Pause(pause_max, ready));
     let patience = PATIENCE + Duration::from_nanos(pause_max.0);
     hear.recv_timeout(patience).map_err(|_| "it does not answer".to_string()).flatten()?;
-    let cloned = clone_now().and_then(|()| freezes.then(|| layer_in_pause(engine, patience)).transpose());
+    let cloned = clone_now();
     let (sender, answer) = channel();
     engine.send(engine::Command::Resume(sender));
     let paused = answer.recv_timeout(patience).map_err(|_| "it does not answer".to_string())?;
-    let layer = cloned?;
-    paused.map(|paused| (paused, layer)).ok_or_else(|| {
+    cloned?;
+    paused.ok_or_else(|| {
         "the clone has taken longer than `pause_max`: clients went on meanwhile, so that it would be of no one moment".into()
     })
 }
@@ -240,9 +230,9 @@ mod tests {
 
     #[test]
     fn a_clone_that_outlasts_its_pause_is_no_snapshot() {
-        let clone = |paused, cloned: Result<(), String>| clone_at_rest(|| cloned, &at_rest(paused), Nanos::ZERO, false);
+        let clone = |paused, cloned: Result<(), String>| clone_at_rest(|| cloned, &at_rest(paused), Nanos::ZERO);
         let span = Nanos::from_millis(7);
-        assert_eq!(clone(Some(span), Ok(())), Ok((span, None)));
+        assert_eq!(clone(Some(span), Ok(())), Ok(span));
         assert_eq!(clone(Some(span), Err("no room".into())), Err("no room".into()));
         let refused = clone(None, Ok(())).unwrap_err();
         assert!(refused.contains("clients went on meanwhile"), "{refused}");

@@ -52,7 +52,7 @@ fn an_export_whose_device_does_not_answer_is_not_taken_for_one_without_clients()
     // Its end is kept, and nobody listens.
     let (handle, _commands) = Handle::new().unwrap();
     let shape = Shape { size_bytes: 1 << 20, ..Shape::default() };
-    let facts = Facts { handle, shape, description: String::new(), bitmaps: Arc::new([]), volumes: None };
+    let facts = Facts { handle, shape, description: String::new(), volumes: None };
     let opened = vec![Opened::from(facts)];
     let places: Vec<Places> = opened.iter().map(Opened::places).collect();
     let handles: Vec<Handle> = opened.iter().map(Opened::handle).collect();

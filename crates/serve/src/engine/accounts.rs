@@ -10,7 +10,7 @@ use ioweir_core::{Nanos, Operation, Reason, StreamId};
 use super::admission::{ClassState, SubRequest};
 use super::dispatch::Failure;
 use super::services::ServiceReport;
-use crate::backend::{Checksums, MirrorStatus, TierStatus, UpstreamStatus};
+use crate::backend::{Checksums, TierStatus, UpstreamStatus};
 use crate::nbd::NbdError;
 
 /// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. One more bucket holds longer
@@ -257,8 +257,6 @@ pub struct DeviceReport {
     pub upstream: Option<UpstreamStatus>,
     /// What tiers hold and have served.
     pub tiers: Option<TierStatus>,
-    /// The legs of a mirror.
-    pub mirror: Option<MirrorStatus>,
     /// What each service of the device has done since the server began.
     pub services: Vec<ServiceReport>,
     /// The failure of the device, if it has failed.

@@ -12,7 +12,6 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::accounts::{Report, Served};
 use super::{Client, ClientAccount, Counters, ServiceOrder};
-use crate::backend::Bitmaps;
 use crate::nbd::Export;
 use crate::snapshots::Snapshots;
 use crate::spec::{self, Holder, Server};
@@ -29,12 +28,6 @@ pub enum Command {
     Reopen(Sender<Result<String, String>>),
     /// The snapshots of the device, if it takes any.
     Snapshots(Sender<Option<Arc<Snapshots>>>),
-    /// The bitmaps of the device, if it has any.
-    Bitmaps(Sender<Option<Arc<Bitmaps>>>),
-    /// Begin a layer of its bitmaps, in a pause; the answer is its number.
-    BeginLayer(Sender<Result<u64, String>>),
-    /// The bitmaps of the device have changed, and consist of these layers.
-    KeepLayers(Vec<Range<u64>>),
     /// Let nothing be with the device, for this time at most; the answer comes when that is so and everything is durable, or
     /// says why it cannot be.
     Pause(Nanos, Sender<Result<(), String>>),

@@ -38,15 +38,6 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.dispatcher.backend().snapshots());
                 }
-                Command::Bitmaps(answer) => {
-                    // As above.
-                    let _ = answer.send(self.dispatcher.backend().bitmaps());
-                }
-                Command::BeginLayer(answer) => {
-                    // As above.
-                    let _ = answer.send(self.begin_layer());
-                }
-                Command::KeepLayers(layers) => self.dispatcher.backend_mut().keep_layers(&layers),
                 Command::Pause(span, ready) => self.pause(span, ready),
                 Command::Resume(answer) => {
                     // As above.
@@ -91,11 +82,10 @@ impl Engine {
     /// Makes the device longer; returns a description of it.
     fn grow(&mut self, size_bytes: u64) -> Result<String, String> {
         let backend = self.dispatcher.backend_mut();
-        let before = backend.size_bytes();
         backend.grow(size_bytes)?;
         let description = backend.describe();
         // Opened again, it has this length.
-        if let Ok(grown) = self.device.backend.with_length(before, size_bytes) {
+        if let Ok(grown) = self.device.backend.with_length(size_bytes) {
             self.device.backend = grown;
         }
         self.services.grown(size_bytes);
@@ -224,7 +214,7 @@ impl Engine {
         }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
-        let (mirror, upstream) = (self.dispatcher.backend().mirror(), self.dispatcher.backend().upstream());
+        let upstream = self.dispatcher.backend().upstream();
         let failure = self.dispatcher.failure();
         let tenants = self.admission.driver().scheduler().tenants();
         let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
@@ -243,7 +233,6 @@ impl Engine {
             checksums,
             upstream,
             tiers: self.dispatcher.backend().tiers(),
-            mirror,
             failure,
             oldest_operation: self.dispatcher.oldest().map(|begun| now.since(begun)),
             hangs: self.hang.is_seen,

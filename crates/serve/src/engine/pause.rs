@@ -1,5 +1,4 @@
-//! A pause of a device, in which nothing is with it and everything that was answered is durable: the moment of a snapshot, and
-//! of a layer of its bitmaps.
+//! A pause of a device, in which nothing is with it and everything that was answered is durable: the moment of a snapshot.
 //!
 //! Dispatches stop, what is in flight ends, and a flush follows; then another thread has the device to itself until it says
 //! that it is done. Clients wait meanwhile, but never longer than the pause may take: at its end the device goes on by
@@ -61,16 +60,6 @@ impl Engine {
         let result = if is_done { Ok(()) } else { Err("a flush has failed".into()) };
         if ready.send(result).is_err() || !is_done {
             self.pause = None;
-        }
-    }
-
-    /// Begins a layer of the bitmaps at this moment.
-    pub(super) fn begin_layer(&mut self) -> Result<u64, String> {
-        let is_at_rest = self.pause.as_ref().is_some_and(|pause| pause.ready.is_none()) && self.dispatcher.is_idle();
-        if is_at_rest {
-            self.dispatcher.backend_mut().begin_layer()
-        } else {
-            Err("the pause is over: `pause_max` is too short".into())
         }
     }
 

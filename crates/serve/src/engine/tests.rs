@@ -65,7 +65,6 @@ impl Session {
             block_bytes_min: 1,
             block_bytes_preferred: 4096,
             trims: true,
-            bitmaps: Arc::new([]),
         };
         let poller = Poller::new().expect("descriptors");
         let device = device(keys);

@@ -46,7 +46,6 @@ pub(crate) struct Facts {
     pub(crate) handle: Handle,
     pub(crate) shape: Shape,
     pub(crate) description: String,
-    pub(crate) bitmaps: Arc<[nbd::Bitmap]>,
     pub(crate) volumes: Option<Volumes>,
 }
 
@@ -61,9 +60,9 @@ impl From<Facts> for Opened {
 impl Opened {
     /// What exports can show of it.
     pub(crate) fn places(&self) -> Places {
-        let Facts { shape, bitmaps, volumes, .. } = &self.facts;
+        let Facts { shape, volumes, .. } = &self.facts;
         let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
-        Places { shape: shape.clone(), volumes, bitmaps: Arc::clone(bitmaps) }
+        Places { shape: shape.clone(), volumes }
     }
 
     /// A handle to send it commands, which it carries out once it serves.
@@ -215,13 +214,11 @@ fn open(settings: Settings, sender: &Sender<Result<Facts, ServeError>>) -> Resul
     let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
     let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
     let (shape, description) = (Shape::of(&*backend), backend.describe());
-    let bitmaps = backend.bitmaps().map_or_else(|| Ok(Vec::new()), |bitmaps| bitmaps.list());
-    let bitmaps = bitmaps.map_err(|error| ServeError(format!("device {name}: {error}")))?.into();
     let volumes = settings.device.volumes.as_ref().map(|path| Volumes::open(path, shape.size_bytes)).transpose();
     let volumes = volumes.map_err(|error| ServeError(format!("device {name}: {error}")))?;
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
     // As in the caller.
-    let _ = sender.send(Ok(Facts { handle: engine.handle(), shape, description, bitmaps, volumes }));
+    let _ = sender.send(Ok(Facts { handle: engine.handle(), shape, description, volumes }));
     Ok(engine)
 }
 

@@ -1,27 +1,12 @@
 //! Exports as the protocol describes them.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use super::protocol::{
-    CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID, CONTEXT_BITMAP, CONTEXTS_MAX, EXPORT_CAN_MULTI_CONN, EXPORT_HAS_FLAGS,
-    EXPORT_READ_ONLY, EXPORT_SEND_CACHE, EXPORT_SEND_DF, EXPORT_SEND_FAST_ZERO, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA,
-    EXPORT_SEND_TRIM, EXPORT_SEND_WRITE_ZEROES,
+    CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID, CONTEXTS_MAX, EXPORT_CAN_MULTI_CONN, EXPORT_HAS_FLAGS, EXPORT_READ_ONLY,
+    EXPORT_SEND_CACHE, EXPORT_SEND_DF, EXPORT_SEND_FAST_ZERO, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA, EXPORT_SEND_TRIM,
+    EXPORT_SEND_WRITE_ZEROES,
 };
 
-/// What was changed of a device since some moment, for clients that ask for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bitmap {
-    /// Its name.
-    pub name: String,
-    /// Its number, from one on: no two of a device ever have the same.
-    pub number: u32,
-    /// The layers of marks that it consists of; the end of one that records is [`u64::MAX`].
-    pub layers: Range<u64>,
-}
-
-/// The metadata contexts that a client has selected, by their numbers on the wire: that of what is allocated, and those of
-/// bitmaps.
+/// The metadata contexts that a client has selected, by their numbers on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contexts([u32; CONTEXTS_MAX]);
 
@@ -72,25 +57,12 @@ pub struct Export {
     pub block_bytes_preferred: u32,
     /// Whether ranges that are not needed any more can be given back.
     pub trims: bool,
-    /// The bitmaps of its device.
-    pub bitmaps: Arc<[Bitmap]>,
 }
 
 impl Export {
     /// Its metadata contexts, with their numbers on the wire.
     pub(super) fn contexts(&self) -> impl Iterator<Item = (u32, String)> {
-        let bitmaps = self
-            .bitmaps
-            .iter()
-            .map(|its| (CONTEXT_ALLOCATION_ID + its.number, format!("{CONTEXT_BITMAP}{}", its.name)));
-        std::iter::once((CONTEXT_ALLOCATION_ID, CONTEXT_ALLOCATION.to_string())).chain(bitmaps)
-    }
-
-    /// The layers of the bitmap with this number on the wire; `None` if there is no such bitmap any more.
-    #[must_use]
-    pub fn layers_of(&self, context: u32) -> Option<Range<u64>> {
-        let bitmap = self.bitmaps.iter().find(|its| CONTEXT_ALLOCATION_ID + its.number == context);
-        bitmap.map(|bitmap| bitmap.layers.clone())
+        std::iter::once((CONTEXT_ALLOCATION_ID, CONTEXT_ALLOCATION.to_string()))
     }
 
     /// The transmission flags for a connection, with replies in chunks or in one piece.

@@ -21,8 +21,8 @@ pub mod reply;
 mod request;
 
 pub use error::NbdError;
+pub use export::Contexts;
 pub use export::Export;
-pub use export::{Bitmap, Contexts};
 pub use negotiation::{Agreed, GREETING_BYTES, Negotiation, Progress, Tls};
 pub use reply::Replies;
 pub use request::{BadRequest, Command, Decoder, Event, Request};

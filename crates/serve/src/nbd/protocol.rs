@@ -131,15 +131,10 @@ pub const STATE_HOLE: u32 = 1;
 /// Extent flag of `base:allocation`: the extent reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
-/// Extent flag of a bitmap: something of the extent has changed.
-pub const STATE_DIRTY: u32 = 1;
-
 /// The metadata context of what is allocated.
 pub const CONTEXT_ALLOCATION: &str = "base:allocation";
 /// Its number, once selected.
 pub const CONTEXT_ALLOCATION_ID: u32 = 1;
-/// What the names of the metadata contexts of bitmaps begin with, as QEMU has them.
-pub const CONTEXT_BITMAP: &str = "qemu:dirty-bitmap:";
 /// The most metadata contexts that a client may select.
 pub const CONTEXTS_MAX: usize = 8;
 

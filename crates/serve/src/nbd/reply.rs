@@ -34,7 +34,7 @@ impl Replies {
 pub struct Extent {
     /// Its length in bytes.
     pub length: u64,
-    /// `STATE_HOLE`, `STATE_ZERO`; or `STATE_DIRTY`, in the extents of a bitmap.
+    /// `STATE_HOLE`, `STATE_ZERO`.
     pub state: u32,
 }
 

@@ -122,16 +122,6 @@ pub enum Backend {
         /// The tier that holds what was placed, or copies.
         fast: Box<Tier>,
     },
-    /// Devices that hold the same.
-    Mirror {
-        /// The size of the regions of which is known whether legs may differ.
-        region: Size,
-        /// The generation from which it may go on without a leg that is missing.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        force_generation: Option<u64>,
-        /// The devices.
-        leg: Vec<Tier>,
-    },
     /// An export of another NBD server.
     Nbd(Box<Upstream>),
     /// Devices that share a scheduler.
@@ -152,7 +142,6 @@ impl Backend {
             Self::Emulated { .. } => "emulated",
             Self::Faulty { .. } => "faulty",
             Self::Tiered { .. } => "tiered",
-            Self::Mirror { .. } => "mirror",
             Self::Nbd(_) => "nbd",
             Self::Joined { .. } => "joined",
         }
@@ -233,14 +222,6 @@ pub const BACKENDS: &[BackendRow] = &[
         keys: &["slow", "fast", "map", "cache"],
         required: &["slow", "fast"],
         // The tiers determine it.
-        depth: 0,
-    },
-    BackendRow {
-        name: "mirror",
-        summary: "several devices that hold the same, so that nothing is lost while one of them works",
-        keys: &["leg", "region", "force_generation"],
-        required: &["leg"],
-        // The legs determine it.
         depth: 0,
     },
     BackendRow {

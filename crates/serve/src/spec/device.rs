@@ -7,11 +7,9 @@ use ioweir_core::policy::POLICIES;
 use toml::Table;
 
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-use super::bitmaps::{self, Bitmaps};
 use super::check::within;
 use super::joined::{self, PartKeys};
-use super::mirror::MirrorKeys;
-use super::read::HINTS;
+use super::read::{HINTS, INSTEAD_OF_A_MIRROR};
 use super::snapshots::{self, Snapshots};
 use super::tiers::{Cache, TierKeys, Tiers};
 use super::upstream::{self, Upstream, UpstreamTls};
@@ -71,7 +69,7 @@ keys! {
     pub struct DeviceKeys {
         /// the name that exports use
         name: String = required,
-        /// what it is made of: file, nbd, memory, null, emulated, tiered, mirror, joined or faulty
+        /// what it is made of: file, nbd, memory, null, emulated, tiered, joined or faulty
         backend: String = required,
         /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served if absent
         scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
@@ -99,8 +97,6 @@ keys! {
         /// the file with the table of its volumes: named slices, which `ioweir ctl SERVER volume` adds, resizes and removes while the
         /// server runs. Its exports then show a `volume` each
         volumes: Option<PathBuf> = absent,
-        /// marks of what is changed, for incremental backups: [device.bitmaps]
-        bitmaps: Option<Bitmaps> = absent,
         /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
         slow: Option<TierKeys> = absent,
         /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
@@ -109,15 +105,6 @@ keys! {
         map: Option<PathBuf> = absent,
         /// `tiered`, if the scheduler places no data: "read", so that the fast tier holds copies of what is read again
         cache: Option<Cache> = absent,
-        /// `mirror`: 2 to 8 tables [[device.leg]], each a backend with its keys and depth: devices that hold the same. Their order
-        /// must not change
-        leg: Vec<TierKeys> = absent,
-        /// `mirror`: the size of the regions of which it is known whether legs may differ: what is copied to a leg that comes back,
-        /// a power of two from 4KiB to 1GiB; 1MiB if absent
-        region: Option<Size> = absent,
-        /// `mirror`: goes on without legs that are missing, although they may have what the others lack, if the generation of those
-        /// is this one; the error that refuses to start says which. It has no effect afterwards
-        force_generation: Option<u64> = absent,
         /// `joined`: 1 to 64 tables [[device.part]], each a name, a backend and its keys: devices that share a spindle or a budget, of
         /// which the scheduler and `depth` of this device are those of all together
         part: Vec<PartKeys> = absent,
@@ -199,10 +186,9 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     }
     check_keys(&keys.given(), row, at)?;
     check_paths(&keys, at, others)?;
-    let DeviceKeys { slow, fast, map, cache, of, leg, region, force_generation, part, .. } = keys;
+    let DeviceKeys { slow, fast, map, cache, of, part, .. } = keys;
     let backend = match (slow, fast) {
         (Some(slow), Some(fast)) => Tiers { slow, fast, map, cache }.resolve(scheduler, at)?,
-        _ if row.name == "mirror" => MirrorKeys { legs: leg, region, force_generation }.resolve(at)?,
         _ if row.name == "joined" => joined::resolve(part, at)?,
         _ => resolve_backend(of, row, at)?,
     };
@@ -222,9 +208,6 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     within(&key("depth"), depth, 1, 1024)?;
     if let Some(snapshots) = &keys.snapshots {
         snapshots::check(snapshots, &backend, at)?;
-    }
-    if let Some(bitmaps) = &keys.bitmaps {
-        bitmaps::check(bitmaps, at)?;
     }
     if keys.volumes.is_some() && row.name == "joined" {
         let problem = "volumes: a joined device has parts, and exports show these";
@@ -250,7 +233,6 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         cores: keys.cores,
         snapshots: keys.snapshots,
         volumes: keys.volumes,
-        bitmaps: keys.bitmaps,
         backend,
     })
 }
@@ -263,7 +245,7 @@ fn check_upstreams(backend: &Backend, at: &str, others: &[Device]) -> Result<(),
         if taken.iter().any(|other| same(&other)) {
             let problem =
                 format!("export `{}` of the upstream at {} is used already", shown(&upstream.export), upstream.address);
-            let expected = "an export of its own for each device, tier, leg and part";
+            let expected = "an export of its own for each device, tier and part";
             return Err(Complaint::of_value(at, problem).expected(expected));
         }
         taken.push(upstream);
@@ -289,7 +271,8 @@ pub(super) fn find_row(name: &str, at: &str) -> Result<&'static BackendRow, Comp
     BackendRow::find(name).ok_or_else(|| {
         let names: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
         let error = unknown("backend", name, &names, "");
-        Complaint::of_value(format!("{at}.backend"), error.problem).expected(error.expected).hint(error.hint)
+        let hint = if name == "mirror" { INSTEAD_OF_A_MIRROR.into() } else { error.hint };
+        Complaint::of_value(format!("{at}.backend"), error.problem).expected(error.expected).hint(hint)
     })
 }
 
@@ -343,16 +326,13 @@ fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Com
         ("fast.path".into(), of_tier(&keys.fast)),
         ("map".into(), keys.map.clone()),
         ("volumes".into(), keys.volumes.clone()),
-        ("bitmaps.file".into(), keys.bitmaps.as_ref().map(|bitmaps| bitmaps.file.clone())),
     ];
-    let legs = keys.leg.iter().enumerate().map(|(number, leg)| (format!("leg[{number}].path"), leg.of.path.clone()));
     let parts =
         keys.part.iter().enumerate().map(|(number, part)| (format!("part[{number}].path"), part.of.path.clone()));
-    for (key, path) in paths.into_iter().chain(legs).chain(parts).filter_map(|(key, path)| Some((key, path?))) {
+    for (key, path) in paths.into_iter().chain(parts).filter_map(|(key, path)| Some((key, path?))) {
         if taken.contains(&path) {
             let problem = format!("file {} is used already", path.display());
-            let expected =
-                "a file of its own for each device, tier, leg, part, map, table of volumes and file of bitmaps";
+            let expected = "a file of its own for each device, tier, part, map and table of volumes";
             return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
         }
         taken.push(path);

@@ -5,7 +5,6 @@
 
 mod access;
 mod backends;
-mod bitmaps;
 mod check;
 mod classes;
 mod device;
@@ -13,7 +12,6 @@ mod fleet;
 mod growth;
 mod joined;
 mod listen;
-mod mirror;
 mod read;
 mod services;
 mod snapshots;
@@ -27,7 +25,6 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-pub use bitmaps::Bitmaps;
 pub use classes::{Class, ClassKind, Holder, class_of};
 pub(crate) use device::DeviceKeys;
 pub use fleet::{ClassPart, Fleet};
@@ -240,9 +237,6 @@ pub struct Device {
     /// The file with the table of its volumes, which exports show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<PathBuf>,
-    /// The file with its bitmaps, for incremental backups.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bitmaps: Option<Bitmaps>,
 }
 
 keys! {
@@ -346,7 +340,6 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[device.faults]", Faults::keys()),
         ("[device.tls]", UpstreamTls::keys()),
         ("[device.snapshots]", Snapshots::keys()),
-        ("[device.bitmaps]", Bitmaps::keys()),
         ("[[export]]", Export::keys()),
         ("[[tenant]]", Tenant::keys()),
         ("[[group]]", Group::keys()),
@@ -375,10 +368,7 @@ impl Device {
 
     /// Every file that it uses.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        {
-            let bitmaps = self.bitmaps.as_ref().map(|bitmaps| bitmaps.file.clone());
-            self.backend.paths().into_iter().chain(self.volumes.clone()).chain(bitmaps).collect()
-        }
+        self.backend.paths().into_iter().chain(self.volumes.clone()).collect()
     }
 
     /// Whether its checksums are computed by the workers of `[cores]`.

@@ -36,8 +36,6 @@ pub enum ServiceKind {
     Trim,
     /// Moves blocks between tiers.
     Relocate,
-    /// Copies to legs of a mirror what they lack.
-    Resync,
     /// Gives back the space of deleted snapshots.
     SnapshotDelete,
 }
@@ -92,8 +90,7 @@ pub const SERVICES: &[ServiceRow] = &[
     ServiceRow {
         kind: ServiceKind::Scrub,
         name: "scrub",
-        summary: "reads everything that was written once in `every`, compares checksums where there are any, and repairs where there is a \
-              second copy",
+        summary: "reads everything that was written once in `every`, and compares checksums where there are any",
         keys: &["every", "deadline"],
         keeps_state: true,
         lacks: |_| None,
@@ -117,19 +114,6 @@ pub const SERVICES: &[ServiceRow] = &[
         lacks: |device| {
             let places = matches!(device.backend, Backend::Tiered { cache: None, .. });
             (!places).then_some("a tiered device whose scheduler places data")
-        },
-    },
-    ServiceRow {
-        kind: ServiceKind::Resync,
-        name: "resync",
-        summary: "copies to a leg of a `mirror` what it lacks after it was out, and makes legs alike after a crash; a mirror that is \
-                  written needs one",
-        keys: &[],
-        keeps_state: false,
-        lacks: |device| match device.backend {
-            Backend::Mirror { .. } if device.read_only => Some("a device that is written"),
-            Backend::Mirror { .. } => None,
-            _ => Some("a mirror"),
         },
     },
     ServiceRow {
@@ -226,14 +210,6 @@ impl Spec {
     fn check_debts(&self) -> Result<(), Complaint> {
         for (number, device) in self.present_devices() {
             let has = |kind| self.services_of(device).any(|(_, service)| service.kind == kind);
-            if matches!(device.backend, Backend::Mirror { .. }) && !device.read_only && !has(ServiceKind::Resync) {
-                let problem = "nothing would copy to a leg what it lacks after it was out";
-                let complaint = Complaint::of_value(format!("device[{number}].backend"), problem);
-                return Err(complaint.expected("a service of kind resync for it").hint(format!(
-                    "add [service.resync] with kind = \"resync\", device = \"{}\" and default = \"run\"",
-                    shown(&device.name)
-                )));
-            }
             if device.snapshots.is_some() && !has(ServiceKind::SnapshotDelete) {
                 let problem = "snapshots: nothing would give back the space of those that are deleted";
                 let complaint = Complaint::of_value(format!("device[{number}].snapshots"), problem);
@@ -297,7 +273,6 @@ impl Backend {
     pub fn main_path(&self) -> Option<PathBuf> {
         match self {
             Self::File { path, .. } => Some(path.clone()),
-            Self::Mirror { leg, .. } => leg.iter().find_map(|leg| leg.backend.main_path()),
             Self::Tiered { slow, map, .. } => map.clone().or_else(|| slow.backend.main_path()),
             Self::Joined { part } => part.iter().find_map(|part| part.backend.main_path()),
             _ => None,

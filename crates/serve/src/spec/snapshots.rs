@@ -10,9 +10,6 @@ use super::check::within;
 
 /// The most snapshots that are kept of those that the server takes.
 const KEEP_MAX: u32 = 10_000;
-/// What has snapshots where a mirror has none: its legs would have to be cloned at one moment, and keep the clones all or none.
-const INSTEAD_OF_A_MIRROR: &str = "have the disks mirrored below the file system (md with XFS on it, or btrfs with raid1), and serve a file \
-                                   there; or back the mirror up by [device.bitmaps]";
 
 keys! {
     /// Snapshots of a device's file on XFS or btrfs, which share its blocks.
@@ -35,9 +32,7 @@ pub(super) fn check(snapshots: &Snapshots, backend: &Backend, at: &str) -> Resul
     if !matches!(backend, Backend::File { .. }) {
         let problem = format!("snapshots: backend {} takes none", backend.name());
         let expected = "backend = \"file\", with a file on XFS or btrfs";
-        let complaint = Complaint::of_value(format!("{at}.snapshots"), problem).expected(expected);
-        let is_mirror = matches!(backend, Backend::Mirror { .. });
-        return Err(if is_mirror { complaint.hint(INSTEAD_OF_A_MIRROR) } else { complaint });
+        return Err(Complaint::of_value(format!("{at}.snapshots"), problem).expected(expected));
     }
     within(&key("pause_max"), snapshots.pause_max, Duration::new(Nanos::from_millis(1)), Duration::from_seconds(60))?;
     if let Some(every) = snapshots.every {

@@ -10,7 +10,7 @@ use super::check::within;
 use super::device::{BackendKeys, check_keys, find_row, resolve_backend};
 use super::joined;
 
-/// One of two tiers, or a leg of a mirror.
+/// One of two tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tier {
     /// Its backend, which is not made of others itself.
@@ -125,8 +125,6 @@ impl Backend {
         match self {
             Self::Tiered { slow, cache: None, .. } => slow.depth,
             Self::Tiered { slow, fast, cache: Some(_), .. } => slow.depth.saturating_add(fast.depth).min(1024),
-            // Every leg gets every write.
-            Self::Mirror { leg, .. } => leg.iter().map(|leg| leg.depth).min().unwrap_or(1),
             Self::Joined { part } => joined::depth(part),
             _ => row.depth,
         }
@@ -140,7 +138,6 @@ impl Backend {
                 let tiers = [slow, fast].into_iter().flat_map(|tier| tier.backend.paths());
                 tiers.chain(map.clone()).collect()
             }
-            Self::Mirror { leg, .. } => leg.iter().flat_map(|leg| leg.backend.paths()).collect(),
             Self::Joined { part } => part.iter().flat_map(|part| part.backend.paths()).collect(),
             _ => Vec::new(),
         }

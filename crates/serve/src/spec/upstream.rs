@@ -122,7 +122,6 @@ impl Backend {
             Self::Tiered { slow, fast, .. } => {
                 [slow, fast].into_iter().flat_map(|tier| tier.backend.upstreams()).collect()
             }
-            Self::Mirror { leg, .. } => leg.iter().flat_map(|leg| leg.backend.upstreams()).collect(),
             Self::Joined { part } => part.iter().flat_map(|part| part.backend.upstreams()).collect(),
             _ => Vec::new(),
         }

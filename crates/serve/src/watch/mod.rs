@@ -37,8 +37,8 @@ use record::Record;
 pub use record::{HISTORY_SECONDS, Second};
 pub use service::{FoundState, ServiceState};
 pub use state::{
-    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FleetState, GroupState, LegState,
-    MirrorState, QueueState, SCHEMA_VERSION, SecondState, State, TiersState, TotalState, UpstreamState,
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FleetState, GroupState, QueueState,
+    SCHEMA_VERSION, SecondState, State, TiersState, TotalState, UpstreamState,
 };
 
 /// The commit that the program was built from, if it is set.

@@ -37,15 +37,13 @@ pub struct ServiceState {
     pub late_seconds: f64,
 }
 
-/// What a service has found since the server began, and done about it.
+/// What a service has found since the server began.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FoundState {
     /// Bytes whose checksums were wrong.
     pub damaged_bytes: u64,
     /// Bytes of requests that failed.
     pub failed_bytes: u64,
-    /// Bytes that were written anew from a copy that was right.
-    pub repaired_bytes: u64,
 }
 
 impl ServiceState {
@@ -61,11 +59,7 @@ impl ServiceState {
             owed_bytes: report.owed_bytes,
             done_bytes: report.done_bytes,
             device_seconds: report.device.as_seconds(),
-            found: FoundState {
-                damaged_bytes: report.damaged_bytes,
-                failed_bytes: report.failed_bytes,
-                repaired_bytes: report.repaired_bytes,
-            },
+            found: FoundState { damaged_bytes: report.damaged_bytes, failed_bytes: report.failed_bytes },
             last_finished: report.last_finished.map(Nanos::as_seconds),
             due_since: report.due_since.map(Nanos::as_seconds),
             late_seconds: report.late.as_seconds(),

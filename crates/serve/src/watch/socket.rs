@@ -101,15 +101,9 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }
         Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
-        Ok(command @ (Command::Bitmaps(_) | Command::Bitmap { .. })) => {
-            let controller = shared.controller.clone();
-            // These wait for a disk.
-            let done = tokio::task::spawn_blocking(move || tend_bitmaps(&controller, command)).await;
-            done.unwrap_or_else(|error| Err(error.to_string()))
-        }
         Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
             let controller = shared.controller.clone();
-            // As above.
+            // These wait for a disk.
             let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
@@ -164,8 +158,8 @@ fn change_spec(controller: &Controller, command: Command) -> Result<Value, Strin
 fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, String> {
     let changes = |device: &str, what: String| json!({ "changes": [format!("device {device}: {what}")] });
     match command {
-        Command::Snapshot { device, name, freeze } => {
-            controller.take_snapshot(&device, name.as_deref(), freeze.as_deref()).map(|what| changes(&device, what))
+        Command::Snapshot { device, name } => {
+            controller.take_snapshot(&device, name.as_deref()).map(|what| changes(&device, what))
         }
         Command::DeleteSnapshot { device, name } => {
             controller.delete_snapshot(&device, &name).map(|what| changes(&device, what))
@@ -195,19 +189,6 @@ async fn hand_over(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     let _ = sent.send(process);
     // The end of this connection says that the devices are free.
     std::future::pending().await
-}
-
-fn tend_bitmaps(controller: &Controller, command: Command) -> Result<Value, String> {
-    match command {
-        Command::Bitmaps(device) => {
-            serde_json::to_value(controller.list_bitmaps(&device)?).map_err(|error| error.to_string())
-        }
-        Command::Bitmap { device, name, verb } => {
-            let changed = controller.change_bitmap(&device, &name, &verb);
-            changed.map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
-        }
-        _ => Err("this is no command about bitmaps".into()),
-    }
 }
 
 fn tend_volumes(controller: &Controller, command: Command) -> Result<Value, String> {

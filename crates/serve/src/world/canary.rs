@@ -11,8 +11,6 @@ pub enum Canary {
     LyingFlushes,
     /// The answers to clients hide that flushes and writes fail after a failed flush.
     HiddenFailure,
-    /// A bit of the disk changes that nobody has written.
-    UnmarkedChange,
     /// The checker expects a lower limit than the server was told.
     OtherLimit,
     /// The checker expects other weights than the server was told.
@@ -23,8 +21,6 @@ pub enum Canary {
     StoppedClock,
     /// The server was told to scrub less often than the checker expects.
     OtherPeriod,
-    /// A bit of a copy changes after it was scrubbed.
-    UnscrubbedCopy,
     /// Clients get errors of a tier that only holds copies.
     HeardCopies,
     /// Exports that were removed are still shown to clients.
@@ -47,13 +43,11 @@ impl Canary {
         Self::LostWrites,
         Self::LyingFlushes,
         Self::HiddenFailure,
-        Self::UnmarkedChange,
         Self::OtherLimit,
         Self::OtherWeights,
         Self::OtherReservations,
         Self::StoppedClock,
         Self::OtherPeriod,
-        Self::UnscrubbedCopy,
         Self::HeardCopies,
         Self::ShownExport,
         Self::UnwipedVolume,
@@ -70,9 +64,8 @@ impl Canary {
             Self::LostWrites | Self::UnwipedVolume => Promise::Linearisable,
             Self::LyingFlushes | Self::LostVolume => Promise::Durable,
             Self::HiddenFailure => Promise::FailedStays,
-            Self::UnmarkedChange => Promise::Marked,
             Self::OtherLimit | Self::OtherWeights | Self::OtherReservations | Self::StoppedClock => Promise::Shares,
-            Self::OtherPeriod | Self::UnscrubbedCopy => Promise::Services,
+            Self::OtherPeriod => Promise::Services,
             Self::SwallowedReads => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
             Self::SecondAnswer | Self::HeardCopies | Self::ShownExport => Promise::Protocol,
@@ -86,13 +79,11 @@ impl Canary {
             Self::LostWrites => "lost-writes",
             Self::LyingFlushes => "lying-flushes",
             Self::HiddenFailure => "hidden-failure",
-            Self::UnmarkedChange => "unmarked-change",
             Self::OtherLimit => "other-limit",
             Self::OtherWeights => "other-weights",
             Self::OtherReservations => "other-reservations",
             Self::StoppedClock => "stopped-clock",
             Self::OtherPeriod => "other-period",
-            Self::UnscrubbedCopy => "unscrubbed-copy",
             Self::HeardCopies => "heard-copies",
             Self::ShownExport => "shown-export",
             Self::UnwipedVolume => "unwiped-volume",

@@ -7,22 +7,15 @@ use super::file::SimulatedFile;
 use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, Plan, SECTORS};
 use super::random::Random;
 use super::upstream::{Fate, Upstream};
-use crate::backend::bitmaps::Content;
 use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
 use crate::backend::late::journal::Journal;
 use crate::backend::opener::opener;
 use crate::backend::upstream::UpstreamPlan;
-use crate::backend::{
-    self, Backend, Bitmaps, Cached, Checked, Joined, Late, Ledger, Marked, Mirror, MirrorPlan, Placed, Volumes,
-};
+use crate::backend::{self, Backend, Cached, Checked, Joined, Late, Ledger, Placed, Volumes};
 use crate::spec;
 use ioweir_core::Nanos;
 
-/// The regions of mirrors and bitmaps.
-pub(super) const REGION_BYTES: u64 = 8192;
-/// The head and the map of a leg of a mirror.
-pub(super) const LEG_HEAD_BYTES: u64 = 2 * 4096;
 /// What a journal, a ledger or a table may grow to, and as much for a copy of it.
 const BOOK_BYTES: u64 = 2 * (4 << 20);
 
@@ -47,22 +40,20 @@ impl Devices {
         let bytes = SECTORS * 512;
         let sizes = match plan.backing {
             Backing::Disk | Backing::Checked | Backing::Upstream => vec![bytes],
-            Backing::Late | Backing::Marked => vec![bytes, BOOK_BYTES],
+            Backing::Late => vec![bytes, BOOK_BYTES],
             Backing::Placed => vec![bytes, FAST_SECTORS * 512, BOOK_BYTES],
             Backing::Cached | Backing::CheckedCopies => vec![bytes, FAST_SECTORS * 512],
-            Backing::Mirror | Backing::CheckedMirror => vec![bytes + LEG_HEAD_BYTES; 2],
             Backing::Joined => vec![FIRST_PART_SECTORS * 512, bytes - FIRST_PART_SECTORS * 512],
         };
-        let spared = if plan.backing == Backing::CheckedMirror { LEG_HEAD_BYTES } else { 0 };
         let random = Random::new(plan.seed).fork(1);
-        let disk = |(number, size)| Disk::new((size, spared), random.fork(number), plan.service);
+        let disk = |(number, size)| Disk::new(size, random.fork(number), plan.service);
         let disks: Vec<Disk> = (0..).zip(sizes).map(disk).collect();
         let upstream = (plan.backing == Backing::Upstream)
             .then(|| (Upstream::new(disks[0].clone(), random.fork(9), plan.short_per_million), plan.upstream));
         let book = SimulatedFile::new(disks[disks.len() - 1].clone());
         let extra = plan.extra.as_ref().map(|its| {
-            let disk = Disk::new((its.bytes_max(), 0), random.fork(20), plan.service).of_length(its.bytes);
-            let table = Disk::new((if its.has_volumes { BOOK_BYTES } else { 0 }, 0), random.fork(21), plan.service);
+            let disk = Disk::new(its.bytes_max(), random.fork(20), plan.service).of_length(its.bytes);
+            let table = Disk::new(if its.has_volumes { BOOK_BYTES } else { 0 }, random.fork(21), plan.service);
             (disk, SimulatedFile::new(table))
         });
         Self { backing: plan.backing, disks, upstream, book, extra, workers: None }
@@ -107,10 +98,6 @@ impl Devices {
                 self.checked(device, disk, SECTORS * 512)?
             }
             Backing::Late => Box::new(Late::open(disk(0), Journal::opened_by(opener(self.book.clone()))?, None)?),
-            Backing::Marked => {
-                let bitmaps = Bitmaps::opened_by(opener(self.book.clone()), REGION_BYTES)?;
-                Box::new(Marked::open(disk(0), bitmaps, Content::Durable)?)
-            }
             Backing::Placed => {
                 let ledger = Ledger::opened_by(opener(self.book.clone()))?;
                 let placed = Placed::open(disk(0), disk(1), ledger, device.depth)?;
@@ -140,18 +127,7 @@ impl Devices {
                 };
                 Box::new(backend::Upstream::open(plan, None, Box::new(upstream))?)
             }
-            Backing::Mirror => self.mirror()?,
-            Backing::CheckedMirror => {
-                let mirror = self.mirror()?;
-                self.checked(device, mirror, SECTORS * 512)?
-            }
         })
-    }
-
-    fn mirror(&self) -> Result<Box<dyn Backend>, String> {
-        let plan = MirrorPlan { legs: 2, region_bytes: REGION_BYTES, force: None, read_only: false };
-        let legs = self.disks.clone();
-        Ok(Box::new(Mirror::open(plan, Box::new(move |leg| Ok(legs[leg].open())))?))
     }
 
     /// A layer of checksums over a device, without known ones.

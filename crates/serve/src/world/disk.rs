@@ -47,7 +47,6 @@ struct State {
     /// Whether it has said that data is lost, which can be read as long as it has power.
     has_lost: bool,
     /// At its beginning, what a layer keeps for itself: it neither rots nor gets lost.
-    spared_bytes: u64,
     /// How much of it is in use; it can be made longer.
     length_bytes: u64,
 }
@@ -62,10 +61,10 @@ pub struct Disk {
 impl Disk {
     /// An empty disk of this size, of which so much at the beginning neither rots nor gets lost, and whose operations take at least
     /// this time, and at most this longer.
-    pub(crate) fn new((size_bytes, spared_bytes): (u64, u64), random: Random, service: (Nanos, Nanos)) -> Self {
+    pub(crate) fn new(size_bytes: u64, random: Random, service: (Nanos, Nanos)) -> Self {
         let (trouble, faults, operations, has_lost) = (Trouble::default(), 0, 0, false);
         let length_bytes = size_bytes;
-        let state = State { trouble, random, service, faults, operations, has_lost, spared_bytes, length_bytes };
+        let state = State { trouble, random, service, faults, operations, has_lost, length_bytes };
         Self { media: Media::new(size_bytes), state: Arc::new(Mutex::new(state)) }
     }
 
@@ -148,8 +147,7 @@ impl Disk {
     /// Carries out an operation, with what goes wrong at present; `None` if it is never answered.
     pub(super) fn carry_out(&self, mut io: Io) -> Option<Done> {
         let state = &mut *self.state();
-        let State { trouble, random, faults, operations, has_lost, spared_bytes, .. } = state;
-        let spared = *spared_bytes;
+        let State { trouble, random, faults, operations, has_lost, .. } = state;
         *operations += 1;
         let mut happens = |random: &mut Random, per_million: u32| {
             let does = random.of_million(per_million);
@@ -158,7 +156,7 @@ impl Disk {
         };
         if happens(random, trouble.rot_per_million) {
             let place = random.draw();
-            self.media.flip(spared + (place >> 3) % (self.media.size_bytes() - spared), (place & 7) as u32);
+            self.media.flip((place >> 3) % self.media.size_bytes(), (place & 7) as u32);
         }
         let media = &self.media;
         let result = match io.action {
@@ -173,11 +171,11 @@ impl Disk {
                 media.forget_unflushed();
                 Ok(Outcome::Plain)
             }
-            Action::Write if io.offset >= spared && happens(random, trouble.lost_per_million) => Ok(Outcome::Plain),
-            Action::Write if io.offset >= spared && happens(random, trouble.misdirected_per_million) => {
+            Action::Write if happens(random, trouble.lost_per_million) => Ok(Outcome::Plain),
+            Action::Write if happens(random, trouble.misdirected_per_million) => {
                 // To the next place of the same length, as a drive whose head is one track off.
-                let next = io.offset - spared + io.length.next_multiple_of(4096);
-                let offset = spared + next % (media.size_bytes() - spared);
+                let next = io.offset + io.length.next_multiple_of(4096);
+                let offset = next % media.size_bytes();
                 let length = io.length.min(media.size_bytes() - offset);
                 let mut at = offset;
                 for buffer in io.buffers.as_slice() {

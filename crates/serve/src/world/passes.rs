@@ -22,8 +22,8 @@ struct Watch {
     scrub: Option<(u32, Nanos)>,
     /// Time for which it may have had to wait, since the beginning of the world.
     excused: Nanos,
-    /// When each sector of the device was last read, or the server began, without what was excused, and how often it was read.
-    sectors: BTreeMap<u64, (Nanos, u32)>,
+    /// When each sector of the device was last read, or the server began, without what was excused.
+    sectors: BTreeMap<u64, Nanos>,
     /// The sectors of each of its requests, by number.
     asked: BTreeMap<u64, Range<u64>>,
     verdict: Verdict,
@@ -41,17 +41,12 @@ impl Passes {
         sectors: impl Iterator<Item = u64>,
     ) -> Self {
         let began = now.since(excused);
-        let sectors = sectors.map(|sector| (sector, (began, 0))).collect();
+        let sectors = sectors.map(|sector| (sector, began)).collect();
         Self(Arc::new(Mutex::new(Watch { scrub, excused, sectors, ..Watch::default() })))
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The class of the scrub.
-    pub(super) fn class(&self) -> Option<u32> {
-        self.watch().scrub.map(|(class, _)| class)
     }
 
     pub(super) fn excuse(&self, excused: Nanos) {
@@ -61,28 +56,19 @@ impl Passes {
     /// Looks at all sectors, and takes what was checked since the last call.
     pub(super) fn look(&self, now: Nanos) -> Verdict {
         let mut watch = self.watch();
-        let oldest = watch.sectors.iter().min_by_key(|(_, (last, _))| *last).map(|(sector, _)| *sector);
+        let oldest = watch.sectors.iter().min_by_key(|(_, last)| **last).map(|(sector, _)| *sector);
         if let Some(sector) = oldest {
             watch.check(now, sector..sector + 1);
         }
         std::mem::take(&mut watch.verdict)
-    }
-
-    /// How often the sector was read that was read least, since the last call of [`Self::count_anew`].
-    pub(super) fn least_reads(&self) -> u32 {
-        self.watch().sectors.values().map(|(_, reads)| *reads).min().unwrap_or(0)
-    }
-
-    pub(super) fn count_anew(&self) {
-        self.watch().sectors.values_mut().for_each(|(_, reads)| *reads = 0);
     }
 }
 
 impl Watch {
     fn check(&mut self, now: Nanos, sectors: Range<u64>) {
         let (Some((_, every)), now) = (self.scrub, now.since(self.excused)) else { return };
-        let oldest = self.sectors.range(sectors).min_by_key(|(_, (last, _))| *last);
-        let Some((&sector, &(last, _))) = oldest else { return };
+        let oldest = self.sectors.range(sectors).min_by_key(|(_, last)| **last);
+        let Some((&sector, &last)) = oldest else { return };
         self.verdict.check(Promise::Services, now.since(last) <= every.after(PATIENCE), || {
             format!("sector {sector} was not scrubbed for {}, though everything is to be in {every}", now.since(last))
         });
@@ -103,9 +89,7 @@ impl Observer for Passes {
                 let Some(sectors) = watch.asked.remove(&number) else { return };
                 watch.check(now, sectors.clone());
                 let now = now.since(watch.excused);
-                for (_, (last, reads)) in watch.sectors.range_mut(sectors) {
-                    (*last, *reads) = (now.max(*last), *reads + 1);
-                }
+                watch.sectors.range_mut(sectors).for_each(|(_, last)| *last = now.max(*last));
             }
             Stage::Withdrawn => drop(watch.asked.remove(&number)),
             Stage::Arrived | Stage::Submitted(_) | Stage::Dispatched(_) => {}

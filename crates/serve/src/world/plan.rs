@@ -71,16 +71,10 @@ pub enum Backing {
     Cached,
     /// The same with checksums.
     CheckedCopies,
-    /// Two disks that hold the same.
-    Mirror,
-    /// The same with checksums.
-    CheckedMirror,
     /// Two disks, each of which is a part of the device.
     Joined,
     /// The export of another server.
     Upstream,
-    /// A disk whose changes are marked.
-    Marked,
 }
 
 impl Backing {
@@ -92,11 +86,8 @@ impl Backing {
         Self::Placed,
         Self::Cached,
         Self::CheckedCopies,
-        Self::Mirror,
-        Self::CheckedMirror,
         Self::Joined,
         Self::Upstream,
-        Self::Marked,
     ];
 
     /// Its name.
@@ -109,17 +100,14 @@ impl Backing {
             Self::Placed => "tiers with placement",
             Self::Cached => "tiers with copies",
             Self::CheckedCopies => "tiers with copies, and checksums",
-            Self::Mirror => "mirror",
-            Self::CheckedMirror => "mirror with checksums",
             Self::Joined => "two parts",
             Self::Upstream => "upstream",
-            Self::Marked => "bitmaps",
         }
     }
 
     /// Whether it keeps checksums.
     pub(super) const fn has_checksums(self) -> bool {
-        matches!(self, Self::Checked | Self::CheckedCopies | Self::CheckedMirror)
+        matches!(self, Self::Checked | Self::CheckedCopies)
     }
 
     /// Whether one of its disks only holds copies of the other: what goes wrong there is nothing to clients.
@@ -130,7 +118,7 @@ impl Backing {
     /// The disks that may have trouble.
     const fn disks(self) -> u64 {
         match self {
-            Self::Mirror | Self::CheckedMirror | Self::Cached | Self::CheckedCopies | Self::Joined => 2,
+            Self::Cached | Self::CheckedCopies | Self::Joined => 2,
             _ => 1,
         }
     }
@@ -265,8 +253,6 @@ pub enum Act {
     Trouble(usize, Trouble),
     /// Something becomes of the upstream.
     Upstream(Fate),
-    /// An operator changes a bitmap.
-    Bitmap(u64),
     /// The clock jumps: the machine was suspended.
     Jump(Nanos),
     /// The wall clock is put back, or forward. A server reads it when it starts.
@@ -489,7 +475,6 @@ impl Plan {
                     Act::Trouble(disk, any_trouble(random, self.backing, disk))
                 }
                 36 if self.backing == Backing::Upstream => Act::Upstream(any_fate(random)),
-                36 | 39 if self.backing == Backing::Marked => Act::Bitmap(random.draw()),
                 36 => Act::Order(any_order(random)),
                 38 if random.below(8) == 0 => Act::Jump(Nanos::from_millis(random.within(1, 3_600_000))),
                 _ => Act::Ask(client, Ask::Flush, false, 0, 0),

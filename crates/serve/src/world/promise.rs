@@ -35,11 +35,9 @@ promises! {
     Durable = "durable";
     /// after a failed flush nothing is written or flushed until the device is opened again
     FailedStays = "failed-stays-failed";
-    /// what has changed since a bitmap began is marked in it, durably
-    Marked = "marked";
     /// limits hold in every window, and classes that ask all the time are served by their weights and reservations
     Shares = "shares";
-    /// a scrub reads everything once in each period, whatever the clock says, and repairs what one of two copies has wrong
+    /// a scrub reads everything once in each period, whatever the clock says
     Services = "services";
     /// every request is answered in time, and nothing is left over when nothing is asked
     Waits = "no-endless-wait";

@@ -3,7 +3,6 @@
 mod acts;
 mod answers;
 mod asks;
-mod bitmaps;
 mod ends;
 mod operators;
 mod servers;
@@ -25,7 +24,6 @@ use super::plan::{CLIENTS, DEVICES, End, Plan, SECTORS};
 use super::promise::{Promise, Verdict};
 use super::random::Random;
 use crate::engine::{Command, Turn};
-use bitmaps::Span;
 use operators::Volumes;
 use servers::Up;
 
@@ -79,8 +77,6 @@ pub(super) struct World {
     volumes: Volumes,
     /// The spec with which the next server starts.
     saved: String,
-    /// The spans of which each bitmap marks the changes, by name.
-    bitmaps: BTreeMap<String, Vec<Span>>,
     verdict: Verdict,
     random: Random,
     /// The number of what was asked or answered last.
@@ -100,14 +96,8 @@ pub(super) struct World {
     has_trouble: bool,
     /// Whether any of that may be an error to clients.
     is_faulty: bool,
-    /// Whether sectors may hold what nobody wrote there, and the disks where that is so.
+    /// Whether sectors may hold what nobody wrote there.
     is_rotten: bool,
-    rotten: u64,
-    /// Whether what went wrong on one of two legs may not have been noticed before the checksums were gone with their server: each start
-    /// may find either leg's data, until a scrub has made them the same.
-    legs_differ: bool,
-    /// Whether reads of copies have to be counted anew, since they may have changed.
-    counts_anew: bool,
     /// Whether a start found a sector that had rotted, in a block without a checksum.
     keeps_rot: bool,
     is_stopping: bool,
@@ -143,7 +133,6 @@ impl World {
             histories: [History::new(SECTORS), History::new(SECTORS)],
             volumes: Volumes::default(),
             saved: plan.spec.clone(),
-            bitmaps: BTreeMap::new(),
             verdict: Verdict::default(),
             random,
             ticks: 0,
@@ -156,9 +145,6 @@ impl World {
             has_trouble: false,
             is_faulty: false,
             is_rotten: false,
-            legs_differ: false,
-            rotten: 0,
-            counts_anew: false,
             keeps_rot: false,
             is_stopping: false,
             probes: BTreeMap::new(),

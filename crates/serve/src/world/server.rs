@@ -28,7 +28,6 @@ const SCHEDULERS: [(&str, bool); 17] = [
 fn backend(backing: Backing, depth: u64) -> String {
     let memory = |sectors: u64| format!("backend = \"memory\"\nsize = \"{}B\"\n", sectors * 512);
     let part = |name: &str, sectors| format!("[[device.part]]\nname = \"{name}\"\n{}", memory(sectors));
-    let leg = || format!("[[device.leg]]\n{}", memory(SECTORS));
     match backing {
         Backing::Placed => format!(
             "backend = \"tiered\"\n[device.slow]\n{}depth = {depth}\n[device.fast]\n{}depth = {depth}\n",
@@ -40,9 +39,6 @@ fn backend(backing: Backing, depth: u64) -> String {
             part("x", FIRST_PART_SECTORS),
             part("y", SECTORS - FIRST_PART_SECTORS)
         ),
-        Backing::Mirror | Backing::CheckedMirror => {
-            format!("backend = \"mirror\"\ndepth = {depth}\n{}{}", leg(), leg())
-        }
         _ => format!("{}depth = {depth}\n", memory(SECTORS)),
     }
 }
@@ -50,11 +46,10 @@ fn backend(backing: Backing, depth: u64) -> String {
 /// The kinds of services of a device.
 const fn services(backing: Backing) -> &'static [&'static str] {
     match backing {
-        Backing::Mirror | Backing::CheckedMirror => &["resync", "scrub"],
         Backing::Late => &["scrub", "trim"],
         Backing::Placed => &["relocate", "scrub"],
         Backing::Disk | Backing::Checked | Backing::Cached | Backing::CheckedCopies | Backing::Joined => &["scrub"],
-        Backing::Upstream | Backing::Marked => &[],
+        Backing::Upstream => &[],
     }
 }
 

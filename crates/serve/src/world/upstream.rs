@@ -162,7 +162,6 @@ impl State {
             block_bytes_min: 512,
             block_bytes_preferred: 4096,
             trims: true,
-            bitmaps: Arc::new([]),
         }
     }
 

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 
-use ioweir_serve::control::{BitmapVerb, Command, ask};
+use ioweir_serve::control::{Command, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -153,16 +153,6 @@ fn a_device_that_cannot_be_had_changes_nothing() {
         (served.come("d", &["backend=file", "path=AT/none/disk", "size=1MiB"]), "device d: "),
         (served.come("d", &["backend=file", "path=AT/none"]), "device d: "),
         (served.come("d", &["backend=null", "size=1MiB", "checksums=true"]), "device d: the workers of [cores]"),
-        (
-            served.come(
-                "d",
-                &[
-                    "backend=mirror",
-                    "leg=[{ backend = \"memory\", size = \"1MiB\" }, { backend = \"memory\", size = \"1MiB\" }]",
-                ],
-            ),
-            "device d: ",
-        ),
         (served.go("d"), "unknown device `d`"),
         (served.go("first"), "device first: exports show it: a\n\nhint: `ioweir ctl SERVER export remove NAME`"),
         (served.go("summed"), "device summed: nobody else uses the workers of [cores]"),
@@ -286,16 +276,11 @@ fn a_file_grows_while_clients_use_it_and_what_is_added_reads_as_zeroes() {
 }
 
 #[test]
-fn a_file_with_checksums_and_bitmaps_grows_and_what_is_added_is_checked_and_counts_as_changed() {
+fn a_file_with_checksums_grows_and_what_is_added_is_checked() {
     let served = Served::of(FIRST);
-    let bitmaps = "bitmaps={ file = \"AT/bitmaps\", region = \"64KiB\" }";
-    served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "checksums=true", bitmaps]).unwrap();
+    served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "checksums=true"]).unwrap();
     served.export("whole", &["device=d"]).unwrap();
     let mut before = served.client("whole");
-    let daily = |verb| Command::Bitmap { device: "d".into(), name: "daily".into(), verb };
-    let marked =
-        |served: &Served| served.ask(&Command::Bitmaps("d".into())).unwrap()[0]["marked_bytes"].as_u64().unwrap();
-    served.ask(&daily(BitmapVerb::Add)).unwrap();
     assert_eq!(write(&mut before, 4 * MIB - 4096, 3), 0);
     assert_eq!(changes(&served.grow("d", 8 * MIB).unwrap()), "device.d.size 4MiB -> 8MiB");
     let (size, mut after) = served.open("whole").unwrap();
@@ -307,15 +292,13 @@ fn a_file_with_checksums_and_bitmaps_grows_and_what_is_added_is_checked_and_coun
     let known = |served: &Served| {
         served.state()["devices"].as_array().unwrap().last().unwrap()["checksums"]["blocks_known"].clone()
     };
-    assert_eq!((marked(&served), known(&served)), (4 * MIB + (64 << 10), json!(2)));
-    // Commands that need the device at rest go on, too.
-    served.ask(&daily(BitmapVerb::Clear)).unwrap();
-    assert_eq!((write(&mut after, 6 * MIB, 7), marked(&served)), (0, 64 << 10));
+    assert_eq!(known(&served), json!(2));
+    assert_eq!(write(&mut after, 6 * MIB, 7), 0);
     drop((before, after));
     let file = served.spec_file();
     std::fs::write(&file, served.saved()).unwrap();
     let again = Served { folder: served.stop(), server: crate::volumes::start(&file) };
-    assert_eq!((marked(&again), known(&again)), (64 << 10, json!(3)), "both are kept for the new length");
+    assert_eq!(known(&again), json!(3), "they are kept for the new length");
     // What rots there is found.
     let disk = std::fs::File::options().write(true).open(again.folder.path().join("disk")).unwrap();
     disk.write_all_at(&[9; 512], 8 * MIB - 512).unwrap();
@@ -328,61 +311,41 @@ fn a_file_with_checksums_and_bitmaps_grows_and_what_is_added_is_checked_and_coun
     again.stop();
 }
 
-/// What grows and is killed, and its files of 1 MiB; `FOLDER` is the same in every round, and `LENGTH/FILE` is how long one is by
-/// then.
-const GROWING: [(&str, &[&str], &str); 4] = [
-    (
-        "growth",
-        &["disk"],
-        "backend = \"file\"\npath = \"FOLDER/disk\"\nchecksums = true
-        [device.bitmaps]\nfile = \"FOLDER/bitmaps\"\nregion = \"4KiB\"",
-    ),
-    (
-        "growth-mirror",
-        &["one", "two"],
-        "backend = \"mirror\"\nregion = \"64KiB\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/one\"\nsize = \"LENGTH/one\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/two\"\nsize = \"LENGTH/two\"
-        [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
-    ),
+/// What grows and is killed, and its files of 1 MiB; `FOLDER` is the same in every round.
+const GROWING: [(&str, &str, &str); 3] = [
+    ("growth", "disk", "backend = \"file\"\npath = \"FOLDER/disk\"\nchecksums = true"),
     (
         "growth-tiers",
-        &["slow"],
+        "slow",
         "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"
         [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"
         [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
     ),
     (
         "growth-late",
-        &["disk"],
+        "disk",
         "backend = \"file\"\npath = \"FOLDER/disk\"
         [service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"run\"",
     ),
 ];
 
 #[test]
-fn whenever_the_server_is_killed_while_its_device_grows_nothing_is_lost_unmarked_or_called_damaged() {
-    for (name, files, keys) in GROWING {
-        writeln!(std::io::stderr(), "{}", grow_and_kill(name, files, keys)).unwrap();
+fn whenever_the_server_is_killed_while_its_device_grows_nothing_is_lost_or_called_damaged() {
+    for (name, file, keys) in GROWING {
+        writeln!(std::io::stderr(), "{}", grow_and_kill(name, file, keys)).unwrap();
     }
 }
 
 /// Returns what was done and found, in words.
-fn grow_and_kill(name: &str, files: &[&str], keys: &str) -> String {
+fn grow_and_kill(name: &str, file: &str, keys: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let control = folder.path().join("control");
-    files.iter().for_each(|file| std::fs::write(folder.path().join(file), vec![0; MIB as usize]).unwrap());
+    std::fs::write(folder.path().join(file), vec![0; MIB as usize]).unwrap();
     let keys = keys.replace("FOLDER", &at.to_string());
-    let has_bitmaps = keys.contains("bitmaps");
-    let daily = |verb| Command::Bitmap { device: "d".into(), name: "daily".into(), verb };
     let (mut written, mut grown, rounds) = (std::collections::BTreeMap::new(), 0, crate::kill::rounds());
     let (mut first, mut size) = (0, 0);
     for round in 0..=rounds {
-        // A spec follows the files.
-        let length = |file: &&str| format!("{}B", std::fs::metadata(folder.path().join(file)).unwrap().len());
-        let follow = |keys: String, file: &&str| keys.replace(&format!("LENGTH/{file}"), &length(file));
-        let keys = files.iter().fold(keys.clone(), follow);
         let mut process = Process::start(folder.path(), &format!("control = \"unix:{at}/control\""), &keys);
         let mut client = process.connect();
         client.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat()).unwrap();
@@ -393,14 +356,6 @@ fn grow_and_kill(name: &str, files: &[&str], keys: &str) -> String {
         assert!(size >= before, "{name}, round {round}: {size} after {before}");
         if round == 0 {
             first = size;
-        }
-        if has_bitmaps && round == 0 {
-            ask(&control, &daily(BitmapVerb::Add)).unwrap();
-        }
-        if has_bitmaps {
-            // Everything counts where it is not known what has changed.
-            let marked = ask(&control, &Command::Bitmaps("d".into())).unwrap()[0]["marked_bytes"].as_u64().unwrap();
-            assert!(marked >= written.len() as u64 * 4096 && marked <= size, "round {round}: {marked}");
         }
         for (&offset, &byte) in &written {
             assert_eq!(read(&mut client, offset), vec![byte; 4096], "{name}, round {round}, at {offset}");
@@ -428,38 +383,33 @@ fn grow_and_kill(name: &str, files: &[&str], keys: &str) -> String {
         }
     }
     assert!(grown > 0 && size >= first + grown * MIB, "{name}: {size}");
-    let found = if has_bitmaps { "nothing lost or unmarked" } else { "nothing lost" };
-    format!("{name}: killed {rounds} times, {} MiB grown, {found}", (size - first) / MIB)
+    format!("{name}: killed {rounds} times, {} MiB grown, nothing lost", (size - first) / MIB)
 }
 
-/// A mirror of two files, tiers with a map over a file, and a file with late discards, each of which a scrub reads.
+/// Tiers with a map over a file, and a file with late discards, each of which a scrub reads.
 fn made_of_files() -> String {
     let file =
         |table: &str, name: &str| format!("[{table}]\nbackend = \"file\"\npath = \"AT/{name}\"\nsize = \"4MiB\"\n");
-    let (one, two) = (file("[device.leg]", "one"), file("[device.leg]", "two"));
     let service = |name: &str, kind: &str, device: &str, default: &str| {
         format!("[service.{name}]\nkind = \"{kind}\"\ndevice = \"{device}\"\ndefault = \"{default}\"\n")
     };
     let scrub = |device: &str| service(&format!("scrub-{device}"), "scrub", device, "run");
     format!(
-        "[[device]]\nname = \"mirror\"\nbackend = \"mirror\"\nregion = \"64KiB\"\n{one}{two}\
-         [[device]]\nname = \"tiers\"\nbackend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"AT/map\"\n{}{}\
+        "[[device]]\nname = \"tiers\"\nbackend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"AT/map\"\n{}{}\
          [[device]]\nname = \"late\"\nbackend = \"file\"\npath = \"AT/late\"\nsize = \"4MiB\"\n\
-         {}{}{}{}{}",
+         {}{}{}",
         file("device.slow", "slow"),
         file("device.fast", "fast"),
-        service("resync", "resync", "mirror", "run"),
         service("trim", "trim", "late", "rest"),
-        scrub("mirror"),
         scrub("tiers"),
         scrub("late"),
     )
 }
 
 #[test]
-fn mirrors_tiers_and_devices_with_late_discards_and_services_grow_while_clients_use_them() {
+fn tiers_and_devices_with_late_discards_and_services_grow_while_clients_use_them() {
     let served = Served::of(&format!("{FIRST}{}", made_of_files()));
-    let names = ["mirror", "tiers", "late"];
+    let names = ["tiers", "late"];
     let mut grown = Vec::new();
     for name in names {
         served.export(name, &[&format!("device={name}")]).unwrap();
@@ -474,7 +424,7 @@ fn mirrors_tiers_and_devices_with_late_discards_and_services_grow_while_clients_
         after.read_exact(&mut [0; 16]).unwrap();
         grown.push(longer);
     }
-    for file in ["one", "two", "slow", "late"] {
+    for file in ["slow", "late"] {
         assert_eq!(std::fs::metadata(served.folder.path().join(file)).unwrap().len(), 8 * MIB, "{file}");
     }
     let saved = served.saved();
@@ -489,48 +439,22 @@ fn mirrors_tiers_and_devices_with_late_discards_and_services_grow_while_clients_
 }
 
 #[test]
-fn the_legs_of_a_mirror_grow_alike_or_not_at_all() {
-    let served = Served::of(&format!("{FIRST}{}", made_of_files()));
-    let (saved, file) = (served.saved(), served.spec_file());
-    let reload = |from: &str, to: &str, times: usize| {
-        std::fs::write(&file, saved.replacen(from, to, times)).unwrap();
-        served.ask(&Command::Reload {})
-    };
-    let refused = reload("size = \"4MiB\"", "size = \"6MiB\"", 1).unwrap_err();
-    assert!(refused.contains("device mirror: its legs grow by the same length"), "{refused}");
-    let changed = reload("size = \"4MiB\"", "size = \"6MiB\"", 2).unwrap();
-    assert_eq!(
-        all_changes(&changed),
-        ["device.mirror.leg[0].size 4MiB -> 6MiB", "device.mirror.leg[1].size 4MiB -> 6MiB"]
-    );
-    served.stop();
-}
-
-#[test]
 fn a_device_that_cannot_grow_stays_as_it_is() {
     let file = |name: &str, more: &str| {
         format!("[[device]]\nname = \"{name}\"\nbackend = \"file\"\npath = \"AT/{name}\"\nsize = \"1MiB\"\n{more}")
     };
     let summed = file("summed", "checksums = true\n").replace("1MiB", "1025024B");
-    let made_of = |name: &str, backend: &str, parts: [&str; 2]| {
-        format!("[[device]]\nname = \"{name}\"\nbackend = \"{backend}\"\n{}{}", parts[0], parts[1])
-    };
-    let leg = "[[device.leg]]\nbackend = \"file\"\npath = \"AT/one\"\nsize = \"1MiB\"\n";
-    let other = "[[device.leg]]\nbackend = \"memory\"\nsize = \"1MiB\"\n";
-    let legs = made_of("legs", "mirror", [leg, other]);
     let part = |name: &str| format!("[[device.part]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\n");
-    let parts = made_of("parts", "joined", [&part("x"), &part("y")]);
-    let resync = "[service.resync]\nkind = \"resync\"\ndevice = \"legs\"\ndefault = \"run\"\n";
-    let served = Served::of(&format!("{FIRST}{}{summed}{legs}{parts}{resync}", file("plain", "")));
+    let parts = format!("[[device]]\nname = \"parts\"\nbackend = \"joined\"\n{}{}", part("x"), part("y"));
+    let served = Served::of(&format!("{FIRST}{}{summed}{parts}", file("plain", "")));
     let before = (served.saved(), served.devices());
     for (name, bytes, problem) in [
         (
             "first",
             2 * MIB,
-            "device first: its length does not change while the server runs\n  expected: a device of backend file, tiers",
+            "device first: its length does not change while the server runs\n  expected: a device of backend file, or tiers",
         ),
         ("summed", 2 * MIB, "device summed: its last block has a checksum, and is shorter than 4096 bytes"),
-        ("legs", 2 * MIB, "device legs: leg 1: has no key `size`, so that nothing would say how long it is to be"),
         ("parts", 2 * MIB, "device parts: its length does not change while the server runs"),
         ("plain", MIB / 2, "device plain: has 1 MiB, and does not become shorter"),
         ("plain", 2 * MIB + 100, "device plain: size: 2097252 bytes are not whole sectors of 512"),

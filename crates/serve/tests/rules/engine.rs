@@ -528,7 +528,6 @@ fn an_export_is_a_slice_of_its_device_and_nothing_else_of_it() {
         block_bytes_min: 1,
         block_bytes_preferred: 4096,
         trims: true,
-        bitmaps: Arc::new([]),
     };
     let exports = [export(0, 64 << 20), export(1 << 20, 1 << 20), export(2 << 20, 1 << 20)];
     bench.engine.configure(Arc::new(exports), &[]).unwrap();

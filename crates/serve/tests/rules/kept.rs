@@ -16,7 +16,7 @@ use flate2::write::GzEncoder;
 use ioweir_config::Size;
 use ioweir_serve::backend::checked::sidecar::{self, Identity};
 use ioweir_serve::backend::checked::table::Table;
-use ioweir_serve::control::{BitmapState, BitmapVerb, Command, VolumeState};
+use ioweir_serve::control::{Command, VolumeState};
 use ioweir_serve::govern::store::{Found, Kept, Store};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
@@ -25,9 +25,8 @@ use serde_json::json;
 use crate::client::*;
 use crate::operators::Served;
 
-/// Files of servers that outlive them: tiers with their map, bitmaps, volumes, a journal of discards, legs of a mirror.
-const FILES: [&str; 11] =
-    ["slow", "fast", "map", "marked", "bitmaps", "pool", "volumes", "late", "journal", "leg-0", "leg-1"];
+/// Files of servers that outlive them: tiers with their map, a plain file, volumes, a journal of discards.
+const FILES: [&str; 8] = ["slow", "fast", "map", "plain", "pool", "volumes", "late", "journal"];
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 64;
 
@@ -55,24 +54,16 @@ fn whole_spec(at: &Path) -> (String, String) {
             file(name, size)
         )
     };
-    let mirror = format!(
-        "[[device]]\nname = \"mirror\"\nbackend = \"mirror\"\nscheduler = \"sfq\"\n[[device.leg]]\n{}\n[[device.leg]]\n{}\n\
-         [[export]]\nname = \"mirror\"\ndevice = \"mirror\"\n",
-        file("leg-0", "1MiB"),
-        file("leg-1", "1MiB")
-    );
     let late = plain("late", "", "256KiB")
         + &format!(
             "[service.trims]\nkind = \"trim\"\ndevice = \"late\"\nstate = \"{at}/journal\"\ndefault = \"rest\"\nweight = 1\n"
         );
     let others = tiers
-        + &plain("marked", &format!("[device.bitmaps]\nfile = \"{at}/bitmaps\"\nregion = \"64KiB\""), "256KiB")
+        + &plain("plain", "", "256KiB")
         + &format!(
             "[[device]]\nname = \"pool\"\n{}\nscheduler = \"sfq\"\nvolumes = \"{at}/volumes\"\n",
             file("pool", "4MiB")
-        )
-        + &mirror
-        + "[service.resync]\nkind = \"resync\"\ndevice = \"mirror\"\ndefault = \"run\"\nweight = 1\n";
+        );
     (others, late)
 }
 
@@ -149,16 +140,12 @@ fn files_of_earlier_versions_are_read() {
         let fast = fs::read(served.folder.path().join("fast")).unwrap();
         assert!(fast[BLOCK as usize..].iter().any(|&byte| byte != 0), "{}: the fast tier has data", version.display());
         // Data of both tiers where the map says, and of every other device.
-        for export in ["tiers", "marked", "mirror"] {
+        for export in ["tiers", "plain"] {
             let mut client = served.client(export);
             for block in 0..BLOCKS {
                 assert!(read_block(&mut client, block) == pattern(block), "{}: {export} {block}", version.display());
             }
         }
-        let bitmaps: Vec<BitmapState> =
-            serde_json::from_value(served.ask(&Command::Bitmaps("marked".into())).unwrap()).unwrap();
-        let names: Vec<(&str, bool)> = bitmaps.iter().map(|bitmap| (&*bitmap.name, bitmap.records)).collect();
-        assert_eq!(names, [("daily", true), ("monday", false)], "{}", version.display());
         let volumes: Vec<VolumeState> =
             serde_json::from_value(served.ask(&Command::Volumes("pool".into())).unwrap()).unwrap();
         let places: Vec<(&str, u64, u64)> =
@@ -193,14 +180,9 @@ fn files_of_this_version_are_kept() {
         let (others, late) = whole_spec(at);
         others + &late
     });
-    for export in ["tiers", "marked", "mirror", "late"] {
+    for export in ["tiers", "plain", "late"] {
         write_blocks(&served, export, 0..BLOCKS);
     }
-    let bitmap = |name: &str, verb| Command::Bitmap { device: "marked".into(), name: name.into(), verb };
-    served.ask(&bitmap("daily", BitmapVerb::Add)).unwrap();
-    write_blocks(&served, "marked", 20..24);
-    served.ask(&bitmap("daily", BitmapVerb::Freeze("monday".into()))).unwrap();
-    write_blocks(&served, "marked", 40..44);
     for name in ["one", "two"] {
         let (device, name) = ("pool".into(), name.into());
         served.ask(&Command::AddVolume { device, name, size: Size(1 << 20) }).unwrap();

@@ -10,7 +10,7 @@ use crate::client::*;
 use crate::process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 11] = [
+const DEVICES: [(&str, &str); 9] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
@@ -27,21 +27,6 @@ const DEVICES: [(&str, &str); 11] = [
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true
         [service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"run\"
         [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"",
-    ),
-    // Killed before, between and after the writes of its legs, each of which has 8 KiB beside the data.
-    (
-        "mirror",
-        "backend = \"mirror\"\nscheduler = \"sfq\"\nregion = \"64KiB\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"65544KiB\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"65544KiB\"\nio = \"threads\"
-        [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
-    ),
-    (
-        "mirror-checksums",
-        "backend = \"mirror\"\nscheduler = \"sfq\"\nregion = \"64KiB\"\nchecksums = true
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-0\"\nsize = \"65544KiB\"\nio = \"threads\"
-        [[device.leg]]\nbackend = \"file\"\npath = \"FOLDER/leg-1\"\nsize = \"65544KiB\"
-        [service.resync]\nkind = \"resync\"\ndevice = \"d\"\ndefault = \"run\"",
     ),
     // The server of the upstream is killed, too, while the other one goes on.
     ("upstream", "backend = \"nbd\"\naddress = \"unix:FOLDER/upstream/s\"\nexport = \"export\"\nscheduler = \"sfq\""),

@@ -9,7 +9,6 @@
 
 mod backend;
 mod bench;
-mod bitmaps;
 mod cached;
 mod captures;
 mod certificates;
@@ -34,7 +33,6 @@ mod kill;
 mod late;
 mod limits;
 mod log;
-mod mirror;
 mod model;
 mod nbd;
 mod operators;

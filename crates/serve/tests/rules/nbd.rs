@@ -126,31 +126,6 @@ fn block_status_is_selected_for_one_export_and_only_with_structured_replies() {
 }
 
 #[test]
-fn bitmaps_are_listed_by_what_their_names_begin_with_and_selected_by_name() {
-    let structured = option(OPTION_STRUCTURED_REPLY, &[]);
-    let asked = |number: u32, export: &str, queries: &[&str]| {
-        let heard =
-            hear_options(&[structured.clone(), contexts(number, export, queries), info(OPTION_GO, export, &[])]);
-        let replies = option_replies(&heard.answers).into_iter().filter(|(_, kind, _)| *kind == 4);
-        let named = replies.map(|(_, _, data)| (data[3], String::from_utf8_lossy(&data[4..]).into_owned()));
-        (named.collect::<Vec<_>>(), heard.agreed.map(|agreed| agreed.contexts))
-    };
-    let listed = |queries: &[&str]| asked(OPTION_LIST_META_CONTEXT, "a", queries).0;
-    let (base, x, y) = ("base:allocation", "qemu:dirty-bitmap:x", "qemu:dirty-bitmap:y");
-    let of = |names: &[&str]| names.iter().map(|name| (0, (*name).to_string())).collect::<Vec<_>>();
-    assert_eq!(listed(&[]), of(&[base, x, y]));
-    assert_eq!(listed(&["qemu:"]), of(&[x, y]));
-    assert_eq!(listed(&["qemu:dirty-bitmap:"]), of(&[x, y]));
-    assert_eq!(listed(&["qemu:dirty-bitmap:y", "base:"]), of(&[base, y]));
-    assert_eq!(listed(&["qemu:dirty"]), of(&[]));
-    assert_eq!(asked(OPTION_LIST_META_CONTEXT, "b", &[]).0, of(&[base]));
-    let selected = asked(OPTION_SET_META_CONTEXT, "a", &[y, base]);
-    assert_eq!(selected, (vec![(1, base.into()), (8, y.into())], Some(Contexts::of(&[1, 8]))));
-    assert_eq!(asked(OPTION_SET_META_CONTEXT, "a", &["qemu:dirty-bitmap:"]), (vec![], Some(Contexts::NONE)));
-    assert_eq!(asked(OPTION_SET_META_CONTEXT, "b", &[x]), (vec![], Some(Contexts::NONE)));
-}
-
-#[test]
 fn options_that_are_not_known_or_too_long_are_refused_and_the_talk_goes_on() {
     let mut oversize = b"IHAVEOPT".to_vec();
     oversize.extend(OPTION_GO.to_be_bytes());
@@ -182,7 +157,7 @@ fn a_client_that_only_talks_is_let_go() {
 #[test]
 fn requests_come_out_as_they_were_sent() {
     let heard = hear(&whole_talk(), [usize::MAX]);
-    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, contexts: Contexts::of(&[1, 2]) }));
+    assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Structured, contexts: Contexts::of(&[1]) }));
     assert_eq!(heard.payload, b"hello");
     let first = Request { command: Command::Write, flags: FUA, cookie: 1, offset: 512, length: 5, payload: 5 };
     assert_eq!(heard.requests[0], first);

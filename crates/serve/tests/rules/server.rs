@@ -221,7 +221,6 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
     std::fs::write(&junk, [7; 4096]).unwrap();
     let made = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
     let before = made(folder.path());
-    let memory = "backend = \"memory\"\nsize = \"2MiB\"\n";
     let file = |name: &str| format!("backend = \"file\"\npath = \"PATH.{name}\"\nsize = \"2MiB\"\n");
     let tiers = format!(
         "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\nmap = \"JUNK\"\n[device.slow]\n{}[device.fast]\n{}",
@@ -229,11 +228,7 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
         file("fast")
     );
     let service = "[service.t]\nkind = \"trim\"\ndevice = \"d\"\nstate = \"JUNK\"\ndefault = \"rest\"\n";
-    for (what, keys) in [
-        ("map", tiers),
-        ("bitmaps", format!("{memory}[device.bitmaps]\nfile = \"JUNK\"\n")),
-        ("journal", file("late") + service),
-    ] {
+    for (what, keys) in [("map", tiers), ("journal", file("late") + service)] {
         for path in [&junk, &folder.path().join("nowhere/x")] {
             let refused = check(&keys.replace("JUNK", path.to_str().unwrap())).unwrap_err();
             assert!(refused.starts_with(&format!("device d: {what} {}: ", path.display())), "{refused}");

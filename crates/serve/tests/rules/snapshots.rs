@@ -127,15 +127,15 @@ fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_on
     let (server, mut client) = serve(&xfs, "");
     let controller = server.controller();
     write(&mut client, 0, 1);
-    let said = controller.take_snapshot("d", Some("one"), None).unwrap();
+    let said = controller.take_snapshot("d", Some("one")).unwrap();
     assert!(said.starts_with("snapshot one shares ") && said.contains("clients waited for"), "{said}");
     write(&mut client, 0, 2);
-    controller.take_snapshot("d", Some("two"), None).unwrap();
+    controller.take_snapshot("d", Some("two")).unwrap();
     let folder = xfs.path("disk.snapshots");
     assert!(holds(&folder.join("one"), 1) && holds(&folder.join("two"), 2));
     let names = || controller.list_snapshots("d").unwrap().into_iter().map(|its| its.name).collect::<Vec<_>>();
     assert_eq!(names(), ["one", "two"]);
-    let refused = |name: &str| controller.take_snapshot("d", Some(name), None).unwrap_err();
+    let refused = |name: &str| controller.take_snapshot("d", Some(name)).unwrap_err();
     assert!(refused("one").contains("there is such a snapshot"), "{}", refused("one"));
     assert!(refused("../disk").contains("is no name of a snapshot"));
     for name in ["three", "../disk", ".."] {
@@ -166,7 +166,7 @@ fn after_a_power_cut_a_snapshot_that_was_answered_is_there_and_one_whose_deletio
     let (server, mut client) = serve(&xfs, "");
     let controller = server.controller();
     write(&mut client, 0, 1);
-    controller.take_snapshot("d", Some("one"), None).unwrap();
+    controller.take_snapshot("d", Some("one")).unwrap();
     let cut = xfs.after_power_cut();
     let there = Snapshots::open(&cut.path("disk"), &cut.path("disk.snapshots")).unwrap();
     let names: Vec<_> = there.list().unwrap().into_iter().map(|its| its.name).collect();
@@ -186,7 +186,7 @@ fn a_deleted_snapshot_is_given_back_while_no_client_comes() {
     write(&mut client, 0, 1);
     let controller = server.controller();
     for name in ["one", "two"] {
-        controller.take_snapshot("d", Some(name), None).unwrap();
+        controller.take_snapshot("d", Some(name)).unwrap();
         controller.delete_snapshot("d", name).unwrap();
         assert!(becomes_empty(&xfs.path("disk.snapshots")));
     }
@@ -225,12 +225,12 @@ fn a_snapshot_that_fails_leaves_nothing_and_the_next_one_may_have_its_name() {
     fs::rename(&disk, &away).unwrap();
     let other = tempfile::NamedTempFile::new().unwrap();
     std::os::unix::fs::symlink(other.path(), &disk).unwrap();
-    let refused = controller.take_snapshot("d", Some("one"), None).unwrap_err();
+    let refused = controller.take_snapshot("d", Some("one")).unwrap_err();
     assert!(refused.contains("files cannot share blocks"), "{refused}");
     // The service gives back what there was of it, while no client comes.
     assert!(becomes_empty(&xfs.path("disk.snapshots")));
     fs::rename(&away, &disk).unwrap();
-    controller.take_snapshot("d", Some("one"), None).unwrap();
+    controller.take_snapshot("d", Some("one")).unwrap();
     stop(server, client);
 }
 
@@ -594,7 +594,6 @@ fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place
             "backend = \"memory\"\nsize = \"1MiB\"",
             "s.toml:5:1: snapshots: backend memory takes none",
         ),
-        ("snapshot-delete", "resync", "s.toml:9:8: kind: resync needs a mirror"),
         (
             "[service.deletes]\nkind = \"snapshot-delete\"\ndevice = \"d\"\n",
             "",
@@ -610,16 +609,6 @@ fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place
         let error = Spec::parse("s.toml", &SPEC.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
-}
-
-#[test]
-fn a_mirror_takes_no_snapshots_and_it_is_said_what_does() {
-    let leg = "[[device.leg]]\nbackend = \"file\"\npath = ";
-    let legs = format!("backend = \"mirror\"\n{leg}\"one\"\n{leg}\"other\"");
-    let error = Spec::parse("s.toml", &SPEC.replace("backend = \"file\"\npath = \"disk\"", &legs)).unwrap_err();
-    let error = error.to_string();
-    assert!(error.contains("snapshots: backend mirror takes none"), "{error}");
-    assert!(error.contains("hint: have the disks mirrored below the file system"), "{error}");
 }
 
 #[test]

@@ -51,6 +51,24 @@ fn every_backend_reads_back() {
 }
 
 #[test]
+fn keys_that_left_are_refused_with_what_replaces_them() {
+    let copies = "hint: mirror the disks by md, dm-raid or ZFS";
+    for (more, hint) in [
+        ("[[device.leg]]\nbackend = \"memory\"", copies),
+        ("region = \"1MiB\"", copies),
+        ("force_generation = 2", copies),
+        ("[service.again]\nkind = \"resync\"\ndevice = \"d\"", copies),
+        ("[device.bitmaps]\nfile = \"b\"", "hint: let clients connect to qemu-storage-daemon"),
+    ] {
+        let text = SMALLEST.replace("[[export]]", &format!("{more}\n[[export]]"));
+        let error = Spec::parse("s.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(hint), "{more}: {error}");
+    }
+    let error = Spec::parse("s.toml", &SMALLEST.replace("\"file\"\npath", "\"mirror\"\npath")).unwrap_err().to_string();
+    assert!(error.starts_with("s.toml:5:11: unknown backend `mirror`") && error.contains(copies), "{error}");
+}
+
+#[test]
 fn wrong_workers_are_said_with_their_place() {
     let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
     for (from, to, beginning) in [

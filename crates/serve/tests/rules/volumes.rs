@@ -160,7 +160,6 @@ proptest! {
             block_bytes_min: 1,
             block_bytes_preferred: 4096,
             trims: true,
-            bitmaps: Arc::new([]),
         };
         bench.engine.configure(Arc::new([export(0, MIB), export(offset, length)]), &[]).unwrap();
         let mut whole = bench.connect(0, true);

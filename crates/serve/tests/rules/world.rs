@@ -39,8 +39,6 @@ fn has_it(canary: Canary, plan: &Plan) -> bool {
     match canary {
         Canary::OtherReservations | Canary::StoppedClock => plan.spec.contains("reservation"),
         Canary::OtherPeriod => plan.spec.contains("scrub"),
-        Canary::UnmarkedChange => plan.backing == Backing::Marked,
-        Canary::UnscrubbedCopy => plan.backing == Backing::CheckedMirror,
         Canary::HeardCopies => matches!(plan.backing, Backing::Cached | Backing::CheckedCopies),
         Canary::UnwipedVolume | Canary::LostVolume => plan.extra.as_ref().is_some_and(|extra| extra.has_volumes),
         _ => true,
@@ -96,18 +94,6 @@ fn nobody_hears_of_copies_that_are_damaged_however_many_read_them_at_once() {
     let outcome = run(&scrubbed(Backing::CheckedCopies, steps), false);
     assert_eq!(outcome.verdict.broken, None);
     assert!(outcome.operations.1 > 100, "{:?}", outcome.operations);
-}
-
-#[test]
-fn what_only_one_leg_lost_before_the_checksums_were_gone_is_found_as_either_leg_has_it() {
-    let flood = Flood { count: 150, depth: 8, reads: 20, sectors: 0, thinks: Nanos::ZERO };
-    let mut steps = vec![after(0, Act::Connect(1, 0, Replies::Simple)), after(0, Act::Flood(1, flood))];
-    steps.push(after(1, Act::Trouble(0, Trouble { lost_per_million: 500_000, ..Trouble::default() })));
-    steps.push(after(0, Act::Flood(1, flood)));
-    steps.push(after(1, Act::End(End::Stopped, Nanos::ZERO)));
-    steps.extend([End::Power; 4].map(|end| after(1, Act::End(end, Nanos::from_seconds(1)))));
-    steps.push(after(4_000, Act::Rest));
-    assert_eq!(run(&scrubbed(Backing::CheckedMirror, steps), false).verdict.broken, None);
 }
 
 #[test]

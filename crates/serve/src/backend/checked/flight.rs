@@ -5,7 +5,6 @@ use ioweir_core::{Dispatch, Nanos};
 use super::super::{Action, Io};
 use super::PARTS;
 use super::plan::Plan;
-use super::repair::Copies;
 use super::sums::Edge;
 use crate::buffer::Buffers;
 use crate::nbd::NbdError;
@@ -26,7 +25,8 @@ pub(super) struct Flight {
     pub(super) edges: [Option<Edge>; 2],
     pub(super) edges_left: u32,
     pub(super) error: Option<NbdError>,
-    pub(super) copies: Copies,
+    /// The damaged blocks for which it reads again, since their copies were given up.
+    pub(super) given_up: Option<Vec<u64>>,
     /// When its data was given to the workers, while they have it, and the time that they have had it before.
     pub(super) given: Option<Nanos>,
     pub(super) cores: Nanos,
@@ -51,7 +51,7 @@ impl Flight {
             edges: [None, None],
             edges_left: 0,
             error: None,
-            copies: Copies::Trusted,
+            given_up: None,
             given: None,
             cores: Nanos::ZERO,
             is_single: false,

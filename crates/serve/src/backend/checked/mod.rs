@@ -2,7 +2,7 @@
 //!
 //! [`Checked`] is a layer between the engine and a device. It computes the checksums of a write, one for each block of 4
 //! KiB, before the data goes to the device, and those of a read when the data has arrived. A read of a damaged block fails,
-//! and so does a write that would keep a part of one, unless the device has another copy that is right (`repair`). Both are
+//! and so does a write that would keep a part of one, unless a copy that the device keeps for speed was damaged, and it reads right without that (`elsewhere`). Both are
 //! counted, and each block is reported once.
 //!
 //! # Known checksums
@@ -28,9 +28,9 @@
 //! serves the queue, and the length of the slice, which an item checks every 64 KiB. The server has no work of its own, so
 //! MQ stays empty. Items that find no room in the pool wait here, first come, first served.
 
+mod elsewhere;
 mod flight;
 mod plan;
-mod repair;
 pub mod sidecar;
 mod sums;
 pub mod table;
@@ -48,7 +48,7 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
+use super::{Action, Backend, Done, Io, Outcome, Remark};
 use crate::buffer::{Buffer, Buffers};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
@@ -81,7 +81,7 @@ pub struct Checksums {
     pub blocks_checked: u64,
     /// Checks that failed.
     pub blocks_damaged: u64,
-    /// Copies that were damaged while another one was right, or was still to be tried.
+    /// Copies kept for speed that were damaged, where what was read without them was right.
     pub copies_damaged: u64,
     /// Items that no worker completed, so that their operations failed.
     pub items_failed: u64,
@@ -237,9 +237,6 @@ impl Checked {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
         let Done { mut buffers, result, .. } = finished;
-        if flight.is_repair() {
-            return self.repair_went_on(now, number, Done { buffers, result, ..finished }, done);
-        }
         let touched = touched(offset, length);
         match (action, &result) {
             (_, Ok(Outcome::Plain)) if action.reads() && !flight.plan.blocks.is_empty() => {
@@ -274,18 +271,12 @@ impl Checked {
         let number = job.flight;
         let Some(flight) = self.flights.get_mut(number) else { return };
         flight.cores = flight.cores.after(flight.given.take().map_or(Nanos::ZERO, |given| now.since(given)));
-        let (action, blocks, is_repair) = (flight.action, flight.plan.blocks.clone(), flight.is_repair());
+        let (action, blocks) = (flight.action, flight.plan.blocks.clone());
         if !job.is_done {
             self.counts.items_failed += 1;
             let what = "a worker failed to compute the checksums of a request, so the request failed";
             self.remark(EventKind::DeviceRemark, what.into());
-            if is_repair {
-                return self.end_repair(now, number, Err(NbdError::InputOutput), done);
-            }
             return self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done);
-        }
-        if is_repair {
-            return self.copy_compared(now, job, done);
         }
         if action.reads() {
             let compared = self.compare(blocks.zip(job.sums.iter().copied()));
@@ -392,8 +383,7 @@ impl Backend for Checked {
     fn start(&mut self, now: Nanos, io: Io) {
         let number = self.flights.insert(Flight::of(&io));
         match io.action {
-            Action::Read | Action::Serve(Task::Copy(_)) => self.start_read(now, number, io.buffers),
-            Action::Serve(Task::Repair) => self.start_repair(now, number),
+            Action::Read => self.start_read(now, number, io.buffers),
             Action::Write => self.start_write(now, number, io.buffers),
             _ => self.inner.start(now, Io { id: number * PARTS, ..io }),
         }

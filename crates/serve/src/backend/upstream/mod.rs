@@ -36,7 +36,7 @@ use ioweir_core::Nanos;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
 
-use super::{Action, Backend, Done, Io, Outcome, Remark, Task};
+use super::{Action, Backend, Done, Io, Outcome, Remark};
 use crate::log::EventKind;
 use crate::nbd::client::{Asked, Terms, put_request};
 use crate::nbd::reply::Extent;
@@ -322,7 +322,7 @@ impl Backend for Upstream {
             Action::Zero { fast: true, .. } if !terms.zeroes() || !terms.zeroes_fast() => {
                 Some(Err(NbdError::NotSupported))
             }
-            Action::Serve(task) if task != Task::Copy(0) => Some(Err(NbdError::NotSupported)),
+            Action::Serve(_) => Some(Err(NbdError::NotSupported)),
             _ => None,
         };
         if let Some(result) = at_once {

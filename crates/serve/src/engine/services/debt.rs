@@ -74,7 +74,7 @@ impl Duty for Debt {
         self.cursor = range.end;
         self.in_flight += 1;
         let (offset, length) = (range.start, range.end - range.start);
-        Next::Request(Piece { of: offset, action: Action::Serve(task), offset, length })
+        Next::Request(Piece { action: Action::Serve(task), offset, length })
     }
 
     fn put_back(&mut self, piece: Piece) {

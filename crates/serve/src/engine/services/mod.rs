@@ -76,8 +76,6 @@ struct Asked {
 /// A range that a service has the device do something with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
-    /// Of which larger piece it is a part, if that matters: the offset of that.
-    of: u64,
     action: Action,
     offset: u64,
     length: u64,
@@ -185,14 +183,12 @@ impl Services {
             let ServicePlan { class, spec, state } = plan;
             let duty: Box<dyn Duty> = match spec.kind {
                 ServiceKind::Scrub => {
-                    let shape = (backend.size_bytes(), backend.copies());
-                    let (pass, remark) = Pass::open(&spec, state, shape, epoch.after(now))?;
+                    let (pass, remark) = Pass::open(&spec, state, backend.size_bytes(), epoch.after(now))?;
                     services.events.extend(remark.map(|what| remarkable(EventKind::DeviceRemark, class, what)));
                     Box::new(pass)
                 }
                 ServiceKind::Trim => Box::new(Debt::new(&[Task::Trim], Some(TRIM_BYTES_MAX))),
                 ServiceKind::Relocate => Box::new(Debt::new(&RELOCATIONS, None)),
-                ServiceKind::Resync => Box::new(Debt::new(&[Task::Resync], None)),
                 ServiceKind::SnapshotDelete => Box::new(Debt::new(&[Task::Unsnapshot], Some(SLICE_BYTES))),
             };
             services.list.push(Service {

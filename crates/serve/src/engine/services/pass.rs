@@ -15,7 +15,7 @@ use ioweir_core::Nanos;
 
 use super::progress::{Keeper, Progress};
 use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait, Shelf};
-use crate::backend::{Action, BLOCK_BYTES, Backend, Task};
+use crate::backend::{Action, BLOCK_BYTES, Backend};
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::nbd::protocol::STATE_HOLE;
@@ -28,15 +28,6 @@ pub(super) const SLICE_BYTES: u64 = 32 << 20;
 const EVERY: Nanos = Nanos::from_seconds(7 * 24 * 3600);
 /// The most queries that count what is to be read; what lies behind the last one counts as written.
 const MEASURES_MAX: u32 = 4096;
-
-/// A piece that has not ended.
-#[derive(Debug)]
-struct Open {
-    /// Requests of it that have not ended: reads of its copies, repairs of its blocks.
-    left: u32,
-    /// The bytes of all pieces before it, since the server began.
-    before: u64,
-}
 
 /// What a query is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +44,15 @@ struct Run {
     /// Where to count on; `None` once all is counted.
     measuring: Option<u64>,
     measures: u32,
-    /// The bytes that are to be read, of all copies together.
+    /// The bytes that are to be read.
     left_bytes: u64,
     /// Everything before it is among `ranges`, open, or done.
     position: u64,
     ranges: VecDeque<Range<u64>>,
-    /// Requests that are still to be made, of open pieces.
+    /// Open pieces that are still to be asked for.
     again: VecDeque<Piece>,
-    /// The pieces that have not ended, by offset.
-    open: BTreeMap<u64, Open>,
+    /// The pieces that have not ended, by offset, each with the bytes of all pieces before it since the server began.
+    open: BTreeMap<u64, u64>,
     /// The bytes of all pieces so far.
     begun_bytes: u64,
     /// The part of these that lies before the durable position.
@@ -74,7 +65,6 @@ pub(super) struct Pass {
     every: Nanos,
     deadline: Option<Nanos>,
     size_bytes: u64,
-    copies: u8,
     progress: Progress,
     keeper: Keeper,
     /// The bytes that are behind the durable position once the commit in progress ends.
@@ -92,7 +82,7 @@ impl Pass {
     pub(super) fn open(
         spec: &spec::Service,
         state: Option<Shelf>,
-        (size_bytes, copies): (u64, u8),
+        size_bytes: u64,
         wall: Nanos,
     ) -> io::Result<(Self, Option<String>)> {
         let (keeper, found, remark) = Keeper::open(state, size_bytes)?;
@@ -106,7 +96,6 @@ impl Pass {
             every,
             deadline,
             size_bytes,
-            copies,
             progress,
             keeper,
             keeping: None,
@@ -197,7 +186,7 @@ impl Run {
     fn frontier(&self) -> (u64, u64) {
         let next = self.ranges.front().map_or(self.position, |range| range.start);
         match self.open.first_key_value() {
-            Some((&offset, open)) if offset < next => (offset, open.before),
+            Some((&offset, &before)) if offset < next => (offset, before),
             _ => (next, self.begun_bytes),
         }
     }
@@ -206,8 +195,8 @@ impl Run {
         self.measuring.is_none() && self.position >= size_bytes && self.ranges.is_empty() && self.open.is_empty()
     }
 
-    /// Begins the next piece, at most this long, and returns the request for its first copy.
-    fn next_piece(&mut self, length_max: u64, copies: u8) -> Option<Piece> {
+    /// Begins the next piece, at most this long.
+    fn next_piece(&mut self, length_max: u64) -> Option<Piece> {
         let range = self.ranges.front_mut()?;
         let offset = range.start;
         // As those of clients, pieces are cut at multiples of the longest request.
@@ -216,14 +205,9 @@ impl Run {
         if range.is_empty() {
             self.ranges.pop_front();
         }
-        let piece = |action| Piece { of: offset, action, offset, length: end - offset };
-        self.open.insert(offset, Open { left: copies.max(1).into(), before: self.begun_bytes });
+        self.open.insert(offset, self.begun_bytes);
         self.begun_bytes += end - offset;
-        if copies <= 1 {
-            return Some(piece(Action::Read));
-        }
-        self.again.extend((1..copies).map(|copy| piece(Action::Serve(Task::Copy(copy)))));
-        Some(piece(Action::Serve(Task::Copy(0))))
+        Some(Piece { action: Action::Read, offset, length: end - offset })
     }
 }
 
@@ -287,11 +271,11 @@ impl Duty for Pass {
     }
 
     fn query(&mut self) -> Option<(u64, u64)> {
-        let (size_bytes, copies) = (self.size_bytes, u64::from(self.copies));
+        let size_bytes = self.size_bytes;
         let run = self.run.as_mut().filter(|run| run.asked.is_none())?;
         let (from, purpose) = match run.measuring {
             Some(at) if at >= size_bytes || run.measures == MEASURES_MAX => {
-                run.left_bytes += (size_bytes - at.min(size_bytes)) * copies;
+                run.left_bytes += size_bytes - at.min(size_bytes);
                 run.measuring = None;
                 return self.query();
             }
@@ -319,7 +303,7 @@ impl Duty for Pass {
         } else {
             run.measures += 1;
             run.measuring = Some(end);
-            run.left_bytes += bytes_of(&ranges) * u64::from(self.copies);
+            run.left_bytes += bytes_of(&ranges);
         }
     }
 
@@ -335,7 +319,6 @@ impl Duty for Pass {
     }
 
     fn next(&mut self, _backend: &mut dyn Backend, length_max: u64) -> Next {
-        let copies = self.copies;
         let Some(run) = &mut self.run else { return Next::Wait(ServiceWait::NothingOwed) };
         if let Some(piece) = run.again.pop_front() {
             return Next::Request(piece);
@@ -344,7 +327,7 @@ impl Duty for Pass {
             self.keep();
             return Next::Wait(ServiceWait::Saves);
         }
-        match run.next_piece(length_max, copies) {
+        match run.next_piece(length_max) {
             Some(piece) => Next::Request(piece),
             None if run.asked.is_some() => Next::Wait(ServiceWait::Measures),
             None => Next::Wait(ServiceWait::Nothing),
@@ -360,27 +343,14 @@ impl Duty for Pass {
     fn ended(&mut self, piece: Piece, damaged: &[u64], error: Option<NbdError>, report: &mut ServiceReport) -> Found {
         let mut found = Found::new();
         let Some(run) = &mut self.run else { return found };
-        let Piece { of, action, offset, length } = piece;
+        let Piece { offset, length, .. } = piece;
         let place = |what: &str| format!("the {length} bytes at {offset} {what}");
-        let mut repairs = Vec::new();
-        match (action, error) {
-            (Action::Serve(Task::Repair), None) => {
-                report.repaired_bytes += length;
-                found.push((EventKind::ServiceRepaired, place("were written anew from a copy that is right")));
-            }
-            (Action::Serve(Task::Repair), Some(error)) => {
-                let what = place(&format!("cannot be repaired ({}): no copy of them is right", error.name()));
-                found.push((EventKind::ServiceDamage, what));
-            }
-            // There is no such copy now.
-            (Action::Serve(_), Some(NbdError::NotSupported)) => {}
-            (_, Some(error)) => {
+        match error {
+            Some(error) => {
                 report.failed_bytes += length;
                 found.push((EventKind::ServiceDamage, place(&format!("cannot be read ({})", error.name()))));
-                repairs = (offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)).collect();
             }
-            (_, None) => {
-                repairs = damaged.to_vec();
+            None => {
                 let bytes: u64 = damaged.iter().map(|&block| block_bytes(block, self.size_bytes)).sum();
                 report.damaged_bytes += bytes;
                 if bytes > 0 {
@@ -389,27 +359,9 @@ impl Duty for Pass {
                 }
             }
         }
-        if action.reads() {
-            report.done_bytes += length;
-            run.left_bytes = run.left_bytes.saturating_sub(length);
-            // Where there is one copy, there is nothing to repair from.
-            repairs.truncate(if self.copies > 1 { repairs.len() } else { 0 });
-            if let Some(open) = run.open.get_mut(&of) {
-                open.left += repairs.len() as u32; // the blocks of a request
-            }
-            run.again.extend(repairs.into_iter().map(|block| Piece {
-                of,
-                action: Action::Serve(Task::Repair),
-                offset: block * BLOCK_BYTES,
-                length: block_bytes(block, self.size_bytes),
-            }));
-        }
-        if let Some(open) = run.open.get_mut(&of) {
-            open.left -= 1;
-            if open.left == 0 {
-                run.open.remove(&of);
-            }
-        }
+        report.done_bytes += length;
+        run.left_bytes = run.left_bytes.saturating_sub(length);
+        run.open.remove(&offset);
         if run.frontier().1 >= run.kept_bytes + SLICE_BYTES / 2 {
             self.keep();
         }
@@ -424,8 +376,7 @@ impl Duty for Pass {
         let Some(run) = &self.run else { return 0 };
         let unmeasured = run.measuring.map_or(0, |at| self.size_bytes - at.min(self.size_bytes));
         // What was written since it was measured is found when it is to be read.
-        let copies = u64::from(self.copies);
-        run.left_bytes.max(bytes_of(&run.ranges) * copies) + unmeasured * copies
+        run.left_bytes.max(bytes_of(&run.ranges)) + unmeasured
     }
 
     fn due(&self) -> Option<Nanos> {

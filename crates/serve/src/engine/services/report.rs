@@ -115,8 +115,6 @@ pub struct ServiceReport {
     pub damaged_bytes: u64,
     /// Bytes that could not be read or written.
     pub failed_bytes: u64,
-    /// Bytes that were damaged or could not be read, and were written anew from a copy that was right.
-    pub repaired_bytes: u64,
     /// When it last had nothing left to do, since 1970.
     pub last_finished: Option<Nanos>,
     /// When what is owed now became due, since 1970.

@@ -4,9 +4,9 @@ use super::super::accounts::Answered;
 use super::super::admission::SubRequest;
 use super::connection::Mode;
 use super::{ClientRequest, Event, Query, Sessions};
-use crate::backend::{Action, Outcome, Task};
+use crate::backend::{Action, Outcome};
 use crate::buffer::Buffer;
-use crate::nbd::protocol::{COMMAND_REQUEST_ONE, CONTEXT_ALLOCATION_ID, STATE_DIRTY};
+use crate::nbd::protocol::COMMAND_REQUEST_ONE;
 use crate::nbd::reply::Extent;
 use crate::nbd::{Command, NbdError};
 
@@ -197,14 +197,10 @@ impl Sessions {
         let Some(request) = self.requests.get_mut(number) else { return };
         request.context = context;
         let (offset, length) = (request.base + request.reply.offset, request.length);
-        let Some((context, connection)) = context.zip(self.connections.get(request.connection)) else { return };
-        let action = match self.exports[connection.agreed.export].layers_of(context) {
-            _ if context == CONTEXT_ALLOCATION_ID => Action::Extents,
-            Some(layers) => Action::Serve(Task::Changes(layers.start, layers.end)),
-            // A bitmap that is gone does not know what has changed.
-            None => return self.answer_status(number, context, Ok(vec![Extent { length, state: STATE_DIRTY }])),
-        };
-        self.events.push_back(Event::Query(Query { request: number, action, offset, length }));
+        if context.is_none() || self.connections.get(request.connection).is_none() {
+            return;
+        }
+        self.events.push_back(Event::Query(Query { request: number, action: Action::Extents, offset, length }));
     }
 
     /// Answers a request for block status as far as a metadata context is concerned, and goes on with the next.

@@ -101,8 +101,7 @@ impl Worker for Service {
 /// What the state of a server says about a service.
 fn read(service: &ServiceState) -> Progress {
     let found = &service.found;
-    let found =
-        [("damaged", found.damaged_bytes), ("not readable", found.failed_bytes), ("repaired", found.repaired_bytes)];
+    let found = [("damaged", found.damaged_bytes), ("not readable", found.failed_bytes)];
     let words = found.into_iter().filter(|(_, bytes)| *bytes > 0);
     let words: Vec<String> = words.map(|(what, bytes)| format!("{} {what}", format_bytes(bytes))).collect();
     let nanos = (service.device_seconds.max(0.0) * 1e9) as u64;

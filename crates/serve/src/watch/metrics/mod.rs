@@ -56,16 +56,6 @@ impl Scene<'_> {
                 let its = self.parts(|report| report.checksums.as_ref());
                 its.map(|(device, checksums)| named(device, (vec![], Value::Whole(of(checksums))))).collect()
             }
-            Source::Legs(of) => {
-                let mirrors = self.parts(|report| report.mirror.as_ref());
-                mirrors
-                    .flat_map(|(device, mirror)| {
-                        mirror.legs.iter().enumerate().map(move |(number, leg)| {
-                            named(device, (vec![("leg", number.to_string())], Value::Whole(of(leg))))
-                        })
-                    })
-                    .collect()
-            }
             Source::Tiers(of) => {
                 let tiers = self.parts(|report| report.tiers.as_ref());
                 tiers.flat_map(|(device, its)| of(its).into_iter().map(move |sample| named(device, sample))).collect()

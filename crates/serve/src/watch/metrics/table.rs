@@ -6,7 +6,7 @@ use ioweir_core::{Nanos, Reason};
 use prometheus_client::metrics::MetricType;
 
 use super::{Sample, Scene, Value};
-use crate::backend::{Checksums, LegState, LegStatus, TierStatus, Traffic, UpstreamStatus};
+use crate::backend::{Checksums, TierStatus, Traffic, UpstreamStatus};
 use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::EventKind;
@@ -33,8 +33,6 @@ pub(super) enum Source {
     Queue(fn(&Counts) -> Value),
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
-    /// Each leg of each mirror.
-    Legs(fn(&LegStatus) -> u64),
     /// Each device with tiers.
     Tiers(fn(&TierStatus) -> Vec<Sample>),
     /// Each upstream.
@@ -58,7 +56,7 @@ pub(super) enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 pub(super) struct Shown(pub(super) &'static str, pub(super) Option<(&'static str, &'static str)>);
 
-pub(super) const METRICS: [Metric; 58] = [
+pub(super) const METRICS: [Metric; 55] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -190,16 +188,6 @@ pub(super) const METRICS: [Metric; 58] = [
         Source::Tiers(|of| by_tier(of, |tier| tier.written_bytes)),
     ),
     gauge(
-        "ioweir_mirror_leg_in_sync",
-        "Whether a leg of the mirror has everything",
-        Source::Legs(|leg| u64::from(leg.state == LegState::InSync)),
-    ),
-    gauge(
-        "ioweir_mirror_owed_bytes",
-        "What may have to be copied to a leg of the mirror, in whole regions",
-        Source::Legs(|leg| leg.owed_bytes),
-    ),
-    gauge(
         "ioweir_upstream_connections",
         "Connections to the upstream",
         Source::Upstream(|of| Value::Whole(of.connections.into())),
@@ -289,11 +277,6 @@ pub(super) const METRICS: [Metric; 58] = [
         "ioweir_service_failed_bytes",
         "Requests of a service that failed",
         Source::Service(|of| Value::Whole(of.failed_bytes)),
-    ),
-    counter(
-        "ioweir_service_repaired_bytes",
-        "What a service has written anew from a copy that was right",
-        Source::Service(|of| Value::Whole(of.repaired_bytes)),
     ),
     gauge(
         "ioweir_fleet_sight",

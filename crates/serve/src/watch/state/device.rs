@@ -7,7 +7,7 @@ use ioweir_core::cores::{Counts, Queue};
 use serde::{Deserialize, Serialize};
 
 use super::seconds;
-use crate::backend::{self, Checksums, LegStatus, MirrorStatus, TierStatus, UpstreamStatus};
+use crate::backend::{Checksums, TierStatus, UpstreamStatus};
 use crate::engine::{ClassState, FAILED};
 use crate::engines::Watched;
 use crate::spec::{Device, Spec};
@@ -59,9 +59,6 @@ pub struct DeviceState {
     /// Its tiers, if it has any.
     #[serde(default)]
     pub tiers: Option<TiersState>,
-    /// Its legs, if it is a mirror.
-    #[serde(default)]
-    pub mirror: Option<MirrorState>,
     /// Its upstream, or all upstreams that it is made of as one, if there is any.
     #[serde(default)]
     pub upstream: Option<UpstreamState>,
@@ -94,7 +91,6 @@ impl DeviceState {
             reservations_behind_seconds: of.reservations_behind.as_seconds(),
             reservations_broken: record.reservations_broken,
             tiers: of.tiers.as_ref().map(TiersState::new),
-            mirror: of.mirror.as_ref().map(MirrorState::new),
             upstream: of.upstream.as_ref().map(UpstreamState::new),
             checksums: spec
                 .workers_of(device)
@@ -159,37 +155,6 @@ impl TiersState {
             slow_read_bytes: slow.read_bytes,
             slow_written_bytes: slow.written_bytes,
         }
-    }
-}
-
-/// A device that is a mirror.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct MirrorState {
-    /// Increases when the legs that have everything change.
-    pub generation: u64,
-    /// The legs, by number.
-    pub legs: Vec<LegState>,
-}
-
-/// A leg of a mirror.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct LegState {
-    /// `in_sync`, `behind` or `out`.
-    pub state: String,
-    /// Why it is out.
-    pub why: Option<String>,
-    /// Bytes that may have to be copied to it, in whole regions.
-    pub owed_bytes: u64,
-}
-
-impl MirrorState {
-    fn new(of: &MirrorStatus) -> Self {
-        let leg = |leg: &LegStatus| LegState {
-            state: leg.state.name().into(),
-            why: if let backend::LegState::Out(why) = &leg.state { Some(why.clone()) } else { None },
-            owed_bytes: leg.owed_bytes,
-        };
-        Self { generation: of.generation, legs: of.legs.iter().map(leg).collect() }
     }
 }
 

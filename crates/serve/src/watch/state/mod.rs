@@ -19,9 +19,7 @@ use crate::watch::record::{Record, Second};
 use crate::watch::service::ServiceState;
 use ioweir_config::{IoPriority, ShareNumbers};
 
-pub use device::{
-    ChecksumState, DeviceState, FailureState, LegState, MirrorState, QueueState, TiersState, UpstreamState,
-};
+pub use device::{ChecksumState, DeviceState, FailureState, QueueState, TiersState, UpstreamState};
 
 /// The version of the state's schema. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;

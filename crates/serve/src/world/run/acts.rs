@@ -44,8 +44,6 @@ impl World {
                     self.is_faulty = true;
                     let rots = trouble.rot_per_million + trouble.lost_per_million + trouble.misdirected_per_million > 0;
                     self.is_rotten |= rots;
-                    self.counts_anew = true;
-                    self.rotten |= u64::from(rots) << disk;
                 }
                 self.note("trouble", disk as u64, until.0);
                 self.devices.disks[disk].set_trouble(Trouble { hangs_until, ..trouble });
@@ -57,7 +55,6 @@ impl World {
                 self.devices.meet(self.now, fate);
                 self.stirred = true;
             }
-            Act::Bitmap(draw) => self.change_bitmap(draw),
             Act::Jump(span) => {
                 self.note("jump", span.0, 0);
                 self.excused = self.excused.after(span);
@@ -205,11 +202,10 @@ impl World {
 
     pub(super) fn read_reports(&mut self) {
         for side in self.up.iter_mut().flat_map(Up::sides_mut) {
-            let Side { reports, services, mirror, tally, .. } = side;
+            let Side { reports, services, tally, .. } = side;
             reports.retain(|receiver| match receiver.try_recv() {
                 Ok(report) => {
                     services.clone_from(&report.device.services);
-                    mirror.clone_from(&report.device.mirror);
                     tally.reported(report);
                     false
                 }

@@ -16,11 +16,6 @@ impl World {
         }
         self.devices.calm();
         self.look_at_passes();
-        if std::mem::take(&mut self.counts_anew)
-            && let Some(main) = self.main()
-        {
-            main.passes.count_anew();
-        }
         if let Some(canary) = self.plan.canary {
             self.mislead(canary);
         }
@@ -46,7 +41,6 @@ impl World {
             return;
         }
         self.histories.iter_mut().for_each(|its| its.settle(self.ticks, &mut self.verdict));
-        self.check_bitmaps();
         self.ask_report();
         self.settle();
         self.note("rest", self.outcome.requests, 0);
@@ -56,7 +50,6 @@ impl World {
                 .check(Promise::Waits, buffered == 0, || format!("{buffered} bytes of buffers are in use at rest"));
             side.tally.check(&mut self.verdict);
         }
-        self.check_copies();
         self.check_removed();
         let upstream = self.main().and_then(|main| main.engine.upstream());
         let has_lost = upstream.is_some_and(|upstream| upstream.has_lost);
@@ -116,10 +109,8 @@ impl World {
         self.up = None;
         self.devices.turn_on();
         (self.failed_at, self.is_stopping) = (None, false);
-        self.legs_differ |= self.is_rotten && self.plan.backing == Backing::CheckedMirror;
-        self.is_rotten |= self.legs_differ;
         self.has_trouble = self.is_rotten;
-        (self.is_faulty, self.rotten) = (self.is_rotten, 0);
+        self.is_faulty = self.is_rotten;
         self.now = self.now.after(pause);
         if !self.is_broken() {
             self.start();

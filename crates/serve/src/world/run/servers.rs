@@ -15,7 +15,7 @@ use super::super::promise::Promise;
 use super::super::shares::{Both, Shares};
 use super::super::tally::Tally;
 use super::World;
-use crate::backend::{MirrorStatus, Shape};
+use crate::backend::Shape;
 use crate::buffer::Pool;
 use crate::control::{Controller, Tunables};
 use crate::engine::{Engine, Handle, Report, ServiceReport, Settings, Timeouts, Turn};
@@ -54,9 +54,8 @@ pub(super) struct Side {
     pub(super) due: Nanos,
     pub(super) tally: Tally,
     pub(super) reports: Vec<Receiver<Report>>,
-    /// What the last report has said of services and legs.
+    /// What the last report has said of services.
     pub(super) services: Vec<ServiceReport>,
-    pub(super) mirror: Option<MirrorStatus>,
     pub(super) ended: Option<Turn>,
 }
 
@@ -92,7 +91,6 @@ impl World {
         if !self.is_broken() {
             self.probe();
         }
-        self.check_bitmaps();
         if !self.is_broken() && self.plan.backing.has_checksums() {
             self.fill();
         }
@@ -175,11 +173,11 @@ impl World {
         let sectors = parts.into_iter().flat_map(|part| part.start / 512..part.end / 512);
         let passes = Passes::new((self.now, self.excused.after(self.rested)), scrub, sectors);
         engine.observe(Box::new(Both(shares.clone(), passes.clone())));
-        let facts = Facts { handle: engine.handle(), shape, description, bitmaps: Arc::new([]), volumes };
+        let facts = Facts { handle: engine.handle(), shape, description, volumes };
         let (handle, tally) = (engine.handle(), Tally::new(&classes, number));
-        let (due, reports, services, mirror, ended) = (Nanos::ZERO, Vec::new(), Vec::new(), None, None);
+        let (due, reports, services, ended) = (Nanos::ZERO, Vec::new(), Vec::new(), None);
         let history = usize::from(!is_main);
-        Ok((Side { history, engine, handle, shares, passes, due, tally, reports, services, mirror, ended }, facts))
+        Ok((Side { history, engine, handle, shares, passes, due, tally, reports, services, ended }, facts))
     }
 
     /// Has an engine serve exports of a spec.

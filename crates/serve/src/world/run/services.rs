@@ -7,17 +7,12 @@ use ioweir_config::Duration;
 use ioweir_core::{Nanos, StreamId};
 
 use super::super::canary::Canary;
-use super::super::devices::LEG_HEAD_BYTES;
 use super::super::plan::Backing;
 use super::super::promise::Promise;
 use super::World;
-use crate::backend::LegState;
-use crate::engine::{Command, Rates, ServiceOrder, ServicePlan, ServiceWait, Shelf};
+use crate::engine::{Command, Rates, ServiceOrder, ServicePlan, Shelf};
 use crate::engines::service_plans;
 use crate::spec::{self, ClassKind, ServiceKind, Spec};
-
-/// How often each sector is read in between, so that each of two copies was read at least once.
-const READS_OF_COPIES: u32 = 3;
 
 impl World {
     /// The services of the device.
@@ -79,34 +74,5 @@ impl World {
         if let Some(seen) = self.main().map(|main| main.passes.look(self.now)) {
             self.verdict.add(seen);
         }
-    }
-
-    /// Once a scrub has read everything since something went wrong on one of two copies, they are the same. Nothing of clients is in
-    /// flight.
-    pub(super) fn check_copies(&mut self) {
-        let Some(main) = self.main().filter(|_| self.plan.backing == Backing::CheckedMirror) else { return };
-        let scrub = main.services.iter().find(|service| Some(service.class) == main.passes.class());
-        let is_over = scrub.is_some_and(|scrub| scrub.wait == ServiceWait::NothingOwed && scrub.owed_bytes == 0)
-            && main.passes.least_reads() >= READS_OF_COPIES;
-        let are_in_sync = main
-            .mirror
-            .as_ref()
-            .is_some_and(|mirror| mirror.legs.iter().all(|leg| leg.state == LegState::InSync && leg.owed_bytes == 0));
-        // What a leg lacks, a scrub does not read.
-        self.counts_anew |= !are_in_sync;
-        if !is_over || !are_in_sync || self.rotten.count_ones() > 1 {
-            return;
-        }
-        if self.plan.canary == Some(Canary::UnscrubbedCopy) {
-            self.devices.disks[1].media().flip(LEG_HEAD_BYTES + self.random.below(4096), 0);
-        }
-        let data = |disk: usize| self.devices.disks[disk].media().contents().split_off(LEG_HEAD_BYTES as usize);
-        let (one, other) = (data(0), data(1));
-        let differs = one.chunks(512).zip(other.chunks(512)).position(|(one, other)| one != other);
-        self.verdict.check(Promise::Services, differs.is_none(), || {
-            format!("sector {} differs between the copies after a scrub", differs.unwrap_or_default())
-        });
-        // Nothing is left of it, so that clients get no errors from now on.
-        (self.rotten, self.is_rotten, self.is_faulty, self.legs_differ) = (0, false, false, false);
     }
 }

@@ -106,7 +106,6 @@ impl Bench {
             block_bytes_min: 1,
             block_bytes_preferred: 4096,
             trims: true,
-            bitmaps: Arc::new([]),
         };
         let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
         static BENCHES: AtomicU32 = AtomicU32::new(0);
