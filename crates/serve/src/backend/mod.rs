@@ -83,7 +83,7 @@ pub enum Action {
     Serve(Task),
 }
 
-/// What a service of the server has a backend do on a range.
+/// The work of a service of the server on a range of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Trims what is still to be trimmed of the range.

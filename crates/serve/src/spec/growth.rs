@@ -14,7 +14,7 @@ impl Backend {
         }
     }
 
-    /// The same as a device of this length, which has another one now: a file, or the slow one of two tiers.
+    /// The backend with another length: that of a file, or of the slow one of two tiers.
     ///
     /// # Errors
     /// If its length does not change while a server runs, and why.

@@ -35,10 +35,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
     Ok(Spec { file: file.into(), ..spec })
 }
 
-/// What keeps several copies of a device, in the place of the backend `mirror` of earlier versions.
+/// Hint for a spec with keys of mirrors: software that keeps several copies of a device, in the place of the backend `mirror` of earlier versions.
 pub(super) const INSTEAD_OF_A_MIRROR: &str = "mirror the disks by md, dm-raid or ZFS, serve what that makes as backend \"file\", and let \
                                               `ioweir govern` drive its resync and scrub";
-/// What marks the changes of a device for incremental backups, in the place of [device.bitmaps] of earlier versions.
+/// Hint for a spec with bitmaps: software that marks changes for incremental backups, in the place of [device.bitmaps] of earlier versions.
 const INSTEAD_OF_BITMAPS: &str = "let clients connect to qemu-storage-daemon, which connects to this server and keeps dirty bitmaps \
                                   (block-dirty-bitmap-add)";
 

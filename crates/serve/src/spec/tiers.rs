@@ -10,7 +10,7 @@ use super::check::within;
 use super::device::{BackendKeys, check_keys, find_row, resolve_backend};
 use super::joined;
 
-/// One of two tiers.
+/// A tier of a device with two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tier {
     /// Its backend, which is not made of others itself.

@@ -37,7 +37,7 @@ pub struct ServiceState {
     pub late_seconds: f64,
 }
 
-/// What a service has found since the server began.
+/// Damage that a service has found since the server began.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FoundState {
     /// Bytes whose checksums were wrong.

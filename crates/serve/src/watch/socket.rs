@@ -103,7 +103,7 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
         Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
         Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
             let controller = shared.controller.clone();
-            // These wait for a disk.
+            // Snapshots wait for a disk.
             let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }

@@ -311,7 +311,7 @@ fn a_file_with_checksums_grows_and_what_is_added_is_checked() {
     again.stop();
 }
 
-/// What grows and is killed, and its files of 1 MiB; `FOLDER` is the same in every round.
+/// Devices that grow while the server is killed, each with its file of 1 MiB; `FOLDER` is the same in every round.
 const GROWING: [(&str, &str, &str); 3] = [
     ("growth", "disk", "backend = \"file\"\npath = \"FOLDER/disk\"\nchecksums = true"),
     (

@@ -54,7 +54,7 @@ pub(super) struct Side {
     pub(super) due: Nanos,
     pub(super) tally: Tally,
     pub(super) reports: Vec<Receiver<Report>>,
-    /// What the last report has said of services.
+    /// The services as the last report had them.
     pub(super) services: Vec<ServiceReport>,
     pub(super) ended: Option<Turn>,
 }
