@@ -1,7 +1,7 @@
 //! What one fuzzing input of the governor means, for the target and for the test that replays the corpus on stable.
 
+use ioweir_background::govern::{GovernSpec, Governor, Sample, Slice, State, Step};
 use ioweir_core::Nanos;
-use ioweir_lab::govern::{GovernSpec, Governor, Sample, Slice, State, Step};
 
 /// A plan of more bins takes too long to be tried often.
 const BINS_MAX: u64 = 200;

@@ -1,8 +1,8 @@
 //! What one fuzzing input of the planner means, for the target and for the test that replays the corpus on stable.
 
+use ioweir_background::forecast::Calendar;
+use ioweir_background::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, Unique, document, plan};
 use ioweir_lab::document::{Origin, Provenance};
-use ioweir_lab::forecast::Calendar;
-use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, Unique, document, plan};
 
 /// A plan of more bins takes too long to be tried often.
 const BINS_MAX: usize = 300;

@@ -1,7 +1,7 @@
 //! What one fuzzing input means to the series reader and the forecasters, for the target and for the test on stable.
 
-use ioweir_lab::forecast::{Calendar, FORECASTERS, Forecaster as _, ForecasterChoice};
-use ioweir_lab::series::{Kind, SeriesOptions, read_inputs};
+use ioweir_background::forecast::{Calendar, FORECASTERS, Forecaster as _, ForecasterChoice};
+use ioweir_background::series::{Kind, SeriesOptions, read_inputs};
 use ioweir_trace::Input;
 
 /// First byte: kind of samples in the low two bits, then adding up of labels, then an hour's bins, then two files. The

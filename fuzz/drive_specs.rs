@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 
+use ioweir_background::forecast::ForecastSpec;
+use ioweir_background::plan::{PlanSpec, Policy};
 use ioweir_device::DeviceSpec;
 use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::calibration::CalibrationSpec;
 use ioweir_lab::compare::Comparison;
-use ioweir_lab::forecast::ForecastSpec;
-use ioweir_lab::plan::{PlanSpec, Policy};
 use ioweir_lab::server::ServerExperiment;
 use ioweir_serve::spec::Spec;
 

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+#[cfg(feature = "plan")]
+use ioweir_background::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_config::Choosable as _;
 use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, unknown};
 use ioweir_core::Reason;
@@ -15,8 +17,6 @@ use ioweir_device::{DeviceSpec, PRESETS, Preset};
 use ioweir_lab::advise::KNOBS;
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
-#[cfg(feature = "plan")]
-use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 #[cfg(feature = "servers")]
 use ioweir_lab::server::{self, COST_SETS, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};

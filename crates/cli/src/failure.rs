@@ -8,9 +8,9 @@ use ioweir_config::SpecError;
 use ioweir_config::UnitError;
 use ioweir_config::plain;
 use ioweir_lab::document::DocumentError;
-#[cfg(feature = "reproduce")]
-use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
+#[cfg(feature = "reproduce")]
+use ioweir_papers::ReproduceError;
 use ioweir_trace::TraceError;
 
 /// Why a command failed.
@@ -114,8 +114,8 @@ impl From<SpecError> for Failure {
 }
 
 #[cfg(feature = "plan")]
-impl From<ioweir_lab::forecast::ForecastError> for Failure {
-    fn from(error: ioweir_lab::forecast::ForecastError) -> Self {
+impl From<ioweir_background::forecast::ForecastError> for Failure {
+    fn from(error: ioweir_background::forecast::ForecastError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use ioweir_background::forecast::{ForecastSpec, ForecasterChoice};
+use ioweir_background::series::{Kind, Series, to_csv};
 use ioweir_config::{Duration, read_spec, shown};
-use ioweir_lab::forecast::{ForecastSpec, ForecasterChoice};
 use ioweir_lab::run::RunError;
-use ioweir_lab::series::{Kind, Series, to_csv};
 
 use crate::arguments::ForecastArguments;
 use crate::engine::{self, set, set_list};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use ioweir_background::plan::{Plan, PlanSpec};
 use ioweir_config::{SpecError, plain, read_spec, shown};
-use ioweir_lab::plan::{Plan, PlanSpec};
 use ioweir_lab::spec::Base;
 
 use crate::arguments::PlanArguments;

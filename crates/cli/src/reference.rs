@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ioweir_background::forecast::FORECASTERS;
 use ioweir_config::{Key, format_range, format_value};
 use ioweir_core::background::SERVICES;
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{PAIR, POLICIES, Parameter};
 use ioweir_device::PRESETS;
 use ioweir_lab::experiment::{self, METRICS};
-use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::server::{self, COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
 use ioweir_trace::{Clock, FORMATS, Format};

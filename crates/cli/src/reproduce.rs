@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ioweir_lab::document::{Document, Form, json_list};
-use ioweir_lab::reproduce::{self, GOAL_FLAG, Options, PAPERS, TRACE_FLAG, TRACES_FLAG};
+use ioweir_papers::{GOAL_FLAG, Options, PAPERS, TRACE_FLAG, TRACES_FLAG};
 
 use crate::arguments::{Paper, ReproduceArguments};
 use crate::failure::Failure;
@@ -64,7 +64,7 @@ fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure
 }
 
 /// What to run of a paper. A flag that it does not use is refused; where all papers are run, it is for the others.
-fn options(paper: &reproduce::Paper, arguments: &ReproduceArguments) -> Result<Options, Failure> {
+fn options(paper: &ioweir_papers::Paper, arguments: &ReproduceArguments) -> Result<Options, Failure> {
     let used = paper.flags()?;
     let usual = Options::default();
     let mut options = Options {

@@ -6,11 +6,11 @@
 )]
 
 use clap::Parser as _;
+use ioweir_background::plan::Policy;
 use ioweir_config::{AMOUNT_EXAMPLES, AmountKind, SchedulerChoice, ShareKeys};
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::experiment::Experiment;
-use ioweir_lab::plan::Policy;
 use ioweir_serve::control::assign;
 use ioweir_serve::spec::Spec;
 

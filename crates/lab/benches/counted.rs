@@ -1,9 +1,7 @@
-//! The benchmarks whose instructions are counted, in one executable: `scripts/instructions` would else wait for five of them to be
+//! The benchmarks whose instructions are counted, in one executable: `scripts/instructions` would else wait for three of them to be
 //! linked. `IOWEIR_BENCH` names the one that runs, with the arguments that it takes alone.
 
 mod experiment;
-mod forecast;
-mod plan;
 mod server;
 mod simulate;
 
@@ -11,8 +9,6 @@ fn main() {
     let name = std::env::var("IOWEIR_BENCH").unwrap_or_default();
     match name.as_str() {
         "experiment" => experiment::main(),
-        "forecast" => forecast::main(),
-        "plan" => plan::main(),
         "server" => server::main(),
         "simulate" => simulate::main(),
         _ => panic!("IOWEIR_BENCH is '{name}', which is no benchmark that is counted"),

@@ -2,9 +2,9 @@
 //!
 //! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
 //!
-//! Features leave out whole subjects, for builds that are to be quick: `advise`, `plan`, `servers` and `reproduce` with what only they use.
+//! Features leave out whole subjects, for builds that are to be quick: `advise` and `servers` with what only they use.
 #![cfg_attr(
-    not(all(feature = "advise", feature = "plan", feature = "reproduce", feature = "servers")),
+    not(all(feature = "advise", feature = "servers")),
     allow(dead_code, unused_imports, reason = "what several subjects share is there although some are left out")
 )]
 
@@ -15,19 +15,9 @@ pub mod calibration;
 pub mod compare;
 pub mod document;
 pub mod experiment;
-#[cfg(feature = "plan")]
-pub mod forecast;
-#[cfg(feature = "plan")]
-pub mod govern;
-#[cfg(feature = "plan")]
-pub mod plan;
 #[cfg(feature = "advise")]
 pub mod replay;
-#[cfg(feature = "reproduce")]
-pub mod reproduce;
 pub mod run;
-#[cfg(feature = "plan")]
-pub mod series;
 #[cfg(feature = "servers")]
 pub mod server;
 pub mod sim;

@@ -107,16 +107,24 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Base<T> {
 }
 
 /// Serde code for an event by its name.
-pub(crate) mod event_name {
+pub mod event_name {
     use ioweir_config::unknown;
     use ioweir_trace::Event;
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    pub(crate) fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes the name.
+    ///
+    /// # Errors
+    /// The serializer's own.
+    pub fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(event.name())
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// An error of the deserializer that lists the names, if there is no such event.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
         let name = String::deserialize(deserializer)?;
         let names = Event::ALL.map(Event::name);
         let found = Event::ALL.into_iter().find(|event| event.name() == name);
@@ -125,22 +133,25 @@ pub(crate) mod event_name {
 }
 
 /// Reads a spec from TOML; `file` is only for errors. A hint is shown where its first text occurs in the message.
-pub(crate) fn from_toml<T: de::DeserializeOwned>(
-    file: &str,
-    text: &str,
-    hints: &[(&str, &str)],
-) -> Result<T, SpecError> {
+///
+/// # Errors
+/// [`SpecError`] with its place.
+pub fn from_toml<T: de::DeserializeOwned>(file: &str, text: &str, hints: &[(&str, &str)]) -> Result<T, SpecError> {
     toml::from_str(text).map_err(|error| Complaint::of_toml(&error, hints).in_file(file, Some(text)))
 }
 
 /// Every key of a spec as TOML.
-pub(crate) fn to_toml<T: Serialize>(spec: &T) -> String {
+#[must_use]
+pub fn to_toml<T: Serialize>(spec: &T) -> String {
     // Strings, numbers, lists and tables of them: TOML can write all of them.
     toml::to_string(spec).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
 }
 
 /// How a spec says that traces are read.
-pub(crate) fn read_options(
+///
+/// # Errors
+/// [`RunError::Value`] if there is no such format.
+pub fn read_options(
     format: Option<&str>,
     volume: Option<&str>,
     event: Event,

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
+use ioweir_background::forecast::ForecastSpec;
+use ioweir_background::plan::PlanSpec;
 use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::calibration::CalibrationSpec;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
-use ioweir_lab::forecast::ForecastSpec;
-use ioweir_lab::plan::PlanSpec;
 use ioweir_lab::run::{Requests, RunError as LabError};
 use ioweir_lab::server::ServerExperiment;
 use pyo3::exceptions::PyKeyboardInterrupt;

@@ -1,9 +1,9 @@
 //! The lab's governor, as the loop of the server's crate calls it.
 
+use ioweir_background::govern::{self, Governor, Sample};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, SliceTag};
 use ioweir_lab::document::{Column, Document, Form, Format, Table};
-use ioweir_lab::govern::{self, Governor, Sample};
 use ioweir_serve::govern::overseer::{Governor as Governs, Slice, Step};
 use ioweir_serve::govern::source::Reading;
 use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status, WorkerStatus};

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use ioweir_background::govern::{self, Governor, Sample};
+use ioweir_background::series::{Kind, SeriesOptions, read_inputs};
 use ioweir_config::{format_nanos, read_spec, shown};
 use ioweir_core::Nanos;
 use ioweir_core::background::Service;
 use ioweir_lab::document::{Column, Document, Format, Table};
-use ioweir_lab::govern::{self, Governor, Sample};
-use ioweir_lab::series::{Kind, SeriesOptions, read_inputs};
 use ioweir_serve::govern::clock::{Clocks, Moment};
 use ioweir_serve::govern::run::{Plan, employment, run};
 use ioweir_serve::govern::source::{self, Past, Source, merged};

@@ -161,7 +161,8 @@ fn throughput(run: &Outcome, across: Axis) -> Option<Chart> {
 
 /// A window of time in which even the busiest of `runs` has at most `points_max` points, around the middle point of
 /// `reference`; `None` if the whole run has no more than that.
-pub(crate) fn magnified(runs: &[&[HeadPoint]], reference: &[HeadPoint], points_max: usize) -> Option<(Nanos, Nanos)> {
+#[must_use]
+pub fn magnified(runs: &[&[HeadPoint]], reference: &[HeadPoint], points_max: usize) -> Option<(Nanos, Nanos)> {
     if runs.iter().all(|points| points.len() <= points_max) || reference.is_empty() {
         return None;
     }
@@ -179,7 +180,8 @@ pub(crate) fn magnified(runs: &[&[HeadPoint]], reference: &[HeadPoint], points_m
 }
 
 /// The points from `start` to `end`.
-pub(crate) fn within(points: &[HeadPoint], start: Nanos, end: Nanos) -> &[HeadPoint] {
+#[must_use]
+pub fn within(points: &[HeadPoint], start: Nanos, end: Nanos) -> &[HeadPoint] {
     let from = points.partition_point(|point| point.time < start);
     let to = points.partition_point(|point| point.time <= end);
     &points[from..to.max(from)]

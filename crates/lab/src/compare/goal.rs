@@ -41,7 +41,8 @@ impl Goal {
     }
 
     /// The goal's value for a run, in seconds; `None` if the run had no such requests.
-    pub(crate) fn of_run(self, run: &Outcome) -> Option<f64> {
+    #[must_use]
+    pub fn of_run(self, run: &Outcome) -> Option<f64> {
         match self {
             Self::Completion => Some(run.completion.as_seconds()),
             Self::Busy => Some(n::busy(run)),

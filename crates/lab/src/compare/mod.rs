@@ -7,7 +7,7 @@ mod document;
 mod figures;
 mod goal;
 pub(crate) mod headline;
-pub(crate) mod numbers;
+pub mod numbers;
 mod plan;
 mod section;
 #[cfg(test)]
@@ -19,7 +19,7 @@ pub(crate) use data::record;
 pub(crate) use data::stream;
 pub use document::document;
 pub(crate) use document::streams;
-pub(crate) use figures::{magnified, within};
+pub use figures::{magnified, within};
 pub use goal::Goal;
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;

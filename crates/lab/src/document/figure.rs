@@ -83,7 +83,8 @@ impl Axis {
 }
 
 /// The name of a day, by its number since 1970-01-01, which was a Thursday.
-pub(crate) fn weekday(day: i64) -> &'static str {
+#[must_use]
+pub fn weekday(day: i64) -> &'static str {
     const NAMES: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     NAMES[usize::try_from(day.rem_euclid(7)).unwrap_or(0)]
 }

@@ -40,8 +40,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use figure::weekday;
-pub use figure::{Axis, Chart, Figure, Mark, Series};
+pub use figure::{Axis, Chart, Figure, Mark, Series, weekday};
 pub use html::HTML_BYTES_MAX;
 pub use json::{SCHEMA_VERSION, list as json_list};
 pub(crate) use provenance::hexadecimal;

@@ -33,5 +33,5 @@ pub use spec::{
     Spacing, key_tables,
 };
 pub use summary::{Figure, Summary};
-pub(crate) use sweep::assign;
+pub use sweep::assign;
 pub(crate) use traffic::{ClassArrivals, Place};

@@ -63,7 +63,10 @@ fn shown(value: &Value) -> String {
 }
 
 /// Sets `class.b.hit_ratio`: a table's key, or the entry of a list by its name or its number.
-pub(crate) fn assign(table: &mut Table, key: &str, value: &Value) -> Result<(), Complaint> {
+///
+/// # Errors
+/// [`Complaint`] if the table has no such place.
+pub fn assign(table: &mut Table, key: &str, value: &Value) -> Result<(), Complaint> {
     let missing = |part: &str| {
         let problem = format!("`{key}`: there is no `{part}`");
         Complaint::expecting("sweep", problem, "a key such as depth, class.NAME.hit_ratio or class.NAME.phase.0.rate")

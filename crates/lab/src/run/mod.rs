@@ -27,8 +27,6 @@ pub use crate::document::{Origin, TraceMeta};
 use rayon::prelude::*;
 
 use crate::document::DocumentError;
-#[cfg(feature = "plan")]
-use crate::forecast::ForecastError;
 #[cfg(feature = "servers")]
 use crate::server::ServerError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
@@ -84,13 +82,6 @@ impl From<Complaint> for RunError {
     }
 }
 
-#[cfg(feature = "plan")]
-impl From<ForecastError> for RunError {
-    fn from(error: ForecastError) -> Self {
-        Self::Value(error.to_string())
-    }
-}
-
 #[cfg(feature = "servers")]
 impl From<ServerError> for RunError {
     fn from(error: ServerError) -> Self {
@@ -123,8 +114,10 @@ pub trait Progress: Sync {
 }
 
 /// What came of a step of the work, unless it was stopped meanwhile.
-#[cfg(feature = "plan")]
-pub(crate) fn unless_stopped<T, E: Into<RunError>>(progress: &dyn Progress, done: Result<T, E>) -> Result<T, RunError> {
+///
+/// # Errors
+/// [`RunError::Stopped`] if it was, or the step's own error.
+pub fn unless_stopped<T, E: Into<RunError>>(progress: &dyn Progress, done: Result<T, E>) -> Result<T, RunError> {
     if progress.is_stopped() { Err(RunError::Stopped) } else { done.map_err(E::into) }
 }
 

@@ -1,0 +1,270 @@
+//! The spec of a plan: the past load, the policy, and the load that came, where that is known.
+
+use std::path::{Path, PathBuf};
+
+use ioweir_config::{Complaint, SpecError, format_decimals, plain, read_spec, shown};
+use ioweir_trace::{self as trace, Event, Input, ReadOptions};
+use serde::{Deserialize, Serialize};
+
+use super::bound::bound;
+use super::document::{Actual, document};
+use super::load::{Ahead, Load, LoadForecaster, Outlook, outlooks};
+use super::made::{Plan, Setting, plan};
+use super::policy::Policy;
+use super::replay::{Decider, Replayed, replay};
+use super::system::{Demand, Ledger, System};
+use crate::forecast::Calendar;
+use crate::series::{SeriesOptions, read_inputs, series_of_trace};
+use ioweir_lab::document::{Document, Origin, Provenance, TraceMeta, quoted};
+use ioweir_lab::run::{Progress, RunError, sha256, unless_stopped};
+use ioweir_lab::spec::{self, Base, OneOrMore, read_options};
+
+/// Everything that determines a plan: the same value gives the same bytes. `ioweir plan` builds it from its flags and from
+/// `--spec FILE`, and `ioweir show` prints it with every default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanSpec {
+    /// The past load: tables of rates in order of time, or a block trace.
+    pub series: OneOrMore<String>,
+    /// The load that came in the planned time, in the same form; the plan is played on it.
+    pub replay: OneOrMore<String>,
+    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, a trace is recognised
+    /// from the content.
+    pub format: Option<String>,
+    /// The only address space of a trace that counts, if it has several.
+    pub volume: Option<String>,
+    /// The event of a trace that counts as a request: `queue`, `insert` or `issue`.
+    #[serde(with = "ioweir_lab::spec::event_name")]
+    pub event: Event,
+    /// Skip and count what cannot be read of a trace, instead of stopping.
+    pub lenient: bool,
+    /// The policy: the name of its file, or its keys in tables such as `[policy.pool]`.
+    pub policy: Option<Base<Policy>>,
+}
+
+impl PlanSpec {
+    /// Reads the spec from TOML; `file` is only for errors.
+    ///
+    /// # Errors
+    /// [`SpecError`] with the position in the file. A policy in a file of its own is read when it is asked for.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let hints = [
+            (
+                "unknown field",
+                "`ioweir show FILE` prints a plan with every key; a policy's are in examples/vdi/policy.toml",
+            ),
+            ("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\""),
+        ];
+        let spec: Self = spec::from_toml(file, text, &hints)?;
+        spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(spec)
+    }
+
+    /// Every key as TOML, which [`PlanSpec::parse`] reads.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        spec::to_toml(self)
+    }
+
+    fn check(&self) -> Result<(), Complaint> {
+        match &self.policy {
+            Some(Base::Inline(policy)) => policy.check().map_err(|complaint| complaint.within("policy")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The policy, read from its file where it has one.
+    ///
+    /// # Errors
+    /// [`RunError`] if there is none, or it is invalid.
+    pub fn policy(&self) -> Result<Policy, RunError> {
+        self.check()?;
+        match &self.policy {
+            Some(Base::File(name)) => Ok(Policy::parse(name, &read_spec(name)?)?),
+            Some(Base::Inline(policy)) => Ok(policy.clone()),
+            None => Err(RunError::Value("no policy is named\n  expected: a policy file, or its keys".into())),
+        }
+    }
+
+    /// The command that makes the plan again. A policy without a file is called `POLICY.toml`; its keys are in the provenance.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut words: Vec<String> = vec!["ioweir plan".into()];
+        words.extend(self.series.0.iter().map(|name| quoted(name)));
+        let mut flag = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
+        match &self.policy {
+            Some(Base::File(name)) => flag("--policy", name),
+            Some(Base::Inline(_)) | None => flag("--policy", "POLICY.toml"),
+        }
+        self.replay.0.iter().for_each(|name| flag("--replay", name));
+        self.format.iter().for_each(|name| flag("--format", name));
+        self.volume.iter().for_each(|name| flag("--volume", name));
+        if self.event != Event::default() {
+            flag("--event", self.event.name());
+        }
+        if self.lenient {
+            words.push("--lenient".into());
+        }
+        words.join(" ")
+    }
+
+    /// Makes the plan, and plays it on what came where that is named.
+    ///
+    /// # Errors
+    /// [`RunError`] if a value or a file is invalid, the series do not fit, or the work is stopped.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
+        self.make(origin, progress).map(|(_, document)| document)
+    }
+
+    /// The same, with the plan itself. A run is the plan, and every bin that it is played on.
+    ///
+    /// # Errors
+    /// As [`PlanSpec::run`].
+    pub fn make(&self, origin: &Origin, progress: &dyn Progress) -> Result<(Plan, Document), RunError> {
+        let policy = self.policy()?;
+        progress.started(1 + if self.replay.0.is_empty() { 0 } else { policy.bins() });
+        let history = unless_stopped(progress, self.read(&self.series.0, &policy, progress))?;
+        let mut notes = history.notes.clone();
+        let calendar = policy.forecast.calendar()?;
+        let case = unless_stopped(progress, Case::new(&policy, &calendar, &history, &mut notes))?;
+        let made = plan(&case.system, &case.ledger, &case.outlook, case.setting);
+        progress.finished("plan");
+        let followed = if self.replay.0.is_empty() {
+            None
+        } else {
+            let actual = unless_stopped(progress, self.read(&self.replay.0, &policy, progress))?;
+            notes.extend(actual.notes.iter().map(|note| format!("replay: {note}")));
+            Some(unless_stopped(progress, case.follow(&made, &actual, &mut notes, progress))?)
+        };
+        let meta = self.provenance(origin, &policy)?;
+        let actual = followed.as_ref().map(|(demand, replayed)| {
+            let bound = bound(&case.system, &case.ledger, demand);
+            Actual { demand, replayed, bound }
+        });
+        let document = document(&made, actual, &notes, meta)?;
+        Ok((made, document))
+    }
+
+    /// Reads a series: a block trace where it is of a known format, and else a table.
+    fn read(&self, names: &[String], policy: &Policy, progress: &dyn Progress) -> Result<Load, RunError> {
+        let Some(first) = names.first() else {
+            return Err(RunError::Value("no series is named\n  expected: at least one file".into()));
+        };
+        let reading = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
+        let options = ReadOptions { latency: true, ..reading };
+        let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+        if options.format.is_some() || trace::recognise(&paths, &options).is_ok() {
+            let mut source = trace::open(&paths, &options)?;
+            let counted = series_of_trace(source.as_mut(), policy.bin_seconds(), first, progress)?;
+            return Ok(Load::of_trace(&counted, policy));
+        }
+        let inputs: Vec<Input> = paths.iter().map(|path| Input::from_path(path)).collect();
+        let terms = &policy.load;
+        let columns = [&terms.total, &terms.read, &terms.write, &terms.unmap].into_iter().flatten().cloned().collect();
+        let options =
+            SeriesOptions { bin_seconds: Some(policy.bin_seconds()), columns, kind: terms.samples, total: true };
+        let series = read_inputs(&inputs, &options)?;
+        Load::of_series(&series, policy).map_err(|error| RunError::Value(format!("{first}: {error}")))
+    }
+
+    fn provenance(&self, origin: &Origin, policy: &Policy) -> Result<Provenance, RunError> {
+        let mut inputs = Vec::new();
+        for name in self.series.0.iter().chain(&self.replay.0) {
+            let hash = sha256(Path::new(name))
+                .map_err(|error| SpecError::of_file(shown(name), format!("cannot be read: {}", plain(&error)), ""))?;
+            inputs.push(TraceMeta { name: name.clone(), format: "series".into(), files: vec![(name.clone(), hash)] });
+        }
+        Ok(Provenance::new(origin, inputs, vec![("The policy".into(), policy.to_toml())]))
+    }
+}
+
+/// What a plan is made from.
+struct Case<'a> {
+    history: &'a Load,
+    forecaster: LoadForecaster,
+    outlook: Outlook,
+    system: System,
+    ledger: Ledger,
+    setting: Setting<'a>,
+}
+
+impl<'a> Case<'a> {
+    fn new(
+        policy: &Policy,
+        calendar: &'a Calendar,
+        history: &'a Load,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, RunError> {
+        let (known, all) = history.known_bins();
+        if known == 0 {
+            let problem = "no bin of the series holds a value\n  expected: a series with values";
+            let hint = "a gap is no load of zero: a plan needs at least some bins that are known";
+            return Err(RunError::Value(format!("{problem}\n\nhint: {hint}")));
+        }
+        if known < all {
+            let share = 100.0 * (all - known) as f64 / all as f64;
+            notes.push(format!("{} of {all} bins are gaps ({} %)", all - known, format_decimals(share, 1)));
+        }
+        let quantile = policy.forecast.quantile;
+        let mut forecaster = LoadForecaster::new(history, &policy.forecaster()?, quantile, calendar)
+            .map_err(|error| RunError::Value(format!("forecast: {error}")))?;
+        forecaster.update(history, 0..all);
+        forecaster.refit();
+        let outlook = forecaster.outlook(policy.bins());
+        notes.extend(outlook.degraded.iter().map(|reason| format!("forecast: {reason}")));
+        let system = policy.system();
+        let ledger = Ledger::new(policy.pool());
+        let setting = Setting {
+            start_unix_seconds: history.end_unix_seconds(),
+            block_bytes: policy.pool.block.0,
+            quantile,
+            calendar,
+        };
+        Ok(Self { history, forecaster, outlook, system, ledger, setting })
+    }
+
+    /// Plays the plan on what came; where that is not known, what was expected comes.
+    fn follow(
+        &self,
+        made: &Plan,
+        actual: &Load,
+        notes: &mut Vec<String>,
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Demand>, Replayed), RunError> {
+        let bin = i64::from(self.history.bin_seconds);
+        let skipped = (made.start_unix_seconds - actual.start_unix_seconds) / bin;
+        let from = usize::try_from(skipped).unwrap_or(0);
+        let late = usize::try_from(-skipped).unwrap_or(0);
+        let bins = made.bins.len();
+        if late >= bins || from >= actual.requests.len() {
+            let problem = "what came does not overlap with what was planned";
+            return Err(RunError::Value(format!(
+                "{problem}\n  expected: a series that continues where the first one ends"
+            )));
+        }
+        let reached = bins.min(late + actual.requests.len() - from);
+        let known: Vec<_> =
+            (0..reached).map(|at| (at + from).checked_sub(late).and_then(|at| actual.demand(at))).collect();
+        let gaps = known.iter().filter(|demand| demand.is_none()).count();
+        if gaps > 0 || reached < bins {
+            notes
+                .push(format!("replay: {reached} of {bins} planned bins came, {gaps} of them gaps, taken as expected"));
+        }
+        let demand: Vec<Demand> =
+            known.into_iter().zip(&self.outlook.expected).map(|(known, expected)| known.unwrap_or(*expected)).collect();
+        // The forecaster is told what came from the first planned bin on.
+        let told = Load { start_unix_seconds: made.start_unix_seconds, ..actual.part(from, late, reached) };
+        let mut ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.calendar);
+        // Nothing more is forecast once the work is stopped, and nothing is planned for long without a forecast.
+        let mut expect = |_: usize| {
+            if progress.is_stopped() {
+                return Ahead::default();
+            }
+            progress.finished("bin");
+            ahead.next().unwrap_or_default()
+        };
+        let system = System { resident_cores: made.resident_cores, ..self.system.clone() };
+        let replayed = replay(&system, self.ledger.clone(), &demand, &mut Decider::Planner(&mut expect));
+        Ok((demand, replayed))
+    }
+}

@@ -1,0 +1,109 @@
+//! Plans on P99 never overrun the pool, on any of the shared real series. Passes, saying so, where they are absent.
+
+#![allow(clippy::print_stdout, reason = "a test says what it skips")]
+
+use std::path::{Path, PathBuf};
+
+use ioweir_background::forecast::{Calendar, ForecasterChoice};
+use ioweir_background::plan::{
+    Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, System, Terms, Unique, outlooks, replay,
+};
+use ioweir_background::series::{Kind, SeriesOptions, read_series};
+use ioweir_core::Nanos;
+use ioweir_core::background::{Pool, SERVICES_COUNT, Service};
+
+const HOUR_SECONDS: u32 = 3600;
+const CORES: u32 = 64;
+/// Days that are played; all before is history.
+const PLAYED: usize = 7 * 24;
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+/// A system whose cores are busy for a third of the time with the mean load, and for another with its debt.
+fn system() -> System {
+    let mut services = [const { None }; SERVICES_COUNT];
+    let hour = Nanos::from_seconds(3600);
+    let mut settings = Service::SnapshotDelete.row().defaults();
+    settings.retention = hour;
+    services[Service::SnapshotDelete as usize] =
+        Some(Terms { settings, share_per_mille: 1000, every: hour, owed: Vec::new(), bin_blocks_max: u64::MAX });
+    System { bin: hour, cores: CORES, core_requests: 1000, core_work: 300 * 1000, services, resident_cores: 0 }
+}
+
+#[test]
+fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does_not() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/timeseries");
+    let mut found = Vec::new();
+    files(&folder, &mut found);
+    if found.is_empty() {
+        println!("skipped: {} is absent", folder.display());
+        return;
+    }
+    let (mut played, mut failed) = (0, Vec::new());
+    for path in found {
+        let name = path.display().to_string();
+        let is_write = |name: &str| name.to_lowercase().contains("write") || name == "value" || name == "throughput";
+        let options =
+            SeriesOptions { bin_seconds: Some(HOUR_SECONDS), columns: Vec::new(), kind: Kind::Mean, total: true };
+        let Ok(all) = read_series(&path, &options) else { continue };
+        let Some(series) = all.into_iter().find(|series| is_write(&series.name)) else { continue };
+        let known: Vec<f64> = series.values.iter().copied().flatten().collect();
+        // Two days of history, and most hours known.
+        if series.values.len() < PLAYED + 48 || series.coverage() < 0.8 || known.iter().sum::<f64>() <= 0.0 {
+            continue;
+        }
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        let scale = f64::from(CORES) * 1000.0 / 3.0 / 3600.0 / mean;
+        let load = Load {
+            start_unix_seconds: series.start_unix_seconds,
+            bin_seconds: HOUR_SECONDS,
+            requests: series.values.iter().map(|value| value.map(|value| value * scale)).collect(),
+            written: Rates::Share(0.3),
+            unmapped: Rates::Share(0.0),
+            unique: Unique::Share(0.02),
+            notes: Vec::new(),
+        };
+        let from = load.requests.len() - PLAYED;
+        let actual: Vec<Demand> = (from..load.requests.len()).map(|bin| load.demand(bin).unwrap_or_default()).collect();
+        // Room for half a day's writes, and for what is new.
+        let written: Vec<u64> = actual.iter().map(|demand| demand.written_blocks).collect();
+        let half_day = written.windows(12).map(|hours| hours.iter().sum::<u64>()).max().unwrap_or(1);
+        let blocks = half_day + written.iter().sum::<u64>() / 50 + 1000;
+        let pool = Pool { blocks, used_blocks: 0, floor_blocks: blocks / 20, alarm_blocks: blocks / 10 };
+        let system = system();
+        let ledger = || Ledger::new(pool);
+        let mut oracle = |bin: usize| Ahead::known(&actual[bin..]);
+        if replay(&system, ledger(), &actual, &mut Decider::Planner(&mut oracle)).overrun_bins > 0 {
+            println!("{name}: no plan fits");
+            continue;
+        }
+        let choice: ForecasterChoice = "day-profile".parse().expect("a forecaster");
+        let mut forecaster = LoadForecaster::new(&load, &choice, 0.99, &Calendar::default()).expect("hours");
+        forecaster.update(&load, 0..from);
+        forecaster.refit();
+        let calendar = Calendar::default();
+        let ahead: Vec<Ahead> = outlooks(&load, from, forecaster, PLAYED, &calendar).collect();
+        let mut told = |bin: usize| ahead[bin].clone();
+        let done = replay(&system, ledger(), &actual, &mut Decider::Planner(&mut told));
+        played += 1;
+        println!(
+            "{name}: {} bins over, {} below the floor, {:.1} % violated",
+            done.overrun_bins,
+            done.below_floor_bins,
+            done.violated_percent()
+        );
+        if done.overrun_bins > 0 {
+            failed.push(name);
+        }
+    }
+    assert!(played >= 20, "{played} series were played");
+    assert!(failed.is_empty(), "{failed:?}");
+}

@@ -1,0 +1,381 @@
+//! The claim engine on small papers, and the files of the papers that come with the program.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::results::{Cell, Course};
+use super::*;
+use ioweir_lab::document::{Form, json_list};
+use ioweir_lab::run::Silent;
+
+fn origin() -> Origin {
+    Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
+}
+
+/// The runs that the results below belong to.
+const ASKED: &str = r#"
+[[run]]
+name = "r"
+kind = "stored"
+spec = { rows = [], axes = ["scheduler", "load"], metrics = { time = "", requests = "" }, courses = {} }
+variant = [{ name = "noop", set = {} }, { name = "cfq:quantum=2", set = {} }, { name = "bfq", set = {} }, { name = "1", set = {} }, { name = "0.5", set = {} }]
+"#;
+
+fn runs() -> Vec<runs::Run> {
+    runs::parse(SourceFile { file: "experiment.toml", text: ASKED }, &[]).expect("they are runs")
+}
+
+/// Two schedulers at loads of 0.5 and 1.0, with two seeds, and a course.
+fn results(runs: &[runs::Run]) -> Results<'_> {
+    let cell = |scheduler: &str, load: &str, times: [f64; 2]| {
+        let cell = Cell::new("r").at("scheduler", scheduler).at("load", load);
+        times.into_iter().fold(cell, |cell, time| cell.metric("time", time))
+    };
+    let mut cells = vec![
+        cell("noop", "0.5", [1.0, 2.0]),
+        cell("noop", "1.0", [10.0, 30.0]),
+        cell("cfq:quantum=2", "0.5", [2.0, 2.0]),
+        cell("cfq:quantum=2", "1.0", [10.0, 10.0]),
+    ];
+    let counts = vec![vec![0.0, 10.0, 20.0, 30.0], vec![0.0, 20.0, 40.0, 60.0]];
+    cells[0].courses.insert("requests".into(), Course::Steps { step_seconds: 10.0, counts });
+    Results::new(runs, cells)
+}
+
+fn scope<'a>(results: &'a Results<'a>, file: &'a ClaimsFile) -> Scope<'a> {
+    let row = toml::from_str("who = \"noop\"\nlimit = 3").expect("it is TOML");
+    let mut scope = Scope::new(results, file).on(&row, "run=r").expect("it is a term");
+    scope.lets = BTreeMap::from([("all".to_owned(), "time[]".to_owned())]);
+    scope
+}
+
+/// Every operator and function, by hand.
+const GOLDEN: &[(&str, &[f64])] = &[
+    ("1 + 2 * 3 - 8 / 4", &[5.0]),
+    ("-(1 + 2)", &[-3.0]),
+    ("limit", &[3.0]),
+    ("1 < 2 and 2 <= 2 and 3 > 2 and 2 >= 2 and 1 == 1", &[1.0]),
+    ("1 > 2", &[0.0]),
+    // Selections: the mean over seeds of each cell.
+    ("all", &[1.5, 20.0, 2.0, 10.0]),
+    ("time[noop]", &[1.5, 20.0]),
+    ("time[{who}, load=1]", &[20.0]),
+    ("time[cfq:quantum=2, load>=0.6]", &[10.0]),
+    ("time[scheduler=cfq:quantum=2, load<=0.6]", &[2.0]),
+    ("time[bfq]", &[]),
+    // Cell by cell; a single number goes with all cells; lists of different length have nothing in common.
+    ("time[noop] - time[cfq:quantum=2]", &[-0.5, 10.0]),
+    ("time[noop] * 2", &[3.0, 40.0]),
+    ("time[noop] + all", &[]),
+    // Ratios of means: 1.5 / 2 and 20 / 10.
+    ("ratio(time[noop], time[cfq:quantum=2])", &[0.75, 2.0]),
+    ("change(time[noop], time[cfq:quantum=2])", &[-25.0, 100.0]),
+    ("saved(time[cfq:quantum=2], time[noop])", &[-100.0 / 3.0, 50.0]),
+    ("lesser(time[noop], time[cfq:quantum=2], 9)", &[1.5, 9.0]),
+    ("greater(time[noop], time[cfq:quantum=2])", &[2.0, 20.0]),
+    ("abs(0 - time[noop])", &[1.5, 20.0]),
+    ("median(time[noop])", &[1.5, 20.0]),
+    ("lowest(all)", &[1.5]),
+    ("highest(all)", &[20.0]),
+    ("first(all)", &[1.5]),
+    ("last(all)", &[10.0]),
+    ("sum(all)", &[33.5]),
+    ("mean(all)", &[8.375]),
+    ("mean(time[bfq])", &[]),
+    ("within(all, 1.5, 10)", &[1.0, 0.0, 1.0, 1.0]),
+    ("within_percent(all, 2, 25)", &[1.0, 0.0, 1.0, 0.0]),
+    ("within_factor(all, 5, 4)", &[1.0, 1.0, 1.0, 1.0]),
+    ("within_factor(all, 5, 3.9)", &[1.0, 0.0, 1.0, 1.0]),
+    ("within(time[bfq], 1, 2)", &[]),
+    ("count(all > 5)", &[2.0]),
+    ("only(all > 5)", &[1.0, 1.0]),
+    // 30 and 60 requests in the 20 s from 10 s on.
+    ("level(requests[noop], 10, 30)", &[2.25]),
+];
+
+#[test]
+fn every_operator_comes_to_what_it_is_by_hand() {
+    let (runs, file) = (runs(), ClaimsFile::default());
+    let results = results(&runs);
+    let scope = scope(&results, &file);
+    for (text, expected) in GOLDEN {
+        let got = scope.value(text).expect(text).means();
+        assert_eq!(got.len(), expected.len(), "{text}: {got:?}");
+        assert!(got.iter().zip(*expected).all(|(got, expected)| (got - expected).abs() < 1e-12), "{text}: {got:?}");
+    }
+    let half = "half_width(time[noop, load=0.5], time[cfq:quantum=2, load=0.5])";
+    // Times 1 and 2 of 0.75 x 2: deviation 0.7071 over the root of two, times 12.706, divided by 2.
+    let width = scope.value(half).expect("it is one cell").means()[0];
+    assert!((width - 317.65).abs() < 0.01, "{width}");
+    // A second run that is ten times as slow under both makes one ratio of 1 to 10 and one of 1: their mean is not the
+    // ratio of the means, 1.5 / 1.05.
+    let slow = |times: [f64; 2]| times.into_iter().fold(Cell::new("r"), |cell, time| cell.metric("time", time));
+    let cells = vec![slow([0.1, 1.5]).at("scheduler", "noop"), slow([0.01, 1.5]).at("scheduler", "bfq")];
+    let results = Results::new(&runs, cells);
+    let scope = Scope { results: &results, ..scope };
+    let change = scope.value("change(time[noop], time[bfq])").expect("two cells").means()[0];
+    assert!((change - (1.6 / 1.51 - 1.0) * 100.0).abs() < 1e-9, "{change}");
+}
+
+#[test]
+fn sentences_show_numbers_as_they_say_and_leave_out_what_does_not_exist() {
+    let (runs, labels) = (runs(), BTreeMap::from([("1.0".to_owned(), "full load".to_owned())]));
+    let (results, mut file) = (results(&runs), ClaimsFile::default());
+    file.labels = labels;
+    let scope = scope(&results, &file);
+    let cases = [
+        ("{who} at {limit}", "noop at 3"),
+        ("{limit:+.1}", "+3.0"),
+        ("{time[noop, load=0.5]:.2} s[ of {time[bfq]} s]", "1.50 s"),
+        ("most at {time[noop]:highest load}", "most at full load"),
+    ];
+    for (text, expected) in cases {
+        let shown = scope.sentence(text).expect(text);
+        assert_eq!(shown.as_deref(), Some(expected), "{text}");
+    }
+    assert_eq!(scope.sentence("{time[bfq]}"), Ok(None));
+}
+
+const EXPERIMENT: &str = r#"
+[[run]]
+name = "table"
+kind = "stored"
+spec = { axes = ["who"], metrics = { iops = "iops" }, rows = [{ who = "a", iops = 100 }, { who = "b", iops = 50 }] }
+"#;
+
+/// A paper of one claim for each rule; `paper` is 100 everywhere.
+fn claims(rule: &str) -> String {
+    format!(
+        "name = \"test\"\npaper = \"A paper\"\n[[group]]\n[[group.claim]]\nid = \"one\"\nfigure = \"1\"\nclaim = \"IOPS\"\nunit = \
+         \"\"\npaper = \"{{paper}}\"\nvalue = 90\nnote = \"rule\"\nours = \"iops[table, a]\"\n{rule}\n"
+    )
+}
+
+fn paper(claims: String) -> Paper {
+    Paper {
+        name: "test",
+        experiment: SourceFile { file: "experiment.toml", text: EXPERIMENT },
+        claims: SourceFile { file: "claims.toml", text: claims.leak() },
+        page: SourceFile { file: "page.toml", text: "" },
+        readme: "# Head\n\nOne\nparagraph.\n",
+        files: &[],
+    }
+}
+
+fn json(done: &Reproduction) -> String {
+    json_list(&[done.document().expect("it renders")])
+}
+
+fn reproduced(claims: String) -> Reproduction {
+    paper(claims).reproduce(&Options::default(), &origin(), &Silent).expect("it runs")
+}
+
+#[test]
+fn a_rule_decides_whether_a_claim_holds() {
+    let cases = [
+        ("within(ours, 100, 100)", true),
+        ("within(ours, 101, 200)", false),
+        ("within(ours, 0, iops[table, b] * 2)", true),
+        ("ours >= 100.5", false),
+        ("within_percent(ours, paper, 12)", true),
+        ("within_percent(ours, paper, 11)", false),
+        ("within_percent(ours, iops[table, b] * 2, 1)", true),
+        ("within_factor(ours, paper, 1.2)", true),
+        ("within_factor(ours, paper, 1.1)", false),
+        ("ours == highest(iops[table])", true),
+        ("ours < iops[table, b]", false),
+        // A claim without a number does not hold.
+        ("ours < 1 / 0 * iops[table, b]", true),
+        ("ours < 0 / 0", false),
+        ("ours >= 1 and ours < 2", false),
+    ];
+    for (rule, holds) in cases {
+        let done = reproduced(claims(&format!("holds = \"{rule}\"")));
+        assert_eq!((done.claims[0].holds, done.claims[0].ours), (holds, Some(100.0)), "{rule}");
+        assert_eq!(done.claims[0].paper, "90");
+    }
+}
+
+#[test]
+fn a_claim_that_fails_is_reported_as_failing() {
+    let done = reproduced(claims("holds = \"ours >= 101\""));
+    let text = done.document().expect("it renders").to_terminal(false);
+    assert!(text.contains("FAILS"), "{text}");
+    assert!(text.contains("No figure or table holds throughout.") && text.contains("\n1 claim fails\n"), "{text}");
+    // Why is said where it stands, on a terminal too.
+    let (claim, verdict) = (&done.claims[0], text.find("FAILS"));
+    let why = text.find(&format!("\n{}: {}\n", claim.id, claim.note));
+    assert!(why > verdict && !claim.note.is_empty(), "{text}");
+    assert!(done.counts().to_string().starts_with("0 of 1 results hold"), "{}", done.counts());
+    assert!(json(&done).contains("\"holds\": false"));
+    let done = reproduced(claims("holds = \"ours >= 101\"").replace("iops[table, a]", "iops[table, who=a] / 0"));
+    assert_eq!(
+        (done.claims[0].ours, done.claims[0].holds),
+        (None, false),
+        "a number that does not exist does not hold"
+    );
+}
+
+#[test]
+fn a_calibrated_claim_is_never_counted_as_reproduced() {
+    let done = reproduced(claims("holds = \"ours >= 1\"\nclass = \"calibrated\""));
+    assert!(done.claims[0].holds);
+    assert_eq!(done.counts().to_string(), "1 of 1 inputs agree, which proves nothing");
+    let other = reproduced(claims("holds = \"ours >= 1\""));
+    assert_eq!((other.claims[0].class, other.counts().results), (Class::Reproduced, Agreement { holds: 1, of: 1 }));
+    assert!(json(&other).contains("\"class\": \"reproduced\""));
+}
+
+#[test]
+fn sign_and_magnitude_are_judged_apart() {
+    // Ours is 100 throughout; the paper's value, what else the claim says, and the two verdicts.
+    let cases = [
+        ("value = 90", "", None, Some(true)),
+        ("value = 49", "", None, Some(false)),
+        ("value = 90", "neutral = 0", Some(true), Some(true)),
+        ("value = -90", "neutral = 0", Some(false), Some(false)),
+        ("value = 201", "neutral = 0", Some(true), Some(false)),
+        ("value = [201, 300]", "neutral = 0", Some(true), Some(false)),
+        ("value = [30, 49]", "neutral = 0", Some(true), Some(false)),
+        ("value = [30, 50]", "neutral = 0", Some(true), Some(true)),
+        // Below 110 by 10, where the paper is by 20; above where the paper is below; the rule's direction where it says nothing.
+        ("value = 90", "neutral = 110", Some(true), Some(true)),
+        ("value = 90", "neutral = 95", Some(false), Some(false)),
+        ("value = 90", "neutral = 90", Some(true), None),
+        ("", "", Some(true), None),
+        ("value = 90", "sign = \"ours < 100\"", Some(false), Some(false)),
+    ];
+    for (value, rule, sign, magnitude) in cases {
+        let text = claims(&format!("holds = \"ours >= 1\"\n{rule}"))
+            .replace("{paper}", "as said")
+            .replace("value = 90", value);
+        let claim = &reproduced(text).claims[0];
+        assert_eq!((claim.sign, claim.magnitude), (sign, magnitude), "{value} {rule}");
+    }
+    let counts = reproduced(claims("holds = \"ours < 1\"\nneutral = 0")).counts();
+    let (none, one) = (Agreement { holds: 0, of: 1 }, Agreement { holds: 1, of: 1 });
+    assert_eq!((counts.results, counts.sign, counts.magnitude), (none, one, one));
+}
+
+#[test]
+fn a_claim_that_the_data_cannot_hold_is_out_of_reach_and_does_not_fail() {
+    let done = reproduced(claims("holds = \"ours >= 150\"\nbound = \"120\""));
+    assert_eq!((done.claims[0].holds, done.claims[0].bound), (false, Some(120.0)));
+    assert_eq!((done.counts().results.of, done.counts().magnitude.of, done.counts().out_of_reach), (0, 0, 1));
+    let text = done.document().expect("it renders").to_terminal(false);
+    assert!(text.contains("out of reach") && !text.contains("FAILS"), "{text}");
+    let fails = reproduced(claims("holds = \"ours >= 150\"\nbound = \"160\""));
+    assert_eq!((fails.claims[0].bound, fails.counts().out_of_reach), (None, 0), "the data allow it");
+    let holds = reproduced(claims("holds = \"ours >= 50\"\nbound = \"20\""));
+    assert_eq!((holds.claims[0].holds, holds.claims[0].bound), (true, None));
+}
+
+#[test]
+fn the_page_begins_with_what_was_found() {
+    let mut own = paper(claims("holds = \"ours >= 1\""));
+    own.page.text = "found = [\"A is {iops[table, a]:.0}.\", \"No {iops[table, a] / 0}.\", \"So it is.\"]\n";
+    let done = own.reproduce(&Options::default(), &origin(), &Silent).expect("it runs");
+    assert_eq!(done.found, ["A is 100.", "So it is."]);
+    assert!(done.document().expect("it renders").to_terminal(false).contains("A is 100. So it is."));
+    own.page.text = "found = [\"{iops}\"]\n";
+    let error = own.reproduce(&Options::default(), &origin(), &Silent).expect_err("nothing has that name").to_string();
+    assert!(error.starts_with("page.toml:1:"), "{error}");
+}
+
+#[test]
+fn an_error_of_a_file_says_where_it_is() {
+    let cases = [
+        ("", "claims.toml:5:1: missing field `holds`"),
+        ("hold = \"1\"", "claims.toml:5:1: unknown field `hold`"),
+        (
+            "holds = \"ours +\"",
+            "claims.toml:5:1: holds: a number, a name, `metric[...]` or `function(...)` is missing at the end",
+        ),
+        (
+            "holds = \"ours > )\"",
+            "claims.toml:5:1: holds: a number, a name, `metric[...]` or `function(...)` is missing before `)`",
+        ),
+        ("holds = \"mine\"", "claims.toml:5:1: holds: nothing is called `mine`"),
+        ("holds = \"1 < iop[table, a]\"", "claims.toml:5:1: holds: run `table` has no metric `iop`"),
+        ("holds = \"1 < iops[table, c]\"", "claims.toml:5:1: holds: nothing in run `table` is called `c`"),
+        ("holds = \"1 < iops[a]\"", "claims.toml:5:1: holds: `iops` of which run?"),
+        ("holds = \"1 < iops[table, whom=a]\"", "claims.toml:5:1: holds: run `table` has no axis `whom`"),
+        ("holds = \"larger(1, 2)\"", "claims.toml:5:1: holds: there is no function `larger`"),
+        ("holds = \"abs(1, 2)\"", "claims.toml:5:1: holds: abs takes 1 arguments"),
+        ("holds = \"1\"\nlike = \"that\"", "claims.toml:5:1: there is no [like.that]"),
+        ("holds = \"1\"\nlet = { x = \"y\", y = \"x\" }", "claims.toml:5:1: x: a `let` uses itself"),
+    ];
+    for (rule, expected) in cases {
+        let error = paper(claims(rule)).parse().err().expect(rule).to_string();
+        assert!(error.starts_with(expected), "{rule}: {error}");
+    }
+    // A selection of several cells is detected when it is computed.
+    let several = paper(claims("holds = \"ours >= 1\"").replace("[table, a]", "[table]"));
+    let error = several.reproduce(&Options::default(), &origin(), &Silent).expect_err("two cells").to_string();
+    assert!(error.starts_with("claims.toml:5:1: ours: 2 cells are selected"), "{error}");
+    let mut broken = paper(claims("holds = \"ours >= 1\""));
+    broken.experiment.text = "[[run]]\nname = \"r\"\nkind = \"server\"\nspec = { loads = [1.0] }\n";
+    let error = broken.parse().err().expect("the run lacks keys").to_string();
+    assert!(error.starts_with("experiment.toml:2:1: missing field"), "{error}");
+}
+
+#[test]
+fn a_claim_about_a_change_bounds_its_size_and_not_its_sign_alone() {
+    let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
+    let file: toml::Table = wafl.claims.text.parse().expect("it is TOML");
+    for rule in ["lower", "higher", "number-lower", "number-higher"] {
+        let holds = file["like"][rule]["holds"].as_str().expect("a rule");
+        assert!(holds.contains("ours < ") && holds.contains("ours > "), "{rule}");
+    }
+    let with = |value: &str| {
+        reproduced(claims("holds = \"ours > 0 and ours < greater(10 * paper, 20)\"").replace("value = 90", value))
+    };
+    assert!(with("value = 11").claims[0].holds, "100 is less than ten times 11");
+    assert!(!with("value = 2.28").claims[0].holds, "100 is more than ten times 2.28");
+}
+
+#[test]
+fn the_files_of_every_paper_are_in_order() {
+    for paper in PAPERS {
+        let parsed = paper.parse().unwrap_or_else(|error| panic!("{}: {error}", paper.name));
+        let names: BTreeSet<&str> = parsed.runs.iter().map(|run| run.name.as_str()).collect();
+        assert_eq!(names.len(), parsed.runs.len(), "{}: names of runs are unique", paper.name);
+        assert!(!document::paragraphs(paper.readme).is_empty());
+    }
+}
+
+/// Only the smallest server, with one load and one short run: claims about others have no number then, and do not hold.
+fn small() -> Reproduction {
+    let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
+    let full = wafl.experiment.text;
+    let line = full.lines().find(|line| line.starts_with("quick = ")).expect("it has a quick form");
+    let tiny = "quick = { loads = [0.955], warm_up = 1, measured = 3, search_measured = 3, runs_max = 1, server = [{ platform = \
+                \"low-end\", workload = \"spc-1\", schedules = \"main\" }] }";
+    let paper = Paper { experiment: SourceFile { text: full.replace(line, tiny).leak(), ..wafl.experiment }, ..*wafl };
+    paper.reproduce(&Options { quick: true, ..Options::default() }, &origin(), &Silent).expect("no law is broken")
+}
+
+#[test]
+fn every_claim_of_the_wafl_paper_is_judged_and_the_same_input_gives_the_same_bytes() {
+    let done = small();
+    let names: BTreeSet<&str> = done.claims.iter().map(|claim| claim.id.as_str()).collect();
+    assert_eq!(names.len(), done.claims.len(), "names are unique");
+    for claim in &done.claims {
+        assert!(!claim.paper.is_empty() && !claim.note.is_empty() && !claim.unit.is_empty(), "{}", claim.id);
+        assert!(claim.ours.is_some() || !claim.holds, "{} holds without a number", claim.id);
+    }
+    let form = Form::from_file_name("page.html").expect("it is a form");
+    let page = form.render(&done.document().expect("it renders")).expect("the page renders");
+    let page = String::from_utf8(page).expect("it is text");
+    assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");
+    assert!(page.contains("spread_percent"), "the costs are on the page");
+    assert_eq!(json(&small()), json(&done));
+}
+
+#[test]
+fn what_holds_on_the_smallest_server_is_known() {
+    let done = small();
+    let shown = done.claims.iter().filter(|claim| claim.ours.is_some());
+    let lines: Vec<String> =
+        shown.map(|claim| format!("{} {}", if claim.holds { "holds" } else { "FAILS" }, claim.id)).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
