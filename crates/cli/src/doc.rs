@@ -393,6 +393,7 @@ fn policy(row: &PolicyRow) -> String {
     let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
+    let _ = writeln!(out, "Bound on waiting: {}", wrap(row.bound.doc, 18));
     if let Some(linux) = row.linux {
         let _ = writeln!(out, "Linux: echo {linux} > /sys/block/DEVICE/queue/scheduler");
     }

@@ -157,6 +157,7 @@ fn policies() -> String {
     let _ = writeln!(out, "| [{0}](#{0}) | {1} |", PAIR.name, cell(PAIR.summary));
     for row in POLICIES {
         let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, row.doc.trim(), row.source);
+        let _ = write!(out, "\nBound on waiting: {}.\n", row.bound.doc);
         if let Some(linux) = row.linux {
             let _ = writeln!(out, "\nOn Linux: `echo {linux} > /sys/block/DEVICE/queue/scheduler`");
         }

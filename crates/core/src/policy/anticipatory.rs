@@ -12,6 +12,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::Mean;
@@ -50,6 +51,15 @@ the process that was waited for. With anticipation on, reads of different proces
 documentation says. I/O priorities have no effect, as in the kernel: its first scheduler with priorities was cfq. \
 Simplified: the means over new processes are weighted by how many there were. Left out: what the kernel learns when a \
 process exits, since no driver reports that. Linux dropped this scheduler in 2.6.33 in favour of cfq.",
+    bound: Bound {
+        doc: "with k older requests of its kind, a request is served within k + 1 rounds after its expiry; a round is one batch of \
+each kind, and a batch ends one request and one wait of `antic-expire` after its time",
+        wait: Wait::Within(|backlog, settings| {
+            let [antic, read_expire, write_expire, read_batch, write_batch] = settings.values();
+            let round = read_batch + write_batch + 2 * (antic + 2 * backlog.service.0);
+            Nanos(read_expire.max(write_expire)).after(Nanos((backlog.older + 2).saturating_mul(round)))
+        }),
+    },
     linux: None,
     parameters: &[
         Parameter::duration(

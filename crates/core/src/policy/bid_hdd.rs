@@ -15,6 +15,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Backlog, Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
@@ -61,10 +62,21 @@ out of it: only requests of a process whose queue is still to be flushed count, 
 of submitted requests, 256 for each of the queue's in each direction, and by one process with a staging queue for each of its \
 requests in both directions, so 32768 requests of 257 processes at 128; more are held back. Below an order of tenants all \
 requests count.",
+    bound: Bound {
+        doc: "a request is marked at most `write-deadline` after its staging queue was opened (`read-deadline` after the queue got its \
+first read), and then waits for the queues that were marked before it, one of each process",
+        wait: Wait::Within(within_staging),
+    },
     linux: None,
     parameters: &PARAMETERS,
     form: (),
 };
+
+/// The longest time that a staging queue stays open, and then all that can have been marked before it.
+pub(super) fn within_staging(backlog: &Backlog, settings: &Settings) -> Nanos {
+    let [_, _, read_deadline, write_deadline] = settings.values();
+    Nanos(read_deadline.max(write_deadline)).after(backlog.served(backlog.room + 1))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -9,7 +9,8 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::bid_hdd::{self, BidHdd};
+use super::bid_hdd::{self, BidHdd, within_staging};
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next, Route};
 use crate::part::Streams;
@@ -32,6 +33,11 @@ of the map. Extents are whole blocks of the fast device: sectors in the simulato
 65536 extents, and as many sectors as the fast device has; when either is used up, writes stay on the disk. The paper does \
 not give the threshold; 64 KiB is an eighth of its largest request. Flushes go to the disk only. With `staging=outside` what \
 waits for the fast device counts against the request queue. Without a fast device it is `bid-hdd`.",
+    bound: Bound {
+        doc: "on the disk as `bid-hdd`; on the fast device, for each earlier request of its own process a request waits for at most one \
+of each other process",
+        wait: Wait::Within(within_staging),
+    },
     linux: None,
     parameters: &[
         bid_hdd::PARAMETERS[0],

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::{Mean, Seeks};
@@ -47,6 +48,11 @@ service order, where the kernel has a service tree for each workload type and le
 `quantum` requests in flight. A naive model with these trees, in the tests, completes two Hadoop sorts within 1 % of the same time; \
 where the disk is often idle, asynchronous requests wait longer there. Left out: control groups, merging of cooperating queues, idling on a whole service tree. Linux \
 dropped cfq in 5.0; `bfq` is its successor.",
+    bound: Bound {
+        doc: "none: two processes that read close to one another can preempt each other's idling for ever, and a class waits while a class \
+above it is busy, as in the kernel. Otherwise a process waits for one slice of each queue before it",
+        wait: Wait::Unbounded,
+    },
     linux: None,
     parameters: &[
         Parameter::duration("slice-sync", 100 * MILLI, MILLI, 60_000 * MILLI, "slice of a synchronous queue"),

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
@@ -17,6 +18,14 @@ pub(crate) static ROW: Row<()> = Row {
 of their arrival, and is served in sector order; later arrivals wait for the next round, even if they would fit on the way. \
 The paper's text puts the asynchronous requests of all processes into one queue, its figure gives the writing process a \
 queue of its own: here every stream has its own. For the kernel's CFQ see `cfq`.",
+    bound: Bound {
+        doc: "the first requests of a stream, by sector, wait for the running round and for their part of the next, at most `quantum` \
+requests of each stream in either; a stream's own requests at lower sectors can pass a request without a bound",
+        wait: Wait::Dispatches(|backlog, settings| {
+            let [quantum] = settings.values();
+            (backlog.streams + 1).saturating_mul(2 * quantum)
+        }),
+    },
     linux: None,
     parameters: &[Parameter::count("quantum", 2, 1, 1 << 20, "requests that a stream sends in a round")],
     form: (),

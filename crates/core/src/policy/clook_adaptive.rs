@@ -21,6 +21,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
@@ -59,6 +60,14 @@ which were kept aside until the end. There the usual goal is within 2 % of the b
 least of all (`cfq` 0.61, `clook` 1.06), for 5 % more time than `clook`. It loses where requests that are left out cost another sweep \
 of a busy device (goal=mean: up to 4.2 of the best), to `bid-hdd` where one process writes much in order, and to `sptf`, which knows the \
 angle and has 60 % less mean latency at recorded times.",
+    bound: Bound {
+        doc: "a request is overdue after `overdue` dispatches of others, and the oldest overdue request goes first: with k older \
+requests queued it is among the next `overdue` + k + 1 dispatches, whatever the goal is",
+        wait: Wait::Dispatches(|backlog, settings| {
+            let [_, _, overdue] = settings.values();
+            overdue + backlog.older
+        }),
+    },
     linux: None,
     parameters: PARAMETERS,
     form: (),

@@ -17,6 +17,7 @@
 //! (none is above it, so the batch ends early), writes 5 15. In `deadline`, a batch of writes makes reads forget their
 //! position; in `mq-deadline`, reads that arrive above 30 meanwhile continue from there.
 
+use super::bound::{Backlog, Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
@@ -64,6 +65,7 @@ writes have been passed over `writes-starved` times; if the oldest request of th
 sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Left out: the \
 kernel's tunable `front_merges`, as front merges are always tried. The successor in today's kernels is `mq-deadline`, which \
 has a row of its own.",
+    bound: Bound { doc: BATCHES, wait: Wait::Within(within_batches) },
     linux: None,
     parameters: PARAMETERS_OLD,
     form: Form::Linux,
@@ -76,6 +78,13 @@ pub(crate) static PAPER: Row<Form> = Row {
     doc: "Before each request: if any has expired, the one that expired first; otherwise the read with the lowest \
 sector, and writes in sector order if there are no reads. Batches have no length of their own, so `fifo-batch` and \
 `writes-starved` have no effect: writes are served when they expire.",
+    bound: Bound {
+        doc: "an expired request waits for those that expired before it, which are at most as many as the queue holds",
+        wait: Wait::Within(|backlog, settings| {
+            let [read_expire, write_expire] = settings.values();
+            Nanos(read_expire.max(write_expire)).after(backlog.served(backlog.room + 1))
+        }),
+    },
     linux: None,
     parameters: PARAMETERS_OLD,
     form: Form::Paper,
@@ -95,10 +104,22 @@ or in the device, but a request that has waited longer than `prio-aging-expire` 
 priority is best effort; priority levels have no effect. Simplified: requests that have aged go oldest first and outside \
 batches, where the kernel begins a batch of their class and serves them when that batch comes to them. Left out: \
 `async_depth`, which by default lets asynchronous requests use the whole queue; zones of zoned devices.",
+    bound: Bound { doc: BATCHES, wait: Wait::Within(within_batches) },
     linux: Some("mq-deadline"),
     parameters: &PARAMETERS,
     form: Form::Mq,
 };
+
+const BATCHES: &str = "once a request has expired, every batch of its direction begins with the oldest: with k older requests of its \
+direction it is first in the (k + 1)th such batch. Between two batches of writes there are `writes-starved` batches of reads at most, \
+and between two of reads one of writes; a batch has `fifo-batch` requests";
+
+/// The bound of [`BATCHES`] for a write, which is later than that for a read.
+fn within_batches(backlog: &Backlog, settings: &Settings) -> Nanos {
+    let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
+    let batches = (backlog.older + 2).saturating_mul(1 + writes_starved);
+    Nanos(read_expire.max(write_expire)).after(backlog.served(batches.saturating_mul(fifo_batch)))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {

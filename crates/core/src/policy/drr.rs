@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::structure::{Links, List, NONE, Tournament};
@@ -26,6 +27,10 @@ Example: quantum 1, weights 1 and 3, or 100 and 300: A B B B A B B B. Differs fr
 quantum below the largest cost (with `cost=sectors`, of the largest merged request) counts as \
 that, so that no turn is empty and a decision never walks the ring; a client that its limit holds back loses the \
 remainder.",
+    bound: Bound {
+        doc: "the oldest request of a client waits for one turn of each other client: its weight in quanta, over the least weight of all",
+        wait: Wait::Dispatches(|backlog, _| backlog.streams),
+    },
     linux: None,
     parameters: &[
         CLIENTS,

@@ -3,6 +3,7 @@
 //!
 //! Of two queued requests that no limit holds back, the older goes first, by sequence number.
 
+use super::bound::{Bound, FIRST_COME, Wait};
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{BURST_MAX, CLIENTS, COST, Fair, GROUPS, Head, Order, RATE_MAX, Rule, RuleState, Share, Size};
@@ -13,6 +14,7 @@ pub(crate) static FIFO: Row<Form> = Row {
     source: "folklore; the baseline of Elnably, Wang, Gulati and Varman, HotStorage 2012",
     doc: "Requests go in the order of their arrival. Limits hold; weights and reservations have no effect. A request waits for \
 older ones only. Unlike `noop` it does not merge.",
+    bound: FIRST_COME,
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Plain,
@@ -30,6 +32,11 @@ time is rounded up to a whole nanosecond. Example: with limit 100/s and burst 5,
 one each 10 ms. Every tenant policy keeps limits in this way; this one does nothing else, and its parameters give a limit \
 to clients that have not been configured. Differs from the source: the bucket is kept as the time at which it is full \
 again, which is the same rule without a timer.",
+    bound: Bound {
+        doc: "a request whose client is within its limit waits for older ones only; one whose client is above it waits, beside \
+that, until its bucket has the tokens",
+        wait: Wait::Dispatches(|backlog, _| backlog.older),
+    },
     linux: None,
     parameters: &[
         CLIENTS,

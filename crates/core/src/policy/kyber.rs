@@ -11,6 +11,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
@@ -49,6 +50,11 @@ that misses its target is scaled, and gets more. Simplified: each domain has one
 processor; the second runs for each histogram by itself, where the kernel's two histograms of a domain share it. Left out: \
 the limit of asynchronous requests to 75 % of the request queue; the domain for other requests, since flushes bypass \
 elevators.",
+    bound: Bound {
+        doc: "between two batches of a domain each other domain has at most one batch, of 16 reads, 8 writes or 1 discard; with k older \
+requests in a domain of batch b, a request is dispatched within k / b + 1 rounds in which a token is free",
+        wait: Wait::Dispatches(|backlog, _| (backlog.older + 2).saturating_mul(16 + 8 + 1)),
+    },
     linux: Some("kyber"),
     parameters: &[
         Parameter::duration("read-latency", 2 * MILLI, 1_000, 60_000 * MILLI, "latency target for reads")

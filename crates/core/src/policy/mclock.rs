@@ -5,6 +5,7 @@
 //! share tag. A request served by reservation is charged to the share tag, too; one served by weight leaves the reservation
 //! tag unchanged. A client that returns after a pause of any length is due at most once.
 
+use super::bound::ONE_OF_EACH;
 use super::{Row, Settings};
 use crate::Nanos;
 use crate::tenant::{
@@ -31,6 +32,7 @@ charged at dispatch, not on arrival, so that refusals at the limit do not use it
 the answer is the exact time at which the first of them may go. The distributed tags (delta and rho) are inputs: what a client got on \
 other servers moves its tags as if it had been served here, for a fleet of servers; to at most 256 requests, and what the \
 call counts, ahead of the others.",
+    bound: ONE_OF_EACH,
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: (),

@@ -1,6 +1,6 @@
 //! The policies: their table, their parameters, and [`Policy`], which holds any of them.
 //!
-//! A new policy is one file beside this one and one row of `policies!`: names on the command line, `ioweir doc`, the
+//! A new policy is one file beside this one and one row of `policies!`, which also states how long a request can wait: names on the command line, `ioweir doc`, the
 //! reference page and the tests that run over all policies come from that row. A policy is an elevator of the block layer or
 //! an order between tenants; [`Policy::tenants`] is `None` for the former. [`PolicyRow::build_above`] puts an order above an
 //! elevator.
@@ -9,6 +9,7 @@ mod anticipatory;
 mod bfq;
 mod bid_hdd;
 mod bid_hybrid;
+mod bound;
 mod cfq;
 mod cfq_paper;
 mod clook;
@@ -36,6 +37,8 @@ use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Order, Size, TenantCo
 use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
+pub use bound::{Backlog, Bound, Wait};
+
 pub use crate::settings::{LinuxFile, PARAMETERS_MAX, Parameter, Search, SettingError, Settings, Unit};
 
 /// A row of the policy table.
@@ -49,6 +52,8 @@ pub struct PolicyRow {
     pub source: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
+    /// How long a request can wait.
+    pub bound: Bound,
     /// Its name in `/sys/block/DEVICE/queue/scheduler`, if current Linux has it.
     pub linux: Option<&'static str>,
     /// Its parameters.
@@ -108,8 +113,9 @@ decides whose request is next and releases it into the elevator, which merges an
 full the elevator holds at most window - 1 requests, and the last comes when the device has room. A request is charged to its \
 tenant, and counts against its limit and its reservation, when it is released; if it is cancelled after that, all of it is \
 given back. Of merged requests each counts for its own tenant, and the time in the device is divided among them by their \
-sectors. What is released goes to the device after at most 2 x (window - 1) other dispatches, whatever the elevator does, so \
-the window adds at most that many times the longest service to a wait, and the time that the elevator idles. An adaptive \
+sectors. What is released goes to the device after at most 2 x (window - 1) other dispatches, whatever the elevator does. With the \
+window - 1 requests that the elevator can hold when a request comes, the window adds at most 3 x (window - 1) times the longest \
+service to a wait, and the time that the elevator idles. An adaptive \
 window begins at 64, grows by one after 200 requests of tenants whose shares have a latency if 99 % of them had it, and is \
 halved as soon as more than two of them are late; requests that came before the last change do not count, nor, of a tenant \
 whose mean latency is above its target, those that came when it had others queued above: it asks for more than its share. Where no share has a latency it grows without regard to any. With an adaptive window a tenant \
@@ -167,6 +173,7 @@ impl PolicyRow {
             summary,
             source: "from outside",
             doc: "",
+            bound: Bound { doc: "not stated", wait: Wait::Unbounded },
             linux: None,
             parameters: if knows_shares { &[CLIENTS, GROUPS, KNOWN_COST] } else { &[] },
             places: false,
@@ -253,6 +260,7 @@ struct Row<F> {
     summary: &'static str,
     source: &'static str,
     doc: &'static str,
+    bound: Bound,
     linux: Option<&'static str>,
     parameters: &'static [Parameter],
     form: F,
@@ -260,9 +268,9 @@ struct Row<F> {
 
 impl<F> Row<F> {
     const fn row(&self, places: bool, reserves: bool, make: Make) -> PolicyRow {
-        let Self { name, summary, source, doc, linux, parameters, .. } = *self;
+        let Self { name, summary, source, doc, bound, linux, parameters, .. } = *self;
         let knows_shares = matches!(make, Make::Upper(..));
-        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, reserves, make }
+        PolicyRow { name, summary, source, doc, bound, linux, parameters, places, knows_shares, reserves, make }
     }
 }
 

@@ -1,5 +1,6 @@
 //! First come, first served, with merging.
 
+use super::bound::FIRST_COME;
 use super::{Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{QueueLimits, RequestQueue};
@@ -12,6 +13,7 @@ pub(crate) static ROW: Row<()> = Row {
     source: "Linux block/noop-iosched.c (2.6 to 4.20); BID paper, Fig. 4",
     doc: "One FIFO. A request that is adjacent to a queued one joins it; otherwise it goes to the end. Today's kernels call it \
 `none`, which has a row of its own.",
+    bound: FIRST_COME,
     linux: Some("none"),
     parameters: &[],
     form: (),
@@ -23,6 +25,7 @@ pub(crate) static NONE: Row<()> = Row {
     source: "Linux block/blk-mq.c and blk-mq-sched.c (4.11 on), where no scheduler is set",
     doc: "As `noop`. Simplified: any adjacent request is merged, where the kernel looks only at the submitter's plug list and at \
 the last few requests of the per-CPU queue.",
+    bound: FIRST_COME,
     linux: Some("none"),
     parameters: &[],
     form: (),

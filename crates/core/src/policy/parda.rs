@@ -2,6 +2,7 @@
 //!
 //! The window is never below one request, nor above the device's queue depth.
 
+use super::bound::ONE_OF_EACH;
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::settings::MILLI;
@@ -21,6 +22,7 @@ window is 0.8 x 32 + 0.2 x (16 + 4) = 29.6, of which 29 are used. On a device wh
 queue length the window settles within b + 1 of the depth that gives the target. Differs from the source: there is one \
 host, so the shares of hosts, which b stands for there, become the clients' weights in the order within the window; the \
 mean is over an interval, without further smoothing.",
+    bound: ONE_OF_EACH,
     linux: None,
     parameters: &[
         CLIENTS,

@@ -5,6 +5,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::structure::Tournament;
@@ -27,6 +28,14 @@ the deadline 50 ms, the last starts at 10 ms and has 60 ms. Differs from the sou
 becomes the head of its client's queue, computed from its arrival, which gives the same numbers and needs no refund; a \
 client without a latency gets the parameter's, so that every request has a deadline; a client without a rate does not \
 get the deadlines of an unlimited curve.",
+    bound: Bound {
+        doc: "no request whose deadline is later goes first; a request within its client's arrival curve waits for what can be served within its \
+latency, and for one request of each other client",
+        wait: Wait::Within(|backlog, settings| {
+            let [_, _, _, latency] = settings.values();
+            Nanos(latency).after(backlog.served(backlog.streams + 1))
+        }),
+    },
     linux: None,
     parameters: &[
         CLIENTS,

@@ -2,6 +2,7 @@
 //!
 //! There is no bound on waiting: a request far from the others waits for as long as nearer ones arrive.
 
+use super::bound::{Bound, Wait};
 use super::{Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{QueueLimits, RequestQueue};
@@ -16,6 +17,10 @@ pub(crate) static ROW: Row<()> = Row {
 seek and rotation included; the shortest goes, and ties go to the oldest. Merging as everywhere, and no ageing. No host \
 knows these times of a real disk: with a driver that does not know its device the order is that of `noop`. Work grows with \
 the queue, so this is for comparison.",
+    bound: Bound {
+        doc: "none: a request far from the others waits for as long as nearer ones arrive",
+        wait: Wait::Unbounded,
+    },
     linux: None,
     parameters: &[],
     form: (),

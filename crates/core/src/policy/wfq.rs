@@ -3,6 +3,7 @@
 //! Invariants: the clock never goes back; no active client's start is before it; a request is charged at its dispatch, and
 //! not before.
 
+use super::bound::{Bound, ONE_OF_EACH, Wait};
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{CLIENTS, COST, Fair, GROUPS, Head, Order, Rule, RuleState, Share, Size};
@@ -22,6 +23,7 @@ its own. Example: weights 1 and 2; start tags of A are 0, 1, 2, of B 0, 1/2, 1, 
 from the source: a request gets its tags when it becomes the head of its client's queue, not on arrival, which is the \
 same for a client that is active throughout, and needs no refund when a request is cancelled; equal tags go to the \
 client with the lower number.",
+    bound: ONE_OF_EACH,
     linux: None,
     parameters: &[
         CLIENTS,
@@ -44,6 +46,10 @@ requests. Example: weights 1 and 2; finish tags of A are 1, 2, of B 1/2, 1, 3/2,
 from Demers: the clock is read off the dispatched request (self-clocked), not from a simulated \
 fluid server, whose steps have no bound; a client that becomes active may find 1 + w2/w1 requests of each other client \
 ahead of its own.",
+    bound: Bound {
+        doc: "the oldest request of a client of weight w waits for 1 + v / w requests of each other client of weight v",
+        wait: Wait::Dispatches(|backlog, _| 2 * backlog.streams),
+    },
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Finish,

@@ -10,6 +10,7 @@
 mod adaptive;
 mod background;
 mod background_device;
+mod bounds;
 mod cores;
 mod cores_model;
 mod cores_orders;

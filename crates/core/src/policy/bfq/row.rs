@@ -1,6 +1,6 @@
 //! Documentation and parameters of bfq.
 
-use crate::policy::{Parameter, Row, Settings};
+use crate::policy::{Bound, Parameter, Row, Settings, Wait};
 use crate::queue::QueueLimits;
 use crate::settings::{HOUR, MILLI};
 use crate::{Nanos, SECTOR_BYTES};
@@ -33,6 +33,17 @@ nothing. While the device idles for a queue, one request of the next queue may b
 idle time if it never came back; on a device that does not seek also where it comes back at once. The kernel injects as many \
 requests as it has measured to be harmless. Left out: the cgroup \
 hierarchy; merging of cooperating queues; being bound by I/O as a share of idle time; raising of asynchronous queues; the limit of tags for asynchronous requests.",
+    bound: Bound {
+        doc: "within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of this \
+queue's budget plus one budget of its own; a raised queue weighs at most 3,000 times as much, no budget is above `max-budget`, and within a queue \
+a request with k older ones waits for k + 1 turns. A class waits without a bound while a class above it is busy, as in the kernel",
+        wait: Wait::Dispatches(|backlog, settings| {
+            let [_, budget_bytes] = settings.values();
+            let budget = budget_bytes / SECTOR_BYTES;
+            let turns = backlog.streams * (1 + super::raising::Raise::RealTime.weight()) * (backlog.older + 1);
+            turns.saturating_mul(budget + 1024) / backlog.request_sectors.max(1)
+        }),
+    },
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")

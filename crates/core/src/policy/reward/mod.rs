@@ -16,6 +16,7 @@ mod means;
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::bound::{Bound, Wait};
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::settings::SECOND;
@@ -59,6 +60,10 @@ requests, however expensive they become, so that the preference for others does 
 and a client that has had less than that part of all dispatches goes before others, and before those that are due by \
 their reservations. What a client got on other servers counts as under `mclock`, \
 at its mean cost here. Differs from the source: a response counts at most 2.1 s.",
+    bound: Bound {
+        doc: "the oldest request of a client waits for one request of each other client, and for one more",
+        wait: Wait::Dispatches(|backlog, _| backlog.streams + 1),
+    },
     linux: None,
     parameters: &[
         CLIENTS,

@@ -30,8 +30,12 @@ impl Disk {
         for &(name, value) in parameters {
             row.set(&mut settings, name, value).expect("a parameter of the policy");
         }
+        Self::of(row.build(limits, &settings), limits)
+    }
+
+    pub(crate) fn of(scheduler: Policy, limits: QueueLimits) -> Self {
         Self {
-            scheduler: row.build(limits, &settings),
+            scheduler,
             now: Nanos::ZERO,
             priority: Priority::NONE,
             service: Nanos::from_millis(1),
