@@ -37,11 +37,11 @@ pub(crate) fn drive(data: &[u8]) {
     let options = ReadOptions {
         format,
         lenient: options & LENIENT != 0,
-        event: Event::ALL[usize::from(options >> EVENT_SHIFT & 3) % 3],
+        event: Event::ALL[usize::from(options >> EVENT_SHIFT & 3)],
         latency: options & LATENCY != 0,
         volume: None,
         end_bytes_max: (options & LATENCY != 0).then_some(1 << 40),
-        once: false,
+        ..ReadOptions::default()
     };
     let inputs = if data[0] & TWO_FILES != 0 {
         let (one, other) = bytes.split_at(bytes.len() / 96 * 48);

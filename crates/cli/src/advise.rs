@@ -66,8 +66,8 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
     if let Some(size) = &arguments.request_bytes_max {
         spec.request_bytes_max = typed::request_bytes_max(size)?;
     }
-    let AdviseSpec { format, volume, event, lenient, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
+    let AdviseSpec { format, volume, event, lenient, alone, .. } = &mut spec;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
     Ok(spec)
 }
 

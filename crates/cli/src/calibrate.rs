@@ -50,8 +50,8 @@ fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
     spec.preset = arguments.preset.clone().or(spec.preset);
     set(&mut spec.generations, arguments.generations.as_ref());
     set(&mut spec.seed, arguments.seed.as_ref());
-    let CalibrationSpec { format, volume, event, lenient, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
+    let CalibrationSpec { format, volume, event, lenient, alone, .. } = &mut spec;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
     Ok(spec)
 }
 

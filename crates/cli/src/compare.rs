@@ -49,8 +49,8 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set_list(&mut comparison.depths.0, &arguments.depth);
     set_list(&mut comparison.seeds.0, &arguments.seed);
     set(&mut comparison.goal, arguments.goal.as_ref());
-    let Comparison { format, volume, event, lenient, .. } = &mut comparison;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
+    let Comparison { format, volume, event, lenient, alone, .. } = &mut comparison;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
     if let Some(size) = &arguments.request_bytes_max {
         comparison.request_bytes_max = typed::request_bytes_max(size)?;
     }

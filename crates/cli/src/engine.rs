@@ -121,13 +121,13 @@ pub(crate) fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
     }
 }
 
-/// The keys of a spec that say how traces are read: format, volume, event and lenience.
-type ReadingKeys<'a> = (&'a mut Option<String>, &'a mut Option<String>, &'a mut Event, &'a mut bool);
+/// The keys of a spec that say how traces are read: format, volume, event, lenience, and whether files are read alone.
+type ReadingKeys<'a> = (&'a mut Option<String>, &'a mut Option<String>, &'a mut Event, &'a mut bool, &'a mut bool);
 
 /// Puts what the flags say in the place of the keys that say how traces are read.
 pub(crate) fn set_reading(
     arguments: &ReadingArguments,
-    (format, volume, event, lenient): ReadingKeys<'_>,
+    (format, volume, event, lenient, alone): ReadingKeys<'_>,
 ) -> Result<(), Failure> {
     if let Some(name) = format_name(arguments) {
         *format = Some(name);
@@ -139,6 +139,7 @@ pub(crate) fn set_reading(
         *event = self::event(name)?;
     }
     *lenient |= arguments.lenient;
+    *alone |= arguments.alone;
     Ok(())
 }
 
@@ -148,6 +149,7 @@ pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, 
         format: format_name(arguments).as_deref().map(format).transpose()?,
         event: arguments.event.as_deref().map(event).transpose()?.unwrap_or_default(),
         lenient: arguments.lenient,
+        alone: arguments.alone,
         volume: arguments.volume.clone(),
         latency: true,
         ..ReadOptions::default()

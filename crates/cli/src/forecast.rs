@@ -61,8 +61,8 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
         })?;
         spec.holidays.insert(date.into(), weekday.into());
     }
-    let ForecastSpec { format, volume, event, lenient, .. } = &mut spec;
-    engine::set_reading(&reading.trace, (format, volume, event, lenient))?;
+    let ForecastSpec { format, volume, event, lenient, alone, .. } = &mut spec;
+    engine::set_reading(&reading.trace, (format, volume, event, lenient, alone))?;
     spec.check().map_err(RunError::from)?;
     Ok(spec)
 }

@@ -51,8 +51,8 @@ fn resolve(arguments: &PlanArguments) -> Result<PlanSpec, Failure> {
     if let Some(name) = &arguments.policy {
         spec.policy = Some(Base::File(name.clone()));
     }
-    let PlanSpec { format, volume, event, lenient, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
+    let PlanSpec { format, volume, event, lenient, alone, .. } = &mut spec;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
     Ok(spec)
 }
 

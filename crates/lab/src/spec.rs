@@ -147,7 +147,7 @@ pub fn to_toml<T: Serialize>(spec: &T) -> String {
     toml::to_string(spec).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
 }
 
-/// How a spec says that traces are read.
+/// How a spec says that traces are read: leniently or not, and the files of a set alone or not.
 ///
 /// # Errors
 /// [`RunError::Value`] if there is no such format.
@@ -155,8 +155,8 @@ pub fn read_options(
     format: Option<&str>,
     volume: Option<&str>,
     event: Event,
-    lenient: bool,
+    (lenient, alone): (bool, bool),
 ) -> Result<ReadOptions, RunError> {
     let format = format.map(trace::named).transpose().map_err(|error| RunError::Value(error.to_string()))?;
-    Ok(ReadOptions { format, event, lenient, volume: volume.map(str::to_owned), ..ReadOptions::default() })
+    Ok(ReadOptions { format, event, lenient, alone, volume: volume.map(str::to_owned), ..ReadOptions::default() })
 }

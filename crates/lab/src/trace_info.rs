@@ -38,6 +38,9 @@ pub fn document(infos: &[NamedInfo]) -> Result<Document, DocumentError> {
             document.heading(name(named));
         }
         document.push(Block::Facts(facts(&named.info)));
+        for warning in named.info.completeness.warnings() {
+            document.text(format!("Warning: {warning}."));
+        }
         let said = named.about.as_ref().map(|about| said(about, "")).unwrap_or_default();
         if !said.is_empty() {
             document.push(Block::Facts(said));
@@ -71,10 +74,37 @@ fn facts(info: &Info) -> Vec<(String, String)> {
     if let Some(epoch) = &info.epoch_unix_nanos {
         facts.push(("first request", format!("{epoch} ns since 1970-01-01 UTC")));
     }
+    if let Some(latencies) = latencies(info) {
+        facts.push(("latencies", latencies));
+    }
+    if info.completeness.lines_passed_over > 0 {
+        facts.push(("passed over", format!("{} lines that hold no request", info.completeness.lines_passed_over)));
+    }
     if info.skipped_records > 0 {
         facts.push(("skipped", format!("{} that could not be read", info.skipped_records)));
     }
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// How many requests have a latency, and why others have none.
+fn latencies(info: &Info) -> Option<String> {
+    let completeness = &info.completeness;
+    let known = info.latency.as_ref().map_or(0, |latency| latency.count);
+    let unmatched = completeness.completions_unmatched;
+    if completeness.latencies_withheld {
+        return Some("not given".to_owned());
+    }
+    if known == 0 && unmatched == 0 {
+        return None;
+    }
+    let reasons = [
+        (info.requests_without_latency, "requests have none"),
+        (completeness.requests_in_holes, "of them because events are lost"),
+        (completeness.requests_superseded, "of them because a newer request for the same bytes came first"),
+        (unmatched, "completions have no request"),
+    ];
+    let reasons = reasons.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}"));
+    Some(format!("of {known} requests{}", reasons.collect::<String>()))
 }
 
 /// What an object says, a fact for each value; names within others are joined.

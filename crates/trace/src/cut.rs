@@ -183,11 +183,7 @@ impl TraceSource for CutSource<'_> {
         self.source.epoch_unix_nanos().map(|epoch| epoch + i128::from(first.0))
     }
 
-    fn description(&self) -> Option<&str> {
-        self.source.description()
-    }
-
-    fn skipped(&self) -> u64 {
-        self.source.skipped()
+    fn inner(&self) -> Option<&dyn TraceSource> {
+        Some(&*self.source)
     }
 }

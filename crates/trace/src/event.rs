@@ -10,11 +10,14 @@ pub enum Event {
     Insert,
     /// `D`: the request as it was sent to the device, in the order that the traced scheduler chose.
     Issue,
+    /// `C`: the request as the device completed it, for captures that hold nothing else: neither the arrival nor the
+    /// process is known.
+    Complete,
 }
 
 impl Event {
     /// Every kind, in the order in which they occur.
-    pub const ALL: [Self; 3] = [Self::Queue, Self::Insert, Self::Issue];
+    pub const ALL: [Self; 4] = [Self::Queue, Self::Insert, Self::Issue, Self::Complete];
 
     /// The name on the command line.
     #[must_use]
@@ -23,6 +26,7 @@ impl Event {
             Self::Queue => "queue",
             Self::Insert => "insert",
             Self::Issue => "issue",
+            Self::Complete => "complete",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Groups files into traces: a capture has one file for each processor.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::input::{PACKED_ENDINGS, is_standard_input};
@@ -107,25 +108,63 @@ fn siblings(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let error = |problem: String| TraceError::new(path.display().to_string(), Position::File, problem);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let bases = [name.clone(), format!("{name}.blktrace")];
+    let files = in_folder(path, &bases)?;
+    if files.is_empty() {
+        return Err(error("no such file".to_owned()).expected(format!("a trace, or files {name}.blktrace.0 and so on")));
+    }
+    Ok(files.into_iter().map(|(_, file)| file).collect())
+}
+
+/// The per-processor files with one of these common parts in the folder of `path`, in the order of their processors.
+fn in_folder(path: &Path, bases: &[String]) -> Result<Vec<(u32, PathBuf)>, TraceError> {
+    let error = |bad: std::io::Error| {
+        TraceError::new(path.display().to_string(), Position::File, format!("cannot be read: {bad}"))
+    };
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let mut files = Vec::new();
-    let entries = std::fs::read_dir(folder).map_err(|bad| error(format!("cannot be read: {bad}")))?;
-    for entry in entries {
-        let entry = entry.map_err(|bad| error(format!("cannot be read: {bad}")))?;
-        let file_name = entry.file_name().to_string_lossy().into_owned();
+    for entry in std::fs::read_dir(folder).map_err(error)? {
+        let file_name = entry.map_err(error)?.file_name().to_string_lossy().into_owned();
         if let Some((base, number)) = processor(&file_name)
             && bases.iter().any(|known| known == base)
         {
             files.push((number, path.with_file_name(&file_name)));
         }
     }
-    if files.is_empty() {
-        return Err(error("no such file".to_owned()).expected(format!("a trace, or files {name}.blktrace.0 and so on")));
-    }
     // The order of a directory is not defined.
     files.sort();
-    Ok(files.into_iter().map(|(_, file)| file).collect())
+    Ok(files)
 }
+
+/// The files of the same capture that are missing among `paths`: those between the lowest and the highest processor, and
+/// those that lie beside them. The latter are an error unless the file is to be read `alone`.
+pub(crate) fn files_missing(paths: &[PathBuf], alone: bool) -> Result<Vec<String>, TraceError> {
+    let name_of = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let Some((first, base)) = paths.iter().find_map(|path| {
+        let name = name_of(path);
+        processor(&name).map(|(base, _)| (path, base.to_owned()))
+    }) else {
+        return Ok(Vec::new());
+    };
+    let given: BTreeSet<u32> = paths.iter().filter_map(|path| Some(processor(&name_of(path))?.1)).collect();
+    let beside: BTreeMap<u32, PathBuf> = in_folder(first, &[base.clone()])?.into_iter().collect();
+    let others: Vec<u32> = beside.keys().copied().filter(|number| !given.contains(number)).collect();
+    if let Some(other) = others.first().filter(|_| !alone) {
+        let (file, name) = (first.display(), first.with_file_name(&base));
+        let problem = format!("is one of {} files of one capture; {base}.{other} lies beside it", beside.len());
+        let whole = name.display();
+        return Err(TraceError::new(file.to_string(), Position::File, problem)
+            .expected("the whole capture: with one processor's events alone, requests and completions are missing")
+            .hint(format!(
+                "name it `{whole}`, which stands for all of its files; `--alone` reads the named files all the same"
+            )));
+    }
+    let highest = given.iter().chain(&others).copied().max().unwrap_or(0).min(PROCESSORS_MAX);
+    let missing = (0..=highest).filter(|number| !given.contains(number));
+    Ok(missing.map(|number| format!("{base}.{number}")).collect())
+}
+
+/// The highest number of a processor up to which files are looked for.
+const PROCESSORS_MAX: u32 = 1 << 12;

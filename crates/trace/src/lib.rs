@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod completeness;
 mod cut;
 mod error;
 mod event;
@@ -14,6 +15,7 @@ pub mod tracefs;
 mod waits;
 mod writer;
 
+pub use completeness::Completeness;
 pub use cut::{Cut, CutSource, cut};
 pub use error::{Position, TraceError};
 pub use event::Event;
@@ -95,24 +97,35 @@ pub trait TraceSource: Send {
     /// The names that have occurred so far.
     fn names(&self) -> &Names;
 
+    /// The source that this one changes, if it is a layer over another: whatever a layer does not answer itself is that
+    /// source's answer.
+    fn inner(&self) -> Option<&dyn TraceSource> {
+        None
+    }
+
     /// The wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, if the format has it and a record has
     /// been read.
     fn epoch_unix_nanos(&self) -> Option<i128> {
-        None
+        self.inner()?.epoch_unix_nanos()
     }
 
     /// What is known of the trace as a whole, as a JSON object: where and how it was recorded.
     fn description(&self) -> Option<&str> {
-        None
+        self.inner()?.description()
     }
 
     /// The number of input units that were skipped because they could not be read; zero unless reading leniently.
     fn skipped(&self) -> u64 {
-        0
+        self.inner().map_or(0, |inner| inner.skipped())
     }
 
     /// The number of records whose addresses were moved so that they lie on a device; zero for what is read as it is.
     fn folded(&self) -> u64 {
-        0
+        self.inner().map_or(0, |inner| inner.folded())
+    }
+
+    /// What is known to be missing from the capture, after it has been read to its end.
+    fn completeness(&self) -> Completeness {
+        self.inner().map_or_else(Completeness::default, |inner| inner.completeness())
     }
 }

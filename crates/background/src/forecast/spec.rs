@@ -53,6 +53,9 @@ pub struct ForecastSpec {
     pub event: Event,
     /// Skip and count what cannot be read of a trace, instead of stopping.
     pub lenient: bool,
+    /// Read the named files of a set without the others that lie beside them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// Forecasters in the form `name[:setting=value...]`.
     #[serde(rename = "method")]
     pub methods: OneOrMore<ForecasterChoice>,
@@ -88,6 +91,7 @@ impl Default for ForecastSpec {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            alone: false,
             methods: OneOrMore(find("hedge").map(ForecasterChoice::of).into_iter().collect()),
             horizon: Duration::from_seconds(86_400),
             quantiles: OneOrMore(vec![0.5, 0.95, 0.99]),
@@ -239,7 +243,8 @@ impl ForecastSpec {
             std::fs::metadata(name)
                 .map_err(|error| SpecError::of_file(shown(name), format!("cannot be read: {}", plain(&error)), ""))?;
         }
-        let reading = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
+        let reading =
+            read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))?;
         let reading = ReadOptions { latency: false, ..reading };
         unless_stopped(progress, open_series(names, &options, &reading, progress))
     }

@@ -38,6 +38,9 @@ pub struct PlanSpec {
     pub event: Event,
     /// Skip and count what cannot be read of a trace, instead of stopping.
     pub lenient: bool,
+    /// Read the named files of a set without the others that lie beside them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// The policy: the name of its file, or its keys in tables such as `[policy.pool]`.
     pub policy: Option<Base<Policy>>,
 }
@@ -105,6 +108,9 @@ impl PlanSpec {
         if self.lenient {
             words.push("--lenient".into());
         }
+        if self.alone {
+            words.push("--alone".into());
+        }
         words.join(" ")
     }
 
@@ -150,7 +156,8 @@ impl PlanSpec {
         let Some(first) = names.first() else {
             return Err(RunError::Value("no series is named\n  expected: at least one file".into()));
         };
-        let reading = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
+        let reading =
+            read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))?;
         let options = ReadOptions { latency: true, ..reading };
         let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
         if options.format.is_some() || trace::recognise(&paths, &options).is_ok() {

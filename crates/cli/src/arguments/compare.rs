@@ -11,7 +11,7 @@ use super::{OutputArguments, candidates};
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  ioweir compare grep.blktrace.0 --scheduler noop,cfq,bid-hdd
+  ioweir compare grep.blktrace --scheduler noop,cfq,bid-hdd
   ioweir compare capture.fio --device hdd --load recorded,x10,closed:32 --export report.html
   ioweir compare web.csv.gz --volume hm_0 --scheduler bid-hdd,bid-hdd:wait=2ms --json -
   ioweir compare --spec night.toml --seed 7";
@@ -139,13 +139,17 @@ pub(crate) struct ReadingArguments {
     pub(crate) volume: Option<String>,
 
     /// Event that counts as a request, where a trace holds several: queue (as submitted), insert (as the traced scheduler
-    /// received it), issue (as the device received it) [default: queue]
-    #[arg(long, value_name = "KIND", value_parser = ["queue", "insert", "issue"], help_heading = "Reading traces")]
+    /// received it), issue (as the device received it), complete (of captures that hold nothing else) [default: queue]
+    #[arg(long, value_name = "KIND", value_parser = ["queue", "insert", "issue", "complete"], help_heading = "Reading traces")]
     pub(crate) event: Option<String>,
 
     /// Skip and count damaged records instead of stopping
     #[arg(long, help_heading = "Reading traces")]
     pub(crate) lenient: bool,
+
+    /// Read the named files of a set without the others that lie beside them
+    #[arg(long, help_heading = "Reading traces")]
+    pub(crate) alone: bool,
 }
 
 /// How a trace that is read is put on a device.

@@ -23,9 +23,7 @@ pub(crate) enum TraceVerb {
 }
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  ioweir trace info grep.blktrace.0 grep.blktrace.1\n  ioweir trace info web.csv.gz --json -"
-)]
+#[command(after_help = "Examples:\n  ioweir trace info grep.blktrace\n  ioweir trace info web.csv.gz --json -")]
 pub(crate) struct InfoArguments {
     /// Trace files; the per-processor files of one blktrace capture count as one trace
     #[arg(value_name = "FILE", required = true)]
@@ -41,7 +39,7 @@ pub(crate) struct InfoArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace convert [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace convert grep.blktrace.0 grep.blktrace.1 grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0"
+    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0"
 )]
 pub(crate) struct ConvertArguments {
     /// Files of one trace, then the file to write
@@ -59,7 +57,7 @@ pub(crate) struct ConvertArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace cut [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace cut grep.blktrace.0 start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for' --scale x2"
+    after_help = "Examples:\n  ioweir trace cut grep.blktrace start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for' --scale x2"
 )]
 pub(crate) struct CutArguments {
     /// Files of one trace, then the file to write

@@ -138,7 +138,8 @@ impl AdviseSpec {
     pub fn find(&self) -> Result<(Vec<TraceFiles>, Vec<TraceError>), RunError> {
         let mixes = || MIXES.iter().map(|mix| format!("{MIX_PREFIX}{}", mix.name)).collect();
         let names: Vec<String> = if self.traces.is_empty() { mixes() } else { self.traces.clone() };
-        let options = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
+        let options =
+            read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))?;
         TraceFiles::find_all(&names, &ReadOptions { latency: true, ..options }, false)
     }
 

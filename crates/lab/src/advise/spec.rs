@@ -34,6 +34,9 @@ pub struct AdviseSpec {
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
+    /// Read the named files of a set without the others that lie beside them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// Fold what lies past the end of the device onto it, instead of stopping.
     pub fold: bool,
     /// The device: a preset's name or a TOML file.
@@ -84,6 +87,7 @@ impl Default for AdviseSpec {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            alone: false,
             fold: false,
             device: String::new(),
             host_device: ANY_DEVICE.into(),
@@ -208,7 +212,8 @@ impl AdviseSpec {
         flag("--budget", &self.budget.to_string());
         flag("--rounds", &self.rounds.to_string());
         flag("--seed", &self.seed.to_string());
-        let switches = [("--all", self.all), ("--lenient", self.lenient), ("--fold", self.fold)];
+        let switches =
+            [("--all", self.all), ("--lenient", self.lenient), ("--alone", self.alone), ("--fold", self.fold)];
         words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name.to_owned()));
         words.join(" ")
     }

@@ -72,6 +72,8 @@ pub struct Calibrated {
     folded: u64,
     /// What the page says of reads of one unit that a trace does not show.
     of_units: Option<String>,
+    /// What the capture lacks.
+    completeness: Vec<String>,
     /// What the probes say directly.
     facts: Vec<(String, String)>,
     /// The random reads a second that probes measured.
@@ -132,7 +134,9 @@ impl CalibrationSpec {
         };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
-        Ok(Calibrated { without_latency: trace.without_latency, folded, of_units, ..fit.calibrated(file, provenance) })
+        let completeness = trace.completeness.remarks();
+        let without_latency = trace.without_latency;
+        Ok(Calibrated { without_latency, folded, of_units, completeness, ..fit.calibrated(file, provenance) })
     }
 
     /// Fits a device that begins as `start` to what is given, and judges it.
@@ -300,6 +304,7 @@ impl Fitted {
             without_latency,
             folded,
             of_units,
+            completeness: Vec::new(),
             facts,
             read_random_per_second: None,
             provenance,

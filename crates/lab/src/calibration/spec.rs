@@ -34,6 +34,9 @@ pub struct CalibrationSpec {
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
+    /// Read the named files of a set without the others that lie beside them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// Fold requests past the end of the device onto it, instead of refusing them.
     pub fold: bool,
     /// What the device is: `disk` or `flash`.
@@ -83,6 +86,7 @@ impl Default for CalibrationSpec {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            alone: false,
             fold: false,
             kind: None,
             preset: None,
@@ -135,7 +139,7 @@ impl CalibrationSpec {
 
     /// How they are read.
     pub(super) fn options(&self) -> Result<ReadOptions, RunError> {
-        spec::read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)
+        spec::read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))
     }
 
     /// How long is searched.
@@ -164,7 +168,7 @@ impl CalibrationSpec {
                 command += &format!(" --{flag} {}", quoted(&value));
             }
         }
-        let switches = [(" --lenient", self.lenient), (" --fold", self.fold)];
+        let switches = [(" --lenient", self.lenient), (" --alone", self.alone), (" --fold", self.fold)];
         switches.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
         for name in &self.trace {
             command += &format!(" {}", quoted(name));

@@ -42,6 +42,9 @@ impl Comparison {
         if self.lenient {
             words.push("--lenient".into());
         }
+        if self.alone {
+            words.push("--alone".into());
+        }
         if self.fold {
             words.push("--fold".into());
         }

@@ -56,6 +56,9 @@ pub struct Comparison {
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
+    /// Read the named files of a set without the others that lie beside them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// Fold what lies past the end of a device onto it, instead of stopping: addresses begin anew at its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fold: bool,
@@ -101,6 +104,7 @@ impl Default for Comparison {
             volume: None,
             event: Event::Queue,
             lenient: false,
+            alone: false,
             fold: false,
             spread: false,
             devices: "hdd".to_owned().into(),

@@ -75,7 +75,7 @@ impl Comparison {
         let (devices, seen) = devices.collect::<Result<(Vec<_>, Vec<_>), RunError>>()?;
         let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
         let (format, volume) = (self.format.as_deref(), self.volume.as_deref());
-        let options = read_options(format, volume, self.event, self.lenient)?;
+        let options = read_options(format, volume, self.event, (self.lenient, self.alone))?;
         let (traces, left_out) = traces(&|| TraceFiles::find_all(&self.traces, &options, self.resamples()))?;
         let plan = Plan {
             comparison: self.clone(),

@@ -202,11 +202,7 @@ impl TraceSource for Fitted<'_> {
         self.source.names()
     }
 
-    fn epoch_unix_nanos(&self) -> Option<i128> {
-        self.source.epoch_unix_nanos()
-    }
-
-    fn skipped(&self) -> u64 {
-        self.source.skipped()
+    fn inner(&self) -> Option<&dyn TraceSource> {
+        Some(&*self.source)
     }
 }

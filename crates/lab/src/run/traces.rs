@@ -294,16 +294,8 @@ impl TraceSource for Watched<'_> {
         self.source.names()
     }
 
-    fn epoch_unix_nanos(&self) -> Option<i128> {
-        self.source.epoch_unix_nanos()
-    }
-
-    fn skipped(&self) -> u64 {
-        self.source.skipped()
-    }
-
-    fn folded(&self) -> u64 {
-        self.source.folded()
+    fn inner(&self) -> Option<&dyn TraceSource> {
+        Some(&*self.source)
     }
 }
 

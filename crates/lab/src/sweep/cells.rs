@@ -212,8 +212,8 @@ impl Cells {
 
     /// The traces of a comparison, which are looked for once, because a folder or a list of volumes may be long.
     fn find(&self, comparison: &Comparison, find: &dyn Fn() -> Result<Found, RunError>) -> Result<Found, RunError> {
-        let Comparison { traces, format, volume, event, lenient, seeds, .. } = comparison;
-        let key = format!("{:?}", (traces, format, volume, event, lenient, seeds.0.len() > 1));
+        let Comparison { traces, format, volume, event, lenient, alone, seeds, .. } = comparison;
+        let key = format!("{:?}", (traces, format, volume, event, lenient, alone, seeds.0.len() > 1));
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = found.get(&key) {
             return Ok(found.clone());

@@ -99,6 +99,7 @@ impl DeviceValidation {
         let hash = meta.sha256();
         let mut remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
         remarks.extend(folded_remark(folded));
+        remarks.extend(trace.completeness.remarks());
         remarks.extend(bench_remark(device, files));
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), spec.to_toml())]);
         Ok(Self {

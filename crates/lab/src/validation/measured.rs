@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::validate::Measured;
-use ioweir_trace::{self as trace, Position, ReadOptions, TraceError};
+use ioweir_trace::{self as trace, Completeness, Position, ReadOptions, TraceError};
 
 /// The most requests that are held in memory.
 const REQUESTS_MAX: usize = 10_000_000;
@@ -18,6 +18,8 @@ pub struct MeasuredTrace {
     pub without_latency: u64,
     /// Lines that lenient reading left out.
     pub skipped: u64,
+    /// What the capture lacks.
+    pub completeness: Completeness,
 }
 
 impl MeasuredTrace {
@@ -58,8 +60,12 @@ impl MeasuredTrace {
             }
         }
         measured.skipped = source.skipped();
+        measured.completeness = source.completeness();
         if measured.requests.is_empty() {
-            let problem = "no request has a latency";
+            let problem = match measured.completeness.warnings().first() {
+                Some(why) => format!("no request has a latency: {why}"),
+                None => "no request has a latency".to_owned(),
+            };
             return Err(TraceError::new(name(), Position::File, problem)
                 .expected("a trace whose format holds latencies: `ioweir doc format` says which do"));
         }

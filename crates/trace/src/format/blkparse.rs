@@ -1,12 +1,14 @@
 //! Reads blkparse text in its default output format.
 
+use std::collections::HashMap;
+
 use ioweir_core::Priority;
 
 use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::events::{Action, EventLine, EventLines, EventText, Request};
+use crate::reader::events::{Action, Counted, EventLine, EventLines, EventText, Line, Request};
 use crate::reader::fields::{Span, text, trimmed};
-use crate::reader::number::{Fault, Faulty, field, quote};
+use crate::reader::number::{Fault, Faulty, digits, field, quote};
 use crate::reader::order::WINDOW_RECORDS;
 use crate::writer::blkparse;
 use crate::{Event, Format, Input, Names, ReadOptions, TraceError};
@@ -36,9 +38,29 @@ fn detect(head: &[u8]) -> bool {
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
-    let lines = EventLines::new(Blkparse { summary: false }, options);
+    let mut lines = EventLines::new(Blkparse { summary: false }, options);
+    if options.latency && inputs.first().map_or(Ok(false), |input| Ok(is_filtered(&input.head()?)))? {
+        lines = lines.without_numbers();
+    }
     let order = options.order(FORMAT.window_records).with_latencies(options.latency);
     one_file(inputs, &FORMAT, options, order, |_| (lines, Names::default()))
+}
+
+/// Whether so many numbers are missing among the first events that someone has filtered the text, rather than that
+/// events were lost.
+fn is_filtered(head: &[u8]) -> bool {
+    let mut last: HashMap<(&[u8], &[u8]), u64> = HashMap::new();
+    let (mut steps, mut gaps) = (0_u64, 0_u64);
+    for line in head.split(|&byte| byte == b'\n') {
+        let Ok(Some(prefix)) = prefix(line) else { continue };
+        let number = digits(text(line, prefix.sequence)).filter(|number| *number > 0);
+        let Some(number) = number.filter(|_| text(line, prefix.action) != b"A") else { continue };
+        if let Some(last) = last.insert((text(line, prefix.device), text(line, prefix.processor)), number) {
+            steps += 1;
+            gaps += u64::from(number > last + 1);
+        }
+    }
+    gaps * 4 > steps
 }
 
 struct Blkparse {
@@ -63,6 +85,8 @@ fn word(line: &[u8], at: usize) -> Span {
 /// The beginning of every event, as spans of the line.
 struct Prefix {
     device: Span,
+    processor: Span,
+    sequence: Span,
     time: Span,
     pid: Span,
     action: Span,
@@ -87,7 +111,7 @@ fn prefix(line: &[u8]) -> Faulty<Option<Prefix>> {
     if !number || line[cpu.0..cpu.1].iter().chain(&line[sequence.0..sequence.1]).any(|byte| !byte.is_ascii_digit()) {
         return Err(no_event(line));
     }
-    Ok(Some(Prefix { device, time, pid, action }))
+    Ok(Some(Prefix { device, processor: cpu, sequence, time, pid, action }))
 }
 
 #[cold]
@@ -99,21 +123,27 @@ fn early(line: &[u8]) -> Box<Fault> {
 fn no_event(line: &[u8]) -> Box<Fault> {
     Fault::new(0, format!("not an event: {}", quote(line)))
         .expected("maj,min cpu sequence time pid action letters ...")
-        .hint("blkparse's default output is read, not that of its option -f")
+        .hint(
+            "blkparse's default output is read; what its option -f prints is read with --columns, such as \
+             `time:s,event:=D,op:letters,sector,sectors,pid,command` for -f \"%T.%t,%a,%d,%S,%n,%p,%C\\n\"",
+        )
 }
 
 impl EventText for Blkparse {
     #[inline]
-    fn event(&mut self, line: &[u8]) -> Faulty<Option<EventLine>> {
+    fn line(&mut self, line: &[u8]) -> Faulty<Line> {
         let Some(prefix) = prefix(line)? else { return self.other_line(line) };
-        let action = match text(line, prefix.action) {
+        let name = text(line, prefix.action);
+        let action = match name {
             b"Q" => Action::Request(Event::Queue),
             b"I" => Action::Request(Event::Insert),
             b"D" => Action::Request(Event::Issue),
-            b"C" => Action::Complete,
+            b"C" => Action::Request(Event::Complete),
             _ => Action::Other,
         };
-        Ok(Some(EventLine { action, time: prefix.time, pid: prefix.pid, known: prefix.device, rest: prefix.action.1 }))
+        let counted = Counted { processor: prefix.processor, sequence: prefix.sequence, is_remap: name == b"A" };
+        let Prefix { time, pid, device, .. } = prefix;
+        Ok(Line::Event(EventLine { action, time, pid, known: device, rest: prefix.action.1, counted }))
     }
 
     #[inline]
@@ -121,6 +151,8 @@ impl EventText for Blkparse {
         let letters = word(line, event.rest);
         let Some(extent) = extent(line, letters.1)? else { return Ok(None) };
         let command = command(line, extent.end)?;
+        // After a completion the brackets hold the error.
+        let command = if event.action == Action::Request(Event::Complete) { (0, 0) } else { command };
         let Extent { sector, sectors, at, .. } = extent;
         Ok(Some(Request { device: event.known, letters, sector, sectors, at, priority: Priority::NONE, command }))
     }
@@ -128,14 +160,51 @@ impl EventText for Blkparse {
 
 impl Blkparse {
     #[cold]
-    fn other_line(&mut self, line: &[u8]) -> Faulty<Option<EventLine>> {
-        let text = line.trim_ascii_start();
+    fn other_line(&mut self, line: &[u8]) -> Faulty<Line> {
+        let text = line.trim_ascii();
         if text.is_empty() || text.starts_with(b"#") || text.starts_with(b"Input file ") {
-            return Ok(None);
+            return Ok(Line::Frame);
         }
-        self.summary |= text.starts_with(b"CPU") || text.starts_with(b"Total (");
-        if self.summary { Ok(None) } else { Err(no_event(line)) }
+        if let Some(lost) = lost(text) {
+            return Ok(if lost > 0 { Line::Lost(None, Some(lost)) } else { Line::PassedOver });
+        }
+        self.summary |= text.starts_with(b"CPU") || text.starts_with(b"Total (") || is_process(text);
+        match self.summary {
+            true => Ok(Line::Frame),
+            false if is_message(text) => Ok(Line::PassedOver),
+            false => Err(no_event(line)),
+        }
     }
+}
+
+/// Whether a line begins the figures of one process, which blkparse prints with -s: `fio (4242)`.
+fn is_process(text: &[u8]) -> bool {
+    let inside = text.strip_suffix(b")").and_then(|text| text.rsplit(|&byte| byte == b'(').next());
+    inside.is_some_and(|inside| !inside.is_empty() && inside.iter().all(|byte| byte.is_ascii_digit() || *byte == b','))
+}
+
+/// Whether a line is a message of blktrace, which may have gone to the same file.
+fn is_message(text: &[u8]) -> bool {
+    const BEGINNINGS: [&[u8]; 4] = [b"=== ", b"Consider using a larger buffer size", b"Total:", b"^C"];
+    BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+}
+
+/// The number of lost events that a line of blktrace or of the summary states: `Skips: 3 forward (1,234 - 0.5%)`,
+/// `Total: 99 events (dropped 12), 5 KiB data`, `You have 12 dropped events`.
+fn lost(text: &[u8]) -> Option<u64> {
+    let number = |from: &[u8]| {
+        let digits: Vec<u8> = from.iter().copied().take_while(|byte| byte.is_ascii_digit() || *byte == b',').collect();
+        let digits: Vec<u8> = digits.into_iter().filter(u8::is_ascii_digit).collect();
+        crate::reader::number::digits(&digits)
+    };
+    let after = |mark: &[u8]| memchr::memmem::find(text, mark).map(|place| &text[place + mark.len()..]);
+    if text.starts_with(b"Skips: ") {
+        return after(b" forward (").and_then(|rest| number(rest.trim_ascii_start()));
+    }
+    if text.starts_with(b"Total: ") || text.starts_with(b"CPU") {
+        return after(b"(dropped ").and_then(number);
+    }
+    text.strip_prefix(b"You have ".as_slice()).filter(|_| text.ends_with(b"dropped events")).and_then(number)
 }
 
 struct Extent {
@@ -168,7 +237,13 @@ fn extent(line: &[u8], from: usize) -> Faulty<Option<Extent>> {
     }
     let count = word(line, sign.1);
     let sectors = field(line, count.0, count.1, "number of sectors")?;
-    Ok(Some(Extent { sector, sectors, at: first.0, end: count.1 }))
+    let mut end = count.1;
+    // With -t, the time since an earlier event of the request: `(    1234)`.
+    let elapsed = word(line, end);
+    if line.get(elapsed.0) == Some(&b'(') {
+        end = memchr::memchr(b')', &line[elapsed.0..]).map_or(line.len(), |close| elapsed.0 + close + 1);
+    }
+    Ok(Some(Extent { sector, sectors, at: first.0, end }))
 }
 
 /// The command in brackets, which may be absent at the end of the line.

@@ -10,8 +10,9 @@ use crate::input::{Chunks, unreadable};
 use crate::reader::RawSource;
 use crate::reader::events::{Action, Described, Events, Use};
 use crate::reader::number::{Fault, Faulty, byte_extent};
-use crate::reader::order::{Order, WINDOW_RECORDS};
-use crate::{BATCH_RECORDS, Event, Format, Input, Names, Position, ReadOptions, Record, TraceError};
+use crate::reader::order::{Hole, Order, WINDOW_RECORDS};
+use crate::reader::tracker::Tracker;
+use crate::{BATCH_RECORDS, Completeness, Event, Format, Input, Names, Position, ReadOptions, Record, TraceError};
 
 /// The row of the table.
 pub(crate) const FORMAT: Format = Format {
@@ -80,6 +81,8 @@ struct Head {
     action: u32,
     pid: u32,
     device: u32,
+    sequence: u32,
+    cpu: u32,
     payload_bytes: usize,
 }
 
@@ -102,6 +105,8 @@ impl Head {
             action: word(28),
             pid: word(32),
             device: word(36),
+            sequence: word(4),
+            cpu: word(40),
             payload_bytes: usize::from(if swapped { u16::from_be_bytes(payload) } else { u16::from_le_bytes(payload) }),
         }
     }
@@ -241,7 +246,8 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     Ok(Box::new(Merge {
         files,
         others,
-        order: options.order(FORMAT.window_records).with_latencies(options.latency),
+        order: options.order(FORMAT.window_records).with_latencies(options.pairs()),
+        tracker: options.latency.then(Tracker::default),
         sink: Requests { events: Events::new(options), epoch_of_zero_unix_nanos: None, names: Names::default() },
         lenient: options.lenient,
         skipped: 0,
@@ -254,6 +260,8 @@ struct Merge {
     /// The time of the next record of each file that is not being read now.
     others: BinaryHeap<Reverse<(u64, usize)>>,
     order: Order,
+    /// Looks for losses, if latencies are wanted: only they need to know where events are missing.
+    tracker: Option<Tracker>,
     sink: Requests,
     lenient: bool,
     skipped: u64,
@@ -268,6 +276,11 @@ impl Merge {
             if (head.time, index) > limit || batch.len() >= BATCH_RECORDS {
                 self.others.push(Reverse((head.time, index)));
                 return Ok(());
+            }
+            if let Some(tracker) = &mut self.tracker
+                && let Some(hole) = gap(tracker, &head)
+            {
+                self.order.hole(hole);
             }
             let read = match self.sink.event(file, &head) {
                 Ok(Some(record)) => self.order.push(record, batch),
@@ -284,11 +297,27 @@ impl Merge {
                     return Err(fault.placed(&file.name, file.position()));
                 }
                 self.skipped += 1;
+                self.order.unit_left_out();
             }
+            let skipped = file.skipped;
             file.advance(file.record_bytes())?;
+            if file.skipped > skipped {
+                self.order.unit_left_out();
+            }
         }
         Ok(())
     }
+}
+
+/// The hole before an event whose number does not follow on. Notes have no numbers, nor have the events of a capture that
+/// was taken through ftrace.
+#[inline]
+fn gap(tracker: &mut Tracker, head: &Head) -> Option<Hole> {
+    if head.sequence == 0 || head.action >> 16 & CATEGORY_NOTIFY != 0 {
+        return None;
+    }
+    // No device has number zero, under which the tracker keeps the processors of texts.
+    tracker.event((u64::from(head.device) + 1, head.cpu), u64::from(head.sequence), head.time, 0)
 }
 
 impl RawSource for Merge {
@@ -315,6 +344,14 @@ impl RawSource for Merge {
 
     fn skipped(&self) -> u64 {
         self.skipped + self.files.iter().map(|file| file.skipped).sum::<u64>()
+    }
+
+    fn completeness(&self) -> Completeness {
+        let mut completeness = self.order.completeness();
+        if let Some(tracker) = &self.tracker {
+            completeness.add(&tracker.completeness());
+        }
+        completeness
     }
 
     fn nothing_found(&self) -> TraceError {
@@ -345,7 +382,7 @@ impl Requests {
             1 => Action::Request(Event::Queue),
             12 => Action::Request(Event::Insert),
             7 => Action::Request(Event::Issue),
-            8 => Action::Complete,
+            8 => Action::Request(Event::Complete),
             _ => Action::Other,
         };
         let wanted = self.events.count(action);
@@ -361,6 +398,14 @@ impl Requests {
                 Err(fault) => return Err(fault),
             },
         };
+        // The end of a write whose data completed before is no request of its own.
+        if action == Action::Request(Event::Complete)
+            && wanted == Use::Record
+            && extent.1 == 0
+            && operation != Operation::Flush
+        {
+            return Ok(None);
+        }
         let described = Described { time_nanos: head.time, operation, flags, priority: Priority::NONE, extent };
         let device = head.device.to_be_bytes();
         if wanted == Use::Completion {

@@ -4,7 +4,7 @@ use ioweir_core::{Priority, PriorityClass};
 
 use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::events::{Action, EventLine, EventLines, EventText, Request};
+use crate::reader::events::{Action, Counted, EventLine, EventLines, EventText, Line, Request};
 use crate::reader::fields::{Span, text, whole, word_spans};
 use crate::reader::number::{Fault, Faulty, digits, quote};
 use crate::reader::order::WINDOW_RECORDS;
@@ -24,11 +24,16 @@ pub(crate) const FORMAT: Format = Format {
 const EXPECTED: &str = "command-pid [cpu] flags seconds: event: arguments";
 
 fn detect(head: &[u8]) -> bool {
-    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| {
-        let line = line.trim_ascii();
-        !line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b"cpus=")
-    });
-    lines.next().is_some_and(|line| Prefix::of(line).is_ok())
+    const LINES_MAX: usize = 1000;
+    for line in head.split(|&byte| byte == b'\n').take(LINES_MAX) {
+        if let Ok(prefix) = Prefix::of(line) {
+            return prefix.event.0 < prefix.event.1;
+        }
+        if matches!(other_line(line), Err(_)) {
+            return false;
+        }
+    }
+    false
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
@@ -43,7 +48,10 @@ struct Ftrace;
 struct Prefix {
     command: Span,
     pid: Span,
+    /// The digits in the brackets.
+    processor: Span,
     time: Span,
+    /// Empty for a line that names no event, as that of a function or of a stack.
     event: Span,
     arguments: usize,
 }
@@ -83,16 +91,13 @@ impl Prefix {
                 break;
             }
         }
-        match (time, event) {
-            (Some(time), Some(mut event)) => {
-                let arguments = event.1 + 1;
-                if text(line, event).starts_with(b"block:") {
-                    event.0 += b"block:".len();
-                }
-                Ok(Self { command, pid, time, event, arguments })
-            }
-            _ => Err(no_event(line)),
+        let time = time.ok_or_else(|| no_event(line))?;
+        let mut event = event.unwrap_or((time.1 + 1, time.1 + 1));
+        let arguments = (event.1 + 1).min(line.len());
+        if text(line, event).starts_with(b"block:") {
+            event.0 += b"block:".len();
         }
+        Ok(Self { command, pid, processor: (cpu.0 + 1, cpu.1 - 1), time, event, arguments })
     }
 }
 
@@ -168,29 +173,136 @@ fn priority(line: &[u8], span: Span) -> Faulty<Priority> {
 }
 
 impl EventText for Ftrace {
-    fn event(&mut self, line: &[u8]) -> Faulty<Option<EventLine>> {
-        let start = line.trim_ascii_start();
-        if start.is_empty() || start.starts_with(b"#") || start.starts_with(b"cpus=") {
-            return Ok(None);
-        }
-        let prefix = Prefix::of(line)?;
+    fn line(&mut self, line: &[u8]) -> Faulty<Line> {
+        let Ok(prefix) = Prefix::of(line) else { return other_line(line) };
         let action = match text(line, prefix.event) {
             b"block_bio_queue" => Action::Request(Event::Queue),
             b"block_rq_insert" => Action::Request(Event::Insert),
             b"block_rq_issue" => Action::Request(Event::Issue),
-            b"block_rq_complete" => Action::Complete,
+            b"block_rq_complete" => Action::Request(Event::Complete),
+            _ if is_perf_loss(line, &prefix) => return Ok(perf_loss(line, &prefix)),
             _ => Action::Other,
         };
-        Ok(Some(EventLine {
-            action,
-            time: prefix.time,
-            pid: prefix.pid,
-            known: prefix.command,
-            rest: prefix.arguments,
-        }))
+        let Prefix { time, pid, command, processor, .. } = prefix;
+        let counted = Counted { processor, ..Counted::default() };
+        Ok(Line::Event(EventLine { action, time, pid, known: command, rest: prefix.arguments, counted }))
     }
 
     fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>> {
         arguments(line, event.rest, event.known)
     }
+}
+
+/// What a line is that does not begin like an event.
+#[cold]
+fn other_line(line: &[u8]) -> Faulty<Line> {
+    let text = line.trim_ascii();
+    if text.is_empty() || text.starts_with(b"#") || HEAD.iter().any(|beginning| text.starts_with(beginning)) {
+        return Ok(Line::Frame);
+    }
+    if let Some(lost) = marked_loss(text) {
+        return Ok(lost);
+    }
+    if is_stack(line) || MESSAGES.iter().any(|beginning| text.starts_with(beginning)) || is_empty_processor(text) {
+        return Ok(Line::PassedOver);
+    }
+    Err(no_event(line))
+}
+
+/// The beginnings of lines that trace-cmd prints before the events.
+const HEAD: [&[u8]; 3] = [b"cpus=", b"version = ", b"trace-cmd version"];
+
+/// The beginnings of messages of trace-cmd and perf, which may have gone to the same file.
+const MESSAGES: [&[u8]; 20] = [
+    b"Kernel buffer statistics:",
+    b"Note: \"entries\"",
+    b"recorded in the trace data",
+    b"CPU: ",
+    b"entries: ",
+    b"overrun: 0",
+    b"commit overrun: 0",
+    b"dropped events: 0",
+    b"bytes: ",
+    b"oldest event ts: ",
+    b"now ts: ",
+    b"read events: ",
+    b"Hit Ctrl^C to stop recording",
+    b"Warning:",
+    b"Check IO/CPU overload!",
+    b"[ perf record: ",
+    b"    TRACE_BUFFER:",
+    b"offset=",
+    b"Tracing block",
+    b"^C",
+];
+
+/// `CPU 3 is empty`, `CPU0 data recorded at offset=0x1000`, `4096 bytes in size`.
+fn is_empty_processor(text: &[u8]) -> bool {
+    text.starts_with(b"CPU")
+        && (text.ends_with(b" is empty") || memchr::memmem::find(text, b" data recorded at ").is_some())
+        || text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b" bytes in size")
+}
+
+/// Whether a line is an entry of a stack: an address and what is there, the kernel's `=> function`, or a line of source.
+fn is_stack(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    if text.starts_with(b"=>") || text.starts_with(b"<stack trace") || text.starts_with(b"<user stack trace") {
+        return true;
+    }
+    if !line.first().is_some_and(u8::is_ascii_whitespace) {
+        return false;
+    }
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let (first, second) = (words.next().unwrap_or_default(), words.next());
+    let is_address = !first.is_empty() && first.iter().all(u8::is_ascii_hexdigit);
+    // With `-F +srcline` the place in the source follows on a line of its own: `blk-core.c:123`.
+    let is_source = || {
+        let (_, number) = first.split_at(first.iter().rposition(|&byte| byte == b':').unwrap_or(first.len()));
+        second.is_none() && number.len() > 1 && number[1..].iter().all(u8::is_ascii_digit)
+    };
+    is_address && second.is_some() || is_source()
+}
+
+/// A loss that ftrace, trace-cmd or perf has marked: `CPU:3 [LOST 1234 EVENTS]`, `CPU:3 [1234 EVENTS DROPPED]`,
+/// `CPU 5: 1234 events lost`, `overrun: 12`, `Processed 9 events and lost 2 chunks!`.
+fn marked_loss(line: &[u8]) -> Option<Line> {
+    let number = |from: &[u8]| {
+        let end = from.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(from.len());
+        digits(&from[..end])
+    };
+    let after = |mark: &[u8]| memchr::memmem::find(line, mark).map(|place| &line[place + mark.len()..]);
+    if let Some(rest) = line.strip_prefix(b"CPU:".as_slice()) {
+        let cpu = number(rest).and_then(|cpu| u32::try_from(cpu).ok());
+        let inside = after(b"[")?.strip_suffix(b"]")?;
+        return match inside.strip_prefix(b"LOST ".as_slice()) {
+            Some(lost) => Some(Line::Lost(cpu, number(lost))),
+            None if inside.ends_with(b"EVENTS DROPPED") => Some(Line::Lost(cpu, number(inside))),
+            None => None,
+        };
+    }
+    if let Some(rest) = line.strip_prefix(b"CPU".as_slice()).filter(|_| line.ends_with(b" events lost")) {
+        // Where they were lost is not said.
+        let count = rest.split(|&byte| byte == b':').nth(1)?;
+        return Some(Line::Lost(None, number(count.trim_ascii_start())));
+    }
+    for mark in [b"overrun: ".as_slice(), b"commit overrun: ", b"dropped events: "] {
+        let lost = line.strip_prefix(mark).and_then(number).filter(|lost| *lost > 0);
+        if lost.is_some() {
+            return Some(Line::Lost(None, lost));
+        }
+    }
+    let chunks = line.starts_with(b"Processed ") && after(b" events and lost ").is_some();
+    chunks.then_some(Line::Lost(None, None))
+}
+
+/// Whether an event is perf's own record of a loss: `PERF_RECORD_LOST lost 27`.
+fn is_perf_loss(line: &[u8], prefix: &Prefix) -> bool {
+    memchr::memmem::find(&line[prefix.time.1..], b"PERF_RECORD_LOST").is_some()
+}
+
+#[cold]
+fn perf_loss(line: &[u8], prefix: &Prefix) -> Line {
+    let lost = word_spans(line, prefix.time.1).last().and_then(|span| digits(text(line, span)));
+    let cpu = digits(text(line, prefix.processor)).and_then(|cpu| u32::try_from(cpu).ok());
+    Line::Lost(cpu, lost)
 }

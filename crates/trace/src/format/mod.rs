@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use tables::TABLES;
 
+use crate::group::files_missing;
 use crate::reader::order::Order;
 use crate::reader::units::{Decoder, Units};
 use crate::reader::{RawSource, Rebased};
@@ -96,6 +97,11 @@ impl Format {
 }
 
 impl ReadOptions {
+    /// Whether completions are paired with requests: not if a file is missing, whose requests and completions are unknown.
+    pub(crate) fn pairs(&self) -> bool {
+        self.latency && self.files_missing.is_empty()
+    }
+
     /// The order that a reader of this format requires of its records.
     pub(crate) fn order(&self, window_records: usize) -> Order {
         let end_bytes_max = self.end_bytes_max.filter(|_| self.volume.is_none());
@@ -161,9 +167,13 @@ pub struct ReadOptions {
     pub event: Event,
     /// Leave out and count what cannot be read, instead of failing.
     pub lenient: bool,
-    /// Fill in latencies from completion events, in formats that record these separately. This costs three quarters of the
-    /// speed, and finds only latencies of requests that complete before 4096 more have come.
+    /// Fill in latencies from completion events, in formats that record these separately, and look for losses. This costs three
+    /// quarters of the speed, and finds only latencies of requests that complete before 4096 more have come.
     pub latency: bool,
+    /// Read one file of a set without the others that lie beside it.
+    pub alone: bool,
+    /// Files of the same capture that are missing, by name; [`open`] adds those that it finds.
+    pub files_missing: Vec<String>,
     /// Keep only the head of a pipe: the trace is read once.
     pub once: bool,
     /// Only requests of the volume with this name.
@@ -176,9 +186,12 @@ pub struct ReadOptions {
 /// Opens the files of one trace, as grouped by [`crate::group()`].
 ///
 /// # Errors
-/// If a file cannot be read or is of no known format.
+/// If a file cannot be read or is of no known format, or if it is one of a set of which others lie beside it and
+/// [`ReadOptions::alone`] is not set.
 pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
-    open_inputs(paths.iter().map(|path| Input::from_path(path)).collect(), options)
+    let files_missing = files_missing(paths, options.alone)?;
+    let options = ReadOptions { files_missing, ..options.clone() };
+    open_inputs(paths.iter().map(|path| Input::from_path(path)).collect(), &options)
 }
 
 /// As [`open`], from files or memory.
@@ -191,7 +204,7 @@ pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
         inputs.iter().for_each(Input::read_once);
     }
     let raw = format.open(inputs, options)?;
-    Ok(Box::new(Rebased::new(raw, options.volume.clone())))
+    Ok(Box::new(Rebased::new(raw, options)))
 }
 
 /// The format as which [`open`] reads these files.

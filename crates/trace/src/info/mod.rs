@@ -7,7 +7,7 @@ use ioweir_core::{Nanos, Operation};
 use serde::Serialize;
 
 use crate::info::footprint::Footprint;
-use crate::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
+use crate::{BATCH_RECORDS, Completeness, Names, Record, TraceError, TraceSource};
 
 /// The number of streams that are listed by name.
 const BUSIEST: usize = 10;
@@ -70,6 +70,10 @@ pub struct Info {
     pub highest_offset_bytes: u64,
     /// Latencies, if the format holds them.
     pub latency: Option<Times>,
+    /// Requests with data that have no latency.
+    pub requests_without_latency: u64,
+    /// What the capture lacks.
+    pub completeness: Completeness,
     /// Input units that lenient reading left out.
     pub skipped_records: u64,
 }
@@ -143,6 +147,7 @@ pub fn info(source: &mut dyn TraceSource) -> Result<Info, TraceError> {
     }
     let mut info = counters.finish(source.names());
     info.epoch_unix_nanos = source.epoch_unix_nanos().map(|nanos| nanos.to_string());
+    info.completeness = source.completeness();
     info.skipped_records = source.skipped();
     Ok(info)
 }
@@ -238,6 +243,7 @@ struct Counters {
     write_sizes: Spread,
     gaps: Spread,
     latencies: Spread,
+    without_latency: u64,
     data: Sequence,
     reads: Sequence,
     streams: Vec<StreamCounters>,
@@ -260,6 +266,7 @@ impl Counters {
             write_sizes: Spread::new(),
             gaps: Spread::new(),
             latencies: Spread::new(),
+            without_latency: 0,
             data: Sequence::default(),
             reads: Sequence::default(),
             streams: Vec::new(),
@@ -288,6 +295,8 @@ impl Counters {
         self.peak_requests = self.peak_requests.max(self.second_requests);
         if let Some(latency) = record.latency {
             self.latencies.add(latency.0);
+        } else if record.length_bytes > 0 {
+            self.without_latency += 1;
         }
         self.highest_bytes = self.highest_bytes.max(record.offset_bytes.saturating_add(record.length_bytes));
         *slot(&mut self.volumes, record.volume) += 1;
@@ -358,6 +367,8 @@ impl Counters {
             footprint_granularity_bytes: self.footprint.granularity_bytes(),
             highest_offset_bytes: self.highest_bytes,
             latency: (self.latencies.count() > 0).then(|| self.latencies.times()),
+            requests_without_latency: self.without_latency,
+            completeness: Completeness::default(),
             skipped_records: 0,
         }
     }

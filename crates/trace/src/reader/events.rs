@@ -5,17 +5,18 @@ use ioweir_core::{Flags, Nanos, Operation, Priority};
 use crate::reader::fields::{Span, text};
 use crate::reader::latency::Completion;
 use crate::reader::names::{Processes, Volumes};
-use crate::reader::number::{Faulty, field32, seconds, sector_extent};
+use crate::reader::number::{Faulty, digits, field32, seconds, sector_extent};
+use crate::reader::order::Hole;
 use crate::reader::rwbs;
+use crate::reader::tracker::Tracker;
 use crate::reader::units::Decoder;
-use crate::{Event, Names, Position, ReadOptions, Record, TraceError};
+use crate::{Completeness, Event, Names, Position, ReadOptions, Record, TraceError};
 
 /// What an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A request, at one of the events that can be chosen.
     Request(Event),
-    Complete,
     Other,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Events {
     wanted: Event,
     latency: bool,
     all: u64,
-    kinds: [u64; 3],
+    kinds: [u64; 4],
     volumes: Volumes,
     pub(crate) processes: Processes,
     done: Option<Completion>,
@@ -85,7 +86,7 @@ impl Events {
             wanted: options.event,
             latency: options.latency,
             all: 0,
-            kinds: [0; 3],
+            kinds: [0; 4],
             volumes: Volumes::default(),
             processes: Processes::new(),
             done: None,
@@ -99,10 +100,13 @@ impl Events {
         match action {
             Action::Request(kind) => {
                 self.kinds[kind as usize] += 1;
-                if kind == self.wanted { Use::Record } else { Use::Nothing }
+                match kind {
+                    _ if kind == self.wanted => Use::Record,
+                    Event::Complete if self.latency => Use::Completion,
+                    _ => Use::Nothing,
+                }
             }
-            Action::Complete if self.latency => Use::Completion,
-            _ => Use::Nothing,
+            Action::Other => Use::Nothing,
         }
     }
 
@@ -133,6 +137,10 @@ impl Events {
             self.complete(&described, reported.device);
             return Ok(None);
         }
+        // The end of a write whose data completed before is no request of its own.
+        if self.wanted == Event::Complete && described.extent.1 == 0 && described.operation != Operation::Flush {
+            return Ok(None);
+        }
         let name = || String::from_utf8_lossy(reported.device).into_owned();
         self.record(&described, reported.device, names, name).map(Some)
     }
@@ -144,9 +152,9 @@ impl Events {
     }
 
     fn completion_of(&self, described: &Described, device: &[u8]) -> Option<Completion> {
-        let (offset_bytes, length_bytes) = described.extent;
-        let volume = self.volumes.known(device).filter(|_| described.operation != Operation::Flush)?;
-        Some(Completion { volume, offset_bytes, length_bytes, time_nanos: described.time_nanos })
+        let ((offset_bytes, length_bytes), operation) = (described.extent, described.operation);
+        let volume = self.volumes.known(device).filter(|_| operation != Operation::Flush)?;
+        Some(Completion { volume, operation, offset_bytes, length_bytes, time_nanos: described.time_nanos })
     }
 
     /// The last completion that was noted.
@@ -164,8 +172,12 @@ impl Events {
         let error = TraceError::new(file, Position::File, problem);
         let other = Event::ALL.iter().find(|kind| self.kinds[**kind as usize] > 0);
         match other.filter(|kind| **kind != self.wanted) {
+            Some(Event::Complete) => error.hint(
+                "`--event complete` takes the completions as requests, at the time of their completion: without latencies, and \
+                 without the processes that asked",
+            ),
             Some(kind) => error.hint(format!("try --event {}", kind.name())),
-            None => error.expected("events of kind queue (Q), insert (I) or issue (D)"),
+            None => error.expected("events of kind queue (Q), insert (I), issue (D) or complete (C)"),
         }
     }
 }
@@ -179,6 +191,29 @@ pub(crate) struct EventLine {
     pub(crate) known: Span,
     /// Where the rest begins.
     pub(crate) rest: usize,
+    pub(crate) counted: Counted,
+}
+
+/// What a line says about the processor of its event, by which a loss is found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    /// Empty if the line does not say it.
+    pub(crate) processor: Span,
+    /// The number of the event among those of its device and processor; empty or zero if it has none.
+    pub(crate) sequence: Span,
+    /// Whether the line may name another device than the one that its number belongs to.
+    pub(crate) is_remap: bool,
+}
+
+/// What a line of a text of events is.
+pub(crate) enum Line {
+    Event(EventLine),
+    /// A heading, a comment, a blank line, or a part of the summary.
+    Frame,
+    /// Known to be no event, and not part of the format either: a stack, a message of the tracer.
+    PassedOver,
+    /// A mark that events were lost, with the processor and the number if it says them.
+    Lost(Option<u32>, Option<u64>),
 }
 
 /// The rest of an event line.
@@ -195,8 +230,8 @@ pub(crate) struct Request {
 
 /// A text of block-layer events, one on each line.
 pub(crate) trait EventText: Send {
-    /// Reads the beginning of an event; `None` for a line that is no event and is allowed.
-    fn event(&mut self, line: &[u8]) -> Faulty<Option<EventLine>>;
+    /// Reads the beginning of a line.
+    fn line(&mut self, line: &[u8]) -> Faulty<Line>;
 
     /// The request or completion of an event; `None` for an event that moves no sectors.
     fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>>;
@@ -206,18 +241,81 @@ pub(crate) trait EventText: Send {
 pub(crate) struct EventLines<T> {
     text: T,
     events: Events,
+    tracker: Tracker,
+    /// Whether losses are looked for: only latencies need to know where they are.
+    tracks: bool,
+    /// Whether the numbers of events are looked at.
+    has_numbers: bool,
+    /// Events that may have been printed under another device than they were counted for, by processor.
+    remaps: Vec<u64>,
+    hole: Option<Hole>,
 }
+
+/// The most processors whose remapped events are counted.
+const PROCESSORS_MAX: usize = 1 << 14;
 
 impl<T: EventText> EventLines<T> {
     pub(crate) fn new(text: T, options: &ReadOptions) -> Self {
-        Self { text, events: Events::new(options) }
+        let (events, tracker) = (Events::new(options), Tracker::default());
+        Self { text, events, tracker, tracks: options.latency, has_numbers: true, remaps: Vec::new(), hole: None }
     }
+
+    /// Takes no notice of the numbers of events: those of a text that someone has filtered do not follow on.
+    pub(crate) fn without_numbers(mut self) -> Self {
+        self.has_numbers = false;
+        self
+    }
+
+    /// Notes the number and time of an event.
+    #[inline]
+    fn track(&mut self, line: &[u8], event: &EventLine) -> Faulty<()> {
+        let Counted { processor, sequence, is_remap } = event.counted;
+        let Some(cpu) = digits(text(line, processor)).and_then(|cpu| u32::try_from(cpu).ok()) else { return Ok(()) };
+        if is_remap {
+            let place = cpu as usize;
+            if place < PROCESSORS_MAX {
+                self.remaps.resize(self.remaps.len().max(place + 1), 0);
+                self.remaps[place] += 1;
+            }
+            return Ok(());
+        }
+        let number = digits(text(line, sequence)).unwrap_or(0);
+        let time_nanos = seconds(line, event.time.0, event.time.1, "time")?;
+        if sequence == (0, 0) {
+            self.tracker.event((0, cpu), 0, time_nanos, 0);
+        } else if number > 0 && self.has_numbers {
+            let remaps = self.remaps.get(cpu as usize).copied().unwrap_or(0);
+            let device = device_number(text(line, event.known));
+            self.hole = self.tracker.event((device, cpu), number, time_nanos, remaps);
+        }
+        Ok(())
+    }
+}
+
+/// A number for the digits and the comma of a device.
+#[inline]
+fn device_number(device: &[u8]) -> u64 {
+    device.iter().fold(1, |number: u64, byte| number.wrapping_shl(4) | u64::from(byte & 15))
 }
 
 impl<T: EventText> Decoder for EventLines<T> {
     #[inline]
     fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
-        let Some(event) = self.text.event(line)? else { return Ok(None) };
+        let event = match self.text.line(line)? {
+            Line::Event(event) => event,
+            Line::Frame => return Ok(None),
+            Line::PassedOver => {
+                self.tracker.pass_over();
+                return Ok(None);
+            }
+            Line::Lost(cpu, events) => {
+                self.hole = Some(self.tracker.lost(cpu, events));
+                return Ok(None);
+            }
+        };
+        if self.tracks {
+            self.track(line, &event)?;
+        }
         let wanted = self.events.count(event.action);
         if wanted == Use::Nothing {
             return Ok(None);
@@ -239,6 +337,15 @@ impl<T: EventText> Decoder for EventLines<T> {
     #[inline]
     fn completion(&mut self) -> Option<Completion> {
         self.events.completion()
+    }
+
+    #[inline]
+    fn hole(&mut self) -> Option<Hole> {
+        self.hole.take()
+    }
+
+    fn completeness(&self) -> Completeness {
+        self.tracker.completeness()
     }
 
     fn nothing_found(&self, file: &str) -> TraceError {

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::reader::RawSource;
-use crate::{BATCH_RECORDS, Names, Position, Record, TraceError};
+use crate::{BATCH_RECORDS, Completeness, Names, Position, Record, TraceError};
 
 /// Merges sources into one; a single source is returned as it is.
 pub(crate) fn merged(mut sources: Vec<Box<dyn RawSource>>) -> Result<Box<dyn RawSource>, TraceError> {
@@ -72,6 +72,12 @@ impl RawSource for Merged {
 
     fn skipped(&self) -> u64 {
         self.files.iter().map(|file| file.source.skipped()).sum()
+    }
+
+    fn completeness(&self) -> Completeness {
+        let mut all = Completeness::default();
+        self.files.iter().for_each(|file| all.add(&file.source.completeness()));
+        all
     }
 
     fn nothing_found(&self) -> TraceError {

@@ -10,11 +10,12 @@ pub(crate) mod names;
 pub(crate) mod number;
 pub(crate) mod order;
 pub(crate) mod rwbs;
+pub(crate) mod tracker;
 pub(crate) mod units;
 
 use ioweir_core::Nanos;
 
-use crate::{Names, Position, Record, TraceError, TraceSource};
+use crate::{Completeness, Names, Position, ReadOptions, Record, TraceError, TraceSource};
 
 /// A reader of one format. Its records are ordered by time, counted from the format's own zero.
 pub(crate) trait RawSource: Send {
@@ -28,6 +29,10 @@ pub(crate) trait RawSource: Send {
         None
     }
     fn skipped(&self) -> u64;
+    /// What is known to be missing.
+    fn completeness(&self) -> Completeness {
+        Completeness::default()
+    }
     /// The error if there was no record at all.
     fn nothing_found(&self) -> TraceError;
 }
@@ -38,6 +43,7 @@ pub(crate) struct Rebased {
     first: Option<Nanos>,
     chosen: Option<Chosen>,
     any: bool,
+    files_missing: Vec<String>,
 }
 
 struct Chosen {
@@ -48,9 +54,9 @@ struct Chosen {
 }
 
 impl Rebased {
-    pub(crate) fn new(raw: Box<dyn RawSource>, volume: Option<String>) -> Self {
-        let chosen = volume.map(|name| Chosen { name, compared: 0, number: None });
-        Self { raw, first: None, chosen, any: false }
+    pub(crate) fn new(raw: Box<dyn RawSource>, options: &ReadOptions) -> Self {
+        let chosen = options.volume.clone().map(|name| Chosen { name, compared: 0, number: None });
+        Self { raw, first: None, chosen, any: false, files_missing: options.files_missing.clone() }
     }
 
     fn choose(&mut self, batch: &mut Vec<Record>) {
@@ -117,5 +123,12 @@ impl TraceSource for Rebased {
 
     fn skipped(&self) -> u64 {
         self.raw.skipped()
+    }
+
+    fn completeness(&self) -> Completeness {
+        let mut completeness = self.raw.completeness();
+        completeness.files_missing.clone_from(&self.files_missing);
+        completeness.latencies_withheld |= !self.files_missing.is_empty();
+        completeness
     }
 }

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 
 use ioweir_core::Nanos;
 
-use crate::Record;
-use crate::reader::latency::{Completion, Key, Latencies};
+use crate::reader::latency::{Completion, Key, Latencies, key_of};
 use crate::reader::number::{Fault, Faulty};
+use crate::{Completeness, Record};
 
 /// The window, in records, of formats that may be slightly out of order.
 pub(crate) const WINDOW_RECORDS: usize = 4096;
@@ -22,11 +22,29 @@ pub(crate) struct Order {
     end_bytes_max: u64,
     waiting: VecDeque<Record>,
     emitted: Nanos,
+    /// The latest time of a record or completion.
+    latest_nanos: u64,
     latencies: Option<Latencies>,
+    /// Whether latencies were asked for and cannot be trusted anywhere.
+    withheld: bool,
+    requests_in_holes: u64,
+    holes: u64,
+}
+
+/// A span of time in which events are missing. One without an end stands for a loss at an unknown place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hole {
+    pub(crate) from_nanos: u64,
+    pub(crate) to_nanos: u64,
+}
+
+impl Hole {
+    /// Events may be missing anywhere.
+    pub(crate) const ANYWHERE: Self = Self { from_nanos: 0, to_nanos: u64::MAX };
 }
 
 fn key(record: &Record) -> Key {
-    (record.volume, record.offset_bytes, record.time.0)
+    key_of(record.volume, record.operation, record.offset_bytes, record.time.0)
 }
 
 impl Order {
@@ -37,7 +55,11 @@ impl Order {
             end_bytes_max,
             waiting: VecDeque::with_capacity(window_records + 1),
             emitted: Nanos::ZERO,
+            latest_nanos: 0,
             latencies: None,
+            withheld: false,
+            requests_in_holes: 0,
+            holes: 0,
         }
     }
 
@@ -49,13 +71,55 @@ impl Order {
 
     /// Applies a completion to records in the window.
     pub(crate) fn complete(&mut self, done: &Completion) {
+        self.latest_nanos = self.latest_nanos.max(done.time_nanos);
         let Some(latencies) = &mut self.latencies else { return };
-        for &finished in latencies.complete(done) {
+        for &(finished, at_nanos) in latencies.complete(done) {
             let from = self.waiting.partition_point(|record| record.time.0 < finished.2);
             let same_time = self.waiting.range_mut(from..).take_while(|record| record.time.0 == finished.2);
             if let Some(record) = same_time.into_iter().find(|record| key(record) == finished) {
-                record.latency = Some(Nanos(done.time_nanos).since(record.time));
+                record.latency = Some(Nanos(at_nanos).since(record.time));
             }
+        }
+    }
+
+    /// Takes back every latency that a hole makes doubtful: those of requests that are open, and those that were found
+    /// within it.
+    #[cold]
+    pub(crate) fn hole(&mut self, hole: Hole) {
+        self.holes += 1;
+        let Some(latencies) = &mut self.latencies else { return };
+        self.requests_in_holes += latencies.retire();
+        let from_nanos = hole.from_nanos;
+        for record in &mut self.waiting {
+            if record.latency.is_some_and(|latency| record.time.0.saturating_add(latency.0) >= from_nanos) {
+                record.latency = None;
+                self.requests_in_holes += 1;
+            }
+        }
+        if hole == Hole::ANYWHERE {
+            self.withheld = true;
+            self.latencies = None;
+        }
+    }
+
+    /// A unit was left out: it may have been a completion.
+    #[cold]
+    pub(crate) fn unit_left_out(&mut self) {
+        if self.latencies.is_some() {
+            self.hole(Hole { from_nanos: self.latest_nanos, to_nanos: self.latest_nanos });
+        }
+    }
+
+    /// What is known to be missing.
+    pub(crate) fn completeness(&self) -> Completeness {
+        let of = |count: fn(&Latencies) -> u64| self.latencies.as_ref().map_or(0, count);
+        Completeness {
+            holes: self.holes,
+            requests_in_holes: self.requests_in_holes,
+            requests_superseded: of(|latencies| latencies.superseded),
+            completions_unmatched: of(|latencies| latencies.unmatched),
+            latencies_withheld: self.withheld,
+            ..Completeness::default()
         }
     }
 
@@ -75,6 +139,7 @@ impl Order {
         }
         if let Some(latencies) = &mut self.latencies {
             latencies.add(key(&record), record.length_bytes);
+            self.latest_nanos = self.latest_nanos.max(record.time.0);
         }
         match self.waiting.back() {
             Some(last) if record.time < last.time => {

@@ -1,7 +1,9 @@
 //! Parses and writes the letters by which the block layer describes a request (rwbs).
 //!
 //! The meaning of a letter depends on its position: `F` before the operation asks for a flush before the data, `F` after it
-//! for the data to be durable. So letters are read by position: `[F] (R | W | D[E] | N | F) [F] [A] [S] [M] [U]`.
+//! for the data to be durable. So letters are read by position: `[F] (R | W | D[E] | N | F) [F] [A] [B] [S] [M] [U]`. `B` is
+//! the barrier of kernels before 2.6.37: a flush before the data, which are durable when they complete. `Z` and another letter
+//! is an operation on a zone, of which only `ZA`, an append, moves data.
 
 use ioweir_core::{Flags, Operation};
 
@@ -24,6 +26,8 @@ pub(crate) fn parse(letters: &[u8], length_bytes: u64) -> Faulty<Meaning> {
         Some(b'W') => Some(Operation::Write),
         Some(b'D') => Some(Operation::Discard),
         Some(b'N') => None,
+        Some(b'Z') if letters.get(at + 1) == Some(&b'A') => Some(Operation::Write),
+        Some(b'Z') if matches!(letters.get(at + 1), Some(b'R' | b'O' | b'C' | b'F')) => None,
         // A flush by itself, with or without a flush before it.
         _ if preflush => {
             at = usize::from(letters.get(1) == Some(&b'F'));
@@ -32,14 +36,22 @@ pub(crate) fn parse(letters: &[u8], length_bytes: u64) -> Faulty<Meaning> {
         _ => return Err(unknown(letters, 0)),
     };
     at += 1;
+    if letters.get(at - 1) == Some(&b'Z') {
+        // Two letters, and a third for the reset of all zones.
+        at += 1 + usize::from(letters[at..].starts_with(b"RA"));
+    }
     if operation == Some(Operation::Discard) && letters.get(at) == Some(&b'E') {
         at += 1;
     }
-    let mut flags = Flags::NONE;
+    let (mut flags, mut is_barrier) = (Flags::NONE, false);
     while let Some(letter) = letters.get(at) {
         flags = flags.with(match letter {
             b'F' => Flags::FUA,
             b'A' => Flags::READ_AHEAD,
+            b'B' => {
+                is_barrier = true;
+                Flags::NONE
+            }
             b'S' => Flags::SYNC,
             b'M' => Flags::METADATA,
             // An untorn write, which makes no difference here.
@@ -47,6 +59,11 @@ pub(crate) fn parse(letters: &[u8], length_bytes: u64) -> Faulty<Meaning> {
             _ => return Err(unknown(letters, at)),
         });
         at += 1;
+    }
+    if is_barrier && length_bytes == 0 && operation == Some(Operation::Write) {
+        operation = Some(Operation::Flush);
+    } else if is_barrier {
+        flags = flags.with(Flags::PREFLUSH).with(Flags::FUA);
     }
     if preflush && operation != Some(Operation::Flush) {
         let without_data = operation.is_none() || length_bytes == 0 && operation == Some(Operation::Write);
@@ -66,7 +83,8 @@ fn unknown(letters: &[u8], at: usize) -> Box<Fault> {
     } else {
         format!("operation {} is not known", quote(letters))
     };
-    Fault::new(at, problem).expected("[F] R, W, D or N, then any of F, A, S, M: such as R, RA, WS, FWFSM")
+    Fault::new(at, problem)
+        .expected("[F] R, W, D, N or Z with a letter, then any of F, A, B, S, M, U: such as R, RA, WS, FWFSM")
 }
 
 /// The letters of a request, which [`parse`] reads back as the same.

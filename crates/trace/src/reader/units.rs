@@ -10,8 +10,8 @@ use crate::input::{Chunks, Input, unreadable};
 use crate::reader::RawSource;
 use crate::reader::latency::Completion;
 use crate::reader::number::{Fault, Faulty};
-use crate::reader::order::Order;
-use crate::{BATCH_RECORDS, Names, Position, Record, TraceError};
+use crate::reader::order::{Hole, Order};
+use crate::{BATCH_RECORDS, Completeness, Names, Position, Record, TraceError};
 
 /// A longer line is not a line of a trace. This is part of the contract of every text format: the error says so.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 16;
@@ -40,6 +40,17 @@ pub(crate) trait Decoder: Send {
     #[inline]
     fn completion(&mut self) -> Option<Completion> {
         None
+    }
+
+    /// The hole that the last unit showed: events before it are missing.
+    #[inline]
+    fn hole(&mut self) -> Option<Hole> {
+        None
+    }
+
+    /// What the decoder itself knows to be missing, or has passed over.
+    fn completeness(&self) -> Completeness {
+        Completeness::default()
     }
 
     /// Whether the file may end here.
@@ -104,6 +115,7 @@ impl<D: Decoder> Units<D> {
                     return Err(self.placed(*fault, used));
                 }
                 self.skipped += 1;
+                self.order.unit_left_out();
             }
             used += step;
         }
@@ -183,7 +195,11 @@ fn take<D: Decoder>(
             return Err(Fault::new(LINE_BYTES_MAX, format!("the line is longer than {LINE_BYTES_MAX} bytes")));
         }
     }
-    match decoder.unit(unit, names)? {
+    let found = decoder.unit(unit, names)?;
+    if let Some(hole) = decoder.hole() {
+        order.hole(hole);
+    }
+    match found {
         Some(record) => order.push(record, batch),
         None => {
             if let Some(done) = decoder.completion() {
@@ -229,6 +245,12 @@ impl<D: Decoder> RawSource for Units<D> {
 
     fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    fn completeness(&self) -> Completeness {
+        let mut completeness = self.order.completeness();
+        completeness.add(&self.decoder.completeness());
+        completeness
     }
 
     fn nothing_found(&self) -> TraceError {

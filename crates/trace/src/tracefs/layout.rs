@@ -52,8 +52,8 @@ const ACTIONS: [(&str, Action); 5] = [
     ("block_bio_queue", Action::Request(Event::Queue)),
     ("block_rq_insert", Action::Request(Event::Insert)),
     ("block_rq_issue", Action::Request(Event::Issue)),
-    ("block_rq_complete", Action::Complete),
-    ("block_bio_complete", Action::Complete),
+    ("block_rq_complete", Action::Request(Event::Complete)),
+    ("block_bio_complete", Action::Request(Event::Complete)),
 ];
 
 /// No event and no head of a page is larger than a page.

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use ioweir_core::{Nanos, Priority};
 
 use crate::reader::events::{Action, Events, Reported, Use};
-use crate::reader::latency::{Completion, Key, Latencies};
-use crate::reader::order::{Order, WINDOW_RECORDS};
+use crate::reader::latency::{Completion, Key, Latencies, key_of};
+use crate::reader::order::{Hole, Order, WINDOW_RECORDS};
 use crate::{Event, Names, ReadOptions, Record};
 
 pub use layout::{Layout, LayoutError};
@@ -65,6 +65,8 @@ pub struct Recording {
     order: Order,
     names: Names,
     pending: Vec<Seen>,
+    /// The times of the first events after a loss.
+    holes: Vec<u64>,
     /// What waits to be issued, and what was.
     waiting: Latencies,
     issued: BTreeMap<Key, (u64, Priority)>,
@@ -85,6 +87,7 @@ impl Recording {
             order: options.order(WINDOW_RECORDS).with_latencies(true),
             names: Names::default(),
             pending: Vec::new(),
+            holes: Vec::new(),
             waiting: Latencies::default(),
             issued: BTreeMap::new(),
             batch: Vec::new(),
@@ -98,7 +101,12 @@ impl Recording {
     /// If the page does not follow the kernel's description. What was before the fault is taken.
     pub fn page(&mut self, page: &[u8]) -> Result<(), PageError> {
         self.counts.bytes += page.len() as u64;
+        let before = self.pending.len();
         let read = self.layout.read_page(page, &mut self.pending);
+        let is_hole = read.as_ref().map_or(true, |missed| missed.events > 0 || missed.is_uncounted);
+        if is_hole && let Some(first) = self.pending.get(before) {
+            self.holes.push(first.time_nanos);
+        }
         match read {
             Ok(missed) => {
                 self.counts.lost += missed.events;
@@ -119,11 +127,25 @@ impl Recording {
         let due = due.max(self.pending.len().saturating_sub(PENDING_MAX));
         let pending = std::mem::take(&mut self.pending);
         for seen in &pending[..due] {
+            if !self.holes.is_empty() {
+                self.holes_before(seen.time_nanos);
+            }
             self.take(seen);
         }
         self.pending = pending;
         self.pending.drain(..due);
         self.emit(out);
+    }
+
+    /// Takes back the latencies that the losses before this time make doubtful. Since when the events are missing is not
+    /// known, so that is every latency in the window.
+    fn holes_before(&mut self, time_nanos: u64) {
+        let holes = self.holes.len();
+        self.holes.retain(|hole| *hole > time_nanos);
+        if self.holes.len() < holes {
+            self.order.hole(Hole { from_nanos: 0, to_nanos: time_nanos });
+            self.waiting.retire();
+        }
     }
 
     /// Appends all that is left.
@@ -151,7 +173,7 @@ impl Recording {
             Action::Request(Event::Queue) => self.counts.queued += 1,
             // Flushes of the block layer's own have no sectors, and no place in the statistics of a device.
             Action::Request(Event::Issue) => self.counts.issued += u64::from(seen.sectors > 0),
-            Action::Complete => self.counts.completed += 1,
+            Action::Request(Event::Complete) => self.counts.completed += 1,
             _ => {}
         }
         if self.read(seen).is_err() {
@@ -204,7 +226,7 @@ impl Recording {
     }
 
     fn note_issue(&mut self, part: &Completion, priority: Priority) {
-        for &key in self.waiting.complete(part) {
+        for &(key, _) in self.waiting.complete(part) {
             self.issued.insert(key, (part.time_nanos, priority));
         }
     }
@@ -224,5 +246,5 @@ impl Recording {
 }
 
 fn key(record: &Record) -> Key {
-    (record.volume, record.offset_bytes, record.time.0)
+    key_of(record.volume, record.operation, record.offset_bytes, record.time.0)
 }

@@ -7,6 +7,7 @@
 
 mod corpus;
 mod cut;
+mod dialects;
 mod fixtures;
 mod golden;
 mod golden_others;

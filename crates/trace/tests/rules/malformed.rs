@@ -151,7 +151,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "hadoop-csv",
         "time_s,pid,comm,op,lba,sectors\n1.5,7,x,Q,8,8\n",
         "trace:2:9: operation `Q` is not known\n  \
-         expected: [F] R, W, D or N, then any of F, A, S, M: such as R, RA, WS, FWFSM",
+         expected: [F] R, W, D, N or Z with a letter, then any of F, A, B, S, M, U: such as R, RA, WS, FWFSM",
     ),
     (
         "hadoop-csv",
@@ -217,13 +217,15 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "blkparse",
         "hello\n",
         "trace:1:1: not an event: `hello`\n  expected: maj,min cpu sequence time pid action letters ...\n\n\
-         hint: blkparse's default output is read, not that of its option -f",
+         hint: blkparse's default output is read; what its option -f prints is read with --columns, such as \
+`time:s,event:=D,op:letters,sector,sectors,pid,command` for -f \"%T.%t,%a,%d,%S,%n,%p,%C\\n\"",
     ),
     (
         "blkparse",
         "  8,0    1        1     0.000000000  7  C   R 8 + 8 [0]\n",
-        "trace: the trace has 1 events but none of kind queue\n  \
-         expected: events of kind queue (Q), insert (I) or issue (D)",
+        "trace: the trace has 1 events but none of kind queue\n\n\
+         hint: `--event complete` takes the completions as requests, at the time of their completion: without latencies, and \
+         without the processes that asked",
     ),
 ];
 

@@ -1,0 +1,95 @@
+//! What a capture lacks, as far as its reader can tell, and what that means for its numbers.
+
+use serde::Serialize;
+
+/// What a capture lacks, as far as its reader can tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Completeness {
+    /// Places where events are missing: marked by the tracer, or seen as gaps in the numbers of events.
+    pub holes: u64,
+    /// Events that were lost there, as far as their number is known.
+    pub events_lost: u64,
+    /// Holes of unknown size.
+    pub holes_uncounted: u64,
+    /// Files of other processors that the capture lacks.
+    pub files_missing: Vec<String>,
+    /// Requests without a latency because a hole lies between them and their completion.
+    pub requests_in_holes: u64,
+    /// Requests without a latency because a newer request for the same bytes came before a completion.
+    pub requests_superseded: u64,
+    /// Completions whose request is not in the trace.
+    pub completions_unmatched: u64,
+    /// Lines that are known to belong to no event, such as stacks and summaries, and were passed over.
+    pub lines_passed_over: u64,
+    /// Whether no latency is given at all, because events may be missing anywhere.
+    pub latencies_withheld: bool,
+}
+
+impl Completeness {
+    /// Adds what another file of the same trace lacks.
+    pub fn add(&mut self, other: &Self) {
+        self.holes += other.holes;
+        self.events_lost += other.events_lost;
+        self.holes_uncounted += other.holes_uncounted;
+        self.files_missing.extend_from_slice(&other.files_missing);
+        self.requests_in_holes += other.requests_in_holes;
+        self.requests_superseded += other.requests_superseded;
+        self.completions_unmatched += other.completions_unmatched;
+        self.lines_passed_over += other.lines_passed_over;
+        self.latencies_withheld |= other.latencies_withheld;
+    }
+
+    /// Whether events are missing.
+    #[must_use]
+    pub fn has_holes(&self) -> bool {
+        self.holes > 0 || !self.files_missing.is_empty()
+    }
+
+    /// The warnings as remarks, and how many requests have no latency because another came before their completion.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks: Vec<String> =
+            self.warnings().into_iter().map(|warning| format!("Warning: {warning}.")).collect();
+        if self.requests_superseded > 0 {
+            remarks.push(format!(
+                "{} requests have no latency because a newer one for the same bytes came before their completion.",
+                self.requests_superseded
+            ));
+        }
+        if self.completions_unmatched > 0 {
+            remarks.push(format!("{} completions belong to no request of the trace.", self.completions_unmatched));
+        }
+        remarks
+    }
+
+    /// A sentence for each thing that makes the numbers of the trace less than exact.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let [first, rest @ ..] = &self.files_missing[..] {
+            let others = if rest.is_empty() { "is".to_owned() } else { format!("and {} more are", rest.len()) };
+            warnings.push(format!(
+                "{first} {others} missing from the set: the requests of those processors are not counted, so rates and sizes \
+                 are too low, and no latency is given, since a completion may belong to a request that is missing"
+            ));
+        }
+        if self.holes > 0 {
+            let lost = match (self.events_lost, self.holes_uncounted) {
+                (0, _) => "an unknown number of events is lost".to_owned(),
+                (lost, 0) => format!("{lost} events are lost"),
+                (lost, _) => format!("at least {lost} events are lost"),
+            };
+            let latencies = if self.latencies_withheld {
+                "no latency is given, since they may be missing anywhere".to_owned()
+            } else {
+                format!(
+                    "{} requests have no latency because a hole lies before their completion",
+                    self.requests_in_holes
+                )
+            };
+            let holes = if self.holes == 1 { "1 place".to_owned() } else { format!("{} places", self.holes) };
+            warnings.push(format!("{lost} in {holes}: counts and rates are too low, and {latencies}"));
+        }
+        warnings
+    }
+}

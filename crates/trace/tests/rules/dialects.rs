@@ -1,0 +1,187 @@
+//! Every dialect that the tracers print, one row for each, as their printing code has it.
+//!
+//! The texts are made up; their shapes follow blkparse (`blkparse_fmt.c`), the kernel's block events, `perf script`,
+//! `trace-cmd report`, bcc's `biosnoop` in Python, Lua and C, and fio's `iolog.c`.
+
+use ioweir_trace::{self as trace, Completeness, Event, Input, ReadOptions, Record};
+
+/// What a text is read as, in short: each record as operation, sector, sectors, microseconds and latency, and then what is
+/// known to be missing.
+fn told(text: &str, event: Event) -> String {
+    let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
+    match trace::open_inputs(vec![Input::from_bytes("trace", text.as_bytes().to_vec())], &options) {
+        Ok(mut source) => {
+            let (mut all, mut batch) = (Vec::new(), Vec::new());
+            loop {
+                match source.read_batch(&mut batch) {
+                    Err(error) => return error.to_string(),
+                    Ok(()) if batch.is_empty() => break,
+                    Ok(()) => all.extend(batch.iter().map(one)),
+                }
+            }
+            format!("{}{}", all.join(", "), lacks(&source.completeness()))
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn one(record: &Record) -> String {
+    let letter = ['R', 'W', 'D', 'F'][record.operation as usize];
+    let latency = record.latency.map(|latency| format!(" {}us", latency.0 / 1000)).unwrap_or_default();
+    let (sector, sectors) = (record.offset_bytes / 512, record.length_bytes / 512);
+    format!("{letter} {sector}+{sectors} @{}{latency}", record.time.0 / 1000)
+}
+
+fn lacks(completeness: &Completeness) -> String {
+    let counts = [
+        (completeness.events_lost, "lost"),
+        (completeness.holes_uncounted, "uncounted"),
+        (completeness.requests_in_holes, "in holes"),
+        (completeness.requests_superseded, "superseded"),
+        (completeness.completions_unmatched, "unmatched"),
+        (completeness.lines_passed_over, "passed over"),
+    ];
+    counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}")).collect()
+}
+
+/// A dialect: its name, its text, and what it is read as.
+type Row = (&'static str, &'static str, &'static str);
+
+fn check(rows: &[Row], event: Event) {
+    for (name, text, expected) in rows {
+        assert_eq!(told(text, event), *expected, "{name}\n{text}");
+    }
+}
+
+#[test]
+fn every_dialect_of_blkparse_is_read() {
+    check(
+        &[
+            (
+                "default",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n  8,0    1        2     0.000100000     0  C   R 2048 + 8 [0]\n",
+                "R 2048+8 @0 100us",
+            ),
+            (
+                "-t: the time since an earlier event",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n  8,0    1        2     0.000001000   501  D   R 2048 + 8 (    1000) [fio]\n  8,0    1        3     0.000100000     0  C   R 2048 + 8 (   99000) [0]\n",
+                "R 2048+8 @0 100us",
+            ),
+            (
+                "letter B, a barrier of old kernels",
+                "  8,0    1        1     0.000000000   501  Q WBS 2048 + 8 [jbd2]\n",
+                "W 2048+8 @0",
+            ),
+            (
+                "zone append and zone reset",
+                "  8,0    1        1     0.000000000   501  Q  ZA 2048 + 8 [x]\n  8,0    1        2     0.000001000   501  Q ZRA 0 + 0 [x]\n  8,0    1        3     0.000002000   501  Q  ZR 524288 + 0 [x]\n",
+                "W 2048+8 @0",
+            ),
+            (
+                "messages, plugs, remaps and splits",
+                "  8,0    1        0     0.000000000     0  m   N cfq501S / alloced\n  8,0    1        1     0.000000000   501  A   R 2048 + 8 <- (8,1) 0\n  8,0    1        2     0.000001000   501  Q   R 2048 + 8 [fio]\n  8,0    1        3     0.000002000   501  P   N [fio]\n  8,0    1        4     0.000003000   501  U   N [fio] 1\n  8,0    1        5     0.000004000   501  X   R 2048 / 2052 [fio]\n  8,0    1        6     0.000005000   501 UT   N [fio] 1\n",
+                "R 2048+8 @0",
+            ),
+            (
+                "passthrough",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n  8,0    1        2     0.000001000   501  D   N 36 (12 00 00 00 24 00 ..) [hdparm]\n  8,0    1        3     0.000002000   501  C   N (12 00 00 00 24 00 ..) [0]\n",
+                "R 2048+8 @0",
+            ),
+            (
+                "the summary, with lost events",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\nCPU1 (sda):\n Reads Queued:           1,        4KiB\n\nThroughput (R/W): 0KiB/s / 0KiB/s\nEvents (sda): 1 entries\nSkips: 1 forward (1,234 -  99.9%)\n",
+                "R 2048+8 @0; 1234 lost; 1 in holes",
+            ),
+            (
+                "messages of blktrace",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n=== sda ===\nTotal:                     1 events (dropped 0),        1 KiB data\n",
+                "R 2048+8 @0; 2 passed over",
+            ),
+            (
+                "a gap in the numbers",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n  8,0    1        5     0.000100000     0  C   R 2048 + 8 [0]\n  8,0    1        6     0.000200000   501  Q   R 4096 + 8 [fio]\n  8,0    1        7     0.000300000     0  C   R 4096 + 8 [0]\n  8,0    1        8     0.000400000     0  P   N [fio]\n",
+                "R 2048+8 @0, R 4096+8 @200 100us; 3 lost; 1 in holes; 1 unmatched",
+            ),
+            (
+                "filtered by someone: no gap is a loss",
+                "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n  8,0    1        5     0.000100000     0  C   R 2048 + 8 [0]\n",
+                "R 2048+8 @0 100us",
+            ),
+        ],
+        Event::Queue,
+    );
+    check(
+        &[(
+            "completions alone",
+            "  8,0    1        1     0.000000000     0  C   R 2048 + 8 [0]\n  8,0    1        2     0.000100000     0  C  WS 4096 + 8 [0]\n  8,0    1        3     0.000200000     0  C  WS 4096 + 0 [0]\n",
+            "R 2048+8 @0, W 4096+8 @100",
+        )],
+        Event::Complete,
+    );
+}
+
+#[test]
+fn every_dialect_of_ftrace_and_trace_cmd_is_read() {
+    const Q: &str = "   fio-501     [003] ..... 10.000001: block_bio_queue: 8,0 R 2048 + 8 [fio]\n";
+    let texts = [
+        ("trace: a heading", format!("# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n{Q}"), "R 2048+8 @0"),
+        ("thread groups", "   fio-501 (    499) [003] ..... 10.000001: block_bio_queue: 8,0 R 2048 + 8 [fio]\n".into(), "R 2048+8 @0"),
+        ("no flags", "   fio-501 [003] 10.000001: block_bio_queue: 8,0 R 2048 + 8 [fio]\n".into(), "R 2048+8 @0"),
+        ("a command with blanks", "   my db-7-501 [003] ..... 10.000001: block_bio_queue: 8,0 R 2048 + 8 [my db-7]\n".into(), "R 2048+8 @0"),
+        ("priorities of newer kernels", "   fio-501 [003] ..... 10.000001: block_bio_queue: 8,0 R 2048 + 8 [fio]\n   fio-501 [003] ..... 10.000002: block_rq_issue: 8,0 R 4096 () 2048 + 8 be,0,4 [fio]\n <idle>-0 [003] ..... 10.000101: block_rq_complete: 8,0 R () 2048 + 8 be,0,4 [0]\n".into(), "R 2048+8 @0 100us"),
+        ("LOST of trace_pipe", format!("{Q}CPU:3 [LOST 1234 EVENTS]\n   fio-501     [003] ..... 10.010001: block_rq_complete: 8,0 R () 2048 + 8 [0]\n"), "R 2048+8 @0; 1234 lost; 1 in holes; 1 unmatched"),
+        ("DROPPED of trace-cmd", format!("cpus=4\n{Q}CPU:3 [1234 EVENTS DROPPED]\n{Q}"), "R 2048+8 @0, R 2048+8 @0; 1234 lost; 1 in holes"),
+        ("DROPPED without a number", format!("{Q}CPU:3 [EVENTS DROPPED]\n"), "R 2048+8 @0; 1 uncounted; 1 in holes"),
+        ("heads of trace-cmd", format!("version = 6\nCPU 3 is empty\ncpus=8\n{Q}"), "R 2048+8 @0; 1 passed over"),
+        ("a loss in the head, nobody knows where", format!("CPU 3 is empty\nCPU 5: 1234 events lost\ncpus=8\n{Q}   fio-501 [003] 10.000101: block_rq_complete: 8,0 R () 2048 + 8 [0]\n"), "R 2048+8 @0; 1234 lost; 1 passed over"),
+        ("statistics of trace-cmd", format!("CPU: 0\nentries: 0\noverrun: 12\ncommit overrun: 0\nbytes: 1004\noldest event ts:    99.1\nnow ts:   100.2\ndropped events: 0\nread events: 5\n\n{Q}"), "R 2048+8 @0; 12 lost; 8 passed over"),
+        ("stacks of the kernel", format!("{Q}   fio-501     [003] ..... 10.000002: <stack trace>\n => submit_bio_noacct\n => submit_bio\n"), "R 2048+8 @0; 2 passed over"),
+        ("lines of the function tracer", format!("{Q}   fio-501     [003] ..... 10.000002: submit_bio <-blkdev_read\n"), "R 2048+8 @0"),
+        ("nanoseconds of trace-cmd -t", "   fio-501 [003] 10.000001500: block_bio_queue: 8,0 R 2048 + 8 [fio]\n   fio-501 [003] 10.000101500: block_rq_complete: 8,0 R () 2048 + 8 [0]\n".into(), "R 2048+8 @0 100us"),
+        ("an unknown line", format!("{Q}what is this\n"), "trace:2:1: not an event: `what is this`\n  expected: command-pid [cpu] flags seconds: event: arguments"),
+    ];
+    for (name, text, expected) in texts {
+        assert_eq!(told(&text, Event::Queue), expected, "{name}\n{text}");
+    }
+}
+
+#[test]
+fn every_dialect_of_perf_script_is_read() {
+    const D: &str = "fio 28997 [039] 100.700000: block:block_rq_issue: 8,0 R 4096 () 2048 + 8 [fio]\n";
+    const C: &str = "swapper     0 [039] 100.700500: block:block_rq_complete: 8,0 R () 2048 + 8 [0]\n";
+    let texts = [
+        ("plain", format!("{D}{C}"), "R 2048+8 @0 500us"),
+        ("pid and thread", format!("{}{C}", D.replace("28997", "28900/28997")), "R 2048+8 @0 500us"),
+        (
+            "stacks",
+            format!(
+                "{D}            7fffa5a2dc02 blk_mq_start_request ([kernel.kallsyms])\n                   db730 write (/lib/x86_64-linux-gnu/libc-2.24.so)\n        6566322d30333762 [unknown] ([unknown])\n\n{C}"
+            ),
+            "R 2048+8 @0 500us; 3 passed over",
+        ),
+        (
+            "stacks with lines of source",
+            format!("{D}\tffffffff8149a1c0 submit_bio+0x10 ([kernel.kallsyms])\n  blk-core.c:123\n{C}"),
+            "R 2048+8 @0 500us; 2 passed over",
+        ),
+        (
+            "a lost-events record",
+            format!("{D}fio 28997 [039] 100.700100: PERF_RECORD_LOST lost 27\n{C}"),
+            "R 2048+8 @0; 27 lost; 1 in holes; 1 unmatched",
+        ),
+        (
+            "a warning",
+            format!("{D}{C}Warning:\nProcessed 9 events and lost 2 chunks!\n\nCheck IO/CPU overload!\n"),
+            "R 2048+8 @0; 1 uncounted; 1 in holes; 2 passed over",
+        ),
+        (
+            "other records",
+            format!("{D}fio 28997 [039] 100.700100: PERF_RECORD_COMM: fio:28997/28997\n{C}"),
+            "R 2048+8 @0 500us",
+        ),
+        ("a wrong direction does not end it", format!("{D}{}", C.replace(" R ", " W ")), "R 2048+8 @0; 1 unmatched"),
+    ];
+    for (name, text, expected) in texts {
+        assert_eq!(told(&text, Event::Issue), expected, "{name}\n{text}");
+    }
+}
