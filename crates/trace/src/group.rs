@@ -149,7 +149,7 @@ pub(crate) fn files_missing(paths: &[PathBuf], alone: bool) -> Result<Vec<String
         return Ok(Vec::new());
     };
     let given: BTreeSet<u32> = paths.iter().filter_map(|path| Some(processor(&name_of(path))?.1)).collect();
-    let beside: BTreeMap<u32, PathBuf> = in_folder(first, &[base.clone()])?.into_iter().collect();
+    let beside: BTreeMap<u32, PathBuf> = in_folder(first, std::slice::from_ref(&base))?.into_iter().collect();
     let others: Vec<u32> = beside.keys().copied().filter(|number| !given.contains(number)).collect();
     if let Some(other) = others.first().filter(|_| !alone) {
         let (file, name) = (first.display(), first.with_file_name(&base));

@@ -29,7 +29,7 @@ fn detect(head: &[u8]) -> bool {
         if let Ok(prefix) = Prefix::of(line) {
             return prefix.event.0 < prefix.event.1;
         }
-        if matches!(other_line(line), Err(_)) {
+        if other_line(line).is_err() {
             return false;
         }
     }
