@@ -10,6 +10,7 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::contained::contained;
 use crate::nbd::NbdError;
 
 /// Makes changes durable.
@@ -58,7 +59,7 @@ impl<C: Send + 'static> Committer<C> {
         let work = move || {
             while let Ok(changes) = hear.recv() {
                 // The engine may have ended.
-                let _ = say.send(commit(&changes));
+                let _ = say.send(commit_contained(&mut commit, &changes));
                 // A full counter wakes the engine, too.
                 let _ = rustix::io::write(&*waker, &1_u64.to_ne_bytes());
             }
@@ -104,7 +105,7 @@ impl<C: Send + 'static> Committer<C> {
                 Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => Err(NbdError::InputOutput),
             },
-            Place::Here { orders, commit } => commit(&orders.pop_front()?),
+            Place::Here { orders, commit } => commit_contained(commit, &orders.pop_front()?),
         };
         self.under_way -= 1;
         Some(finished)
@@ -116,6 +117,11 @@ impl<C: Send + 'static> Committer<C> {
     }
 }
 
+/// Makes a commit; one that panics has failed.
+fn commit_contained<C>(commit: &mut impl FnMut(&C) -> Result<(), NbdError>, changes: &C) -> Result<(), NbdError> {
+    contained(|| commit(changes)).unwrap_or(Err(NbdError::InputOutput))
+}
+
 impl<C> Drop for Committer<C> {
     fn drop(&mut self) {
         if let Place::Thread { orders, thread, .. } = &mut self.place {
@@ -124,6 +130,36 @@ impl<C> Drop for Committer<C> {
                 // The thread has printed its panic.
                 let _ = thread.join();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioweir_core::Nanos;
+
+    use super::*;
+    use crate::backend::poll_for;
+
+    #[test]
+    fn a_commit_that_panics_wakes_its_engine_with_an_error() {
+        for waits_for_disk in [true, false] {
+            let mut fails = true;
+            let commit = move |_: &u32| {
+                assert!(!std::mem::take(&mut fails), "a library has found damage");
+                Ok(())
+            };
+            let mut committer = Committer::start("test", waits_for_disk, commit).unwrap();
+            let mut results = Vec::new();
+            for order in 0..2 {
+                committer.commit(order);
+                // Without a wake-up this waits for ever, as the engine would.
+                while results.len() == order as usize {
+                    poll_for(&[committer.descriptor()], Nanos::NEVER).unwrap();
+                    results.extend(committer.finished());
+                }
+            }
+            assert_eq!(results, [Err(NbdError::InputOutput), Ok(())]);
         }
     }
 }

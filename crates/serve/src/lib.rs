@@ -25,6 +25,7 @@ pub mod buffer;
 pub mod capture;
 mod committer;
 pub mod confine;
+mod contained;
 pub mod control;
 mod durable;
 pub mod engine;

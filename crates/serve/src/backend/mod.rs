@@ -6,6 +6,7 @@
 mod at_once;
 mod book;
 pub mod checked;
+mod commits;
 mod emulated;
 mod faulty;
 mod file;
@@ -313,6 +314,11 @@ pub trait Backend {
     /// What its tiers hold and have served, if it has any.
     fn tiers(&self) -> Option<TierStatus> {
         self.inner()?.tiers()
+    }
+
+    /// Which device it is, if it keeps that itself: a number that stays wherever its files lie.
+    fn identity(&self) -> Option<u64> {
+        self.inner()?.identity()
     }
 
     /// Counts of what was checked so far, if there are checksums.

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::at_once::AtOnce;
 use super::checked::sidecar::{Begun, Sidecar};
 use super::checked::{WorkerPool, Workers, items_of};
+use super::late::DataFiles;
 use super::late::journal::Journal;
 use super::tiered::refuse_slow_tier;
 use super::{
@@ -41,11 +43,11 @@ pub fn open(
     registered: &mut [Buffer],
     shared: Option<&Arc<WorkerPool>>,
 ) -> Result<Box<dyn Backend>, String> {
+    // Opening the device may write to its files.
+    let files = device.late.as_ref().map(|_| DataFiles::of(data_files(&device.backend))).transpose()?;
     let mut backend = open_checked(device, registered, shared)?;
-    if let Some(late) = &device.late {
+    if let (Some(late), Some(files)) = (&device.late, files) {
         let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
-        let files = device.backend.files();
-        let files = if files.is_empty() { device.backend.main_path().into_iter().collect() } else { files };
         backend = Box::new(Late::open(backend, journal, files)?);
     }
     Ok(backend)
@@ -135,23 +137,27 @@ pub fn check(device: &spec::Device) -> Result<Found, String> {
 /// # Errors
 /// The file that is used, in words.
 pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
-    let files = match &device.backend {
+    data_files(&device.backend).iter().try_for_each(|path| file::check_free(path, device.read_only))
+}
+
+/// The files that hold the data of a device.
+fn data_files(backend: &spec::Backend) -> Vec<PathBuf> {
+    match backend {
         spec::Backend::Tiered { slow, fast, .. } => [slow.backend.files(), fast.backend.files()].concat(),
         other => other.files(),
-    };
-    files.iter().try_for_each(|path| file::check_free(path, device.read_only))
+    }
 }
 
 /// Checks what lies beside the file of a device.
 fn check_files(device: &spec::Device) -> Result<(), String> {
     let map = if let spec::Backend::Tiered { map, .. } = &device.backend { map.as_deref() } else { None };
     let books = [
-        ("map", map),
-        ("volumes", device.volumes.as_deref()),
-        ("journal", device.late.as_ref().and_then(|late| late.journal.as_deref())),
+        (&book::MAP, map),
+        (&book::VOLUMES, device.volumes.as_deref()),
+        (&book::JOURNAL, device.late.as_ref().and_then(|late| late.journal.as_deref())),
     ];
-    for (name, path) in books {
-        path.map_or(Ok(()), |path| book::check(name, path))?;
+    for (kind, path) in books {
+        path.map_or(Ok(()), |path| book::check(kind, path))?;
     }
     match (device.backend.file(), &device.snapshots) {
         (Some(path), Some(keys)) => {

@@ -213,9 +213,10 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use ioweir_core::Nanos;
-    use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
+    use redb::{ReadableTable as _, TableDefinition};
 
-    use super::super::book::Book;
+    use super::super::book::{self, Book};
+    use super::super::commits::path_of;
     use super::*;
     use crate::world::disk::Disk;
     use crate::world::file::SimulatedFile;
@@ -234,17 +235,19 @@ mod tests {
 
     /// The rows, each of which is whole.
     fn rows(book: &Book) -> Vec<u64> {
-        let reading = book.database().unwrap().begin_read().unwrap();
-        let Ok(table) = reading.open_table(ROWS) else { return Vec::new() };
         let row = |(row, bytes): (redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>)| {
             assert!(bytes.value().iter().all(|&byte| byte == row.value() as u8));
             row.value()
         };
-        table.iter().unwrap().map(|entry| row(entry.unwrap())).collect()
+        let read = book.read(|transaction| {
+            let Ok(table) = transaction.open_table(ROWS) else { return Ok(Vec::new()) };
+            Ok(table.iter()?.map(|entry| row(entry.unwrap())).collect())
+        });
+        read.unwrap()
     }
 
     fn in_file(path: &Path) -> Result<Book, String> {
-        Book::in_file("book", path)
+        Book::in_file(&book::VOLUMES, path)
     }
 
     /// A file with rows that was left open, by name.
@@ -255,6 +258,7 @@ mod tests {
         fs::copy(&from, path).unwrap();
         drop(book);
         fs::remove_file(&from).unwrap();
+        fs::rename(path_of(&from), path_of(path)).unwrap();
     }
 
     #[test]
@@ -350,7 +354,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
         assert_eq!(rows(&in_file(&path).unwrap()), [0, 1, 2, 3, 4]);
         assert_eq!(place(), copied);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use ioweir_config::{format_bytes, shown, unknown};
-use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
-use super::book::{Book, Open};
+use super::book::{self, Book, Open};
 
 /// First byte and length, by name.
 const VOLUMES: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("volumes");
@@ -47,7 +47,7 @@ impl Volumes {
     /// # Errors
     /// If it cannot be opened, or is not a table of such a device.
     pub fn open(path: &Path, device_bytes: u64) -> Result<Self, String> {
-        Self::load(Book::in_file("volumes", path)?, device_bytes)
+        Self::load(Book::in_file(&book::VOLUMES, path)?, device_bytes)
     }
 
     /// Opens a table of this name, whose database is opened by `open`, possibly more than once.
@@ -58,15 +58,15 @@ impl Volumes {
         Self::load(Book::opened_by("volumes", open)?, device_bytes)
     }
 
-    fn load(book: Book, device_bytes: u64) -> Result<Self, String> {
-        book.facts(VERSION, []).map_err(|error| format!("{}: {error}", book.name()))?;
+    fn load(mut book: Book, device_bytes: u64) -> Result<Self, String> {
+        book.facts(VERSION, []).map_err(|error| book.problem(&error))?;
         let mut volumes = Self { book, device_bytes, places: BTreeMap::new(), is_unsure: false };
         volumes.read()?;
         Ok(volumes)
     }
 
     fn read(&mut self) -> Result<(), String> {
-        let entries = entries(&self.book).map_err(|error| format!("{}: {error}", self.book.name()))?;
+        let entries = self.book.read(entries).map_err(|error| self.book.problem(&error))?;
         self.places.clear();
         for (name, place) in entries {
             if let Some(problem) = self.problem_of(&place) {
@@ -260,8 +260,8 @@ fn check_length(bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn entries(book: &Book) -> Result<Vec<(String, Range<u64>)>, redb::Error> {
-    let table = match book.database()?.begin_read()?.open_table(VOLUMES) {
+fn entries(transaction: &ReadTransaction) -> Result<Vec<(String, Range<u64>)>, redb::Error> {
+    let table = match transaction.open_table(VOLUMES) {
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,
     };

@@ -9,6 +9,7 @@ use super::random::Random;
 use super::upstream::{Fate, Upstream};
 use crate::backend::checked::sidecar::Begun;
 use crate::backend::checked::{WorkerPool, Workers};
+use crate::backend::late::DataFiles;
 use crate::backend::late::journal::Journal;
 use crate::backend::opener::opener;
 use crate::backend::upstream::UpstreamPlan;
@@ -97,7 +98,9 @@ impl Devices {
                 let disk = disk(0);
                 self.checked(device, disk, SECTORS * 512)?
             }
-            Backing::Late => Box::new(Late::open(disk(0), Journal::opened_by(opener(self.book.clone()))?, None)?),
+            Backing::Late => {
+                Box::new(Late::open(disk(0), Journal::opened_by(opener(self.book.clone()))?, DataFiles::default())?)
+            }
             Backing::Placed => {
                 let ledger = Ledger::opened_by(opener(self.book.clone()))?;
                 let placed = Placed::open(disk(0), disk(1), ledger, device.depth)?;

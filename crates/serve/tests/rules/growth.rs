@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use ioweir_serve::backend::late::DataFiles;
 use ioweir_serve::backend::late::journal::Journal;
 use ioweir_serve::backend::{Backend, Cached, Late, Ledger, Memory, Placed};
 use ioweir_serve::spec::Faults;
@@ -33,7 +34,7 @@ fn open_tiers(grid: &Grid) -> Result<Box<dyn Backend>, String> {
 }
 
 fn open_late(grid: &Grid) -> Result<Box<dyn Backend>, String> {
-    Ok(Box::new(Late::open(disk(grid, 0), Journal::opened_by(grid.opener(2))?, None)?))
+    Ok(Box::new(Late::open(disk(grid, 0), Journal::opened_by(grid.opener(2))?, DataFiles::default())?))
 }
 
 #[test]

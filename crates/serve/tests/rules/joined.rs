@@ -345,7 +345,7 @@ fn what_is_kept_beside_parts_is_not_used_once_any_of_them_was_changed_by_others(
         let (device, mut backend) = open();
         let remarks = backend.remarks();
         let said = |what: &str| remarks.iter().any(|(_, remark)| remark.contains(what));
-        assert_eq!(said("the device was changed since; what was to be trimmed"), changed.is_some(), "{remarks:?}");
+        assert_eq!(said("the device was changed since; it is not used"), changed.is_some(), "{remarks:?}");
         let mut bench = Bench::with_services(device, backend, service());
         assert_eq!(bench.services()[0].owed_bytes, if changed.is_some() { 0 } else { 8192 }, "{changed:?}");
     }

@@ -9,6 +9,7 @@ use crate::powered::{Grid, Powered};
 use crate::services::service;
 use ioweir_config::Duration;
 use ioweir_core::Nanos;
+use ioweir_serve::backend::late::DataFiles;
 use ioweir_serve::backend::late::journal::Journal;
 use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Late, Media, Memory};
 use ioweir_serve::engine::ServiceWait;
@@ -55,7 +56,7 @@ proptest! {
     ) {
         let errors = if fails { 30_000 } else { 0 };
         let inner = Faulty::new(Media::new(BLOCKS * BLOCK), faults(seed, errors));
-        let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), None).unwrap().with_ranges_max(ranges_max);
+        let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), DataFiles::default()).unwrap().with_ranges_max(ranges_max);
         let device = device(&keys(if short { "4KiB" } else { "64KiB" }));
         let mut run = Run::new(Bench::with_services(device, Box::new(late), trimming("run")));
         run.play(&moves);
@@ -76,7 +77,7 @@ proptest! {
 /// A device and the journal of its discards on one supply.
 fn open_on(grid: &Grid, length: &str, seed: u64, default: &str) -> Bench {
     let inner = Powered::new(grid, 0, faults(seed, 0));
-    let late = Late::open(Box::new(inner), Journal::opened_by(grid.opener(1)).unwrap(), None).unwrap();
+    let late = Late::open(Box::new(inner), Journal::opened_by(grid.opener(1)).unwrap(), DataFiles::default()).unwrap();
     Bench::with_services(device(&keys(length)), Box::new(late), trimming(default))
 }
 
@@ -134,7 +135,9 @@ impl Backend for Noted {
 fn noted(default: &str, ranges_max: usize) -> (Bench, Trims) {
     let trims = Trims::default();
     let inner = Noted(Memory::new(1 << 20), Arc::clone(&trims));
-    let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), None).unwrap().with_ranges_max(ranges_max);
+    let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), DataFiles::default())
+        .unwrap()
+        .with_ranges_max(ranges_max);
     let device = device("backend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"sfq\"");
     (Bench::with_services(device, Box::new(late), trimming(default)), trims)
 }
@@ -196,7 +199,7 @@ fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_ot
     std::fs::write(&disk, vec![1; 1 << 20]).unwrap();
     let open = |bytes| {
         let inner = Memory::new(bytes);
-        Late::open(Box::new(inner), Journal::open(&path)?, Some(disk.clone()))
+        Late::open(Box::new(inner), Journal::open(&path)?, DataFiles::of(vec![disk.clone()])?)
     };
     let bench = |late: Late| {
         let device = device("backend = \"memory\"\nsize = \"1MiB\"");
@@ -206,9 +209,7 @@ fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_ot
         bench.engine.handle().send(ioweir_serve::engine::Command::Stop(None));
         bench.turn_until(100, |bench| bench.stopped);
     };
-    // A journal of earlier versions, where the device was joined of files, is of the files that it is found with.
-    let of_none = Late::open(Box::new(Memory::new(1 << 20)), Journal::open(&path).unwrap(), None);
-    let mut first = bench(of_none.unwrap());
+    let mut first = bench(open(1 << 20).unwrap());
     ask(&mut first, TRIM, 0, 8192);
     // It dies, and the debt is there again.
     drop(first);
@@ -219,16 +220,14 @@ fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_ot
     assert_eq!(third.services()[0].owed_bytes, 8192);
     end(third);
     // Somebody else writes between a clean end and the next start.
-    let before = std::fs::metadata(&disk).unwrap();
-    while std::os::unix::fs::MetadataExt::ctime_nsec(&std::fs::metadata(&disk).unwrap())
-        == std::os::unix::fs::MetadataExt::ctime_nsec(&before)
-    {
-        std::fs::write(&disk, vec![2; 1 << 20]).unwrap();
-    }
+    let later = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    std::fs::File::options().write(true).open(&disk).unwrap().set_modified(later).unwrap();
     let mut fourth = bench(open(1 << 20).unwrap());
     assert_eq!((fourth.services()[0].owed_bytes, fourth.count(EventKind::DeviceRemark)), (0, 1));
     end(fourth);
-    let others = [folder.path().join("journal"), disk.clone()];
+    let copy = folder.path().join("copy");
+    std::fs::copy(&disk, &copy).unwrap();
+    let others = DataFiles::of(vec![copy]).unwrap();
     let of_others = Late::open(Box::new(Memory::new(1 << 20)), Journal::open(&path).unwrap(), others);
     for refused in [open(2 << 20).err().unwrap(), of_others.err().unwrap()] {
         assert!(refused.contains("belongs to another device"), "{refused}");

@@ -44,6 +44,7 @@ mod reserved;
 mod robustness;
 mod server;
 mod services;
+mod sidefiles;
 mod snapshots;
 mod spec;
 mod takeover;

@@ -14,25 +14,25 @@
 //!
 //! One commit is in progress at a time; what comes meanwhile shares the next.
 
+mod files;
 pub mod journal;
 mod ranges;
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
-use super::checked::sidecar::Identity;
 use super::{Action, BLOCK_BYTES, Backend, Done, Io, Outcome, Remark, Task};
 use crate::buffer::Buffers;
 use crate::committer::Committer;
 use crate::log::EventKind;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
+pub use files::DataFiles;
 use journal::Journal;
 use ranges::{Changes, Ranges};
 
@@ -88,7 +88,7 @@ pub struct Late {
     journal: Arc<Mutex<Journal>>,
     committer: Committer<Arc<Changes>>,
     /// The files of the device, to know it again.
-    files: Vec<PathBuf>,
+    files: DataFiles,
     flights: Slots<Flight>,
     payments: Slots<Payment>,
     ranges_max: usize,
@@ -103,17 +103,12 @@ const fn touched(offset: u64, length: u64) -> Range<u64> {
 }
 
 impl Late {
-    /// A layer over a device with its journal. The files are those of the device; block devices among them do not count.
+    /// A layer over a device with its journal and its files.
     ///
     /// # Errors
     /// If the journal belongs to another device, or cannot be read or written.
-    pub fn open(
-        inner: Box<dyn Backend>,
-        mut journal: Journal,
-        files: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<Self, String> {
-        let files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();
-        let (pending, remark) = journal.load(inner.size_bytes(), Identity::of_all(&files)?.as_ref())?;
+    pub fn open(inner: Box<dyn Backend>, mut journal: Journal, files: DataFiles) -> Result<Self, String> {
+        let (pending, remark) = journal.load(inner.size_bytes(), inner.identity(), &files)?;
         let waits = journal.waits_for_disk();
         let journal = Arc::new(Mutex::new(journal));
         let theirs = Arc::clone(&journal);
@@ -344,10 +339,9 @@ impl Backend for Late {
 
     fn finish(&mut self) {
         self.inner.finish();
-        let ended = Identity::of_all(&self.files).and_then(|identity| {
-            let Some(identity) = identity else { return Ok(()) };
+        let ended = self.files.modified_now().and_then(|modified| {
             let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-            journal.end(&identity).map_err(|error| error.name().to_owned())
+            journal.end(modified).map_err(|error| error.name().to_owned())
         });
         if let Err(problem) = ended {
             self.remarks.push(format!("the journal of discards cannot be ended: {problem}"));

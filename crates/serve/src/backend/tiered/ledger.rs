@@ -4,9 +4,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition, Value};
+use redb::{ReadableTable as _, TableDefinition, Value};
 
-use super::super::book::{Book, GROWS, Open, set_fact};
+use super::super::book::{self, Book, GROWS, Open, set_fact};
 use super::map::Changes;
 use crate::nbd::NbdError;
 
@@ -55,7 +55,7 @@ impl Ledger {
     /// # Errors
     /// If it cannot be opened, or is something else.
     pub fn open(path: &Path) -> Result<Self, String> {
-        Book::in_file("map", path).map(Self::of)
+        Book::in_file(&book::MAP, path).map(Self::of)
     }
 
     /// A ledger whose database is opened by `open`, possibly more than once.
@@ -104,7 +104,7 @@ impl Ledger {
         ];
         let loaded = self.book.facts(VERSION, facts).and_then(|facts| Ok((facts, self.rows(BLOCKS)?)));
         let ([identity, of_slow, of_fast, generation, is_home_marked, grows], entries) =
-            loaded.map_err(|error| format!("{}: {error}", self.name()))?;
+            loaded.map_err(|error| self.book.problem(&error))?;
         let is_home_marked = is_home_marked != 0;
         let facts = Facts { identity, slow_bytes: of_slow, fast_bytes: of_fast, generation, is_home_marked };
         if ![of_slow, grows].contains(&slow_bytes) || of_fast != fast_bytes {
@@ -154,7 +154,7 @@ impl Ledger {
 
     /// How often regions were used, as far as it was kept.
     pub(super) fn heat(&self) -> Result<Vec<(u64, u8)>, String> {
-        self.rows(HEAT).map_err(|error| format!("{}: {error}", self.name()))
+        self.rows(HEAT).map_err(|error| self.book.problem(&error))
     }
 
     /// The rows of a table, which may not be there yet.
@@ -162,14 +162,16 @@ impl Ledger {
         &self,
         table: TableDefinition<'_, u64, V>,
     ) -> Result<Vec<(u64, V)>, redb::Error> {
-        let table = match self.book.database()?.begin_read()?.open_table(table) {
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-            table => table?,
-        };
-        let row = |row: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, V>), redb::StorageError>| {
-            row.map(|(key, value)| (key.value(), value.value()))
-        };
-        Ok(table.iter()?.map(row).collect::<Result<_, _>>()?)
+        self.book.read(|transaction| {
+            let table = match transaction.open_table(table) {
+                Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+                table => table?,
+            };
+            let row = |row: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, V>), redb::StorageError>| {
+                row.map(|(key, value)| (key.value(), value.value()))
+            };
+            Ok(table.iter()?.map(row).collect::<Result<_, _>>()?)
+        })
     }
 
     /// Makes an entry durable.

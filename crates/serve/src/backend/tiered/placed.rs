@@ -52,6 +52,8 @@ pub struct Placed {
     /// Where commits go.
     ledger: Arc<Mutex<Ledger>>,
     name: String,
+    /// The identity of its map, which its tiers have, too.
+    identity: u64,
     fast_depth: u32,
     slots: u32,
     ops: Slots<Op>,
@@ -99,6 +101,7 @@ impl Placed {
                 .map_err(|error| format!("{name}: no thread for it: {error}"))?,
             ledger,
             name,
+            identity: facts.identity,
             fast_depth,
             slots,
             ops: Slots::default(),
@@ -523,6 +526,10 @@ impl Backend for Placed {
         let Task::Relocate(to) = task else { return None };
         let blocks = self.next_blocks(to, from.div_ceil(BLOCK_BYTES), length_max / BLOCK_BYTES)?;
         Some(blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES)
+    }
+
+    fn identity(&self) -> Option<u64> {
+        Some(self.identity)
     }
 
     fn describe(&self) -> String {
