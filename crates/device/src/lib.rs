@@ -22,6 +22,7 @@ mod queue;
 pub mod random;
 mod seek;
 mod ssd;
+pub mod standing;
 #[cfg(test)]
 mod tests;
 mod tiered;
@@ -46,6 +47,7 @@ pub use presets::{PRESETS, Preset, Status};
 pub use quantity::{Difference, ServiceTime, Skew, SpindleSpeed};
 pub use queue::{CommandOrder, CommandQueue};
 pub use ssd::{FlashCounts, FlashDatasheet, Ssd, SsdOverhead, SsdSerial, SsdSpec, SsdState, SsdWake};
+pub use standing::{Standing, Verdict};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
 pub use zoned::ZonedSpec;
 

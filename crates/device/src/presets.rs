@@ -33,6 +33,8 @@ pub struct Preset {
     pub name: &'static str,
     /// What it is.
     pub title: &'static str,
+    /// About the year in which such a device was new; `None` if it belongs to no year.
+    pub year: Option<u16>,
     /// How far it can be trusted.
     pub status: Status,
     /// Where each group of numbers comes from.
@@ -54,6 +56,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd",
         title: "7200 rpm SATA disk of 250 GB, as in a Hadoop node of 2008",
+        year: Some(2008),
         status: Status::Datasheet,
         sources: &[
             "size: what the paper on BID names (250 GB SATA); 7200 rpm and two surfaces assumed, as usual for that at the time",
@@ -68,6 +71,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-no-cache",
         title: "the disk `hdd` with its read-ahead and its write cache switched off",
+        year: Some(2008),
         status: Status::Datasheet,
         sources: &["everything: `hdd`; a sequential stream that pauses loses a revolution"],
         parameters: include_str!("presets/hdd-no-cache.toml"),
@@ -75,6 +79,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-15k",
         title: "Seagate Cheetah 15K.5, 15,000 rpm, 146 GB (ST3146855FC)",
+        year: Some(2006),
         status: Status::Validated,
         sources: &[
             "validated against 10,000 random requests to the drive with its cache off: demerit 0.29 ms (0.31 ms over replays \
@@ -89,6 +94,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "cheetah-9lp",
         title: "Seagate Cheetah 9LP, 10,000 rpm, 9 GB (ST39102LW)",
+        year: Some(1997),
         status: Status::Validated,
         sources: &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.10 ms (2.4 % of \
@@ -107,6 +113,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "atlas-10k",
         title: "Quantum Atlas 10K, 10,000 rpm, 9 GB",
+        year: Some(1999),
         status: Status::Validated,
         sources: &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.09 ms (2.4 % of \
@@ -124,6 +131,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "barracuda",
         title: "Seagate Barracuda, 7200 rpm, 2 GB (ST32171W)",
+        year: Some(1996),
         status: Status::Validated,
         sources: &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.23 ms (3.5 % of \
@@ -140,6 +148,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hp-c3323a",
         title: "HP C3323A, 5400 rpm, 1 GB",
+        year: Some(1994),
         status: Status::Validated,
         sources: &[
             "validated against 9,074 requests to the drive, one in six answered from its buffer: demerit 0.24 ms (1.5 % of the \
@@ -157,6 +166,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "ssd-slc",
         title: "SLC flash as in the paper on BID: 25 us to read, 500 us to write a page of 4 KiB",
+        year: None,
         status: Status::Datasheet,
         sources: &[
             "page of 4 KiB, 256 pages a block, 25 us, 500 us: Table 3 of the paper; channel and interface take no time, so that \
@@ -170,6 +180,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "ssd-970pro",
         title: "Samsung 970 PRO, 512 GB, MLC, PCIe 3.0 x4",
+        year: Some(2018),
         status: Status::Calibrated,
         sources: &[
             "times, rates, channels, dies, pages, buffer and spare flash: the set that NVMeVirt (snu-csl/nvmevirt, ssd_config.h) \
@@ -182,6 +193,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "ssd-zn540",
         title: "the flash of a Western Digital ZN540, 1 TB, TLC, PCIe 3.0 x4, behind a page map",
+        year: Some(2020),
         status: Status::Calibrated,
         sources: &[
             "times, rates, channels, dies, pages: the set that NVMeVirt (snu-csl/nvmevirt, ssd_config.h) fits to the drive; the \
@@ -195,6 +207,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-20tb",
         title: "7200 rpm nearline disk of 20 TB, ten platters",
+        year: Some(2021),
         status: Status::Datasheet,
         sources: &[
             "size, speed, 285 MB/s at the outer edge, buffer of 256 MB: datasheet of the Exos X20",
@@ -208,6 +221,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-2x7tb",
         title: "7200 rpm nearline disk of 14 TB with two actuators, half of the addresses each",
+        year: Some(2021),
         status: Status::Datasheet,
         sources: &[
             "size, speed, 524 MB/s at the outer edge over both actuators, buffer: published numbers of the Exos 2X14",
@@ -220,6 +234,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd-smr",
         title: "7200 rpm host-managed SMR disk of 14 TB, zones of 256 MiB",
+        year: Some(2017),
         status: Status::Datasheet,
         sources: &[
             "size, speed, 233 MB/s at the outer edge, buffer of 512 MB, eight platters: published numbers of the Ultrastar Hs14 (DC \
@@ -235,6 +250,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "ssd-qlc",
         title: "QLC data-centre drive of 61 TB that maps 16 KiB at once",
+        year: Some(2023),
         status: Status::Datasheet,
         sources: &[
             "size, map, rates and commands a second: published numbers of the Solidigm D5-P5336",
@@ -246,6 +262,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "ssd-990pro",
         title: "Samsung 990 PRO, 2 TB, TLC, PCIe 4.0 x4",
+        year: Some(2022),
         status: Status::Datasheet,
         sources: &[
             "rates and commands a second, at high depth and alone: datasheet of the drive",
@@ -256,6 +273,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "tiered",
         title: "array of an SSD and an HDD tier, served side by side, as in the paper on reward scheduling",
+        year: None,
         status: Status::Artificial,
         sources: &[
             "reads of the tiers exponential with means of 200 us and 10 ms: section 4 of the paper (Elnably and others, HotStorage \
@@ -267,6 +285,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "tiny",
         title: "one surface of 100 tracks of 100 sectors, for examples that one can follow by hand",
+        year: None,
         status: Status::Artificial,
         sources: &["geometry: the worked example of the paper on BID; times: round numbers"],
         parameters: include_str!("presets/tiny.toml"),
@@ -274,6 +293,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "null",
         title: "takes no time, to measure everything else",
+        year: None,
         status: Status::Artificial,
         sources: &[],
         parameters: include_str!("presets/null.toml"),

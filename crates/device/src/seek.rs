@@ -62,7 +62,6 @@ impl SeekTable {
     }
 
     /// The mean over uniformly random pairs of cylinders, including seeks of no distance.
-    #[cfg(test)]
     pub(super) fn mean_nanos(&self) -> f64 {
         let count = self.nanos.len() as f64;
         let sum: f64 = (1..self.nanos.len()).map(|d| 2.0 * (count - d as f64) * f64::from(self.nanos[d])).sum();

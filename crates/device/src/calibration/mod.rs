@@ -107,6 +107,9 @@ pub struct ClassError {
     /// The same distance between the device's own two halves: less than this says little.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<Duration>,
+    /// The demerit of the simplest alternative: a table of quantiles by class, made of the same requests as the fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<Duration>,
 }
 
 /// A parameter that was fitted.
@@ -213,4 +216,16 @@ impl Calibration {
 impl ClassError {
     /// The name of the class of all requests.
     pub const ALL: &'static str = "all";
+
+    /// The demerit as a share of the mean response time.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.demerit.as_nanos_f64() / self.measured_mean.as_nanos_f64().max(1.0)
+    }
+
+    /// The demerit of the table as a share of the mean response time, if it is known.
+    #[must_use]
+    pub fn table_share(&self) -> Option<f64> {
+        self.table.map(|table| table.as_nanos_f64() / self.measured_mean.as_nanos_f64().max(1.0))
+    }
 }

@@ -8,6 +8,7 @@
 //! weighed.
 
 mod evolve;
+mod start;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use super::random::natural_logarithm;
 use super::validate::{Load, Measured, Validation, mean, replay, sorted_demerit};
 
 pub use evolve::{Effort, Point, evolve};
+pub use start::start;
 use table::{Row, Unit, Values};
 
 /// The fewest requests of a class that counts: fewer say little about a distribution.

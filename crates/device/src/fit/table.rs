@@ -113,6 +113,9 @@ pub const DISK_TRACED: &[Row] = &[
     Row { beside: Some(ZONING), ..row("hdd.cylinder_skew", Values::Between(0.0, 0.6, Unit::Revolutions)) },
 ];
 
+/// The order of commands, which only requests that are in a disk together show.
+pub const DISK_QUEUED: &[Row] = &[word("hdd.command_order", &["fifo", "sptf"])];
+
 /// The parameters of a solid-state drive that response times say something about.
 pub const FLASH: &[Row] = &[
     row("ssd.channels", Values::Ratios(1.0, 32.0, Unit::Count)),

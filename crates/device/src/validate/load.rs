@@ -61,6 +61,11 @@ fn depths(completed: &[usize]) -> Vec<usize> {
     completed.iter().enumerate().map(|(number, completed)| (number + 1).saturating_sub(*completed)).collect()
 }
 
+/// The requests that the device had with each of these.
+pub(super) fn depths_of(requests: &[Measured]) -> Vec<usize> {
+    depths(&completed(requests, &ends(requests)))
+}
+
 /// The most requests that the device had at once.
 #[must_use]
 pub fn depth_max(requests: &[Measured]) -> u32 {

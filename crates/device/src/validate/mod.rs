@@ -11,6 +11,7 @@
 //! of the model, of the same number as was seen before it. So is each request of a sender with so many places ([`Load::of`]).
 
 mod load;
+mod table;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,6 +25,7 @@ use super::{Device, Service};
 use ioweir_config::Duration;
 use load::releases;
 pub use load::{Load, depth_max};
+pub use table::tabled;
 
 /// Requests that begin within this part of the disk from the end of the one before are near.
 const NEAR_PART: u64 = 64;
@@ -434,6 +436,14 @@ impl Validation {
     /// device with their classes, whose distance from these says how far the device is from itself.
     #[must_use]
     pub fn errors(&self, halves: Option<&Self>) -> Vec<ClassError> {
+        self.errors_beside(halves, None)
+    }
+
+    /// As [`Self::errors`], with the errors of another prediction of the same requests: that of a table.
+    #[must_use]
+    pub fn errors_beside(&self, halves: Option<&Self>, tabled_nanos: Option<&[u64]>) -> Vec<ClassError> {
+        let tables = tabled_nanos.map(|tabled| Self { modelled_nanos: tabled.to_vec(), ..self.clone() }.errors(None));
+        let tables = tables.unwrap_or_default();
         let others = halves.map(Self::by_class).unwrap_or_default();
         let error = |(name, [measured, modelled]): (&'static str, [Vec<u64>; 2])| {
             let other = others.iter().find(|(other, _)| *other == name);
@@ -444,6 +454,7 @@ impl Validation {
                 modelled_mean: span(mean(&modelled)),
                 demerit: span(sorted_demerit(&measured, &modelled)),
                 halves: other.map(|(_, [other, _])| span(sorted_demerit(&measured, other))),
+                table: tables.iter().find(|table| table.name == name).map(|table| table.demerit),
             }
         };
         self.by_class().into_iter().map(error).collect()

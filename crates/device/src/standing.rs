@@ -1,0 +1,249 @@
+//! The standing of a device model: where its numbers come from, and so what may be concluded from a result that depends on it.
+
+use ioweir_config::{Size, SpecError};
+use serde::Serialize;
+
+use super::calibration::{Range, Source};
+use super::presets::PRESETS;
+use super::{Calibration, DeviceFile};
+
+/// Where the numbers behind a result come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Standing {
+    /// The device itself was measured; there is no model.
+    Measured,
+    /// The model was fitted to measurements of a device.
+    Calibrated(Calibrated),
+    /// The model is a preset, or a file that does not say what was measured.
+    Assumed {
+        /// The device in words.
+        description: String,
+        /// About the year in which such a device was new, if that is known.
+        year: Option<u16>,
+    },
+}
+
+/// The error and the range that a calibration gives to its model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibrated {
+    /// The kind of the measurement.
+    pub source: Source,
+    /// The name of the trace or the device.
+    pub name: String,
+    /// The requests that the error was computed on.
+    pub judged: &'static str,
+    /// The demerit on them as a share of the mean response time, if the record has it.
+    pub error_share: Option<f64>,
+    /// Whether the device is one that this kind of model can describe.
+    pub verdict: Verdict,
+    /// The requests in which the device was seen.
+    pub range: Range,
+}
+
+/// Whether a device is of the family that a model describes, judged by the model's error on requests that the fit did not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The model describes it.
+    Inside,
+    /// The model describes it roughly.
+    Edge,
+    /// The model does not describe it.
+    Outside,
+}
+
+/// A model whose demerit on unseen requests is at most this share of the mean describes the device: schedulers of one trace
+/// often differ by a quarter, so that a larger error hides the choice between them.
+const INSIDE_SHARE_MAX: f64 = 0.25;
+/// Above this share the errors are as large as the differences between most schedulers, and nothing follows from them.
+const EDGE_SHARE_MAX: f64 = 0.5;
+/// The shares above of a class of requests by itself may be this many times larger: errors of a class are not averaged out.
+const CLASS_FACTOR: f64 = 2.0;
+/// A device whose own halves are nearly as far apart as the model is from it changes by itself: no model of its kind comes much
+/// nearer, so that it is not outside of the family, but at its edge.
+const UNSTEADY_FACTOR: f64 = 1.5;
+/// A class counts if it has at least this share of the requests: rarer ones hardly move a result.
+const CLASS_PART_MIN: f64 = 0.05;
+/// A model that is further from the device than this many times a table of quantiles by class, and this share of the mean more,
+/// lacks a regularity that the device has.
+const TABLE_FACTOR: f64 = 1.5;
+const TABLE_SLACK_SHARE: f64 = 0.1;
+
+impl Verdict {
+    /// The verdict in a phrase about the device.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Inside => "inside the family that this model describes",
+            Self::Edge => "at the edge of the family that this model describes",
+            Self::Outside => "outside the family that this model describes",
+        }
+    }
+
+    /// The verdict on an error, as a share of the mean response time.
+    fn of_share(share: f64) -> Self {
+        if share <= INSIDE_SHARE_MAX {
+            Self::Inside
+        } else if share <= EDGE_SHARE_MAX {
+            Self::Edge
+        } else {
+            Self::Outside
+        }
+    }
+}
+
+impl Calibration {
+    /// The verdict on the device, and its reasons: the errors that are larger than a good model's. A record without errors
+    /// shows nothing, which is no ground for trust.
+    #[must_use]
+    pub fn verdict(&self) -> (Verdict, Vec<String>) {
+        let Some(all) = self.overall() else {
+            return (Verdict::Edge, vec!["its record does not say how far the model is from the device".into()]);
+        };
+        let mut verdict = Verdict::Inside;
+        let mut reasons = Vec::new();
+        let counts = |requests: u64| requests as f64 >= all.requests as f64 * CLASS_PART_MIN;
+        for class in self.classes.iter().filter(|class| counts(class.requests)) {
+            let (share, is_all) = (class.share(), class.name == all.name);
+            let own = Verdict::of_share(if is_all { share } else { share / CLASS_FACTOR });
+            let halves = class.halves.map_or(0.0, ioweir_config::Duration::as_nanos_f64);
+            let is_unsteady = class.demerit.as_nanos_f64() <= halves * UNSTEADY_FACTOR;
+            let own = if is_unsteady { own.min(Verdict::Edge) } else { own };
+            if own > Verdict::Inside {
+                let what = if is_all { "all requests".into() } else { format!("`{}`", class.name) };
+                let halves = match is_unsteady {
+                    true => ", and the device's own halves are nearly as far apart",
+                    false => "",
+                };
+                reasons.push(format!("the error of {what} is {:.0} % of their mean{halves}", share * 100.0));
+            }
+            verdict = verdict.max(own);
+        }
+        if let Some(table) = all.table_share()
+            && all.share() > TABLE_FACTOR * table + TABLE_SLACK_SHARE
+        {
+            verdict = verdict.max(Verdict::Edge);
+            reasons.push(format!(
+                "a table of response times by class is closer: {:.0} % instead of {:.0} %",
+                table * 100.0,
+                all.share() * 100.0
+            ));
+        }
+        (verdict, reasons)
+    }
+}
+
+impl Standing {
+    /// The standing of a preset, or of the device in a file.
+    ///
+    /// # Errors
+    /// As [`DeviceFile::load`].
+    pub fn load(name_or_path: &str) -> Result<Self, SpecError> {
+        DeviceFile::load(name_or_path).map(|file| Self::of(name_or_path, &file))
+    }
+
+    /// The standing of a device that was read under this name.
+    #[must_use]
+    pub fn of(name: &str, file: &DeviceFile) -> Self {
+        if let Some(calibration) = &file.calibration {
+            return Self::Calibrated(Calibrated {
+                source: calibration.source,
+                name: calibration.name.clone(),
+                judged: calibration.judged.name(),
+                error_share: calibration.overall().map(super::calibration::ClassError::share),
+                verdict: calibration.verdict().0,
+                range: calibration.range.clone(),
+            });
+        }
+        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) {
+            return Self::Assumed { description: preset.title.into(), year: preset.year };
+        }
+        let size = file.spec.build(0).map(|device| Size(device.sectors().saturating_mul(ioweir_core::SECTOR_BYTES)));
+        let size = size.map_or_else(|_| String::new(), |size| format!(" of {size}"));
+        Self::Assumed { description: format!("a device file{size} without a calibration"), year: None }
+    }
+
+    /// The standing in a phrase that follows the device's name.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Measured => "measured".into(),
+            Self::Calibrated(Calibrated { source, name, judged, error_share, verdict, .. }) => {
+                let of = match source {
+                    Source::Trace => "fitted to",
+                    Source::Probe => "fitted to probes of",
+                };
+                let error = match error_share {
+                    Some(share) => format!("its error on {judged} is {:.0} % of the mean", share * 100.0),
+                    None => "its error is not known".into(),
+                };
+                format!("{of} {name}; {error}; the device is {}", verdict.words())
+            }
+            Self::Assumed { description, year: Some(year) } => {
+                format!("assumed, not measured: {description} (of about {year})")
+            }
+            Self::Assumed { description, year: None } => format!("assumed, not measured: {description}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_assumed_and_described() {
+        for preset in PRESETS {
+            let standing = Standing::load(preset.name).expect("a preset");
+            let words = standing.words();
+            assert!(words.starts_with("assumed") && words.contains(preset.title), "{words}");
+            assert_eq!(words.contains("of about"), preset.year.is_some(), "{words}");
+        }
+    }
+
+    /// A record with an error of all requests, of a class with this part of them, and of a table.
+    fn record(all: f64, (class, part): (f64, f64), table: Option<f64>) -> Calibration {
+        let table = table.map_or_else(String::new, |share| format!("table = \"{}us\"\n", share * 1e4));
+        let text = format!(
+            "source = \"trace\"\nname = \"a\"\nsha256 = \"00\"\nrequests = 2000\nversion = \"1\"\nfitted = \"first_half\"\n\
+             judged = \"second_half\"\n[range]\n\
+             [[class]]\nname = \"all\"\nrequests = 1000\nmeasured_mean = \"10ms\"\nmodelled_mean = \"10ms\"\n\
+             demerit = \"{}us\"\n{table}\
+             [[class]]\nname = \"read far, small\"\nrequests = {}\nmeasured_mean = \"10ms\"\nmodelled_mean = \"10ms\"\n\
+             demerit = \"{}us\"\n",
+            all * 1e4,
+            part * 1e3,
+            class * 1e4
+        );
+        toml::from_str(&text).expect("a record")
+    }
+
+    #[test]
+    fn a_verdict_follows_the_larger_error() {
+        for (all, class, table, verdict) in [
+            (0.05, (0.1, 0.9), None, Verdict::Inside),
+            (0.3, (0.1, 0.9), None, Verdict::Edge),
+            (0.6, (0.1, 0.9), None, Verdict::Outside),
+            (0.05, (0.8, 0.9), None, Verdict::Edge),
+            (0.05, (1.5, 0.9), None, Verdict::Outside),
+            (0.05, (9.0, 0.01), None, Verdict::Inside),
+            (0.05, (0.1, 0.9), Some(0.01), Verdict::Inside),
+            (0.24, (0.1, 0.9), Some(0.2), Verdict::Inside),
+            (0.24, (0.1, 0.9), Some(0.05), Verdict::Edge),
+            (0.6, (0.1, 0.9), Some(0.01), Verdict::Outside),
+        ] {
+            let (found, reasons) = record(all, class, table).verdict();
+            assert_eq!(found, verdict, "{all} {class:?} {table:?}");
+            assert_eq!(reasons.is_empty(), verdict == Verdict::Inside, "{reasons:?}");
+        }
+        let mut nothing = record(0.1, (0.1, 0.9), None);
+        nothing.classes[0].halves = "8ms".parse().ok();
+        nothing.classes[0].demerit = "11ms".parse().expect("a time");
+        assert_eq!(nothing.verdict().0, Verdict::Edge, "the device is not steady");
+        nothing.classes[0].halves = "5ms".parse().ok();
+        assert_eq!(nothing.verdict().0, Verdict::Outside, "it is steadier than the model");
+        nothing.classes.clear();
+        assert_eq!(nothing.verdict().0, Verdict::Edge, "what is not known is not trusted");
+    }
+}
