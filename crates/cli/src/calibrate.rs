@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ioweir_config::{read_spec, shown};
+use ioweir_device::Verdict;
 use ioweir_lab::calibration::CalibrationSpec;
 
 use crate::arguments::CalibrateArguments;
@@ -30,10 +31,22 @@ pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
         }
     };
     let document = result.document()?;
-    if let Some(name) = &arguments.output_device {
-        output::put_file(name, result.file.to_toml().as_bytes())?;
+    let is_withheld = result.verdict().0 == Verdict::Outside && !arguments.force;
+    match &arguments.output_device {
+        Some(name) if is_withheld => {
+            outputs.write(&document)?;
+            Err(Failure::Running(format!(
+                "{} is not written: the device is {}\n\nhint: `ioweir replay` measures it; --force writes the file anyway",
+                shown(name),
+                Verdict::Outside.words()
+            )))
+        }
+        Some(name) => {
+            output::put_file(name, result.file.to_toml().as_bytes())?;
+            outputs.write(&document)
+        }
+        None => outputs.write(&document),
     }
-    outputs.write(&document)
 }
 
 /// The spec that the file and the flags describe.

@@ -49,6 +49,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set_list(&mut comparison.depths.0, &arguments.depth);
     set_list(&mut comparison.seeds.0, &arguments.seed);
     set(&mut comparison.goal, arguments.goal.as_ref());
+    comparison.of = arguments.of.clone().or(comparison.of);
     let Comparison { format, volume, event, lenient, alone, .. } = &mut comparison;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
     if let Some(size) = &arguments.request_bytes_max {

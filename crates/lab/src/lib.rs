@@ -15,6 +15,7 @@ pub mod calibration;
 pub mod compare;
 pub mod document;
 pub mod experiment;
+pub mod gate;
 #[cfg(feature = "advise")]
 pub mod replay;
 pub mod run;

@@ -77,6 +77,10 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, help_heading = "Probes")]
     pub(crate) in_use: bool,
 
+    /// Write the device file although the device is outside the family that the model describes
+    #[arg(long)]
+    pub(crate) force: bool,
+
     /// No progress bar
     #[arg(long)]
     pub(crate) quiet: bool,

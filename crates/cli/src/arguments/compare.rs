@@ -105,6 +105,11 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "GOAL", value_parser = goals(), help_heading = "Output")]
     pub(crate) goal: Option<Goal>,
 
+    /// Whose requests count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
+    /// all [default: all but those of the idle class]
+    #[arg(long, value_name = "CLASS|STREAM", help_heading = "Output")]
+    pub(crate) of: Option<String>,
+
     /// Scheduler that completion times are relative to [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) reference: Option<String>,

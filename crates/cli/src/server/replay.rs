@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ioweir_config::{Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use ioweir_core::policy::Policy;
-use ioweir_device::{DeviceSpec, PRESETS};
+use ioweir_device::{DeviceSpec, PRESETS, Standing};
 use ioweir_lab::document::{Provenance, TraceMeta, quoted};
 use ioweir_lab::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
@@ -373,6 +373,7 @@ fn predict(
         depth: model.depth.or(small(identity.and_then(|identity| identity.depth)).map(|depth| depth.min(4096))),
         ..model
     };
+    page.standing = Some(Standing::load(&model.name).map_err(|error| Failure::Input(error.to_string()))?);
     let mut names: Vec<String> = Vec::new();
     for measured in &page.measured {
         if !names.contains(&measured.scheduler) {

@@ -8,6 +8,8 @@ use super::host::Step;
 use super::own_error::ClassError;
 use super::report::Report;
 use crate::compare::Goal;
+use crate::gate::Decision;
+use ioweir_device::Standing;
 
 /// Advice.
 #[derive(Serialize)]
@@ -22,7 +24,12 @@ pub(super) struct Advice {
     search_runs: usize,
     rounds: usize,
     is_calibrated: bool,
-    /// What to set; `null` to leave it.
+    standing: Standing,
+    /// Whether a setting may be recommended, why it may not simply be, and what to measure first.
+    decision: Decision,
+    reasons: Vec<String>,
+    calibrate_command: Option<String>,
+    /// The setting; `null` to leave it, or where nothing may be recommended.
     recommended: Option<String>,
     own_error: Vec<ClassError>,
     steps: Vec<Step>,
@@ -80,7 +87,7 @@ struct Setting {
 
 impl Advice {
     pub(super) fn new(report: &Report<'_>) -> Self {
-        let Report { spec, pieces, rounds, .. } = report;
+        let Report { spec, pieces, rounds, judgement, .. } = report;
         let name = |at: usize| rounds.candidates[at].to_string();
         Self {
             goal: spec.goal,
@@ -93,7 +100,11 @@ impl Advice {
             search_runs: report.searched.runs,
             rounds: rounds.count(),
             is_calibrated: report.is_calibrated,
-            recommended: (report.choice > 0).then(|| name(report.choice)),
+            standing: report.standing.clone(),
+            decision: judgement.decision,
+            reasons: judgement.reasons.clone(),
+            calibrate_command: Some(judgement.command.clone()).filter(|command| !command.is_empty()),
+            recommended: (report.choice > 0 && judgement.recommends()).then(|| name(report.choice)),
             own_error: report.error.clone(),
             steps: report.steps.clone(),
             reason: report.reason.clone(),

@@ -13,9 +13,6 @@ use crate::document::{
     Provenance, Series, Table, Value, format_seconds, hexadecimal, records_of,
 };
 
-/// A model whose demerit is more than this share of the mean latency is one of another device.
-const OTHER_DEVICE_SHARE: f64 = 1.0;
-
 /// The most traces that the title names one by one.
 const NAMED_MAX: usize = 4;
 
@@ -27,6 +24,11 @@ pub(super) fn document(report: &Report<'_>, origin: &Origin) -> Result<Document,
     let mut document = Document::new("ioweir advise", title, &data)?;
     document.headline = headline(report, &rows);
     document.records = records_of(&rows, &["candidate", "verdict"]);
+    document.text(format!("The device {} is {}.", report.spec.device, report.standing.words()));
+    let care = report.judgement.text();
+    if report.judgement.recommends() && !care.is_empty() {
+        document.text(care);
+    }
     document.text(certainty(report));
     if let Some(reason) = &report.reason {
         document.text(format!("Why: {reason}."));
@@ -71,6 +73,9 @@ fn headline(report: &Report<'_>, rows: &[Row]) -> String {
     let goal = report.spec.goal;
     let leave = &rows[0].candidate;
     let others = rows.len() - 1;
+    if !report.judgement.recommends() {
+        return report.judgement.text();
+    }
     if report.choice > 0 {
         let row = &rows[report.choice];
         return format!(
@@ -116,11 +121,6 @@ fn certainty(report: &Report<'_>) -> String {
         0 => "The trace has no latencies, so the model's own error on it is not known.".to_owned(),
         _ => format!("The model's own error first: under {under}, {} on average.", and_list(&classes)),
     };
-    let is_off = |error: &ClassError| error.demerit_share.is_some_and(|share| share > OTHER_DEVICE_SHARE);
-    if report.error.iter().any(is_off) {
-        text += " It is further off than the latencies are long, so this is no model of the device that the trace is from: the \
-                 advice is for the model's device.";
-    }
     if report.is_generated {
         text = "No trace was given: this is advice for generated traffic, not for yours.".into();
     }
@@ -129,10 +129,6 @@ fn certainty(report: &Report<'_>) -> String {
     } else {
         " The device has no calibration, so how far its parameters are known is not in the intervals."
     };
-    if !report.outside.is_empty() {
-        text +=
-            &format!(" The trace leaves the range in which the device was calibrated: {}.", report.outside.join("; "));
-    }
     text
 }
 
@@ -391,11 +387,18 @@ fn facts(report: &Report<'_>) -> Vec<(String, String)> {
         (false, Some(name)) => format!("{name}, under which the trace was recorded"),
         _ => format!("{}, which current Linux chooses for such a device", report.rounds.candidates[0]),
     };
+    let pause = match report.think {
+        Some(think) => format!(
+            "{think}, the median in the trace from the completion of what a stream asked for to its next request"
+        ),
+        None => "none: too few requests have latencies that would show one".into(),
+    };
     let mut facts = vec![
         ("requests", requests),
         ("streams", format_count(pieces.streams)),
         ("halves", "every second of 16 pieces for the search, the others to judge".into()),
         ("leave it", leave),
+        ("pause of the closed loop", pause),
         ("requests in the device at once", report.base.limits.depth.to_string()),
         (
             "runs",

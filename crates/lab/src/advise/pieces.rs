@@ -5,7 +5,7 @@
 //! are neighbours at sixteen places, and not years apart. What is between two pieces of a half is closed up, with the gap to
 //! the next request kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ioweir_config::format_count;
@@ -20,6 +20,8 @@ const PIECES: usize = 16;
 const RECORDS_MAX: usize = 1 << 17;
 /// Requests of a block.
 const BLOCK_RECORDS: usize = 1 << 10;
+/// The fewest pauses between requests of a stream that say how long it thinks.
+const THINKS_MIN: usize = 100;
 /// The fewest requests of a piece.
 const PIECE_RECORDS_MIN: usize = 20;
 
@@ -156,6 +158,25 @@ impl Pieces {
     pub(super) fn latencies(&self) -> u64 {
         let records = self.pieces.iter().flatten().flat_map(|block| &block.records);
         records.filter(|record| record.latency.is_some()).count() as u64
+    }
+
+    /// The think time of the traced streams: the median time from the completion of all that a stream had asked for to its next
+    /// request, which is none where it asks earlier. `None` if too few requests have latencies.
+    pub(super) fn think(&self) -> Option<Nanos> {
+        let mut done: BTreeMap<StreamId, Nanos> = BTreeMap::new();
+        let mut thinks: Vec<u64> = Vec::new();
+        for Record { time, stream, latency, .. } in self.records() {
+            let Some(latency) = latency else { continue };
+            let before = done.entry(*stream).or_insert(Nanos::NEVER);
+            if *before < Nanos::NEVER {
+                thinks.push(time.since(*before).0);
+            }
+            let end = time.after(*latency);
+            *before = if *before < Nanos::NEVER { end.max(*before) } else { end };
+        }
+        thinks.sort_unstable();
+        let median = thinks.get(thinks.len() / 2).copied();
+        median.filter(|_| thinks.len() >= THINKS_MIN).map(|nanos| Nanos(nanos / 1_000 * 1_000))
     }
 
     /// Every record that was kept, in order.

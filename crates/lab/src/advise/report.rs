@@ -2,8 +2,8 @@
 
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use ioweir_device::calibration::Observed;
-use ioweir_device::{DeviceFile, DeviceSpec};
-use ioweir_trace::{ReadOptions, TraceError};
+use ioweir_device::{DeviceFile, DeviceSpec, Standing};
+use ioweir_trace::{Event, ReadOptions, Record, TraceError};
 use serde_json::Value;
 
 use super::bench::{Bench, CLOSED, LOADS, Measures, RECORDED};
@@ -18,8 +18,9 @@ use super::space::{Candidate, Setup};
 use super::spec::{ANY_DEVICE, AdviseSpec, is_device_name};
 use crate::compare::{Goal, reason_between};
 use crate::document::{Document, Origin, TraceMeta};
+use crate::gate::{Evidence, Judgement, Witness, judge, words};
 use crate::run::{MIX_PREFIX, Progress, RunError, TraceFiles};
-use crate::sim::{Load, Unobserved};
+use crate::sim::{Accountant, Load, Waits};
 use crate::spec::read_options;
 use crate::workload::MIXES;
 
@@ -42,9 +43,8 @@ pub(super) struct Report<'a> {
     pub(super) traces: Vec<TraceMeta>,
     /// Whether there was no trace, and traffic was generated.
     pub(super) is_generated: bool,
-    /// Whether the device has a calibration, with how the trace leaves the range in which it was seen.
+    /// Whether the device has a calibration.
     pub(super) is_calibrated: bool,
-    pub(super) outside: Vec<String>,
     pub(super) error: Vec<ClassError>,
     pub(super) searched: Searched,
     pub(super) shares: Vec<Share>,
@@ -55,6 +55,11 @@ pub(super) struct Report<'a> {
     pub(super) steps: Vec<Step>,
     /// Why the choice is better.
     pub(super) reason: Option<String>,
+    /// The think time of the streams, if the trace shows it.
+    pub(super) think: Option<Nanos>,
+    /// The standing of the device model, and the decision of the gate.
+    pub(super) standing: Standing,
+    pub(super) judgement: Judgement,
 }
 
 /// A candidate's throughput and p99 of reads in the closed loop, on the half that the search did not see.
@@ -152,7 +157,9 @@ impl AdviseSpec {
 
     pub(super) fn report(&self, files: &[TraceFiles], progress: &dyn Progress) -> Result<Report<'_>, RunError> {
         self.check()?;
-        let DeviceFile { spec: device, calibration } = DeviceFile::load(&self.device)?;
+        let file = DeviceFile::load(&self.device)?;
+        let standing = Standing::of(&self.device, &file);
+        let DeviceFile { spec: device, calibration } = file;
         let base = Setup { limits: self.queue(&device)?, device };
         let leave = self.leave(&base.device)?;
         let plain: Vec<Candidate> = self.candidates().into_iter().map(Candidate::of).collect();
@@ -163,7 +170,9 @@ impl AdviseSpec {
         let is_generated = self.traces.is_empty();
         let pieces = Pieces::read(files, (self.seed, sectors, self.fold || is_generated), progress)?;
         let closed = u32::try_from(OUTSTANDING.div_ceil(pieces.streams.max(1))).unwrap_or(1);
-        let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed), pause: Nanos::ZERO }];
+        let think = pieces.think();
+        let pause = think.unwrap_or(Nanos::ZERO);
+        let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed), pause }];
         let bench = Bench { base, device_name: self.device.clone(), loads, lenient: self.lenient, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
         let search = Search {
@@ -184,21 +193,22 @@ impl AdviseSpec {
             calibration.as_ref().map_or_else(|| device.clone(), |calibration| calibration.draw(device, seed))
         };
         let rounds = Rounds::run(&bench, candidates, &pieces.unseen(true), self.seed, self.rounds, &draw)?;
+        let outside = calibration.as_ref().map_or_else(Vec::new, |known| known.range.outside(&seen(&pieces)));
+        let judgement = self.judgement(&standing, &bench, (&pieces, files, is_generated), outside)?;
         let choice = rounds.choice(self.goal, self.bound);
         let front = front(&bench, &pieces, &rounds.candidates, &searched, self.seed)?;
-        let reason = if choice == 0 { None } else { Some(self.reason(&bench, &pieces, &rounds, choice)?) };
+        let reason = if choice == 0 { None } else { self.reason(&bench, &pieces, &rounds, choice)? };
         let steps = match choice {
+            _ if !judgement.recommends() => Vec::new(),
             0 => Vec::new(),
             _ => steps(&rounds.candidates[choice], &leave, &bench.base, self),
         };
-        let outside = calibration.as_ref().map_or_else(Vec::new, |known| known.range.outside(&seen(&pieces)));
         Ok(Report {
             spec: self,
             loads,
             traces: files.iter().map(TraceFiles::meta).collect::<Result<_, TraceError>>()?,
             is_generated,
             is_calibrated: calibration.is_some(),
-            outside,
             error,
             shares: shares(&searched.samples, &plain, &bench.base),
             searched,
@@ -207,25 +217,57 @@ impl AdviseSpec {
             front,
             steps,
             reason,
+            think,
+            standing,
+            judgement,
             base: bench.base,
             pieces,
         })
     }
 
     /// Why the choice is better than leaving it, under the load that tells them apart more.
-    fn reason(&self, bench: &Bench<'_>, pieces: &Pieces, rounds: &Rounds, choice: usize) -> Result<String, RunError> {
+    fn reason(
+        &self,
+        bench: &Bench<'_>,
+        pieces: &Pieces,
+        rounds: &Rounds,
+        choice: usize,
+    ) -> Result<Option<String>, RunError> {
         let change = |load: usize| rounds.under(choice, self.goal, load).mean;
         let load = if change(RECORDED) < change(CLOSED) { RECORDED } else { CLOSED };
         let trace = pieces.unseen(false);
-        let outcome = |at: usize| {
-            let jobs = bench.jobs(&rounds.candidates[at], &trace, self.seed, &bench.base);
-            jobs[load].run(false, bench.progress, &mut Unobserved).map(|(outcome, _)| outcome)
+        let account = |at: usize| {
+            let job = bench.jobs(&rounds.candidates[at], &trace, self.seed, &bench.base).swap_remove(load);
+            let waits = Waits::new(job.clients(), job.scheduler.row.knows_shares);
+            let mut accountant = Accountant::new(waits, 1, |_: &Record, set: &mut dyn FnMut(usize)| set(0));
+            job.run(false, bench.progress, &mut accountant)?;
+            Ok::<_, RunError>(accountant.accounts.swap_remove(0))
         };
-        Ok(format!(
-            "{}, under {}",
-            reason_between(self.goal, &outcome(choice)?, &outcome(0)?),
-            self.load_name(load, bench)
-        ))
+        let leave = rounds.candidates[0].to_string();
+        let why = reason_between(self.goal, &account(choice)?, (&leave, &account(0)?));
+        let load = self.load_name(load, bench);
+        Ok((!why.is_empty()).then(|| format!("under {load} {why}")))
+    }
+
+    /// The decision of the gate about this device and this trace.
+    fn judgement(
+        &self,
+        standing: &Standing,
+        bench: &Bench<'_>,
+        (pieces, files, is_generated): (&Pieces, &[TraceFiles], bool),
+        outside: Vec<String>,
+    ) -> Result<Judgement, RunError> {
+        let mut witness = Witness::default();
+        pieces.records().for_each(|record| witness.add(record));
+        let files: Vec<String> =
+            files.iter().flat_map(|file| file.files().iter().map(|file| file.display().to_string())).collect();
+        let event = (self.event != Event::Queue).then(|| self.event.name());
+        let flags = [("format", self.format.as_deref()), ("volume", self.volume.as_deref()), ("event", event)];
+        let switches = [("lenient", self.lenient), ("alone", self.alone)];
+        let source =
+            if files.is_empty() { String::new() } else { words(files.iter().map(String::as_str), &flags, &switches) };
+        let known = witness.evidence(&bench.base.device, source)?;
+        Ok(judge(standing, &Evidence { is_generated, outside, folded: pieces.folded, ..known }))
     }
 
     fn load_name(&self, load: usize, bench: &Bench<'_>) -> String {

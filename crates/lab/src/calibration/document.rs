@@ -1,7 +1,7 @@
 //! A calibration as a document: the error on the half that the fit did not see, and an interval for every parameter.
 
 use ioweir_config::format_count;
-use ioweir_device::Calibration;
+use ioweir_device::{Calibration, Verdict};
 
 use super::{Calibrated, Settings, settings};
 use crate::document::{Block, Cell, Column, Document, DocumentError, Emphasis, Table, records_of};
@@ -23,15 +23,28 @@ impl Calibrated {
 
     fn written(&self, settings: &Settings) -> Result<Document, DocumentError> {
         let Some(calibration) = &self.file.calibration else { return Document::new("ioweir calibrate", "", &()) };
+        let (verdict, reasons) = calibration.verdict();
+        let withheld = self.withheld(settings);
         let data = serde_json::json!({
-            "calibration": calibration, "device_toml": self.file.spec.to_toml(), "settings": settings,
+            "calibration": calibration, "device_toml": self.file.spec.to_toml(),
+            "verdict": verdict, "verdict_reasons": reasons,
+            "settings": withheld.is_none().then_some(settings),
             "candidates": self.evaluations, "without_latency": self.without_latency,
             "facts": self.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         });
         let title = format!("A device fitted to {}", calibration.name);
         let mut document = Document::new("ioweir calibrate", title, &data)?;
-        document.headline = headline(calibration);
+        document.headline = format!("The device is {}. {}", verdict.words(), headline(calibration));
         document.records = records_of(&calibration.classes, &["name", "requests"]);
+        if !reasons.is_empty() {
+            let after = match verdict {
+                Verdict::Outside => {
+                    " Nothing should be concluded from this model: measure with `ioweir replay` instead."
+                }
+                _ => "",
+            };
+            document.text(format!("Why: {}.{after}", reasons.join("; ")));
+        }
         document.text(format!(
             "{} requests; fitted to {}, judged on {}; {} candidates.",
             format_count(calibration.requests),
@@ -53,26 +66,42 @@ impl Calibrated {
         document.push(self.parameter_table(calibration));
         document.push(range_table(calibration));
         document.text(
-            "The model is known in this range only: `compare` and `validate` say where a trace lies outside. Parameters marked \
-             with a question mark are not identified: the response times leave more than half of what was looked at.",
+            "The model is known in this range only: `compare` and `validate` say where a trace lies outside. The intervals are no error \
+             bars: each parameter moves by itself, so that the truth may lie outside where several move together. Parameters marked with a \
+             question mark are not identified: the response times leave more than half of what was looked at, or the interval is empty.",
         );
-        let contradiction = self.read_random_per_second.and_then(|measured| settings.contradiction(measured));
-        settings.push(&mut document, calibration.range.write_size.is_some(), contradiction);
+        match withheld {
+            Some(why) => {
+                document.heading("Settings of other systems");
+                document.text(format!("No settings are given: {why}"));
+            }
+            None => settings.push(&mut document, calibration.range.write_size.is_some()),
+        }
         document.provenance = Some(self.provenance.clone());
         Ok(document)
+    }
+
+    /// Why there are no settings for other systems, if there is a reason.
+    fn withheld(&self, settings: &Settings) -> Option<String> {
+        let verdict = self.verdict().0;
+        if verdict == Verdict::Outside {
+            return Some(format!("the device is {}.", verdict.words()));
+        }
+        let measured = self.read_random_per_second.and_then(|measured| settings.contradiction(measured));
+        measured.or_else(|| settings.inconsistency())
     }
 
     fn parameter_table(&self, calibration: &Calibration) -> Table {
         let columns = ["parameter", "value", "from", "to"].map(Column::text);
         let mut table = Table::new("Parameters", columns).caption(format!("Intervals by {}.", calibration.intervals));
         for (parameter, searched) in calibration.parameters.iter().zip(&self.searched) {
-            let is_wide = parameter
-                .interval()
-                .zip(*searched)
-                .is_some_and(|((low, high), (least, most))| high - low > IDENTIFIED_PART * (most - least));
+            // No step in either direction was cheap: the value is an accident of the search, and says nothing of its error.
+            let is_doubtful = parameter.interval().zip(*searched).is_some_and(|((low, high), (least, most))| {
+                high <= low || high - low > IDENTIFIED_PART * (most - least)
+            });
             let text = |amount: &Option<_>| amount.as_ref().map_or_else(String::new, ToString::to_string);
             let value = Cell::from(parameter.value.to_string());
-            let value = if is_wide { value.emphasis(Emphasis::Doubtful) } else { value };
+            let value = if is_doubtful { value.emphasis(Emphasis::Doubtful) } else { value };
             table.row([
                 parameter.key.as_str().into(),
                 value,

@@ -9,11 +9,11 @@ mod units;
 use ioweir_config::{SpecError, to_table};
 use ioweir_core::{Operation, SECTOR_BYTES};
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
-use ioweir_device::fit::table::{DISK, DISK_TRACED, FLASH, Row};
-use ioweir_device::fit::{Effort, Fit, Groups, Point, UNKNOWN_DISK, evolve};
+use ioweir_device::fit::table::{DISK, DISK_QUEUED, DISK_TRACED, FLASH, Row, Values};
+use ioweir_device::fit::{Effort, Fit, Groups, Point, UNKNOWN_DISK, evolve, start};
 use ioweir_device::parameter::{self, Amount};
-use ioweir_device::validate::{Load, Measured, Validation};
-use ioweir_device::{Calibration, DeviceFile, DeviceSpec};
+use ioweir_device::validate::{Load, Measured, Validation, tabled};
+use ioweir_device::{Calibration, DeviceFile, DeviceSpec, Verdict};
 use rayon::prelude::*;
 
 use crate::document::Provenance;
@@ -119,7 +119,11 @@ impl CalibrationSpec {
         let folded = if self.fold { fold_measured(&mut trace.requests, start.build(0)?.sectors()) } else { 0 };
         let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
         let (start, of_reads, of_units) = units::open(start, self.preset.as_deref(), known);
-        let rows = kind.rows().iter().chain(kind.rows_traced()).chain(of_reads);
+        let range = range_of(&trace.requests);
+        // One request at a time leaves nothing to choose among.
+        let is_queued = kind == Kind::Disk && range.depth_max.is_some_and(|depth| depth > 1);
+        let queued = if is_queued { DISK_QUEUED } else { &[] };
+        let rows = kind.rows().iter().chain(kind.rows_traced()).chain(queued).chain(of_reads);
         let meta = meta_of(name.clone(), &files, &options)?;
         let given = Given {
             source: Source::Trace,
@@ -129,9 +133,10 @@ impl CalibrationSpec {
             fitted: (Part::FirstHalf, known),
             groups: None,
             judged: (Part::SecondHalf, unseen),
-            range: range_of(&trace.requests),
+            range,
             rows: rows.filter(|row| is_shown(row.key, known)).copied().collect(),
         };
+        let given = Given { rows: given.rows.iter().map(|row| reaching(*row, &start)).collect(), ..given };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
         let completeness = trace.completeness.remarks();
@@ -169,6 +174,8 @@ impl CalibrationSpec {
         let (seen_result, unseen_result) = (judge(known)?, judge(unseen)?);
         // What the probes of one kind and the mix of another take says nothing about how far a device is from itself.
         let halves = (given.source == Source::Trace).then_some(&seen_result);
+        // Probes and the mix that judges them are of different classes, which no table of the one says of the other.
+        let tabled = halves.map(|_| tabled(known, unseen, sectors));
         let file = DeviceFile {
             calibration: Some(Calibration {
                 source: given.source,
@@ -181,7 +188,7 @@ impl CalibrationSpec {
                 judged,
                 intervals: INTERVALS.into(),
                 range: given.range.clone(),
-                classes: unseen_result.errors(halves),
+                classes: unseen_result.errors_beside(halves, tabled.as_deref()),
                 parameters: parameters(&fit, &spec, &intervals)?,
             }),
             spec,
@@ -198,19 +205,27 @@ impl CalibrationSpec {
             (Kind::Disk, None) => DeviceSpec::parse("device", UNKNOWN_DISK)?,
             (Kind::Flash, None) => DeviceSpec::load("ssd-970pro")?,
         };
-        let table = match (kind, &spec) {
-            (Kind::Disk, DeviceSpec::Hdd(_)) => "hdd",
-            (Kind::Flash, DeviceSpec::Ssd(_)) => "ssd",
-            _ => {
-                let hint = "--kind disk takes a device with [hdd], --kind flash one with [ssd]";
-                return Err(SpecError::of_file(named.unwrap_or_default(), "is another kind of device", hint).into());
+        let size = match named {
+            Some(_) => self.capacity,
+            // A flash drive that nobody has named is one of a usual size, or as large as the trace needs it.
+            None => self.capacity.or_else(|| {
+                (kind == Kind::Disk || end > spec.build(0).map_or(0, |own| own.sectors()))
+                    .then_some(Size(end.saturating_mul(SECTOR_BYTES)))
+            }),
+        };
+        let begins = start(&spec, size).map_err(|complaint| complaint.in_file("device", None))?;
+        let spec = match (kind, begins) {
+            (Kind::Disk, Some(spec @ DeviceSpec::Hdd(_))) | (Kind::Flash, Some(spec @ DeviceSpec::Ssd(_))) => spec,
+            (_, begins) => {
+                let is = match begins {
+                    Some(DeviceSpec::Hdd(_)) => "is a disk: give --kind disk",
+                    Some(_) => "is a flash drive: give --kind flash",
+                    None => "is no single drive: give the preset or the file of one",
+                };
+                return Err(SpecError::of_file(named.unwrap_or_default(), "is another kind of device", is).into());
             }
         };
         let mut device = to_table(&spec).map_err(|problem| SpecError::of_file("device", problem, ""))?;
-        let size = self.capacity.or_else(|| named.is_none().then_some(Size(end.saturating_mul(SECTOR_BYTES))));
-        if let Some(size) = size.filter(|_| kind == Kind::Disk || self.capacity.is_some()) {
-            parameter::set(&mut device, &format!("{table}.capacity"), &Amount::Size(size));
-        }
         if kind == Kind::Flash && parameter::get(&device, "ssd.wake.idle").is_none() {
             // A drive that may turn out to sleep.
             parameter::set(&mut device, "ssd.wake.idle", &Amount::Time(Duration::from_seconds(1)));
@@ -272,6 +287,19 @@ fn is_shown(key: &str, requests: &[Measured]) -> bool {
     }
 }
 
+/// The parameter with values around that of the start: tracks of today's disks are longer than those of the disks that the usual
+/// values are of.
+fn reaching(row: Row, start: &DeviceSpec) -> Row {
+    let (DeviceSpec::Hdd(disk), Values::Ratios(low, high, unit)) = (start, row.values) else { return row };
+    match &disk.zoning {
+        Some(zoning) if row.key == "hdd.zoning.outer_sectors_per_track" => {
+            let own = f64::from(zoning.outer_sectors_per_track);
+            Row { values: Values::Ratios(low, high.max(own * 2.0), unit), ..row }
+        }
+        _ => row,
+    }
+}
+
 /// What candidates cost, side by side.
 fn costs(fit: &Fit<'_>, points: &[Vec<f64>]) -> Vec<f64> {
     points.par_iter().map(|genes| fit.cost(genes)).collect()
@@ -313,6 +341,12 @@ impl Fitted {
 }
 
 impl Calibrated {
+    /// Whether the device is one that this kind of model can describe, and why not.
+    #[must_use]
+    pub fn verdict(&self) -> (Verdict, Vec<String>) {
+        self.file.calibration.as_ref().map_or((Verdict::Outside, Vec::new()), Calibration::verdict)
+    }
+
     /// Its record.
     #[must_use]
     pub fn record(&self) -> &[ClassError] {

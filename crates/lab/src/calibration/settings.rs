@@ -27,6 +27,9 @@ const PERCENT: usize = 95;
 /// Random reads of the model and of probes that differ by more than this factor are not those of one device. Probes begin 32 reads
 /// together, and wait for the slowest of them, so that a good model is up to twice as fast.
 const APART_MAX: f64 = 4.0;
+/// Figures contradict each other from this factor on, of a disk and of flash: scattered reads of flash may use more dies than reads in
+/// a row, whose pages lie side by side.
+const INCONSISTENT_FACTORS: [f64; 2] = [1.5, 3.0];
 
 /// Rates and latencies of a device under one kind of requests at a time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -174,7 +177,7 @@ impl Settings {
         let factor = modelled as f64 / measured_per_second.max(1.0);
         (!(1.0 / APART_MAX..=APART_MAX).contains(&factor)).then(|| {
             format!(
-                "These lines do not fit this device: the model does {} random reads a second, and the probes had {}. A device that \
+                "the model does {} random reads a second, and the probes had {}. A device that \
                  is busy with other work while it is probed looks like that; probe it again when it is at rest.",
                 format_count(modelled),
                 format_count(measured_per_second as u64)
@@ -182,8 +185,36 @@ impl Settings {
         })
     }
 
-    /// Adds the lines for each system, and what is wrong with them.
-    pub(super) fn push(&self, document: &mut Document, saw_writes: bool, contradiction: Option<String>) {
+    /// The first contradiction among these figures: no device serves scattered requests faster than those in a row, or
+    /// fewer bytes a second in large requests than in small ones.
+    pub(super) fn inconsistency(&self) -> Option<String> {
+        let bytes = |per_second: u64| per_second.saturating_mul(u64::from(SMALL) * SECTOR_BYTES);
+        let pairs = [
+            ("random reads", self.read_random_per_second, "sequential reads", self.read_sequential_per_second),
+            ("random writes", self.write_random_per_second, "sequential writes", self.write_sequential_per_second),
+            (
+                "bytes of small reads",
+                bytes(self.read_sequential_per_second),
+                "bytes of large ones",
+                self.read_bytes_per_second,
+            ),
+            (
+                "bytes of small writes",
+                bytes(self.write_sequential_per_second),
+                "bytes of large ones",
+                self.write_bytes_per_second,
+            ),
+        ];
+        let factor = INCONSISTENT_FACTORS[usize::from(!self.rotates)];
+        let wrong = |(_, more, _, less): &(&str, u64, &str, u64)| *more as f64 > *less as f64 * factor;
+        pairs.into_iter().find(wrong).map(|(what, more, than, less)| {
+            let (more, less) = (format_count(more), format_count(less));
+            format!("they contradict each other: the model does {more} {what} a second and {less} {than}.")
+        })
+    }
+
+    /// Adds the lines for each system.
+    pub(super) fn push(&self, document: &mut Document, saw_writes: bool) {
         let disk = if self.rotates { "hdd" } else { "ssd" };
         document.heading("Settings of other systems");
         document.text(format!(
@@ -198,7 +229,6 @@ impl Settings {
                  what is said to be set by probes that write.",
             );
         }
-        contradiction.into_iter().for_each(|problem| document.text(problem));
         let lines = [
             ("io.cost.model (MAJ:MIN first)", format!("ctrl=user model=linear {}", self.cost_model())),
             ("io.cost.qos (latencies in us; a place to begin from)", format!("enable=1 ctrl=user {}", self.cost_qos())),
@@ -264,9 +294,21 @@ mod tests {
         let reads = flash.read_random_per_second as f64;
         assert!([0.3, 0.5, 1.0, 2.0].iter().all(|part| flash.contradiction(reads * part).is_none()));
         for part in [0.2, 5.0] {
-            let mut document = Document::new("ioweir calibrate", "A device", &()).unwrap();
-            flash.push(&mut document, true, flash.contradiction(reads * part));
-            assert!(document.to_terminal(false).contains("These lines do not fit this device: "), "{part}");
+            let said = flash.contradiction(reads * part).expect("it is far off");
+            assert!(said.starts_with("the model does") && said.contains("probe it again"), "{part}: {said}");
         }
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_found() {
+        for preset in ["hdd", "hdd-15k", "hdd-20tb", "ssd-970pro", "ssd-990pro", "ssd-qlc"] {
+            let own = settings(&DeviceSpec::load(preset).unwrap()).unwrap();
+            assert_eq!(own.inconsistency(), None, "{preset}: {own:?}");
+        }
+        let flash = settings(&DeviceSpec::load("ssd-970pro").unwrap()).unwrap();
+        let wrong = Settings { read_random_per_second: flash.read_sequential_per_second * 4, ..flash.clone() };
+        assert!(wrong.inconsistency().is_some_and(|said| said.contains("random reads")));
+        let wrong = Settings { write_bytes_per_second: flash.write_sequential_per_second * 8, ..flash };
+        assert!(wrong.inconsistency().is_some_and(|said| said.contains("bytes of small writes")));
     }
 }

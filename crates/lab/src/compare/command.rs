@@ -57,6 +57,9 @@ impl Comparison {
         if self.goal != default.goal {
             words.extend(["--goal".into(), self.goal.name().into()]);
         }
+        if let Some(of) = &self.of {
+            words.extend(["--of".into(), quoted(of)]);
+        }
         if self.by_stream {
             words.extend(["--by".into(), "stream".into()]);
         }

@@ -12,19 +12,21 @@ use serde_json::Value;
 use super::advice::{Advice, advice};
 use super::numbers as n;
 use super::section::Section;
-use super::{Depth, Meta, Report};
+use super::{Depth, Ground, Meta, Report};
 use crate::document::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 use crate::document::{Table, records_of};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
-use ioweir_device::FlashCounts;
+use ioweir_device::{FlashCounts, Standing};
 
 /// A comparison.
 #[derive(Serialize)]
 pub(super) struct JsonReport<'a> {
     meta: JsonMeta<'a>,
     pub(super) results: Vec<JsonResult<'a>>,
+    /// The standing of each device model.
+    standings: Vec<JsonStanding<'a>>,
     /// For each trace, device, depth and load that has some.
     advice: Vec<JsonAdvice<'a>>,
     /// Absent if there is one seed. As the results, with `{mean, half_width, seeds}` instead of each number.
@@ -39,7 +41,12 @@ impl<'a> JsonReport<'a> {
         Ok(Self {
             meta: JsonMeta { schema_version: SCHEMA_VERSION, meta },
             results: report.outcomes.iter().map(|outcome| JsonResult::new(outcome, meta)).collect(),
-            advice: sections.iter().filter_map(JsonAdvice::new).collect(),
+            standings: standings(report),
+            advice: sections
+                .iter()
+                .flat_map(|section| std::iter::once(section.clone()).chain(section.by_stream()))
+                .filter_map(|section| JsonAdvice::new(&section))
+                .collect(),
             over_seeds: over_seeds?,
         })
     }
@@ -76,6 +83,25 @@ fn joined(values: &[&Value], are_samples: bool) -> Value {
         }
         None => values[0].clone(),
     }
+}
+
+/// The standing of a device model.
+#[derive(Serialize)]
+struct JsonStanding<'a> {
+    device: &'a str,
+    #[serde(flatten)]
+    standing: &'a Standing,
+}
+
+/// The standing of each device, once.
+fn standings(report: &Report) -> Vec<JsonStanding<'_>> {
+    let mut standings: Vec<JsonStanding<'_>> = Vec::new();
+    for Ground { device, standing, .. } in &report.grounds {
+        if standings.iter().all(|known| known.device != device) {
+            standings.push(JsonStanding { device, standing });
+        }
+    }
+    standings
 }
 
 /// What to set on a Linux host.

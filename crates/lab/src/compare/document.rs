@@ -54,9 +54,7 @@ pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, Do
     let mut document = Document::new("ioweir compare", title, &data)?;
     document.headline = overall(&sections);
     document.records = records_of(&data.results, &LEADING);
-    for outside in &report.meta.outside_of_calibration {
-        document.text(outside.as_str());
-    }
+    standings(&sections).into_iter().for_each(|sentence| document.text(sentence));
     load_sentences(&sections).into_iter().for_each(|sentence| document.text(sentence));
     if sections.len() > 1 {
         document.push(overview(report, &sections));
@@ -163,7 +161,17 @@ fn geometric_mean(sections: &[Section<'_>], scheduler: &str) -> Option<f64> {
 fn push_section(document: &mut Document, section: &Section<'_>, measures: &[Measure]) {
     if let Some(advice) = advice(section) {
         document.text(advice.text);
+        if !advice.care.is_empty() {
+            document.text(advice.care);
+        }
     }
+    if section.rows.len() < 2 {
+        section.contradiction().into_iter().for_each(|said| document.text(said));
+    }
+    if let Some(of) = section.of {
+        document.text(format!("The goal is that of {of}; the tables are of all requests. --of says whose count."));
+    }
+    document.push(by_stream(section));
     let reference = section.reference();
     let seeds = match reference.seeds() {
         1 => String::new(),
@@ -210,6 +218,41 @@ fn outstanding(section: &Section<'_>) -> String {
     }
 }
 
+/// The standing of each device model, a sentence each.
+fn standings(sections: &[Section<'_>]) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for section in sections {
+        let sentence = section.standing().map(|words| format!("The device {} is {words}.", section.device));
+        sentences.extend(sentence.filter(|sentence| !sentences.contains(sentence)));
+    }
+    sentences
+}
+
+/// The best scheduler for each stream that has figures of its own.
+fn by_stream(section: &Section<'_>) -> Table {
+    let columns = [Column::text("stream"), Column::text("best"), Column::seconds(section.goal.name())];
+    let more = [Column::text("next"), Column::seconds("its value"), Column::text("advice").format(Format::Own)];
+    let mut table = Table::new("The best for each stream", columns.into_iter().chain(more))
+        .caption("The goal of each stream by itself. Schedulers tie where the difference is within a hundredth, or within the noise.");
+    for own in section.by_stream() {
+        let ranked = own.ranked();
+        let [best, next, ..] = ranked[..] else { continue };
+        let says = match advice(&own) {
+            Some(advice) => advice.short(),
+            None => "",
+        };
+        table.row([
+            own.of.unwrap_or_default().into(),
+            best.scheduler.into(),
+            own.goal_value(best).into(),
+            next.scheduler.into(),
+            own.goal_value(next).into(),
+            says.into(),
+        ]);
+    }
+    table
+}
+
 /// The number of a run that a column shows.
 type Number = fn(&Outcome) -> Option<f64>;
 
@@ -220,6 +263,8 @@ enum Measure {
     Of(Column, Number),
     /// The completion time as a multiple of the reference's.
     Relative,
+    /// The goal of the requests that count, if not all do.
+    Goal,
 }
 
 impl Measure {
@@ -227,6 +272,7 @@ impl Measure {
         match self {
             Self::Of(column, _) => column.clone(),
             Self::Relative => Column::text("relative").format(Format::Factor),
+            Self::Goal => Column::number("goal", "ms").better(Better::Lower),
         }
     }
 
@@ -235,6 +281,7 @@ impl Measure {
         let number: Number = match self {
             Self::Of(_, number) => *number,
             Self::Relative => |run| Some(run.completion.as_seconds()),
+            Self::Goal => return true,
         };
         let values = || section.rows.iter().filter_map(|row| row.mean(number));
         let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
@@ -272,6 +319,9 @@ fn measures(goal: Goal) -> Vec<Measure> {
 fn ordered(sections: &[Section<'_>]) -> Vec<Measure> {
     let goal = sections.first().map_or(Goal::Completion, |section| section.goal);
     let mut measures = measures(goal);
+    if sections.iter().any(|section| section.of.is_some()) {
+        measures.insert(0, Measure::Goal);
+    }
     let has_rivals = sections.iter().any(|section| section.rows.len() > 1);
     // The sort is stable: columns keep their order otherwise.
     measures.sort_by_key(|measure| has_rivals && !sections.iter().any(|section| measure.differs(section)));
@@ -327,6 +377,7 @@ fn results(section: &Section<'_>, measures: &[Measure]) -> Table {
         let cell = |measure: &Measure| match measure {
             Measure::Of(_, number) => Cell::from(row.value(*number)),
             Measure::Relative => row.relative_to(section.reference()).into(),
+            Measure::Goal => section.goal_millis(row).into(),
         };
         table.row(std::iter::once(row.scheduler.into()).chain(measures.iter().map(cell)));
     }

@@ -8,7 +8,7 @@ use ioweir_core::Operation;
 use serde::{Deserialize, Serialize};
 
 use super::numbers as n;
-use crate::sim::Outcome;
+use crate::sim::{Account, Outcome};
 
 /// The quantity by which schedulers are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +48,17 @@ impl Goal {
             Self::Busy => Some(n::busy(run)),
             Self::Mean => n::latency_mean(&run.all),
             Self::ReadP99 => n::quantile(&run.by_operation[Operation::Read as usize].latency, 0.99),
+        }
+    }
+
+    /// The goal's value for some of the requests of a run, in seconds; `None` if there are none, or if it is no matter of requests.
+    pub(super) fn of_account(self, account: &Account) -> Option<f64> {
+        match self {
+            _ if account.requests == 0 => None,
+            Self::Completion => Some(account.completion.as_seconds()),
+            Self::Busy => None,
+            Self::Mean => n::ratio(n::seconds(account.latency_sum_nanos), account.requests as f64),
+            Self::ReadP99 => n::quantile(&account.reads, 0.99),
         }
     }
 

@@ -20,20 +20,21 @@ pub(super) fn headline(section: &Section<'_>) -> String {
     if first.run().all.requests == 0 {
         return "The trace holds no requests.".into();
     }
-    let goal = section.goal;
-    let Some(value) = section.value(first) else { return format!("The trace has no requests for {}.", goal.noun()) };
+    let (goal, noun) = (section.goal, section.noun());
+    let is_completion = goal == Goal::Completion && section.of.is_none();
+    let Some(value) = section.value(first) else { return format!("The trace has no requests for {noun}.") };
     let value = format_seconds(value);
     let idleness = || if goal == Goal::Completion { idleness(&ranked) } else { String::new() };
     if ranked.len() == 1 {
-        let what = match goal {
-            Goal::Completion => format!("{} takes {value}", first.scheduler),
-            _ => format!("With {}, {} is {value}", first.scheduler, goal.noun()),
+        let what = match is_completion {
+            true => format!("{} takes {value}", first.scheduler),
+            false => format!("With {}, {noun} is {value}", first.scheduler),
         };
         return format!("{what}; there is nothing to compare it with.{}", idleness());
     }
     let spread = section.saved_share(first, last);
-    if spread < SAME_SHARE {
-        let mut noun = goal.noun().to_owned();
+    if section.is_tie(first, last) {
+        let mut noun = noun;
         noun[..1].make_ascii_uppercase();
         return format!(
             "{noun} {}.{}{}",
@@ -42,21 +43,24 @@ pub(super) fn headline(section: &Section<'_>) -> String {
             if goal == Goal::Completion { latency_sentence(&ranked) } else { String::new() }
         );
     }
-    let tied = ranked.iter().take_while(|row| section.saved_share(first, row) < SAME_SHARE).count();
+    let tied = 1 + ranked[1..].iter().take_while(|row| section.is_tie(first, row)).count();
     let names: Vec<_> = ranked[..tied].iter().map(|row| row.scheduler.as_str()).collect();
-    let who = match (goal, tied) {
-        (Goal::Completion, 1) => format!("{} finishes first, in {value}", first.scheduler),
-        (Goal::Completion, _) => {
-            format!("{} finish first, within {} of each other", and_list(&names), percent(SAME_SHARE))
-        }
-        (_, 1) => format!("{} is best by {}, {value}", first.scheduler, goal.noun()),
-        _ => format!("{} are best by {}, within {} of each other", and_list(&names), goal.noun(), percent(SAME_SHARE)),
+    let apart = section.saved_share(first, ranked[tied - 1]);
+    let apart = if apart < SAME_SHARE { format!("within {}", percent(SAME_SHARE)) } else { "within the noise".into() };
+    let who = match (is_completion, tied) {
+        (true, 1) => format!("{} finishes first, in {value}", first.scheduler),
+        (true, _) => format!("{} finish first, {apart} of each other", and_list(&names)),
+        (false, 1) => format!("{} is best by {noun}, {value}", first.scheduler),
+        (false, _) => format!("{} are best by {noun}, {apart} of each other", and_list(&names)),
     };
     format!("{who}: {}.{}", against(section, first, &ranked[tied..]), idleness())
 }
 
 /// That the goal hardly depends on which of so many schedulers it is.
 fn dependence(goal: Goal, count: usize, spread: f64) -> String {
+    if spread >= SAME_SHARE {
+        return format!("does not depend on the scheduler beyond its noise: all {count} tie");
+    }
     if spread == 0.0 {
         return format!("does not depend on the scheduler: it is the same with all {count}");
     }
@@ -64,8 +68,22 @@ fn dependence(goal: Goal, count: usize, spread: f64) -> String {
     format!("hardly depends on the scheduler: all {count} {lie} within {} of each other", percent(spread))
 }
 
-/// What all sections say together: the headline of a single section, or how often each scheduler is first.
+/// The headline of all sections: the headline of a single section, or how often each scheduler is first. That the gate recommends
+/// nothing comes first.
 pub(super) fn overall(sections: &[Section<'_>]) -> String {
+    let is_compared = |section: &&Section<'_>| section.rows.len() > 1;
+    let refused = sections.iter().filter(is_compared).filter(|section| !section.judgement().recommends()).count();
+    let says = says(sections);
+    match (sections.len(), refused) {
+        (_, 0) => says,
+        (1, _) => format!("No recommendation: the model is not that of the trace's device. On the model, {says}"),
+        (all, _) => {
+            format!("No recommendation in {refused} of {all}: the model is not that of the trace's device. {says}")
+        }
+    }
+}
+
+fn says(sections: &[Section<'_>]) -> String {
     if let [only] = sections {
         return headline(only);
     }
@@ -73,7 +91,7 @@ pub(super) fn overall(sections: &[Section<'_>]) -> String {
     let (mut same, mut shared) = (0, 0);
     for section in sections {
         let Some(first) = section.ranked().first().copied() else { continue };
-        let close = section.rows.iter().filter(|row| section.saved_share(first, row) < SAME_SHARE).count();
+        let close = section.rows.iter().filter(|row| section.is_tie(first, row)).count();
         if close == section.rows.len() {
             same += 1;
         } else if close > 1 {
@@ -85,14 +103,15 @@ pub(super) fn overall(sections: &[Section<'_>]) -> String {
         }
     }
     let goal = sections.first().map_or(Goal::Completion, |section| section.goal);
-    let (verb, noun) = if goal == Goal::Completion { ("finishes", "completion") } else { ("is", goal.noun()) };
+    let noun = sections.first().map_or_else(String::new, Section::noun);
+    let verb = if goal == Goal::Completion { "finishes" } else { "is" };
     wins.sort_by_key(|win| std::cmp::Reverse(win.1));
     let mut parts: Vec<_> = wins.iter().map(|(name, count)| format!("{name} {verb} first in {count}")).collect();
     if shared > 0 {
         parts.push(format!("the first place is shared in {shared}"));
     }
     if same > 0 {
-        parts.push(format!("{noun} differs by less than {} in {same}", percent(SAME_SHARE)));
+        parts.push(format!("all tie in {same}"));
     }
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let by = if goal == Goal::Completion { String::new() } else { format!(", by {noun}") };

@@ -9,11 +9,12 @@ mod goal;
 pub(crate) mod headline;
 pub mod numbers;
 mod plan;
+mod reason;
 mod section;
 #[cfg(test)]
 mod tests;
+mod who;
 
-pub(crate) use advice::reason_between;
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;
 pub(crate) use data::stream;
@@ -24,18 +25,20 @@ pub use goal::Goal;
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};
+pub(crate) use reason::reason_between;
 
 use std::fmt;
 use std::str::FromStr;
 
 use ioweir_config::{SchedulerChoice, Size, SpecError, shown};
-use ioweir_device::DeviceSpec;
+use ioweir_device::{DeviceSpec, Standing};
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::experiment::Summary;
+use crate::gate::Evidence;
 use crate::run::TraceMeta;
-use crate::sim::{Load, Outcome};
+use crate::sim::{Account, Load, Outcome};
 use crate::spec::{self, OneOrMore};
 
 /// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` builds it from its flags
@@ -90,6 +93,10 @@ pub struct Comparison {
     pub seeds: OneOrMore<u64>,
     /// How schedulers are ranked: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
     pub goal: Goal,
+    /// The requests that count for the goal: a class of I/O priorities (`rt`, `be`, `idle`), a stream by its name, its command or its
+    /// process, or `all`. If absent, all but those of the idle class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// Whether figures by stream are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_stream: bool,
@@ -117,6 +124,7 @@ impl Default for Comparison {
             depths: Depth::Device.into(),
             seeds: 0.into(),
             goal: Goal::Completion,
+            of: None,
             by_stream: false,
         }
     }
@@ -248,9 +256,6 @@ pub struct Meta {
     pub devices: Vec<DeviceMeta>,
     /// The fast device likewise, if a scheduler places data on it.
     pub fast_device_toml: Option<String>,
-    /// What of the traces lies outside of the range in which a calibrated device was seen, one sentence each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub outside_of_calibration: Vec<String>,
     /// The command that runs this again.
     pub command: String,
 }
@@ -262,6 +267,27 @@ pub struct Report {
     pub meta: Meta,
     /// The outcomes.
     pub outcomes: Vec<Outcome>,
+    /// The accounts of each outcome: of the requests that count for the goal, and of each stream with figures of its own. Empty for
+    /// an outcome that needs none.
+    pub(crate) accounts: Vec<Vec<Account>>,
+    /// The standing and the evidence for each device model and each trace.
+    pub(crate) grounds: Vec<Ground>,
+}
+
+/// The standing of a device model and the evidence of a trace, before anything is recommended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ground {
+    pub(crate) trace: String,
+    pub(crate) volume: String,
+    pub(crate) device: String,
+    pub(crate) standing: Standing,
+    pub(crate) evidence: Evidence,
+    /// The span of the trace, if it has arrivals and completions.
+    pub(crate) span_seconds: Option<f64>,
+    /// The requests that count for the goal, if not everybody's.
+    pub(crate) of: Option<String>,
+    /// The streams with figures of their own.
+    pub(crate) streams: Vec<String>,
 }
 
 impl Report {

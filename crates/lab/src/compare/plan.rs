@@ -8,16 +8,21 @@ use ioweir_core::policy::Policy;
 use ioweir_core::{QueueLimits, SECTOR_BYTES};
 use sha2::{Digest, Sha256};
 
-use super::{Comparison, DeviceMeta, Meta, Report};
+use super::advice::compared;
+use super::section::sections;
+use super::who::Who;
+use super::{Comparison, DeviceMeta, Ground, Meta, Report};
+use crate::gate::{Evidence, words};
 use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
-use crate::sim::{Load, Observer, Outcome, Window};
+use crate::sim::{Account, Accountant, Load, Observer, Outcome, Waits, Window};
 use crate::spec::read_options;
 use ioweir_config::{SchedulerChoice, Size};
 use ioweir_device::calibration::Range;
-use ioweir_device::{DeviceFile, DeviceSpec};
-use ioweir_trace::TraceError;
+use ioweir_device::{DeviceFile, DeviceSpec, Standing};
+use ioweir_trace::{Event, Record, TraceError};
+use rayon::prelude::*;
 
 /// The most requests that a queue may have: with more, the core would allocate more than a few hundred megabytes.
 const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
@@ -35,8 +40,8 @@ pub struct Plan {
     /// Files in folders that are not traces, and why.
     left_out: Vec<TraceError>,
     devices: Vec<(Arc<DeviceSpec>, String)>,
-    /// The range in which each device was seen; absent for one that is not calibrated.
-    seen: Vec<Option<Range>>,
+    /// The standing of each device.
+    standings: Vec<Standing>,
     fast: Arc<DeviceSpec>,
     limits: QueueLimits,
 }
@@ -68,11 +73,12 @@ impl Comparison {
             return Err(RunError::Value("no trace is named\n  expected: at least one trace file".into()));
         }
         let devices = self.devices.0.iter().map(|name| {
-            let DeviceFile { spec, calibration } = DeviceFile::load(name)?;
-            spec.check()?;
-            Ok(((Arc::new(spec), name.clone()), calibration.map(|calibration| calibration.range)))
+            let file = DeviceFile::load(name)?;
+            let standing = Standing::of(name, &file);
+            file.spec.check()?;
+            Ok(((Arc::new(file.spec), name.clone()), standing))
         });
-        let (devices, seen) = devices.collect::<Result<(Vec<_>, Vec<_>), RunError>>()?;
+        let (devices, standings) = devices.collect::<Result<(Vec<_>, Vec<_>), RunError>>()?;
         let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
         let (format, volume) = (self.format.as_deref(), self.volume.as_deref());
         let options = read_options(format, volume, self.event, (self.lenient, self.alone))?;
@@ -82,7 +88,7 @@ impl Comparison {
             traces: traces.into_iter().map(Arc::new).collect(),
             left_out,
             devices,
-            seen,
+            standings,
             fast,
             limits,
         };
@@ -205,11 +211,77 @@ impl Plan {
         progress: &dyn Progress,
         requests: Option<&mut Requests>,
     ) -> Result<Report, RunError> {
+        let looked_at = self.look(progress)?;
+        let jobs = self.jobs();
         let outcomes = match requests {
-            Some(requests) => record_all(&self.jobs(), progress, requests)?,
-            None => run_all(&self.jobs(), progress)?,
+            Some(requests) => record_all(&jobs, progress, requests)?,
+            None => run_all(&jobs, progress)?,
         };
-        Ok(Report { meta: self.meta(origin)?, outcomes })
+        let (who, grounds): (Vec<Who>, Vec<Vec<Ground>>) = looked_at.into_iter().unzip();
+        let grounds = grounds.into_iter().flatten().collect();
+        let accounts = vec![Vec::new(); outcomes.len()];
+        let mut report = Report { meta: self.meta(origin)?, outcomes, accounts, grounds };
+        // Jobs are in the order of their traces.
+        let each = jobs.len() / who.len().max(1);
+        let mut needed: Vec<bool> = (0..jobs.len()).map(|at| who[at / each].is_apart()).collect();
+        report.accounts = accounts_of(&jobs, &who, &needed, progress)?;
+        let apart = std::mem::replace(&mut needed, reasoned(&report));
+        needed.iter_mut().zip(&apart).for_each(|(needed, has)| *needed &= !has);
+        let reasons = accounts_of(&jobs, &who, &needed, progress)?;
+        for (accounts, more) in report.accounts.iter_mut().zip(reasons) {
+            accounts.extend(more);
+        }
+        Ok(report)
+    }
+
+    /// The requests that count in each trace, and the evidence that it holds about each device model.
+    fn look(&self, progress: &dyn Progress) -> Result<Vec<(Who, Vec<Ground>)>, RunError> {
+        let spec = &self.comparison;
+        let is_recorded = spec.loads.contains(&Load::RECORDED);
+        let of_trace = |trace: &Arc<TraceFiles>| {
+            let (witness, names) = trace.witness(progress)?;
+            let who = Who::new(spec.of.as_deref(), spec.by_stream, &witness, &names)?;
+            let range = witness.range();
+            let ground = |((device, name), standing): (&(Arc<DeviceSpec>, String), &Standing)| {
+                let depth_max = spec.depths.0.iter().map(|depth| depth.of(device)).max();
+                let range = Range { depth_max, rate: range.rate.filter(|_| is_recorded), ..range.clone() };
+                let outside = match standing {
+                    Standing::Calibrated(known) => known.range.outside(&range),
+                    _ => Vec::new(),
+                };
+                let evidence = Evidence {
+                    is_generated: trace.is_generated(),
+                    outside,
+                    ..witness.evidence(device, self.words(trace))?
+                };
+                Ok(Ground {
+                    trace: trace.name(),
+                    volume: trace.volume().to_owned(),
+                    device: name.clone(),
+                    standing: standing.clone(),
+                    evidence,
+                    span_seconds: (!trace.is_generated()).then(|| witness.span_seconds()),
+                    of: who.words.clone(),
+                    streams: who.streams(),
+                })
+            };
+            let grounds = self.devices.iter().zip(&self.standings).map(ground).collect::<Result<_, RunError>>()?;
+            Ok((who, grounds))
+        };
+        self.traces.iter().map(of_trace).collect()
+    }
+
+    /// A trace as arguments of a command; empty if it has no files.
+    fn words(&self, trace: &TraceFiles) -> String {
+        let spec = &self.comparison;
+        let files: Vec<String> = trace.files().iter().map(|file| file.display().to_string()).collect();
+        if files.is_empty() {
+            return String::new();
+        }
+        let event = (spec.event != Event::Queue).then(|| spec.event.name());
+        let volume = Some(trace.volume()).filter(|volume| !volume.is_empty());
+        let flags = [("format", spec.format.as_deref()), ("volume", volume), ("event", event)];
+        words(files.iter().map(String::as_str), &flags, &[("lenient", spec.lenient), ("alone", spec.alone)])
     }
 
     fn meta(self, origin: &Origin) -> Result<Meta, RunError> {
@@ -221,7 +293,6 @@ impl Plan {
         if devices.len() == 1 {
             devices.clear();
         }
-        let outside_of_calibration = self.outside_of_calibration()?;
         let places = self.comparison.schedulers.iter().any(|choice| choice.row.places);
         Ok(Meta {
             version,
@@ -232,33 +303,52 @@ impl Plan {
             device_toml,
             devices,
             fast_device_toml: places.then(|| self.fast.to_toml()),
-            outside_of_calibration,
             command,
         })
     }
+}
 
-    /// What of the traces lies outside of the range in which a calibrated device was seen. The recorded rate counts where it
-    /// is replayed.
-    fn outside_of_calibration(&self) -> Result<Vec<String>, RunError> {
-        let mut outside = Vec::new();
-        if self.seen.iter().all(Option::is_none) {
-            return Ok(outside);
+/// Whether each outcome is one that a reason for the advice is about.
+fn reasoned(report: &Report) -> Vec<bool> {
+    let mut needed = vec![false; report.outcomes.len()];
+    for section in sections(report, None).iter().filter(|section| section.judgement().recommends()) {
+        for row in compared(section).into_iter().flatten() {
+            let is_own = |outcome: &Outcome| row.holds(outcome);
+            needed.iter_mut().zip(&report.outcomes).for_each(|(needed, outcome)| *needed |= is_own(outcome));
         }
-        let is_recorded = self.comparison.loads.contains(&Load::RECORDED);
-        for trace in &self.traces {
-            let range = trace.range()?;
-            for ((device, name), seen) in self.devices.iter().zip(&self.seen) {
-                let depth_max = self.comparison.depths.0.iter().map(|depth| depth.of(device)).max();
-                let range = Range { depth_max, rate: range.rate.filter(|_| is_recorded), ..range.clone() };
-                let parts = seen.iter().flat_map(|seen| seen.outside(&range));
-                outside.extend(
-                    parts.map(|part| {
-                        format!("{name} is not calibrated for {}: the comparison has {part}.", trace.name())
-                    }),
-                );
-            }
+    }
+    needed
+}
+
+/// The accounts of the jobs that need some; the others have none.
+fn accounts_of(
+    jobs: &[Job],
+    who: &[Who],
+    needed: &[bool],
+    progress: &dyn Progress,
+) -> Result<Vec<Vec<Account>>, RunError> {
+    let each = jobs.len() / who.len().max(1);
+    let account = |(at, (job, needed)): (usize, (&Job, &bool))| {
+        if !needed {
+            return Ok(Vec::new());
         }
-        Ok(outside)
+        let who = &who[at / each];
+        let waits = Waits::new(job.clients(), job.scheduler.row.knows_shares);
+        let mut accountant = Accountant::new(waits, who.sets(), |record: &Record, set: &mut dyn FnMut(usize)| {
+            who.choose(record, set);
+        });
+        job.run(false, &Unheard(progress), &mut accountant)?;
+        Ok(accountant.accounts)
+    };
+    jobs.par_iter().zip(needed).enumerate().map(account).collect()
+}
+
+/// Progress of runs that were counted before.
+struct Unheard<'a>(&'a dyn Progress);
+
+impl Progress for Unheard<'_> {
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
     }
 }
 

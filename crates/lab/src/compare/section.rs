@@ -2,14 +2,22 @@
 //!
 //! Runs that differ only in the seed form one row.
 
-use super::Goal;
-use super::Report;
+use ioweir_core::Operation;
+
 use super::numbers as n;
-use crate::document::Value;
+use super::reason::{Difference, Parts};
+use super::{Goal, Ground, Report};
+use crate::document::{SAME_SHARE, Value};
 use crate::experiment::Figure;
-use crate::sim::Outcome;
+use crate::gate::{Judgement, judge};
+use crate::sim::{Account, Latencies, Outcome, PARTS};
+
+/// Standard deviations by which the 99 % quantiles of two runs are told apart, each by itself, so that both together are told
+/// apart in 95 of 100 cases.
+const QUANTILE_DEVIATIONS: f64 = 1.386;
 
 /// The results of one trace under one load on one device.
+#[derive(Clone)]
 pub(super) struct Section<'a> {
     pub(super) trace: &'a str,
     pub(super) load: &'a str,
@@ -19,6 +27,12 @@ pub(super) struct Section<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// The goal by which the rows are ranked.
     pub(super) goal: Goal,
+    /// The standing and the evidence; `None` if nobody asked.
+    ground: Option<&'a Ground>,
+    /// The requests that count for the goal, as the end of a phrase; `None` if all do.
+    pub(super) of: Option<&'a str>,
+    /// The set of the accounts that the goal is computed from; `None` if it is that of all requests.
+    set: Option<usize>,
     /// The row that the others are compared with.
     reference: usize,
 }
@@ -28,12 +42,15 @@ pub(super) struct Section<'a> {
 pub(super) struct Row<'a> {
     pub(super) scheduler: &'a String,
     runs: Vec<&'a Outcome>,
+    /// The accounts of each run, by set; empty where nobody asked.
+    accounts: Vec<&'a [Account]>,
 }
 
 /// The sections of a report, in its order. Rows are compared with that of the scheduler `reference`, or else the first.
 pub(super) fn sections<'a>(report: &'a Report, reference: Option<&str>) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
-    for outcome in &report.outcomes {
+    for (at, outcome) in report.outcomes.iter().enumerate() {
+        let accounts = report.accounts.get(at).map_or(&[][..], |accounts| &accounts[..]);
         let Outcome { trace, volume, load, device, depth, .. } = outcome;
         let same = |section: &Section<'_>| {
             let names = [section.trace, section.volume, section.load, section.device];
@@ -41,13 +58,21 @@ pub(super) fn sections<'a>(report: &'a Report, reference: Option<&str>) -> Vec<S
         };
         let at = sections.iter().position(same).unwrap_or_else(|| {
             let (depth, goal, rows) = (*depth, report.meta.spec.goal, Vec::new());
-            sections.push(Section { trace, volume, load, device, depth, rows, goal, reference: 0 });
+            let is_own =
+                |ground: &&Ground| ground.trace == *trace && ground.volume == *volume && ground.device == *device;
+            let ground = report.grounds.iter().find(is_own);
+            let of = ground.and_then(|ground| ground.of.as_deref());
+            let set = of.map(|_| 0);
+            sections.push(Section { trace, volume, load, device, depth, rows, goal, ground, of, set, reference: 0 });
             sections.len() - 1
         });
         let rows = &mut sections[at].rows;
         match rows.iter_mut().find(|row| *row.scheduler == outcome.scheduler) {
-            Some(row) => row.runs.push(outcome),
-            None => rows.push(Row { scheduler: &outcome.scheduler, runs: vec![outcome] }),
+            Some(row) => {
+                row.runs.push(outcome);
+                row.accounts.push(accounts);
+            }
+            None => rows.push(Row { scheduler: &outcome.scheduler, runs: vec![outcome], accounts: vec![accounts] }),
         }
     }
     for section in &mut sections {
@@ -62,9 +87,80 @@ impl<'a> Section<'a> {
         &self.rows[self.reference]
     }
 
+    /// The section ranked by another goal.
+    pub(super) fn by(&self, goal: Goal) -> Self {
+        Self { goal, ..self.clone() }
+    }
+
     /// The goal's value for a row, in seconds.
     pub(super) fn value(&self, row: &Row<'_>) -> Option<f64> {
-        row.mean(|run| self.goal.of_run(run))
+        row.goal(self.goal, self.set).map(|figure| figure.mean)
+    }
+
+    /// The goal's value for a row with its interval.
+    pub(super) fn goal_value(&self, row: &Row<'_>) -> Value {
+        written(row.goal(self.goal, self.set))
+    }
+
+    /// The goal's value for a row in milliseconds.
+    pub(super) fn goal_millis(&self, row: &Row<'_>) -> Value {
+        match self.goal_value(row) {
+            Value::Number(seconds) => Value::Number(seconds * 1e3),
+            Value::Interval(seconds, half_width) => Value::Interval(seconds * 1e3, half_width * 1e3),
+            other => other,
+        }
+    }
+
+    /// The goal as the subject of a sentence, with whose requests count.
+    pub(super) fn noun(&self) -> String {
+        match self.of {
+            // The device's work is for everybody.
+            Some(of) if self.goal != Goal::Busy => format!("{} of {of}", self.goal.noun()),
+            _ => self.goal.noun().to_owned(),
+        }
+    }
+
+    /// The decision of the gate.
+    pub(super) fn judgement(&self) -> Judgement {
+        let Some(ground) = self.ground else {
+            return Judgement::unknown();
+        };
+        let mut evidence = ground.evidence.clone();
+        let least = self.rows.iter().map(Row::completion_seconds).fold(f64::INFINITY, f64::min);
+        evidence.spans =
+            ground.span_seconds.filter(|_| self.load == "recorded" && least.is_finite()).map(|span| (span, least));
+        judge(&ground.standing, &evidence)
+    }
+
+    /// The warning that belongs to a result without a recommendation: the trace contradicts it, or leaves its range.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let is_outside = self.ground.is_some_and(|ground| !ground.evidence.outside.is_empty());
+        let judgement = self.judgement();
+        (is_outside || !judgement.recommends()).then(|| judgement.text())
+    }
+
+    /// The standing of the device's model in words, if it is known.
+    pub(super) fn standing(&self) -> Option<String> {
+        self.ground.map(|ground| ground.standing.words())
+    }
+
+    /// The sections of the streams that have figures of their own.
+    pub(super) fn by_stream(&self) -> Vec<Self> {
+        let streams = self.ground.map_or(&[][..], |ground| &ground.streams[..]);
+        let of = |(at, name): (usize, &'a String)| Self { of: Some(name), set: Some(1 + at), ..self.clone() };
+        streams.iter().enumerate().map(of).collect()
+    }
+
+    /// Whether two rows are not told apart by the goal: their values are the same within a hundredth, or within their noise.
+    pub(super) fn is_tie(&self, first: &Row<'_>, other: &Row<'_>) -> bool {
+        self.saved_share(first, other) < SAME_SHARE || row_noise(first, other, self.goal, self.set)
+    }
+
+    /// The difference between two rows by part, if both have accounts.
+    pub(super) fn difference(&self, best: &Row<'_>, other: &Row<'_>) -> Option<Difference> {
+        let set = self.set.unwrap_or(0);
+        let (one, two) = (best.parts(self.goal, set)?, other.parts(self.goal, set)?);
+        Difference::new(&one, (other.scheduler, &two))
     }
 
     /// The rows ranked by the goal, best first.
@@ -92,9 +188,9 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A single run.
-    pub(super) fn of(run: &'a Outcome) -> Self {
-        Self { scheduler: &run.scheduler, runs: vec![run] }
+    /// Whether an outcome is one of its runs.
+    pub(super) fn holds(&self, outcome: &Outcome) -> bool {
+        self.runs.iter().any(|run| std::ptr::eq(*run, outcome))
     }
 
     /// The run with the first seed.
@@ -104,8 +200,11 @@ impl<'a> Row<'a> {
 
     /// A number over all seeds.
     fn figure(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Figure> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| number(run)).collect();
-        if self.are_samples() { Figure::of_samples(&values) } else { Figure::of(&values) }
+        self.figure_of(&self.runs.iter().filter_map(|run| number(run)).collect::<Vec<f64>>())
+    }
+
+    fn figure_of(&self, values: &[f64]) -> Option<Figure> {
+        if self.are_samples() { Figure::of_samples(values) } else { Figure::of(values) }
     }
 
     /// The mean of a number over all seeds.
@@ -115,10 +214,40 @@ impl<'a> Row<'a> {
 
     /// The number, with its interval if there are several seeds.
     pub(super) fn value(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Value {
-        match self.figure(number) {
-            None => Value::Absent,
-            Some(Figure { mean, half_width: None, .. }) => Value::Number(mean),
-            Some(Figure { mean, half_width: Some(half_width), .. }) => Value::Interval(mean, half_width),
+        written(self.figure(number))
+    }
+
+    /// The goal's value of each seed, of all requests or of a set of the accounts.
+    fn goals(&self, goal: Goal, set: Option<usize>) -> Vec<f64> {
+        let account = |at: usize| self.accounts[at].get(set.unwrap_or(0));
+        let value = |(at, run): (usize, &&Outcome)| match set {
+            Some(_) if goal != Goal::Busy => goal.of_account(account(at)?),
+            _ => goal.of_run(run),
+        };
+        self.runs.iter().enumerate().filter_map(value).collect()
+    }
+
+    /// The goal's value over all seeds.
+    pub(super) fn goal(&self, goal: Goal, set: Option<usize>) -> Option<Figure> {
+        self.figure_of(&self.goals(goal, set))
+    }
+
+    /// The goal's value by part, a mean over all seeds.
+    pub(super) fn parts(&self, goal: Goal, set: usize) -> Option<Parts> {
+        let each: Option<Vec<Parts>> = self.accounts.iter().map(|accounts| goal.parts(accounts.get(set)?)).collect();
+        let each = each.filter(|each| !each.is_empty())?;
+        let mut mean = [0.0; PARTS.len()];
+        for parts in &each {
+            mean.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part / each.len() as f64);
+        }
+        Some(mean)
+    }
+
+    /// The latencies of the reads that the goal is computed from, of the first seed.
+    fn reads(&self, set: Option<usize>) -> Option<&'a Latencies> {
+        match set {
+            Some(set) => self.accounts[0].get(set).map(|account| &account.reads),
+            None => Some(&self.runs[0].by_operation[Operation::Read as usize].latency),
         }
     }
 
@@ -144,4 +273,35 @@ impl<'a> Row<'a> {
     pub(super) fn seeds(&self) -> usize {
         self.runs.len()
     }
+}
+
+/// A figure as a value of a table.
+fn written(figure: Option<Figure>) -> Value {
+    match figure {
+        None => Value::Absent,
+        Some(Figure { mean, half_width: None, .. }) => Value::Number(mean),
+        Some(Figure { mean, half_width: Some(half_width), .. }) => Value::Interval(mean, half_width),
+    }
+}
+
+/// Whether the difference between two rows is within their noise. With several seeds, the interval of their ratio, seed by seed,
+/// holds 1. With one, the quantiles that both may have are not apart: so many of the slowest reads happened to be in the trace.
+fn row_noise(first: &Row<'_>, other: &Row<'_>, goal: Goal, set: Option<usize>) -> bool {
+    let (ours, theirs) = (first.goals(goal, set), other.goals(goal, set));
+    if ours.len() > 1 && ours.len() == theirs.len() {
+        let ratios: Vec<f64> = theirs.iter().zip(&ours).filter_map(|(their, our)| n::ratio(*their, *our)).collect();
+        let ratio = first.figure_of(&ratios);
+        return ratio.is_some_and(|ratio| (ratio.mean - 1.0).abs() <= ratio.half_width.unwrap_or(0.0));
+    }
+    if goal != Goal::ReadP99 {
+        return false;
+    }
+    let (Some(ours), Some(theirs)) = (first.reads(set), other.reads(set)) else { return false };
+    quantile_span(ours).1 >= quantile_span(theirs).0
+}
+
+/// The least and the greatest value that the 99 % quantile of such latencies may have, in nanoseconds.
+fn quantile_span(latencies: &Latencies) -> (u64, u64) {
+    let deviation = (0.99 * 0.01 / latencies.len().max(1) as f64).sqrt() * QUANTILE_DEVIATIONS;
+    (latencies.quantile(0.99 - deviation), latencies.quantile((0.99 + deviation).min(1.0)))
 }

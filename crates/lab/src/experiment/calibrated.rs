@@ -4,7 +4,7 @@ use ioweir_device::calibration::{Range, Span};
 use ioweir_trace::ReadOptions;
 
 use super::spec::{ClassSpec, DeviceChoice, Experiment};
-use crate::run::{RunError, TraceFiles};
+use crate::run::{RunError, Silent, TraceFiles};
 use ioweir_config::Ratio;
 
 impl Experiment {
@@ -43,7 +43,8 @@ impl ClassSpec {
     fn range(&self) -> Result<Range, RunError> {
         if let Some(name) = &self.trace {
             let traces = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;
-            return Ok(traces.first().map(TraceFiles::range).transpose()?.unwrap_or_default());
+            let Some(trace) = traces.first() else { return Ok(Range::default()) };
+            return Ok(trace.witness(&Silent)?.0.range());
         }
         let ratios = || std::iter::once(self.read_ratio).chain(self.phases.iter().filter_map(|phase| phase.read_ratio));
         let size = Some(Span::from([self.size; 2]));

@@ -10,6 +10,7 @@ use crate::compare::numbers::{fast_share, latency_mean, quantile};
 use crate::document::{
     Better, Block, Cell, Column, Document, DocumentError, Emphasis, Provenance, SAME_SHARE, Table, Value,
 };
+use crate::gate::{Evidence, Judgement, Pair, judge};
 use crate::sim::Class;
 
 /// The part of the lowest mean latency by which a replay may be late before its first line says so.
@@ -220,6 +221,8 @@ fn data(page: &Page, rows: &[Row<'_>]) -> Json {
         "schedulers": rows.iter().map(row).collect::<Vec<_>>(),
         "replays": page.measured.iter().map(replay).collect::<Vec<_>>(),
         "model": page.model.as_ref().map(|(name, depth)| json!({ "device": name, "depth": depth })),
+        "standing": page.standing,
+        "decision": judgement(page, rows).map(|judgement| judgement.decision),
         "order": page.model.as_ref().map(|_| orders),
         "remarks": remarks(page),
     })
@@ -378,6 +381,21 @@ fn lowest(rows: &[Row<'_>]) -> Option<String> {
     Some(format!("{best} has the lowest mean latency, {seconds}.{chance}"))
 }
 
+/// Whether the model's predictions may be used for a recommendation: they stand beside what was measured.
+fn judgement(page: &Page, rows: &[Row<'_>]) -> Option<Judgement> {
+    let standing = page.standing.as_ref()?;
+    let pair = |row: &Row<'_>| {
+        let measured_seconds = row.measured.get(1).copied().flatten()?.mean;
+        let modelled_seconds = row.predicted.get(1).copied().flatten()?;
+        let error_share = (modelled_seconds / measured_seconds.max(1e-9) - 1.0).abs();
+        let requests = page.measured.iter().find(|run| run.scheduler == row.scheduler)?.all.requests;
+        Some(Pair { class: "requests", requests, measured_seconds, modelled_seconds, error_share })
+    };
+    let pairs: Vec<Pair> = rows.iter().filter_map(pair).collect();
+    let requests = pairs.iter().map(|pair| pair.requests).max().unwrap_or(0);
+    Some(judge(standing, &Evidence { requests, pairs, ..Evidence::default() }))
+}
+
 fn headline(page: &Page, rows: &[Row<'_>]) -> String {
     let Some(mut said) = lowest(rows) else { return "Nothing was measured.".into() };
     if page.model.is_some() {
@@ -423,6 +441,13 @@ pub fn document(page: &Page, provenance: Provenance) -> Result<Document, Documen
     }
     document.push(measured_table(&rows));
     if let Some((model, depth)) = &page.model {
+        if let (Some(standing), Some(judgement)) = (&page.standing, judgement(page, &rows)) {
+            document.text(format!("The model {model} is {}.", standing.words()));
+            document.text(match judgement.recommends() {
+                true => judgement.text(),
+                false => format!("Of its predictions: {}", judgement.text()),
+            });
+        }
         document.push(predicted_table(&rows, &format!("{model} at depth {depth}")));
         document.push(class_table(&rows));
         for predicted in &page.predicted {

@@ -10,7 +10,7 @@ mod rows;
 
 use ioweir_config::SchedulerChoice;
 use ioweir_core::{Nanos, Operation, QueueLimits};
-use ioweir_device::DeviceSpec;
+use ioweir_device::{DeviceSpec, Standing};
 use ioweir_trace::{Record, TraceSource};
 use serde::Serialize;
 
@@ -158,6 +158,8 @@ pub struct Page {
     pub predicted: Vec<Predicted>,
     /// The model, and the depth of its predictions.
     pub model: Option<(String, u32)>,
+    /// The standing of the model.
+    pub standing: Option<Standing>,
     /// What was left out or moved to suit the device.
     pub left: Left,
     /// Requests that the device holds below its scheduler.

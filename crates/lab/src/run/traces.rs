@@ -10,9 +10,9 @@ use super::fold::Folded;
 use super::resample::Resampled;
 use super::spread::{Extent, Spread};
 use super::{Progress, RunError, TraceMeta, hexadecimal};
+use crate::gate::Witness;
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
-use ioweir_device::calibration::{Observed, Range};
 use ioweir_trace::{
     self as trace, BATCH_RECORDS, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource,
 };
@@ -231,19 +231,27 @@ impl TraceFiles {
         Ok(trace::open(&group.files, &self.options)?.description().map(str::to_owned))
     }
 
-    /// What its requests are like.
-    pub(crate) fn range(&self) -> Result<Range, TraceError> {
-        let mut source = self.open(0, u64::MAX / SECTOR_BYTES, false)?;
-        let (mut observed, mut batch) = (Observed::default(), Vec::new());
+    /// Looks at all requests, with their latencies; the names of its streams, too.
+    pub(crate) fn witness(&self, progress: &dyn Progress) -> Result<(Witness, Vec<String>), RunError> {
+        let options = ReadOptions { latency: true, ..self.options.clone() };
+        let whole = Self { options, resamples: false, ..self.clone() };
+        let mut source = whole.open(0, u64::MAX / SECTOR_BYTES, false)?;
+        let (mut witness, mut batch) = (Witness::default(), Vec::new());
         loop {
             source.read_batch(&mut batch)?;
+            if progress.is_stopped() {
+                return Err(RunError::Stopped);
+            }
             if batch.is_empty() {
-                return Ok(observed.range());
+                return Ok((witness, source.names().streams.clone()));
             }
-            for Record { time, operation, offset_bytes, length_bytes, .. } in &batch {
-                observed.add(time.0, *operation, *offset_bytes, *length_bytes);
-            }
+            batch.iter().for_each(|record| witness.add(record));
         }
+    }
+
+    /// Whether its requests are generated.
+    pub(crate) const fn is_generated(&self) -> bool {
+        matches!(self.origin, Requests::Mix(_))
     }
 
     pub(crate) fn meta(&self) -> Result<TraceMeta, TraceError> {

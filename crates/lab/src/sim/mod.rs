@@ -5,6 +5,7 @@
 //! an event: service times are closed forms, so a request costs two or three turns of the loop. The [`Collector`] counts
 //! what happens, and an [`Outcome`] is made from its counts: one for comparisons and experiments alike.
 
+mod account;
 mod clients;
 mod collect;
 mod cores;
@@ -25,6 +26,7 @@ mod streams;
 mod waits;
 mod watch;
 
+pub use account::{Account, Accountant, PARTS, Part};
 pub use clients::{ClientClass, Clients, Streams};
 pub use collect::{Collector, Finished, Window};
 pub use cores::CoreCosts;

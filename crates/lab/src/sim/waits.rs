@@ -34,6 +34,8 @@ pub struct Stay {
     pub wait_nanos: [u64; Reason::COUNT],
     /// Time in the device before its service: for other requests that the device holds.
     pub device_queue_nanos: u64,
+    /// How the device served it, or its sub-request that was served last.
+    pub service: Service,
     /// Time from arrival to completion in which the device served background requests. While it held others beside them, only
     /// their part of the requests in the device counts.
     pub background_nanos: u64,
@@ -49,6 +51,7 @@ struct Part {
     tier: Tier,
     wait_nanos: [u64; Reason::COUNT],
     device_queue_nanos: u64,
+    service: Service,
 }
 
 /// A request that has not completed.
@@ -170,6 +173,7 @@ impl Observer<Policy> for Waits {
             tier: Tier::Base,
             wait_nanos: [0; Reason::COUNT],
             device_queue_nanos: 0,
+            service: Service::default(),
         });
         self.fresh.push(tag);
     }
@@ -192,6 +196,7 @@ impl Observer<Policy> for Waits {
         for tag in &self.members[dispatch.tag.index()] {
             if let Some(part) = &mut self.parts[tag.index()] {
                 part.device_queue_nanos = service.finish.since(part.dispatched).0.saturating_sub(service.work_nanos());
+                part.service = *service;
             }
         }
     }
@@ -229,6 +234,7 @@ impl Observer<Policy> for Waits {
             completed,
             wait_nanos: part.wait_nanos,
             device_queue_nanos: part.device_queue_nanos.min(in_device),
+            service: part.service,
             background_nanos: u64::try_from(background).unwrap_or(u64::MAX),
         };
         self.done.push((number, stay));

@@ -6,10 +6,12 @@ use super::figures::figure;
 use super::folder::Folder;
 use super::groups::{Measured, Point};
 use super::merge::{Merged, default_metric};
-use crate::document::{Column, Document, Format, Origin, Provenance, Table, Value};
+use crate::document::{Column, Document, Format, Origin, Provenance, SAME_SHARE, Table, Value};
 use crate::experiment::Figure;
+use crate::gate::{Evidence, judge};
 use crate::run::RunError;
 use ioweir_config::unknown;
+use ioweir_device::Standing;
 
 /// Groups in the table; the records have all.
 const GROUPS_MAX: usize = 200;
@@ -52,6 +54,7 @@ pub fn document(folder: &Folder, merged: Merged, metric: Option<&str>) -> Result
         Some(measured) => headline(measured, &merged),
         None => "No cell is done.".into(),
     };
+    standings(&merged.table).into_iter().for_each(|sentence| document.text(sentence));
     if let Some(measured) = &measured {
         if measured.groups().iter().any(|group| group.len() > 1) {
             document.push(best(measured));
@@ -81,6 +84,35 @@ fn is_clear(best: &Point, next: &Point) -> Option<bool> {
     Some((ratio.mean - 1.0).abs() > ratio.half_width?)
 }
 
+/// Whether the best and the next best are not told apart: by the interval of their ratio, or with one seed by a hundredth.
+fn is_tie(best: &Point, next: &Point) -> bool {
+    let is_near = || next.by(best).is_some_and(|ratio| (ratio.mean - 1.0).abs() < SAME_SHARE);
+    is_clear(best, next).map_or_else(is_near, |is_clear| !is_clear)
+}
+
+/// The standing of each device model, a sentence each.
+fn standings(table: &Table) -> Vec<String> {
+    let Some(at) = table.columns.iter().position(|column| column.name == "device") else { return Vec::new() };
+    let mut names: Vec<&str> = Vec::new();
+    for row in &table.rows {
+        if let Value::Text(name) = &row[at].value
+            && !name.is_empty()
+            && !names.contains(&name.as_str())
+        {
+            names.push(name);
+        }
+    }
+    let sentence = |name: &&str| match Standing::load(name) {
+        Ok(standing) => {
+            let care = judge(&standing, &Evidence::default());
+            let care = if care.recommends() { String::new() } else { format!(" {}", care.text()) };
+            format!("The device {name} is {}.{care}", standing.words())
+        }
+        Err(_) => format!("The device {name} is not at hand, so nothing is known of its model."),
+    };
+    names.iter().map(sentence).collect()
+}
+
 fn value(figure: Figure) -> Value {
     match figure.half_width {
         Some(half_width) => Value::Interval(figure.mean, half_width),
@@ -92,7 +124,9 @@ fn headline(measured: &Measured, merged: &Merged) -> String {
     let groups = measured.groups();
     let compared: Vec<&Vec<&Point>> = groups.iter().filter(|group| group.len() > 1).collect();
     let mut wins: Vec<(String, usize)> = Vec::new();
-    for group in &compared {
+    let (decided, tied): (Vec<&&Vec<&Point>>, Vec<&&Vec<&Point>>) =
+        compared.iter().partition(|group| !is_tie(group[0], group[1]));
+    for group in &decided {
         let choice = measured.choice(group[0]);
         match wins.iter_mut().find(|(name, _)| *name == choice) {
             Some((_, count)) => *count += 1,
@@ -104,14 +138,14 @@ fn headline(measured: &Measured, merged: &Merged) -> String {
     let seeds = if seeds > 1 { format!("means of {seeds} seeds with 95 % intervals") } else { "one seed".into() };
     let end = if measured.is_higher_better { "highest" } else { "lowest" };
     let best = match &wins[..] {
-        [] => format!("{} rows of {metric}, {seeds}.", merged.table.rows.len()),
+        [] if compared.is_empty() => format!("{} rows of {metric}, {seeds}.", merged.table.rows.len()),
+        [] => format!("By {metric} the best tie in all {} groups, {seeds}.", compared.len()),
         [(choice, count), ..] => {
-            let unclear = compared.iter().filter(|group| is_clear(group[0], group[1]) == Some(false)).count();
-            let unclear = match unclear {
+            let tied = match tied.len() {
                 0 => String::new(),
-                count => format!(" In {count} of them the next best may be as good."),
+                count => format!(" The best tie in {count} of them."),
             };
-            format!("{metric} is {end} with {choice} in {count} of {} groups, {seeds}.{unclear}", compared.len())
+            format!("{metric} is {end} with {choice} in {count} of {} groups, {seeds}.{tied}", compared.len())
         }
     };
     let status = &merged.status;

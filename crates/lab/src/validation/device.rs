@@ -267,9 +267,14 @@ pub fn class_table(classes: &[ClassError]) -> Table {
     if has_halves {
         columns.push(millis("halves apart").format(Format::Digits(3)));
     }
+    let has_tables = classes.iter().any(|class| class.table.is_some());
+    if has_tables {
+        columns.push(millis("table").format(Format::Digits(3)));
+    }
     let mut table = Table::new("", columns).caption(
         "The demerit is the root mean square distance between the two distributions of response times. A model cannot be \
-         expected to be closer than the device's own halves are to one another.",
+         expected to be closer than the device's own halves are to one another. A table of quantiles by class (operation, \
+         place, size, requests in the device) of the same requests as the fit is the simplest alternative to a model.",
     );
     for class in classes {
         let nanos = [class.measured_mean, class.modelled_mean, class.demerit].map(Duration::as_nanos_f64);
@@ -278,6 +283,9 @@ pub fn class_table(classes: &[ClassError]) -> Table {
         cells.push((nanos[2] / nanos[0].max(1.0) * 100.0).into());
         if has_halves {
             cells.push(class.halves.map(|halves| halves.as_nanos_f64() / 1e6).into());
+        }
+        if has_tables {
+            cells.push(class.table.map(|table| table.as_nanos_f64() / 1e6).into());
         }
         table.row(cells);
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ioweir_config::Size;
 use ioweir_device::random::Random;
 use ioweir_device::validate::{Load, Measured, replay};
-use ioweir_device::{DeviceFile, DeviceSpec};
+use ioweir_device::{DeviceFile, DeviceSpec, Verdict};
 use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind};
 use ioweir_lab::compare::{Comparison, document, run};
@@ -103,6 +103,48 @@ fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
     for part in ["which the fit did not see", "halves apart", "hdd.overhead.read_after_read", "rrandiops="] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[test]
+fn an_outsider_has_a_verdict_and_no_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    // An array of two tiers: most of its times are 200 us or 10 ms, exponential, which no disk has.
+    let path = trace(folder.path(), "tiered", 400);
+    let result = calibrate(&path, 1).unwrap();
+    let (verdict, reasons) = result.verdict();
+    assert!(verdict == Verdict::Outside && !reasons.is_empty(), "{verdict:?}: {reasons:?}");
+    let text = result.document().unwrap().to_terminal(false);
+    assert!(text.contains("outside the family") && text.contains("No settings are given"), "{text}");
+    assert!(!text.contains("rrandiops="), "{text}");
+    let record = result.file.calibration.as_ref().unwrap();
+    let all = record.overall().unwrap();
+    assert!(all.table.is_some(), "a table of quantiles stands beside the model: {all:?}");
+}
+
+#[test]
+fn fits_begin_at_any_size_and_from_datasheets() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(folder.path(), "tiny", 300);
+    for (preset, capacity) in [(None, "1TB"), (Some("cheetah-9lp"), "40GB")] {
+        let spec = CalibrationSpec {
+            trace: vec![path.display().to_string()],
+            kind: Some(Kind::Disk),
+            preset: preset.map(str::to_owned),
+            capacity: capacity.parse().ok(),
+            generations: 1,
+            ..CalibrationSpec::default()
+        };
+        let result = spec.run(&origin(), &Silent).unwrap_or_else(|error| panic!("{preset:?} {capacity}: {error}"));
+        let sectors = result.file.spec.build(0).unwrap().sectors();
+        assert_eq!(sectors, capacity.parse::<Size>().unwrap().0 / 512, "{preset:?}");
+    }
+    let spec = CalibrationSpec {
+        trace: vec![path.display().to_string()],
+        kind: Some(Kind::Disk),
+        preset: Some("tiered".into()),
+        ..CalibrationSpec::default()
+    };
+    assert!(spec.run(&origin(), &Silent).unwrap_err().to_string().contains("is no single drive"));
 }
 
 /// Reads of a flash drive that takes 150 us for a unit and 90 us for a page, in FlashNet's format; lengths in units of 4 KiB come in turn.
@@ -209,15 +251,14 @@ fn a_comparison_says_where_its_trace_lies_outside_of_the_calibration() {
         let spec = format!("traces = [{trace:?}]\ndevice = {own:?}\nschedulers = [\"noop\"]\n");
         let report = run(&Comparison::parse("c", &spec).unwrap(), &origin(), &Silent).unwrap();
         let text = document(&report, None).unwrap().to_terminal(false);
-        (report.meta.outside_of_calibration, text)
+        assert!(text.contains("The device ") && text.contains("fitted to seen.csv"), "{text}");
+        text
     };
-    assert_eq!(outside(&path).0, Vec::<String>::new());
-    let (sentences, text) = outside(&other);
-    assert!(
-        sentences[0].contains("is not calibrated for") && sentences[0].contains("writes, of which none"),
-        "{sentences:?}"
-    );
-    assert!(text.contains("is not calibrated for"), "{text}");
+    let said = "was not calibrated for such requests";
+    let inside = outside(&path);
+    assert!(!inside.contains(said), "{inside}");
+    let text = outside(&other);
+    assert!(text.contains(said) && text.contains("writes, of which none"), "{text}");
 }
 
 #[test]

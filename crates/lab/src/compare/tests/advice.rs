@@ -111,14 +111,20 @@ fn a_scheduler_that_is_compared_with_none_of_its_kind_is_named_only_where_it_is_
     let said = text(&made(Goal::Completion, &[("none", 2000, 9, 9), ("bid-hdd", 1000, 9, 9)]));
     assert!(said.contains("today's Linux has only none; mq-deadline, kyber and bfq"), "{said}");
     let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("bid-hdd", 1000, 9, 9)]));
-    assert!(said.contains("none is best by completion: 500 ms, 50 % less than bid-hdd, because"), "{said}");
+    assert!(
+        said.contains("none is best by completion: 500 ms, 50 % less than bid-hdd. Set it with: echo none"),
+        "{said}"
+    );
     assert!(checked(&made(Goal::Completion, &[("cfq", 500, 9, 9), ("bid-hdd", 1000, 9, 9)])).is_none());
 }
 
 #[test]
 fn what_does_not_differ_is_not_said_to_be_better_by_nothing() {
     let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("clook", 500, 9, 9), ("bid-hdd", 1000, 9, 9)]));
-    assert!(said.contains("500 ms, no difference to clook, and 50 % less than bid-hdd, because"), "{said}");
+    assert!(
+        said.contains("none and clook tie by completion, at 500 ms, 50 % less than bid-hdd. Set it with: echo none"),
+        "{said}"
+    );
     let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("bid-hdd", 500, 9, 9)]));
     assert_eq!(said, "By completion these do not differ, so none does as well as any.");
     let report = made(Goal::Completion, &[("none", 500, 9, 9), ("kyber", 500, 9, 9)]);

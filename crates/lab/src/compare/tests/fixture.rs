@@ -2,7 +2,10 @@
 
 use ioweir_core::{Nanos, Operation, Reason};
 
-use crate::compare::{Comparison, Meta, Report};
+use ioweir_device::Standing;
+
+use crate::compare::{Comparison, Ground, Meta, Report};
+use crate::gate::Evidence;
 use crate::run::TraceMeta;
 use crate::sim::{Class, HeadPoint, Latencies, Outcome, ServiceSums, Throughput};
 
@@ -59,10 +62,20 @@ pub(crate) fn report_of(requests: u64, points: u64) -> Report {
             device_toml: "name = \"hdd\"\ncapacity = \"500 GiB\"\n".into(),
             devices: Vec::new(),
             fast_device_toml: None,
-            outside_of_calibration: Vec::new(),
             command: "ioweir compare grep.blktrace.0 --scheduler noop,cfq:quantum=2,bid-hdd --seed 7".into(),
         },
         outcomes: CHARACTERS.iter().map(|character| outcome(character, requests, points)).collect(),
+        accounts: Vec::new(),
+        grounds: vec![Ground {
+            trace: "grep".into(),
+            volume: String::new(),
+            device: "hdd".into(),
+            standing: Standing::Measured,
+            evidence: Evidence::default(),
+            span_seconds: None,
+            of: None,
+            streams: Vec::new(),
+        }],
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod advice;
 mod fixture;
+mod gated;
+mod reasons;
 
 use super::section::sections;
 use super::*;
