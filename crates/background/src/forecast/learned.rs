@@ -29,10 +29,12 @@ const KEPT_DAYS: usize = HISTORY_DAYS + SCORED_DAYS + profile::TUNED_DAYS;
 const AHEAD_DAYS: usize = 8;
 /// Values above this are damage and become gaps, as do negative values.
 const VALUE_MAX: f64 = 1e18;
+/// The most scenarios of a forecast: three weeks of errors.
+const SCENARIOS: usize = 21;
 /// The largest forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
 /// The version of the stored state.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The method that forecasts days from past days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,6 +118,8 @@ struct Fit {
     level: f64,
     drift: Option<Drift>,
     value_max: f64,
+    /// The errors of the scored days, oldest first: what came in each slot minus its forecast of midnight, zero in a gap.
+    misses: Vec<Vec<f64>>,
 }
 
 /// A forecaster of the table with its learned state, which can be stored and restored.
@@ -204,8 +208,10 @@ impl Learned {
                 && scored.experts.len() == experts
                 && scored.experts.iter().all(|expert| expert.len() == slots)
         };
-        let is_fit =
-            |fit: &Fit| fit.ahead.len() == AHEAD_DAYS * slots && fit.spread.is_whole(slots) && fit.carry.is_whole();
+        let is_fit = |fit: &Fit| {
+            let are_days = fit.misses.iter().all(|day| day.len() == slots);
+            are_days && fit.ahead.len() == AHEAD_DAYS * slots && fit.spread.is_whole(slots) && fit.carry.is_whole()
+        };
         self.scored.iter().all(is_day) && profile::are_whole(&self.scores) && self.fit.as_ref().is_none_or(is_fit)
     }
 
@@ -273,6 +279,11 @@ impl Learned {
     #[must_use]
     pub fn masked_values(&self) -> u64 {
         self.masked_values
+    }
+
+    /// The most that was seen when it last learned; no bound before that.
+    pub(crate) fn value_max(&self) -> f64 {
+        self.fit.as_ref().map_or(f64::MAX, |fit| fit.value_max)
     }
 
     /// Whether as many values are known as a day has.
@@ -391,6 +402,7 @@ impl Learned {
         };
         let mut losses: Vec<Vec<f64>> = Vec::new();
         let (mut errors, mut pairs, mut sequence) = (Vec::new(), Vec::new(), Vec::new());
+        let mut misses = Vec::new();
         for scored in &self.scored {
             let Ok(place) = usize::try_from(scored.day - self.first_day) else { continue };
             let actual = &self.values[place * slots..(place + 1) * slots];
@@ -398,6 +410,8 @@ impl Learned {
             let forecast = combined(&scored.experts, &weights, floor, median);
             sequence.extend(actual.iter().zip(&forecast).map(|(value, forecast)| busy_error(*value, *forecast, floor)));
             errors.push(log_errors(actual, &forecast, floor));
+            let miss = |(value, forecast): (&Option<f64>, &f64)| value.map_or(0.0, |value| value - forecast);
+            misses.push(actual.iter().zip(&forecast).map(miss).collect());
             pairs.push(forecast.iter().copied().zip(actual.iter().copied()).collect());
             losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
         }
@@ -421,7 +435,27 @@ impl Learned {
             level,
             drift: drift::alarm(&sequence, self.slot_seconds()),
             value_max: past.values.iter().flatten().copied().fold(0.0, f64::max),
+            misses,
         }
+    }
+
+    /// Paths that the next bins may take: the forecast plus the errors of the same hours on each of the last scored days and the days
+    /// after it. None is above the most that was seen, and there are none before a day was scored.
+    #[must_use]
+    pub fn scenarios(&self, horizon_bins: usize) -> Vec<Vec<f64>> {
+        let Some(fit) = &self.fit else { return Vec::new() };
+        let (slots, slot_bins) = (self.slots(), slot_bins(self.bin_seconds));
+        let middle = self.predict(horizon_bins, &[]).median;
+        let path = |number: usize| {
+            let at = |(bin, middle): (usize, &f64)| {
+                let slot = self.values.len() + (self.open.len() + bin) / slot_bins;
+                let day = (number + slot / slots - self.values.len() / slots) % fit.misses.len();
+                let miss = fit.misses[day].get(slot % slots).copied().unwrap_or(0.0);
+                (middle + miss).clamp(0.0, fit.value_max)
+            };
+            middle.iter().enumerate().map(at).collect()
+        };
+        (fit.misses.len().saturating_sub(SCENARIOS)..fit.misses.len()).map(path).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the governor forecasts and plans: the load of bins, the debts that will come, and the directives of the executor.
 
-use ioweir_config::{Complaint, Duration};
+use ioweir_config::Complaint;
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
@@ -9,9 +9,7 @@ use super::sample::OpenBin;
 use super::spec::GovernSpec;
 use super::status::PlannedBin;
 use crate::forecast::Calendar;
-use crate::plan::{
-    Demand, GIVEN_UP, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, solve,
-};
+use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, solve};
 
 impl Governor {
     /// Adds the debts that the writes of the bin leave.
@@ -85,14 +83,7 @@ impl Governor {
         self.executor.adopt(Nanos(self.known.now_nanos), &directives);
         self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();
         self.known.notes = outlook.degraded;
-        let note = |service: &Service| match solution.schedule.late_bins[*service as usize] {
-            GIVEN_UP => format!("the deadline of {} cannot be kept within the plan", service.name()),
-            late_bins => format!(
-                "the deadline of {} cannot be kept; the plan keeps one that is {} later, the earliest that can be kept",
-                service.name(),
-                Duration::new(Nanos(bin.0.saturating_mul(late_bins as u64)))
-            ),
-        };
+        let note = |service: &Service| format!("the deadline of {} cannot be kept", service.name());
         self.known.notes.extend(solution.gave_up.iter().map(note));
         if let Some(share) = self.forecaster.assumed_unique().filter(|_| self.spec.counts_blocks()) {
             self.known.notes.push(format!(

@@ -1,10 +1,11 @@
-//! A bound: what no schedule can take less of from the foreground, even one that knows the load.
+//! A bound: what no schedule that holds floor and deadlines can take less of from the foreground, even one that knows the load.
 //!
 //! Work on idle cores costs the foreground nothing, and doing it early never hurts. Where all that could be done on idle cores by the
-//! end of a bin frees less room than the pool needs by then, the rest takes cores that the foreground wants, each the requests that
-//! it would have served. Deadlines are left out, all debt counts as the debt that frees the most room for its work, and cores can
-//! be divided: so it is a bound for any system, and the optimum where debts are alike and without deadlines. A test compares it
-//! with a linear program.
+//! end of a bin is less than the pool's floor and the deadlines need by then, the rest takes cores that the foreground wants, each the
+//! requests that it would have served. From the first bin on in which all cores together are too few for both, nothing is forced, as
+//! planners concede there, too. All debt that holds room counts as the debt that frees the most for its work, rates of services are
+//! left out, and cores can be divided: so it is a bound for any system, and the optimum where debts are alike. A test compares it with
+//! a linear program.
 
 use super::horizon::Horizon;
 use super::replay::Replayed;
@@ -34,24 +35,25 @@ pub fn bound(system: &System, ledger: &Ledger, actual: &[Demand]) -> Bound {
     let horizon = Horizon::new(system, ledger, actual);
     let core_requests = u128::from(system.core_requests.max(1));
     let all_requests = core_requests * u128::from(system.cores);
-    // In room that is freed: a block of the densest debt, in thousandths, costs so much.
-    let room = horizon.room();
-    let all_room = u128::from(system.cores) * room.core_milliblocks;
-    let (mut bound, mut queued, mut freed, mut forced) = (Bound::default(), u128::from(ledger.queued_requests), 0, 0);
+    let core_work = u128::from(system.core_work.max(1));
+    let work = horizon.necessary();
+    let (mut bound, mut queued) = (Bound::default(), u128::from(ledger.queued_requests));
+    let (mut done, mut forced, mut is_held) = (0, 0, true);
     for (bin, demand) in actual.iter().enumerate() {
         let requests = u128::from(demand.requests);
         queued = (queued + requests).saturating_sub(all_requests);
         bound.violated_bins += usize::from(queued > 0);
         bound.delayed_requests += u64::try_from(requests.saturating_sub(all_requests)).unwrap_or(u64::MAX);
-        // What idle cores free, as far as there is debt.
-        let idle = all_requests.saturating_sub(requests) * room.core_milliblocks / core_requests;
-        freed = room.payable[bin].min(freed + idle);
-        // And what must be freed beyond that, if it can be at all.
-        let most = room.payable[bin].min((bin as u128 + 1) * all_room);
-        let missing = room.needed[bin].min(most).saturating_sub(freed);
-        (freed, forced) = (freed + missing, forced + missing);
+        let idle = all_requests.saturating_sub(requests) * core_work / core_requests;
+        done = work.payable[bin].min(done + idle);
+        let most = work.payable[bin].min((bin as u128 + 1) * u128::from(system.cores) * core_work);
+        is_held &= work.needed[bin] <= most;
+        if is_held {
+            let missing = work.needed[bin].saturating_sub(done);
+            (done, forced) = (done + missing, forced + missing);
+        }
     }
-    let taken = (forced * core_requests).checked_div(room.core_milliblocks).unwrap_or(0);
+    let taken = forced * core_requests / core_work;
     bound.delayed_requests = bound.delayed_requests.saturating_add(u64::try_from(taken).unwrap_or(u64::MAX));
     bound
 }

@@ -10,7 +10,7 @@ use super::system::Demand;
 use crate::forecast::Calendar;
 use crate::series::civil_from_days;
 use ioweir_lab::document::{
-    Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table,
+    Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table,
     records_of, weekday,
 };
 
@@ -79,7 +79,9 @@ pub struct Actual<'a> {
     pub demand: &'a [Demand],
     /// The outcome of replaying it.
     pub replayed: &'a Replayed,
-    /// What no schedule does with less.
+    /// The outcome of the fixed watermark of 40 to 50 % instead.
+    pub fixed: &'a Replayed,
+    /// The least of any schedule that holds floor and deadlines.
     pub bound: Bound,
 }
 
@@ -94,31 +96,43 @@ struct Json<'a> {
 
 #[derive(Serialize)]
 struct Replay {
+    violated_time_percent_min: f64,
+    delayed_requests_percent_min: f64,
+    #[serde(flatten)]
+    plan: Outcome,
+    fixed_watermark: Outcome,
+}
+
+#[derive(Serialize)]
+struct Outcome {
     bins: usize,
     violated_time_percent: f64,
     delayed_requests_percent: f64,
-    violated_time_percent_min: f64,
-    delayed_requests_percent_min: f64,
     free_blocks_min: u64,
     below_floor_bins: usize,
     overrun_bins: usize,
     late_bins: usize,
 }
 
-impl Replay {
-    fn new(Actual { replayed, bound, .. }: Actual<'_>) -> Self {
-        let (violated_time_percent_min, delayed_requests_percent_min) = bound.percent_of(replayed);
+impl Outcome {
+    fn new(replayed: &Replayed) -> Self {
         Self {
             bins: replayed.course.len(),
             violated_time_percent: replayed.violated_percent(),
             delayed_requests_percent: replayed.delayed_percent(),
-            violated_time_percent_min,
-            delayed_requests_percent_min,
             free_blocks_min: replayed.free_blocks_min,
             below_floor_bins: replayed.below_floor_bins,
             overrun_bins: replayed.overrun_bins,
             late_bins: replayed.late_bins,
         }
+    }
+}
+
+impl Replay {
+    fn new(Actual { replayed, fixed, bound, .. }: Actual<'_>) -> Self {
+        let (violated_time_percent_min, delayed_requests_percent_min) = bound.percent_of(replayed);
+        let (plan, fixed_watermark) = (Outcome::new(replayed), Outcome::new(fixed));
+        Self { violated_time_percent_min, delayed_requests_percent_min, plan, fixed_watermark }
     }
 }
 
@@ -155,9 +169,7 @@ pub fn document(
         document.push(figure);
     }
     if let Some(actual) = actual {
-        document.heading("What came of it");
-        document.text("The plan made anew in each bin, and done slice by slice beside what really came.");
-        document.push(Block::Facts(course(plan, actual)));
+        document.push(course(plan, actual));
     }
     document.heading("Findings");
     let findings = plan.finding_lines();
@@ -267,22 +279,30 @@ fn balance(plan: &Plan) -> Table {
     table
 }
 
-/// The outcome of a plan.
-fn course(plan: &Plan, Actual { replayed, bound, .. }: Actual<'_>) -> Vec<(String, String)> {
+/// The outcome of a plan, beside that of the fixed watermark and the least of any schedule.
+fn course(plan: &Plan, Actual { replayed, fixed, bound, .. }: Actual<'_>) -> Table {
+    let words = |name: &str| Column::text(name).format(Format::Own);
+    let columns = [words(""), words("this plan"), words("fixed 40-50 %"), words("at least")];
+    let mut table = Table::new("What came of it", columns).caption(
+        "The plan made anew in each bin, and done slice by slice beside what really came; a fixed watermark, which pays from 40 % of \
+         the pool on; and the least that any schedule takes from the foreground which holds floor and deadlines as far as any can.",
+    );
     let (violated, delayed) = bound.percent_of(replayed);
     let percent = |value: f64| format!("{} %", format_decimals(value, 1));
-    let facts = [
-        ("bins", replayed.course.len().to_string()),
-        ("time with requests that waited", percent(replayed.violated_percent())),
-        ("at least, under any plan", percent(violated)),
-        ("requests that waited", percent(replayed.delayed_percent())),
-        ("at least, under any plan", percent(delayed)),
-        ("least free", plan.bytes(replayed.free_blocks_min)),
-        ("below the floor", hours(plan, replayed.below_floor_bins)),
-        ("pool overrun", hours(plan, replayed.overrun_bins)),
-        ("debt past its deadline", hours(plan, replayed.late_bins)),
+    type Fact<'a> = (&'a str, &'a dyn Fn(&Replayed) -> String, Option<f64>);
+    let facts: [Fact<'_>; 6] = [
+        ("time with requests that waited", &|of| percent(of.violated_percent()), Some(violated)),
+        ("requests that waited", &|of| percent(of.delayed_percent()), Some(delayed)),
+        ("least free", &|of| plan.bytes(of.free_blocks_min), None),
+        ("below the floor", &|of| hours(plan, of.below_floor_bins), None),
+        ("pool overrun", &|of| hours(plan, of.overrun_bins), None),
+        ("debt past its deadline", &|of| hours(plan, of.late_bins), None),
     ];
-    facts.map(|(name, value)| (name.to_owned(), value)).into()
+    for (name, value, least) in facts {
+        let least = least.map_or_else(String::new, percent);
+        table.row([Cell::from(name), value(replayed).into(), value(fixed).into(), least.into()]);
+    }
+    table
 }
 
 /// An axis of days since the first midnight, with their names.

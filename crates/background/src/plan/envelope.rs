@@ -15,14 +15,13 @@ pub(super) struct Envelope {
     pub(super) needed: Vec<u64>,
 }
 
-/// The room that debts can free and the pool needs, cumulative by bin, in thousandths of a block.
+/// Work that can be done and must be done by the end of each bin, cumulative, in thousandths of an operation, so that floor and
+/// deadlines hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
-    /// What a core frees in a bin at most.
-    pub(super) core_milliblocks: u128,
-    /// What is payable.
+pub(super) struct Necessary {
+    /// The work that is payable, of debt that holds room or has a deadline.
     pub(super) payable: Vec<u128>,
-    /// What must be freed so that the floor holds.
+    /// The work that is needed; more than what is payable where nothing holds the floor.
     pub(super) needed: Vec<u128>,
 }
 
@@ -57,29 +56,34 @@ impl Horizon<'_> {
         envelope
     }
 
-    /// The room that debts can free and the pool needs, cumulative by bin.
-    pub(super) fn room(&self) -> Room {
+    /// The work that floor and deadlines need, if all debt that holds room frees as much for its work as the densest.
+    pub(super) fn necessary(&self) -> Necessary {
         let bins = self.bins();
         let pool = &self.ledger.pool;
-        let dense = self
-            .owing
-            .iter()
-            .filter(|owing| owing.tied_per_mille > 0)
-            .max_by(|left, right| (left.tied_per_mille * right.cost).cmp(&(right.tied_per_mille * left.cost)));
-        let core_milliblocks = dense.map_or(0, |dense| {
-            u128::from(self.system.core_work) * u128::from(dense.tied_per_mille) / u128::from(dense.cost)
-        });
-        let mut room = Room { core_milliblocks, payable: vec![0; bins], needed: vec![0; bins] };
-        let (mut payable, mut used) = (0_u128, u128::from(pool.used_blocks));
+        let is_dense = |owing: &&Owing| owing.tied_per_mille > 0;
+        let densest = self.owing.iter().filter(is_dense).min_by(|left, right| denser_first(left, right));
+        let work_of = |milliblocks: u128| match densest {
+            Some(dense) => (milliblocks * u128::from(dense.cost)).div_ceil(u128::from(dense.tied_per_mille)),
+            None if milliblocks > 0 => u128::MAX / 4,
+            None => 0,
+        };
+        let mut necessary = Necessary { payable: vec![0; bins], needed: vec![0; bins] };
+        let (mut room, mut with_deadline, mut used) = (0_u128, 0_u128, u128::from(pool.used_blocks));
         for bin in 0..bins {
-            let debts =
-                self.owing.iter().map(|owing| u128::from(owing.payable[bin]) * u128::from(owing.tied_per_mille));
-            payable += debts.sum::<u128>();
+            let mut due = 0_u128;
+            for owing in &self.owing {
+                room += u128::from(owing.payable[bin]) * u128::from(owing.tied_per_mille);
+                if owing.has_deadline {
+                    with_deadline += u128::from(owing.payable[bin]) * u128::from(owing.cost);
+                    due += u128::from(owing.due[bin]) * u128::from(owing.cost);
+                }
+            }
             used += u128::from(self.taken[bin]);
             let most = u128::from(pool.blocks.saturating_sub(pool.floor_blocks));
-            (room.payable[bin], room.needed[bin]) = (payable, used.saturating_sub(most) * 1000);
+            necessary.payable[bin] = work_of(room) + with_deadline;
+            necessary.needed[bin] = work_of(used.saturating_sub(most) * 1000) + due;
         }
-        room
+        necessary
     }
 
     /// The most work that may wait at the end of each bin so that it holds no more than `spare` blocks of the pool, whichever

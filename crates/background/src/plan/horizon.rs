@@ -166,15 +166,6 @@ impl<'a> Horizon<'a> {
         owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
     }
 
-    /// Whether debts free different amounts of space for the same work, while some debts have deadlines.
-    #[must_use]
-    pub fn has_mixed_densities(&self) -> bool {
-        let mut dense = self.owing.iter().filter(|owing| owing.tied_per_mille > 0);
-        let Some(first) = dense.next() else { return false };
-        let differs = |owing: &Owing| owing.tied_per_mille * first.cost != first.tied_per_mille * owing.cost;
-        dense.any(differs) && self.owing.iter().any(|owing| owing.has_deadline)
-    }
-
     /// The service with the most work due by the end of a bin, among those whose deadlines a schedule works toward.
     #[must_use]
     pub fn most_due(&self, schedule: &Schedule, bin: usize) -> Option<Service> {

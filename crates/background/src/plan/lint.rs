@@ -163,8 +163,7 @@ fn debts(plan: &Plan) -> Vec<Finding> {
                 at_unix_seconds: late.and_then(|late| late.bins.first().map(|bin| bin.start_unix_seconds)),
                 message: match sheet.deadline_late_seconds {
                     Some(seconds) => format!(
-                        "{}: its deadline cannot be kept at this quantile; the plan keeps one that is {} later, the \
-                         earliest that can be kept",
+                        "{}: its deadline cannot be kept at this quantile; its debt is paid up to {} late",
                         sheet.service,
                         Duration::from_seconds(seconds),
                     ),

@@ -436,6 +436,55 @@ impl LoadForecaster {
     }
 }
 
+impl LoadForecaster {
+    /// Paths that the load of the next bins may take: those of the last days' errors, and the high path of the outlook.
+    #[must_use]
+    pub fn ahead(&self, outlook: Outlook) -> Ahead {
+        let bins = outlook.high.len();
+        let requests = self.requests.scenarios(bins);
+        let paths = |model: &Model| match model {
+            Model::Own(model) => model.scenarios(bins),
+            Model::Share(share) => requests.iter().map(|path| path.iter().map(|rate| rate * share).collect()).collect(),
+        };
+        let (written_rates, unmapped) = (paths(&self.written), paths(&self.unmapped));
+        let (unique, seconds) = (self.shares(bins), f64::from(self.bin_seconds));
+        let rate = |paths: &[Vec<f64>], path: usize, bin: usize| {
+            paths.get(path % paths.len().max(1)).and_then(|path| path.get(bin)).copied().unwrap_or(0.0) * seconds
+        };
+        let demand = |path: usize, bin: usize| {
+            let (written_blocks, new_blocks) = written(rate(&written_rates, path, bin), unique.at(1, bin));
+            Demand {
+                requests: whole(rate(&requests, path, bin)),
+                written_blocks,
+                new_blocks,
+                unmapped_blocks: whole(rate(&unmapped, path, bin)),
+            }
+        };
+        let mut scenarios: Vec<Vec<Demand>> =
+            (0..requests.len()).map(|path| (0..bins).map(|bin| demand(path, bin)).collect()).collect();
+        // The high path, of which no bin is above the most that was seen.
+        let requests_max = self.requests.value_max();
+        let written_max = match &self.written {
+            Model::Own(model) => model.value_max(),
+            Model::Share(share) => requests_max * share,
+        };
+        let (requests_max, written_max) = (whole(requests_max * seconds), whole(written_max * seconds));
+        scenarios.push(
+            outlook
+                .high
+                .iter()
+                .map(|demand| Demand {
+                    requests: demand.requests.min(requests_max),
+                    written_blocks: demand.written_blocks.min(written_max),
+                    new_blocks: demand.new_blocks.min(written_max),
+                    ..*demand
+                })
+                .collect(),
+        );
+        Ahead { busy: outlook.busy(), demand: outlook.high, scenarios }
+    }
+}
+
 /// Low, expected and high shares of new blocks.
 enum Shares {
     Band(Band),
@@ -508,17 +557,20 @@ impl Band {
 /// What a plan that is made anew in each bin knows of the bins from there on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// The load to withstand.
+    /// The high path, by which background work rests.
     pub demand: Vec<Demand>,
     /// The requests that are expected in each bin.
     pub busy: Vec<u64>,
+    /// The paths that the load may take, by which cores are reserved.
+    pub scenarios: Vec<Vec<Demand>>,
 }
 
 impl Ahead {
     /// A load that is known.
     #[must_use]
     pub fn known(demand: &[Demand]) -> Self {
-        Self { demand: demand.to_vec(), busy: demand.iter().map(|demand| demand.requests).collect() }
+        let busy = demand.iter().map(|demand| demand.requests).collect();
+        Self { demand: demand.to_vec(), busy, scenarios: vec![demand.to_vec()] }
     }
 }
 
@@ -553,6 +605,6 @@ pub fn outlooks<'a>(
             }
         }
         let outlook = forecaster.outlook(horizon.min(bins - bin));
-        Ahead { busy: outlook.busy(), demand: outlook.high }
+        forecaster.ahead(outlook)
     })
 }

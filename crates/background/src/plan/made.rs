@@ -9,7 +9,7 @@ use super::lint::{Finding, lint};
 use super::load::Outlook;
 use super::planner::solve;
 use super::queueing::servers_needed;
-use super::schedule::{BinCourse, GIVEN_UP, Schedule};
+use super::schedule::{BinCourse, Schedule};
 use super::system::{Ledger, System};
 use crate::forecast::Calendar;
 
@@ -159,12 +159,19 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
     let system = &System { resident_cores: resident_cores(system, outlook), ..system.clone() };
     let busy = outlook.busy();
     let solution = solve(&Horizon::new(system, ledger, &outlook.high).with_busy(&busy));
-    let schedule = &solution.schedule;
+    let likely = solve(&Horizon::new(system, ledger, &outlook.expected).with_busy(&busy));
+    // Rest is safe at the high load; cores are promised only as far as the expected load needs them.
+    let promised = |schedule: &Schedule| Schedule {
+        reserve_cores: likely.schedule.reserve_cores.clone(),
+        pressing: likely.schedule.pressing.clone(),
+        ..schedule.clone()
+    };
+    let (schedule, all_at_once) = (&promised(&solution.schedule), &promised(&solution.at_once));
     let bins = outlook.expected.len();
     let played = |demand, schedule| Horizon::new(system, ledger, demand).play(schedule, bins);
     let expected = played(&outlook.expected, schedule);
-    let at_once = played(&outlook.expected, &solution.at_once);
-    let (low, high) = (played(&outlook.low, schedule), solution.course.clone());
+    let at_once = played(&outlook.expected, all_at_once);
+    let (low, high) = (played(&outlook.low, schedule), solution.course);
     let (cores_met, cores_met_at_once) = (cores_met(&busy, &expected), cores_met(&busy, &at_once));
     let paths = Paths { outlook, schedule, low, expected, high };
     let made: Vec<PlanBin> = (0..bins).map(|bin| plan_bin(system, &ledger.pool, &paths, setting, bin)).collect();
@@ -311,10 +318,8 @@ fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
             reclaimed_blocks: terms.settings.tied(paid),
             core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
             deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),
-            deadline_late_seconds: match paths.schedule.late_bins[at] {
-                0 | GIVEN_UP => None,
-                bins => Some((system.bin.0 / 1_000_000_000).saturating_mul(bins as u64)),
-            },
+            deadline_late_seconds: late(system, ledger, paths, service)
+                .and_then(|bins| Some((system.bin.0 / 1_000_000_000).saturating_mul(bins? as u64))),
         }
     };
     system.run().map(sheet).collect()
@@ -336,12 +341,23 @@ fn buckets(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> [u64; SERVICE
     most
 }
 
-/// The first bin at whose end a service has debt past its deadline, at the high quantile.
-fn late(system: &System, ledger: &Ledger, paths: &Paths<'_>, service: Service) -> Option<usize> {
+/// By how many bins a service pays later than its deadline at the high quantile, at the most; `None` if it pays in time, and within
+/// that if it does not pay before the plan ends.
+fn late(system: &System, ledger: &Ledger, paths: &Paths<'_>, service: Service) -> Option<Option<usize>> {
     let horizon = Horizon::new(system, ledger, &paths.outlook.high);
-    let mut paid = 0_u64;
-    paths.high.iter().enumerate().position(|(bin, course)| {
-        paid = paid.saturating_add(course.paid_blocks[service as usize]);
-        horizon.due_blocks(service, bin) > paid
-    })
+    let mut sum = 0_u64;
+    let paid: Vec<u64> = paths
+        .high
+        .iter()
+        .map(|course| {
+            sum = sum.saturating_add(course.paid_blocks[service as usize]);
+            sum
+        })
+        .collect();
+    let late = |bin: usize| {
+        let due = horizon.due_blocks(service, bin);
+        (due > paid[bin]).then(|| paid[bin..].iter().position(|paid| *paid >= due))
+    };
+    let bins = (0..paid.len()).filter_map(late);
+    bins.reduce(|most, bins| Some(most?.max(bins?)))
 }

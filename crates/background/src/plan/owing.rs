@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use ioweir_core::Nanos;
 use ioweir_core::background::Service;
 
-use super::schedule::{GIVEN_UP, PATIENCE, Schedule};
+use super::schedule::{PATIENCE, Schedule};
 
 /// One service's debts by bin.
 #[derive(Clone, Debug)]
@@ -32,14 +32,14 @@ pub(super) struct Owing {
 }
 
 impl Owing {
-    /// Blocks that a schedule pays by the end of a bin, cumulative: those that are due, or were, as late as it lets them be.
+    /// Blocks that a schedule pays by the end of a bin, cumulative: nothing of a deadline that was given up.
     pub(super) fn due_by(&self, schedule: &Schedule, bin: usize) -> u64 {
-        let bin = bin.checked_sub(schedule.late_bins[self.service as usize]);
-        bin.and_then(|bin| self.due_in_pace.get(bin)).copied().unwrap_or(0)
+        let due = self.due_in_pace.get(bin).filter(|_| self.is_heeded(schedule));
+        due.copied().unwrap_or(0)
     }
 
     pub(super) fn is_heeded(&self, schedule: &Schedule) -> bool {
-        self.has_deadline && schedule.late_bins[self.service as usize] != GIVEN_UP
+        self.has_deadline && !schedule.gave_up[self.service as usize]
     }
 
     pub(super) fn is_urgent(&self, schedule: &Schedule) -> bool {

@@ -1,42 +1,42 @@
 //! The planner decides how many cores to promise to background work, and when, so that space and deadlines hold and the
 //! foreground loses as little as possible.
 //!
-//! The method is that of section VI B of the paper: play the forecast; where free space would run out, spread enough
-//! background work over an earlier interval, and play again until it fits. The paper spreads it evenly, and leaves the length
-//! of the interval open. Here it is the shortest that suffices, and within it the work is as late as it can be: a plan is made
-//! anew in each bin, so the later work is forced upon the foreground, the more certain the need is, and the less waits
-//! meanwhile. A core that the foreground hardly uses is taken before that, if requests wait less for it. The priorities are, in order,
-//! the floor of the pool, deadlines, and the foreground.
+//! The paper plays the forecast and, where free space would run out, spreads background work over an earlier interval
+//! (section VI B). Here work waits instead until the last responsible moment: a core taken from the foreground costs it the
+//! same requests whenever it is taken, and as a plan is made anew in each bin, a danger that a later bin can still avert may
+//! never come. The priorities are, in order, the floor of the pool, deadlines, and the foreground.
 //!
-//! **Why it finds a plan if one exists.** Putting all cores on the debt that frees the most space per unit of work frees the
-//! most space possible by every moment: if this does not hold the floor, nothing does. Deadline work is postponed as far as
-//! the remaining cores allow (`State::require`), which leaves the most cores for freeing space at every earlier moment. So
-//! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
-//! case is not covered: debts of different density, of which the densest become payable late, together with a deadline that
-//! takes all the time there is. Then deadline work must be done at once on the right number of cores until the right moment,
-//! and the planner tries a few combinations of both.
+//! **Feasibility.** Putting all cores on the debt that frees the most space per unit of work frees the most space possible by
+//! every moment: if this does not hold the floor, nothing does. Deadline work is postponed as far as the remaining cores allow
+//! (`State::require`), which leaves the most cores for freeing space at every earlier moment. So [`Schedule::all_out`] holds
+//! floor and deadlines if any schedule does, except where debts free different amounts of space for their work and the densest
+//! of them becomes payable late: there a deadline may be given up that a cleverer order would have kept.
 //!
-//! A schedule found in this way works as soon as there are cores. It then learns to rest: [`rest`] moves the work
-//! to the quietest bins that floor, alarm and deadlines allow.
+//! **What all cores cannot hold is conceded.** A deadline that even all cores miss, or that conflicts with the floor, is given
+//! up and reported. From the first bin on in which nothing holds the floor, the foreground is not cut for the floor.
+//!
+//! [`solve`] plans a whole path of load; [`decide`] decides the next bin from many paths. Both leave idle cores to background
+//! work and then let it rest ([`rest`]): work moves to the quietest bins that floor, alarm and deadlines allow.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, SERVICES_COUNT, Service};
 
 use super::horizon::Horizon;
+use super::load::Ahead;
 use super::rest;
-use super::schedule::{BinCourse, GIVEN_UP, Schedule};
-use super::system::System;
+use super::schedule::{BinCourse, Schedule};
+use super::system::{Ledger, System};
 
-/// The result of the search.
+/// The schedule for a path of load.
 #[derive(Clone, Debug)]
 pub struct Solution {
     /// The schedule.
     pub schedule: Schedule,
     /// The same with all work done as soon as there are cores for it.
     pub at_once: Schedule,
-    /// Its outcome at the forecast load.
+    /// Its outcome at the load that was planned for.
     pub course: Vec<BinCourse>,
-    /// Bins at whose end no schedule can hold the floor.
+    /// Bins that end below the floor: nothing holds it in the first of them.
     pub below_floor: Vec<usize>,
     /// Services whose deadlines were given up, because no schedule meets them or the floor comes first.
     pub gave_up: Vec<Service>,
@@ -62,34 +62,17 @@ impl Solution {
     }
 }
 
-/// The most plays before the search falls back to the schedule that is certain to hold.
+/// The most plays before the search uses all cores in all bins that are left.
 const PLAYS_MAX: u32 = 1200;
 
 /// How often resting is tried, each time with more bins in which work is done at once.
 const REST_TRIES: usize = 4;
 
-/// The most exchanges of cores that are tried.
-const EXCHANGES_MAX: usize = 16;
-
-/// The number of moments tried for the beginning and the end of doing deadline work at once, for each number of cores.
-const PROMPT_TRIES: usize = 8;
-
-/// A breach of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Breach {
-    /// Its first bin.
-    first: usize,
-    /// The worst bin of the stretch that begins there.
-    worst: usize,
-    is_deadline: bool,
-}
-
 struct Search<'a> {
     horizon: &'a Horizon<'a>,
     schedule: Schedule,
-    /// Bins that are exempt from the floor, because no schedule can hold it there.
+    /// Bins that are exempt from the floor.
     is_exempt: Vec<bool>,
-    below_floor: Vec<usize>,
     gave_up: Vec<Service>,
     course: Vec<BinCourse>,
     plays: u32,
@@ -98,106 +81,117 @@ struct Search<'a> {
 /// Finds a schedule for the bins of a horizon.
 #[must_use]
 pub fn solve(horizon: &Horizon<'_>) -> Solution {
-    let schedule = Schedule::idle_only(horizon.system(), horizon.bins());
-    let mut search = Search {
-        horizon,
-        schedule,
-        is_exempt: vec![false; horizon.bins()],
-        below_floor: Vec::new(),
-        gave_up: Vec::new(),
-        course: Vec::new(),
-        plays: 0,
-    };
+    let mut search = Search::new(horizon);
     search.run();
     let at_once = search.schedule.clone();
     search.rest();
     search.keep_for_room();
-    let Search { schedule, course, below_floor, gave_up, plays, .. } = search;
+    let below_floor = (0..horizon.bins()).filter(|bin| search.missing_blocks(*bin) > 0).collect();
+    let Search { schedule, course, gave_up, plays, .. } = search;
     let mut urgent = [false; SERVICES_COUNT];
     horizon.urgent(&schedule).into_iter().for_each(|service| urgent[service as usize] = true);
     Solution { schedule, at_once, course, below_floor, gave_up, urgent, plays }
 }
 
-impl Search<'_> {
+/// Decides the next bin, with recourse: all cores of the bins after it can still be used.
+///
+/// Each scenario asks for the fewest cores now with which all cores from the next bin on still hold what all cores from now on
+/// hold; the most that any of them asks for is reserved, which is nearly always nothing. Background work rests in the bin only
+/// if idle cores alone suffice in every scenario afterwards.
+#[must_use]
+pub fn decide(system: &System, ledger: &Ledger, ahead: &Ahead, from: Nanos) -> Directive {
+    let solution = solve(&Horizon::new(system, ledger, &ahead.demand).with_busy(&ahead.busy));
+    let mut directive = solution.directive(0, from);
+    directive.reserve_units = system.resident_cores.min(system.cores);
+    directive.pressing = false;
+    let limit = solution.schedule.limit_of(0);
+    let bins = bins_ahead(system, ahead.demand.len());
+    for scenario in &ahead.scenarios {
+        let horizon = Horizon::new(system, ledger, &scenario[..bins.min(scenario.len())]);
+        let mut search = Search::new(&horizon);
+        // With the rest of the plan, and idle cores alone afterwards.
+        search.schedule.set_limit(0, limit);
+        search.play();
+        if search.first_breach(horizon.bins()).is_none() {
+            continue;
+        }
+        (directive.limit_units, directive.limit_work, directive.pressing) = (system.cores, u64::MAX, true);
+        search = Search::new(&horizon);
+        directive.reserve_units = directive.reserve_units.max(search.cores_now());
+    }
+    directive
+}
+
+/// How many bins a scenario needs: a danger further away than a day can still be averted tomorrow, unless it is that of a deadline.
+fn bins_ahead(system: &System, bins: usize) -> usize {
+    const DAY: Nanos = Nanos::from_seconds(86_400);
+    let is_far = |deadline: Nanos| DAY < deadline && deadline < Nanos::NEVER;
+    let is_any_far = system.run().any(|(_, terms)| is_far(terms.settings.deadline));
+    if is_any_far { bins } else { bins.min(system.bin_of(DAY)) }
+}
+
+impl<'a> Search<'a> {
+    fn new(horizon: &'a Horizon<'a>) -> Self {
+        let schedule = Schedule::idle_only(horizon.system(), horizon.bins());
+        let is_exempt = vec![false; horizon.bins()];
+        Self { horizon, schedule, is_exempt, gave_up: Vec::new(), course: Vec::new(), plays: 0 }
+    }
+
     fn run(&mut self) {
         self.play();
-        let mut is_all_out = false;
-        while let Some(breach) = self.first_breach(self.horizon.bins()) {
-            if self.plays > PLAYS_MAX && !is_all_out {
-                self.all_out(self.horizon.bins());
-                is_all_out = true;
-            } else if is_all_out || !self.mend(breach) {
-                self.give_way(breach);
+        if self.first_breach(self.horizon.bins()).is_some() {
+            self.concede();
+            self.play();
+        }
+        while let Some(bin) = self.first_breach(self.horizon.bins()) {
+            if self.plays > PLAYS_MAX {
+                self.work_on_all(0, self.horizon.bins());
+                self.play();
+                break;
+            }
+            if !self.mend(bin) && !self.give_up_due(bin) {
+                self.is_exempt[bin] = true;
             }
             self.play();
         }
-        self.exchange();
         self.trim();
     }
 
-    /// Exchanges cores that are taken from the foreground: the first one of a stretch for one before it that the foreground hardly uses,
-    /// where as much room is freed and requests wait less. The search takes as many cores of one bin as of the next; but the last one
-    /// that the foreground uses may serve few requests.
-    fn exchange(&mut self) {
-        let waiting = |course: &[BinCourse]| course.iter().map(|bin| u128::from(bin.queued_requests)).sum::<u128>();
-        let mut tries = 0;
-        for bin in 0..self.horizon.bins() {
-            let Some(reserve) = self.with_hardly_used(bin) else { continue };
-            let Some(taken) = self.first_taken_after(bin) else { continue };
-            if tries == EXCHANGES_MAX {
-                return;
-            }
-            tries += 1;
-            let before = (self.schedule.reserve_cores.clone(), self.course.clone());
-            self.schedule.reserve_cores[bin] = reserve;
-            // What waits longer takes no core of those in between.
-            for between in bin + 1..taken {
-                self.schedule.reserve_cores[between] =
-                    self.schedule.reserve_cores[between].max(self.offered_cores(between));
-            }
-            self.schedule.reserve_cores[taken] -= 1;
-            if !self.holds(self.horizon.bins() - 1) || waiting(&self.course) >= waiting(&before.1) {
-                (self.schedule.reserve_cores, self.course) = before;
-            }
-        }
-    }
-
-    /// The cores to reserve in a bin so that the last one that the foreground uses is among them, if it uses that for less than half of
-    /// its time.
-    fn with_hardly_used(&self, bin: usize) -> Option<u32> {
-        let System { cores, core_requests, .. } = *self.horizon.system();
-        let before = bin.checked_sub(1).map(|bin| self.course[bin].queued_requests);
-        let queued = before.unwrap_or(self.horizon.ledger().queued_requests);
-        let part = self.horizon.demand[bin].requests.saturating_add(queued) % core_requests.max(1);
-        let BinCourse { wanted_cores, foreground_cores, .. } = self.course[bin];
-        let has_all = wanted_cores == u64::from(foreground_cores);
-        let is_hardly_used = 0 < part && part < core_requests / 2;
-        (self.schedule.pressing[bin] && has_all && is_hardly_used).then(|| cores - foreground_cores + 1)
-    }
-
-    /// The first bin after one, in the same stretch, in which a core is taken that the foreground wants.
-    fn first_taken_after(&self, bin: usize) -> Option<usize> {
-        let cores = u64::from(self.horizon.system().cores);
-        let is_taken = |bin: &usize| {
-            let BinCourse { wanted_cores, foreground_cores, .. } = self.course[*bin];
-            self.schedule.reserve_cores[*bin] > 0 && u64::from(foreground_cores) < wanted_cores.min(cores)
+    /// The fewest cores in the first bin with which all cores from the second bin on hold what all cores hold.
+    fn cores_now(&mut self) -> u32 {
+        let (bins, cores) = (self.horizon.bins(), self.horizon.system().cores);
+        let least = self.schedule.reserve_cores[0];
+        self.concede();
+        self.work_on_all(0, bins);
+        let holds = |search: &mut Self, reserve: u32| {
+            search.schedule.reserve_cores[0] = reserve;
+            search.holds(bins - 1)
         };
-        (bin + 1..self.horizon.bins()).take_while(|bin| self.schedule.pressing[*bin]).find(is_taken)
+        if holds(self, least) {
+            return least;
+        }
+        let (mut low, mut high) = (least + 1, cores.max(least + 1));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if holds(self, middle) { high = middle } else { low = middle + 1 }
+        }
+        high.min(cores)
     }
 
     fn play(&mut self) {
+        self.play_until(self.horizon.bins());
+    }
+
+    fn play_until(&mut self, bins: usize) {
         self.plays += 1;
         let mut course = std::mem::take(&mut self.course);
-        self.horizon.play_into(&self.schedule, self.horizon.bins(), &mut course);
+        self.horizon.play_into(&self.schedule, bins, &mut course);
         self.course = course;
     }
 
     /// Whether the schedule keeps floor and deadlines up to and including bin `last`.
     fn holds(&mut self, last: usize) -> bool {
-        self.plays += 1;
-        let mut course = std::mem::take(&mut self.course);
-        self.horizon.play_into(&self.schedule, last + 1, &mut course);
-        self.course = course;
+        self.play_until(last + 1);
         self.first_breach(last + 1).is_none()
     }
 
@@ -206,241 +200,100 @@ impl Search<'_> {
         self.course[bin].used_blocks.saturating_add(pool.floor_blocks).saturating_sub(pool.blocks)
     }
 
-    /// The first breach within the first `bins` bins.
-    fn first_breach(&self, bins: usize) -> Option<Breach> {
-        let late = |bin: usize| self.course[bin].missed_blocks > 0;
-        let low = |bin: usize| !self.is_exempt[bin] && self.missing_blocks(bin) > 0;
-        let first = (0..bins).find(|bin| late(*bin) || low(*bin))?;
-        if !low(first) {
-            return Some(Breach { first, worst: first, is_deadline: true });
+    /// The first of the first `bins` bins that ends below the floor or with a deadline missed.
+    fn first_breach(&self, bins: usize) -> Option<usize> {
+        (0..bins).find(|bin| self.is_breach(*bin))
+    }
+
+    fn is_breach(&self, bin: usize) -> bool {
+        self.course[bin].missed_blocks > 0 || !self.is_exempt[bin] && self.missing_blocks(bin) > 0
+    }
+
+    /// Puts all cores to background work from bin `from` up to, but not including, `to`.
+    fn work_on_all(&mut self, from: usize, to: usize) {
+        self.schedule.reserve_cores[from..to].fill(self.horizon.system().cores);
+        self.schedule.pressing[from..to].fill(true);
+    }
+
+    /// Plays all cores at background work in all bins, without keeping it: the blocks missing in each bin.
+    fn at_most(&mut self) -> Vec<u64> {
+        let kept = self.schedule.clone();
+        self.work_on_all(0, self.horizon.bins());
+        self.play();
+        self.schedule = kept;
+        (0..self.horizon.bins()).map(|bin| self.missing_blocks(bin)).collect()
+    }
+
+    /// Concedes what all cores together cannot hold: first deadlines, of the services with the most work due; then the floor,
+    /// from the first bin on in which nothing holds it. A pool that begins below its floor is brought above it first.
+    fn concede(&mut self) {
+        let kept = std::mem::replace(&mut self.schedule.gave_up, [true; SERVICES_COUNT]);
+        let without_deadlines = self.at_most();
+        self.schedule.gave_up = kept;
+        loop {
+            let missing = self.at_most();
+            let is_in_the_way =
+                |bin: &usize| self.course[*bin].missed_blocks > 0 || missing[*bin] > without_deadlines[*bin];
+            let Some(bin) = (0..missing.len()).find(is_in_the_way) else { break };
+            if !self.give_up_due(bin) {
+                break;
+            }
         }
-        let stretch = (first..bins).take_while(|bin| low(*bin));
-        let worst = stretch.max_by_key(|bin| (self.missing_blocks(*bin), usize::MAX - bin)).unwrap_or(first);
-        Some(Breach { first, worst, is_deadline: false })
+        let pool = &self.horizon.ledger().pool;
+        let begins_below = pool.used_blocks.saturating_add(pool.floor_blocks) > pool.blocks;
+        let mut is_conceded = false;
+        for (bin, missing) in without_deadlines.iter().enumerate() {
+            let is_low = *missing > 0;
+            let is_first_stretch = begins_below && without_deadlines[..=bin].iter().all(|missing| *missing > 0);
+            is_conceded |= is_low && !is_first_stretch;
+            self.is_exempt[bin] = is_conceded || is_low;
+        }
     }
 
-    /// The bin after the last one, up to `bin`, at whose end background work had idle cores: work before that bin does not
-    /// help.
-    fn busy_since(&self, bin: usize) -> usize {
-        let idle = |bin: &usize| self.course[*bin].background_cores < self.offered_cores(*bin);
-        (0..=bin).rev().find(idle).map_or(0, |idle| (idle + 1).min(bin))
+    /// Gives up the deadlines of the service with the most work due by the end of a bin, or else by the end of the horizon; whether
+    /// there is one.
+    fn give_up_due(&mut self, bin: usize) -> bool {
+        let due_by = |bin| self.horizon.most_due(&self.schedule, bin);
+        let Some(service) = due_by(bin).or_else(|| due_by(self.horizon.bins() - 1)) else { return false };
+        self.schedule.gave_up[service as usize] = true;
+        self.gave_up.push(service);
+        true
     }
 
-    /// Cores that the background could have used in a bin.
-    fn offered_cores(&self, bin: usize) -> u32 {
-        self.horizon.system().cores - self.course[bin].foreground_cores
-    }
-
-    /// Tries to repair a breach. For space: by order alone, then over the shortest earlier interval that suffices, because
-    /// the forecast load may not come. For deadlines: over all the busy time before it, because a rebuild should finish
-    /// early. Then over all time before it, then over all time.
-    fn mend(&mut self, breach: Breach) -> bool {
-        let last = if breach.is_deadline { breach.first } else { breach.worst };
-        let since = self.busy_since(last);
-        let end = self.horizon.bins();
+    /// Repairs a breach in bin `last`, if that is possible: by order alone, or with all cores from the latest bin on from which they
+    /// suffice, and in that bin with the fewest that do.
+    fn mend(&mut self, last: usize) -> bool {
         let before = self.schedule.clone();
-        if !breach.is_deadline && self.raise_late(since, last) {
-            return true;
-        }
-        self.schedule.clone_from(&before);
-        for (from, to) in [(since, last + 1), (0, last + 1), (0, end)] {
-            if self.raise(from, to, last) {
-                return true;
-            }
-            self.schedule.clone_from(&before);
-        }
-        self.horizon.has_mixed_densities() && self.prompt(last)
-    }
-
-    /// Tries to do deadline work at once for a time, on all cores, half or a quarter of them. If space can only be freed late,
-    /// by the densest debt, deadlines may fit only before that, beside or after the space that is needed early.
-    fn prompt(&mut self, last: usize) -> bool {
-        let before = self.schedule.clone();
-        let cores = self.horizon.system().cores;
-        let step = (last + 1).div_ceil(PROMPT_TRIES);
-        let edges = || (0..last).step_by(step).chain([last + 1]);
-        let windows = || edges().flat_map(|from| edges().filter(move |to| *to > from).map(move |to| from..to));
-        for prompt_cores in [cores, cores.div_ceil(2), cores.div_ceil(4)] {
-            for prompt in windows() {
-                self.schedule.prompt_cores[prompt].fill(prompt_cores);
-                if self.raise(0, self.horizon.bins(), last) {
-                    return true;
-                }
-                self.schedule.clone_from(&before);
-            }
-        }
-        if self.prompt_where_room_allows() && self.raise(0, self.horizon.bins(), last) {
-            return true;
-        }
-        self.schedule.clone_from(&before);
-        false
-    }
-
-    /// Does as much deadline work at once, bin after bin, as leaves a way to hold the floor from there on; whether there is one.
-    fn prompt_where_room_allows(&mut self) -> bool {
-        let (bins, cores) = (self.horizon.bins(), self.horizon.system().cores);
-        let before = self.schedule.reserve_cores.clone();
-        self.all_out(bins);
-        (self.schedule.is_in_time, self.schedule.prompt_cores) = (false, vec![0; bins]);
-        let step = bins.div_ceil(PROMPT_TRIES);
-        let mut holds = true;
-        for from in (0..bins).step_by(step) {
-            let holds_floor = |search: &mut Self, level: u32| {
-                search.schedule.prompt_cores[from..(from + step).min(bins)].fill(level);
-                search.play();
-                (0..bins).all(|bin| search.is_exempt[bin] || search.missing_blocks(bin) == 0)
-            };
-            holds &= holds_floor(self, 0);
-            let (mut low, mut high) = (0, cores);
-            while holds && low < high {
-                let middle = high - (high - low) / 2;
-                if holds_floor(self, middle) { low = middle } else { high = middle - 1 }
-            }
-            holds_floor(self, low);
-        }
-        (self.schedule.is_in_time, self.schedule.reserve_cores) = (true, before);
-        holds
-    }
-
-    /// Whether floor and deadlines hold up to and including bin `last`, with at least `level` cores from `from` to `to` and
-    /// otherwise `before`.
-    fn holds_with(&mut self, level: u32, (from, to): (usize, usize), before: &[u32], last: usize) -> bool {
-        self.schedule.reserve_cores.copy_from_slice(before);
-        for reserve in &mut self.schedule.reserve_cores[from..to] {
-            *reserve = level.max(*reserve);
-        }
-        self.holds(last)
-    }
-
-    /// Puts work into the shortest time up to bin `last`, but not before `since`, in which at most half of the
-    /// cores suffice, or all of them if half are too few.
-    fn raise_late(&mut self, since: usize, last: usize) -> bool {
-        let before = self.schedule.reserve_cores.clone();
-        let cores = self.horizon.system().cores;
-        self.schedule.pressing[since..=last].fill(true);
+        self.schedule.pressing[..=last].fill(true);
         if self.holds(last) {
             return true;
         }
-        for most in [cores.div_ceil(2), cores] {
-            if !self.holds_with(most, (since, last + 1), &before, last) {
-                continue;
-            }
-            // Finds the latest start that suffices: an earlier one always does, too.
-            let (mut low, mut high) = (since, last);
-            while low < high {
-                let middle = high - (high - low) / 2;
-                if self.holds_with(most, (middle, last + 1), &before, last) { low = middle } else { high = middle - 1 }
-            }
-            return self.latest_levels((low, last + 1), &before, last, most);
-        }
-        false
-    }
-
-    /// Work as late as possible in a window in which `most` cores suffice: in its first half only what the second one cannot
-    /// do, and so on in the second half.
-    fn latest_levels(&mut self, (from, to): (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
-        let middle = from + (to - from) / 2;
-        if middle == from {
-            return self.least_level((from, to), before, last, most);
-        }
-        let mut after = before.to_vec();
-        after[middle..to].iter_mut().for_each(|cores| *cores = most.max(*cores));
-        if !self.least_level((from, middle), &after, last, most) {
+        let bins = self.horizon.bins();
+        let starts_at = |search: &mut Self, from: usize, to: usize| {
+            search.schedule.reserve_cores.clone_from(&before.reserve_cores);
+            search.schedule.pressing.clone_from(&before.pressing);
+            search.work_on_all(from, to);
+            search.holds(last)
+        };
+        // Deadlines after the bin may need all cores there, so that this one's are free for space.
+        let Some(to) = [last + 1, bins].into_iter().find(|to| starts_at(self, 0, *to)) else {
+            self.schedule = before;
             return false;
-        }
-        after[from..middle].copy_from_slice(&self.schedule.reserve_cores[from..middle]);
-        after[middle..to].copy_from_slice(&before[middle..to]);
-        self.latest_levels((middle, to), &after, last, most)
-    }
-
-    /// The fewest cores, the same in all bins from `from` to `to`, with which floor and deadlines hold up to and including
-    /// bin `last`.
-    fn raise(&mut self, from: usize, to: usize, last: usize) -> bool {
-        let before = self.schedule.reserve_cores.clone();
-        self.schedule.pressing[from..to].fill(true);
-        let cores = self.horizon.system().cores;
-        self.holds_with(cores, (from, to), &before, last) && self.least_level((from, to), &before, last, cores)
-    }
-
-    /// Lowers a sufficient level as long as it stays sufficient.
-    fn least_level(&mut self, window: (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
-        let (mut low, mut high) = (0, most);
+        };
+        let (mut low, mut high) = (0, last);
         while low < high {
-            let middle = low + (high - low) / 2;
-            if self.holds_with(middle, window, before, last) { high = middle } else { low = middle + 1 }
+            let middle = high - (high - low) / 2;
+            if starts_at(self, middle, to) { low = middle } else { high = middle - 1 }
         }
-        self.holds_with(high, window, before, last)
-    }
-
-    /// Puts all cores to background work in the first `bins` bins.
-    fn all_out(&mut self, bins: usize) {
-        self.schedule.reserve_cores[..bins].fill(self.horizon.system().cores);
-        self.schedule.pressing[..bins].fill(true);
-    }
-
-    /// The result of a schedule with all cores at background work, without keeping it: the blocks that are missing in each bin,
-    /// and the blocks of all deadlines that it misses.
-    fn at_most(&mut self) -> (Vec<u64>, u64) {
-        let kept = self.schedule.clone();
-        self.all_out(self.horizon.bins());
-        self.play();
-        self.schedule = kept;
-        let missed = self.course.iter().map(|bin| bin.missed_blocks).fold(0, u64::saturating_add);
-        ((0..self.horizon.bins()).map(|bin| self.missing_blocks(bin)).collect(), missed)
-    }
-
-    /// Gives up what cannot be kept: a deadline that every schedule misses or that conflicts with the floor, for the earliest
-    /// time that can be kept; or else the floor, for bins in which all cores together cannot hold it.
-    fn give_way(&mut self, breach: Breach) {
-        let Breach { first, worst, is_deadline } = breach;
-        let (with_deadlines, _) = self.at_most();
-        let late_bins = self.schedule.late_bins;
-        self.schedule.late_bins = [GIVEN_UP; SERVICES_COUNT];
-        let (without, _) = self.at_most();
-        self.schedule.late_bins = late_bins;
-        let stands_in_the_way = is_deadline || with_deadlines[first..=worst] != without[first..=worst];
-        let dearest = self.horizon.most_due(&self.schedule, worst).filter(|_| stands_in_the_way);
-        if let Some(service) = dearest {
-            let late_bins = self.earliest(service, first, &without);
-            self.schedule.late_bins[service as usize] = late_bins;
-            if !self.gave_up.contains(&service) {
-                self.gave_up.push(service);
-            }
-            return;
+        starts_at(self, low, to);
+        let (mut least, mut most) = (before.reserve_cores[low], self.horizon.system().cores);
+        while least < most {
+            let middle = least + (most - least) / 2;
+            self.schedule.reserve_cores[low] = middle;
+            if self.holds(last) { most = middle } else { least = middle + 1 }
         }
-        self.all_out(worst + 1);
-        // So that the search ends, one bin is exempt in any case.
-        let is_held = without[first..=worst].iter().all(|missing| *missing == 0);
-        for (bin, missing) in without.iter().enumerate().take(worst + 1).skip(first) {
-            self.is_exempt[bin] |= *missing > 0 || (is_held && bin == first);
-            if *missing > 0 {
-                self.below_floor.push(bin);
-            }
-        }
-    }
-
-    /// The fewest bins by which the deadlines of a service must be late so that all cores together keep them, with no more
-    /// missing than `without` any deadline; [`GIVEN_UP`] if that is not within the horizon, or was tried before.
-    fn earliest(&mut self, service: Service, first: usize, without: &[u64]) -> usize {
-        let before = self.schedule.late_bins[service as usize];
-        let most = self.horizon.bins() - 1 - first;
-        let mut fits = |late_bins: usize| {
-            self.schedule.late_bins[service as usize] = late_bins;
-            let (missing, missed) = self.at_most();
-            missed == 0 && missing.iter().zip(without).all(|(with, without)| with <= without)
-        };
-        let found = if before == 0 && most > 0 && fits(most) {
-            let (mut low, mut high) = (1, most);
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if fits(middle) { high = middle } else { low = middle + 1 }
-            }
-            high
-        } else {
-            GIVEN_UP
-        };
-        self.schedule.late_bins[service as usize] = before;
-        found
+        self.schedule.reserve_cores[low] = most;
+        true
     }
 
     /// Moves work to the quietest bins that floor, alarm, deadlines and patience allow. Where playing it shows that they do
@@ -451,14 +304,12 @@ impl Search<'_> {
         for _ in 0..REST_TRIES {
             let limits = rest::limits(self.horizon, &before.0, &before.1, keep_until);
             for (bin, limit) in limits.into_iter().enumerate() {
-                self.schedule.limit_cores[bin] = limit.cores;
-                self.schedule.limit_work[bin] = limit.work;
-                self.schedule.limit_roomless[bin] = limit.roomless;
+                self.schedule.set_limit(bin, limit);
             }
             self.play();
             match self.first_breach(self.horizon.bins()) {
                 None => return self.trim(),
-                Some(breach) => keep_until = breach.worst + 1,
+                Some(breach) => keep_until = breach + 1,
             }
         }
         (self.schedule, self.course) = before;

@@ -44,8 +44,7 @@ impl Horizon<'_> {
                 wanted_cores,
                 foreground_cores: foreground as u32,
                 // An upper bound until the actual use is known.
-                background_cores: if schedule.harvests { cores - foreground as u32 } else { (*reserve).min(cores) }
-                    .min((*limit).max(resident_cores)),
+                background_cores: (cores - foreground as u32).min((*limit).max(resident_cores)),
                 queued_requests: queued,
                 delayed_requests: delayed,
                 ..BinCourse::default()
@@ -60,12 +59,11 @@ impl Horizon<'_> {
         for bin in 0..bins.min(self.bins()) {
             let most = u64::from(course[bin].background_cores).saturating_mul(self.system.core_work);
             state.begin(bin, most, self.taken[bin]);
-            if !state.is_as_required && schedule.is_in_time {
+            if !state.is_as_required {
                 state.require(bin, self.system.core_work, course);
             }
             let (required, before) = (state.required[bin], state.deadline_work);
-            let prompt = u64::from(schedule.prompt_cores[bin]).saturating_mul(self.system.core_work);
-            state.pay_by_deadline(required.max(prompt));
+            state.pay_by_deadline(required);
             // Resident cores beyond the limit wait for what is due in a while: they do nothing else.
             let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
             state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));

@@ -11,9 +11,8 @@ use ioweir_core::background::{
     Bucket, Executor, Resource, SERVICES, ServiceSettings, Settings, Slice, Step, Watermark,
 };
 
-use super::horizon::Horizon;
 use super::load::Ahead;
-use super::planner::solve;
+use super::planner::decide;
 use super::schedule::BinCourse;
 use super::system::{Demand, Ledger, System};
 
@@ -144,9 +143,8 @@ impl<'a> Player<'a> {
     /// Makes the plan anew, and hands the executor its bin.
     fn plan(&mut self, ahead: &Ahead) {
         let ledger = Ledger::of(&self.executor, self.bin, self.queued_requests);
-        let solution = solve(&Horizon::new(self.system, &ledger, &ahead.demand).with_busy(&ahead.busy));
         let from = self.system.begins(self.bin);
-        self.executor.adopt(from, &[solution.directive(0, from)]);
+        self.executor.adopt(from, &[decide(self.system, &ledger, ahead, from)]);
     }
 
     /// Plays the next bin.

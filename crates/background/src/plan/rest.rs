@@ -29,7 +29,7 @@ use ioweir_core::background::Service;
 
 use super::envelope::Envelope;
 use super::horizon::Horizon;
-use super::schedule::{BinCourse, PATIENCE, Schedule};
+use super::schedule::{BinCourse, Limit, PATIENCE, Schedule};
 
 /// The most offers of a bin.
 const STEPS: u64 = 16;
@@ -40,16 +40,6 @@ struct Offer {
     cost: u128,
     bin: usize,
     work: u64,
-}
-
-/// The limits of a bin.
-pub(super) struct Limit {
-    /// The most cores for background work.
-    pub(super) cores: u32,
-    /// The most work of the services that can wait.
-    pub(super) work: u64,
-    /// The same of those among them that give no room back.
-    pub(super) roomless: u64,
 }
 
 /// The limits of each bin, for a schedule with the course that it took; bins before `keep_until` keep what they had.

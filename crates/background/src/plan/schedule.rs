@@ -20,22 +20,23 @@ pub struct Schedule {
     /// The most work of each bin, of the same, for those that give no room back: what others leave where room is pressed for is not
     /// theirs.
     pub limit_roomless: Vec<u64>,
-    /// The cores of each bin that do deadline work at once, before space; beyond them it is postponed as far as possible.
-    pub prompt_cores: Vec<u32>,
-    /// Whether deadline work is done when it cannot be postponed any further, and not only on the prompt cores.
-    pub is_in_time: bool,
-    /// Whether background work takes cores that the foreground leaves idle; if not, it gets only its reserve.
-    pub harvests: bool,
-    /// By how many bins the schedule lets each service be late, in the order of the table. Zero keeps what was promised; with
-    /// [`GIVEN_UP`], the service is paid in turn.
-    pub late_bins: [usize; SERVICES_COUNT],
+    /// The services, in the order of the table, whose deadlines are not kept: their debt is paid in turn.
+    pub gave_up: [bool; SERVICES_COUNT],
 }
 
 /// The longest that debt without a deadline waits for a quiet bin. A service is urgent if its debt is due sooner than that.
 pub(super) const PATIENCE: Nanos = Nanos::from_seconds(86_400);
 
-/// No time within the horizon can be promised for a service.
-pub const GIVEN_UP: usize = usize::MAX;
+/// The most that background work does in a bin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// The most cores for background work.
+    pub(super) cores: u32,
+    /// The most work of the services that can wait.
+    pub(super) work: u64,
+    /// The same of those among them that give no room back.
+    pub(super) roomless: u64,
+}
 
 impl Schedule {
     /// A schedule that uses only idle cores and the resident cores.
@@ -48,10 +49,7 @@ impl Schedule {
             limit_cores: vec![system.cores; bins],
             limit_work: vec![u64::MAX; bins],
             limit_roomless: vec![u64::MAX; bins],
-            prompt_cores: vec![0; bins],
-            is_in_time: true,
-            harvests: true,
-            late_bins: [0; SERVICES_COUNT],
+            gave_up: [false; SERVICES_COUNT],
         }
     }
 
@@ -60,6 +58,15 @@ impl Schedule {
     pub fn all_out(system: &System, bins: usize) -> Self {
         let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
         Self { reserve_cores, pressing, ..Self::idle_only(system, bins) }
+    }
+
+    pub(super) fn limit_of(&self, bin: usize) -> Limit {
+        Limit { cores: self.limit_cores[bin], work: self.limit_work[bin], roomless: self.limit_roomless[bin] }
+    }
+
+    pub(super) fn set_limit(&mut self, bin: usize, limit: Limit) {
+        (self.limit_cores[bin], self.limit_work[bin], self.limit_roomless[bin]) =
+            (limit.cores, limit.work, limit.roomless);
     }
 }
 
@@ -82,6 +89,6 @@ pub struct BinCourse {
     pub used_blocks: u64,
     /// Blocks of debt that are past their deadline at the end.
     pub late_blocks: u64,
-    /// The blocks among them that are later than the schedule lets them be.
+    /// The blocks among them whose deadline was not given up.
     pub missed_blocks: u64,
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ioweir_config::{Complaint, SpecError, format_decimals, plain, read_spec, shown};
+use ioweir_core::background::Watermark;
 use ioweir_trace::{self as trace, Event, Input, ReadOptions};
 use serde::{Deserialize, Serialize};
 
@@ -143,9 +144,13 @@ impl PlanSpec {
             Some(unless_stopped(progress, case.follow(&made, &actual, &mut notes, progress))?)
         };
         let meta = self.provenance(origin, &policy)?;
-        let actual = followed.as_ref().map(|(demand, replayed)| {
+        let fixed = followed.as_ref().map(|(demand, _)| {
+            let mut decider = Decider::Watermark { watermark: Watermark::PAPER, harvests: false };
+            replay(&case.system, case.ledger.clone(), demand, &mut decider)
+        });
+        let actual = followed.as_ref().zip(fixed.as_ref()).map(|((demand, replayed), fixed)| {
             let bound = bound(&case.system, &case.ledger, demand);
-            Actual { demand, replayed, bound }
+            Actual { demand, replayed, fixed, bound }
         });
         let document = document(&made, actual, &notes, meta)?;
         Ok((made, document))

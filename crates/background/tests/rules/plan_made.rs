@@ -35,16 +35,16 @@ fn planned(system: &System, demand: &[Demand], written_high: Vec<u64>) -> Plan {
 
 #[test]
 fn a_bucket_is_the_most_that_is_owed_and_the_foreground_is_cut_by_what_is_reserved() {
-    // Sixty blocks are due within three bins, and the foreground wants all four cores: it is left two.
+    // Sixty blocks are due within three bins, and the foreground wants all four cores: at the last moment it is cut.
     let system = system(Service::Rebuild, vec![(Nanos::ZERO, 60)], Nanos::from_seconds(3 * BIN_SECONDS));
     let plan = planned(&system, &[Demand { requests: 40, ..Demand::default() }; 6], vec![0; 6]);
     let reserved: Vec<u32> = plan.bins.iter().map(|bin| bin.reserved_cores).collect();
-    assert_eq!(reserved, [2, 2, 2, 0, 0, 0]);
+    assert_eq!(reserved, [0, 2, 4, 0, 0, 0]);
     let left: Vec<f64> = plan.bins.iter().map(|bin| bin.capacity_forecast_factor).collect();
-    assert_eq!(left, [0.5, 0.5, 0.5, 1.0, 1.0, 1.0]);
-    // Twenty of the sixty are paid when the first bin ends.
+    assert_eq!(left, [1.0, 0.5, 0.0, 1.0, 1.0, 1.0]);
+    // Nothing is paid when the first bin ends.
     let sheet = &plan.balance[0];
-    assert_eq!((sheet.bucket_blocks, sheet.paid_blocks, sheet.closing_blocks), (40, 60, 0));
+    assert_eq!((sheet.bucket_blocks, sheet.paid_blocks, sheet.closing_blocks), (60, 60, 0));
     assert!(plan.findings.iter().any(|finding| finding.code == "foreground-cut"));
 }
 
