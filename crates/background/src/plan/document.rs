@@ -10,8 +10,8 @@ use super::system::Demand;
 use crate::forecast::Calendar;
 use crate::series::civil_from_days;
 use ioweir_lab::document::{
-    Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table,
-    records_of, weekday,
+    Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table, records_of,
+    weekday,
 };
 
 const DAY_SECONDS: i64 = 86_400;

@@ -73,6 +73,8 @@ struct Search<'a> {
     schedule: Schedule,
     /// Bins that are exempt from the floor.
     is_exempt: Vec<bool>,
+    /// Whether nothing holds the floor from some bin on.
+    is_conceded: bool,
     gave_up: Vec<Service>,
     course: Vec<BinCourse>,
     plays: u32,
@@ -95,9 +97,10 @@ pub fn solve(horizon: &Horizon<'_>) -> Solution {
 
 /// Decides the next bin, with recourse: all cores of the bins after it can still be used.
 ///
-/// Each scenario asks for the fewest cores now with which all cores from the next bin on still hold what all cores from now on
-/// hold; the most that any of them asks for is reserved, which is nearly always nothing. Background work rests in the bin only
-/// if idle cores alone suffice in every scenario afterwards.
+/// Each scenario asks for the fewest cores now with which all cores from the next bin on still hold the floor and the deadlines; the most
+/// that any of them asks for is reserved, which is nearly always nothing. A scenario in which even all cores from now on do not hold
+/// the floor asks for nothing, because nothing averts it; below the floor the executor takes cores by itself. Background work rests in
+/// the bin only if idle cores alone suffice in every scenario afterwards.
 #[must_use]
 pub fn decide(system: &System, ledger: &Ledger, ahead: &Ahead, from: Nanos) -> Directive {
     let solution = solve(&Horizon::new(system, ledger, &ahead.demand).with_busy(&ahead.busy));
@@ -134,7 +137,8 @@ impl<'a> Search<'a> {
     fn new(horizon: &'a Horizon<'a>) -> Self {
         let schedule = Schedule::idle_only(horizon.system(), horizon.bins());
         let is_exempt = vec![false; horizon.bins()];
-        Self { horizon, schedule, is_exempt, gave_up: Vec::new(), course: Vec::new(), plays: 0 }
+        let (gave_up, course) = (Vec::new(), Vec::new());
+        Self { horizon, schedule, is_exempt, is_conceded: false, gave_up, course, plays: 0 }
     }
 
     fn run(&mut self) {
@@ -157,11 +161,15 @@ impl<'a> Search<'a> {
         self.trim();
     }
 
-    /// The fewest cores in the first bin with which all cores from the second bin on hold what all cores hold.
+    /// The fewest cores in the first bin with which all cores from the second bin on hold what all cores hold; no more than are
+    /// resident where even all cores do not hold the floor to the end.
     fn cores_now(&mut self) -> u32 {
         let (bins, cores) = (self.horizon.bins(), self.horizon.system().cores);
         let least = self.schedule.reserve_cores[0];
         self.concede();
+        if self.is_conceded {
+            return least;
+        }
         self.work_on_all(0, bins);
         let holds = |search: &mut Self, reserve: u32| {
             search.schedule.reserve_cores[0] = reserve;
@@ -241,12 +249,11 @@ impl<'a> Search<'a> {
         }
         let pool = &self.horizon.ledger().pool;
         let begins_below = pool.used_blocks.saturating_add(pool.floor_blocks) > pool.blocks;
-        let mut is_conceded = false;
         for (bin, missing) in without_deadlines.iter().enumerate() {
             let is_low = *missing > 0;
             let is_first_stretch = begins_below && without_deadlines[..=bin].iter().all(|missing| *missing > 0);
-            is_conceded |= is_low && !is_first_stretch;
-            self.is_exempt[bin] = is_conceded || is_low;
+            self.is_conceded |= is_low && !is_first_stretch;
+            self.is_exempt[bin] = self.is_conceded || is_low;
         }
     }
 

@@ -170,7 +170,7 @@ proptest! {
         if !truth.meets_deadlines {
             prop_assert!(late && !solution.gave_up.is_empty(), "a deadline cannot be met, and the plan says so\n{solution:?}");
         }
-        prop_assert_eq!(late, !solution.gave_up.is_empty());
+        prop_assert!(!late || !solution.gave_up.is_empty(), "what is late was given up\n{solution:?}");
         let are_alike = (0..2).any(|kind| small.bins.iter().all(|bin| bin.2[kind] == 0));
         prop_assert!(!(truth.keeps_all && are_alike && late), "every deadline can be met\n{solution:?}");
         prop_assert!(!truth.keeps_floor || solution.below_floor.is_empty());
