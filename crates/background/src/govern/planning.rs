@@ -1,6 +1,6 @@
 //! What the governor forecasts and plans: the load of bins, the debts that will come, and the directives of the executor.
 
-use ioweir_config::Complaint;
+use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
@@ -9,7 +9,9 @@ use super::sample::OpenBin;
 use super::spec::GovernSpec;
 use super::status::PlannedBin;
 use crate::forecast::Calendar;
-use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, solve};
+use crate::plan::{
+    Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, decide, solve,
+};
 
 impl Governor {
     /// Adds the debts that the writes of the bin leave.
@@ -66,16 +68,19 @@ impl Governor {
     pub fn replan(&mut self) {
         let bin = self.spec.bin();
         let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
+        let ahead = self.forecaster.ahead(self.forecaster.outlook(bins));
         let outlook = self.forecaster.outlook(bins);
         let system = self.system(&|service| self.recurring(service));
         let place = usize::try_from(self.known.bin_nanos / bin.0).unwrap_or(usize::MAX);
         let ledger = Ledger::of(&self.executor, place, 0);
         let busy = outlook.busy();
-        let solution = solve(&Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy));
+        let horizon = Horizon::new(&system, &ledger, &outlook.high).with_busy(&busy);
+        let solution = solve(&horizon);
         // Before a day was seen the forecast is a guess, for which nothing rests that finds the foreground idle.
         let is_guess = outlook.history_days == 0;
         let directive = |at: usize| {
-            let directive = solution.directive(at, Nanos(self.known.bin_nanos + at as u64 * bin.0));
+            let from = Nanos(self.known.bin_nanos + at as u64 * bin.0);
+            let directive = if at == 0 { decide(&system, &ledger, &ahead, from) } else { solution.directive(at, from) };
             let limit_work = if is_guess { u64::MAX } else { directive.limit_work };
             Directive { limit_work, ..directive }
         };
@@ -83,7 +88,14 @@ impl Governor {
         self.executor.adopt(Nanos(self.known.now_nanos), &directives);
         self.known.ahead = (0..bins).map(|at| self.planned_bin(&system, &outlook, &solution, at)).collect();
         self.known.notes = outlook.degraded;
-        let note = |service: &Service| format!("the deadline of {} cannot be kept", service.name());
+        let note = |service: &Service| match horizon.late_bins(&solution.course, *service) {
+            Some(Some(late_bins)) => format!(
+                "the deadline of {} cannot be kept; its debt is paid up to {} late",
+                service.name(),
+                Duration::new(Nanos(bin.0.saturating_mul(late_bins as u64)))
+            ),
+            _ => format!("the deadline of {} cannot be kept within the plan", service.name()),
+        };
         self.known.notes.extend(solution.gave_up.iter().map(note));
         if let Some(share) = self.forecaster.assumed_unique().filter(|_| self.spec.counts_blocks()) {
             self.known.notes.push(format!(

@@ -4,6 +4,7 @@ use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
 
 use super::bound::Bound;
+use super::lint::Severity;
 use super::made::{Plan, PlanBin, Sheet};
 use super::replay::Replayed;
 use super::system::Demand;
@@ -47,9 +48,15 @@ impl Plan {
     #[must_use]
     pub fn headline(&self) -> String {
         let days = self.bins.len() as f64 * self.bin_seconds as f64 / DAY_SECONDS as f64;
+        let is_violation = |finding: &&super::lint::Finding| finding.severity <= Severity::Violation;
+        let violations: Vec<&str> = self.findings.iter().filter(is_violation).map(|finding| finding.code).collect();
+        let violations = match violations.is_empty() {
+            true => String::new(),
+            false => format!(" It does not keep everything: {}.", violations.join(", ")),
+        };
         format!(
             "Plan from {} for {} days: {} cores, pool {}, floor {}. It holds if no more comes than the {} % quantile of a \
-             forecast from {} days of history.",
+             forecast from {} days of history.{violations}",
             moment(self.start_unix_seconds, &self.calendar),
             format_decimals(days, 1).trim_end_matches(".0"),
             self.cores,

@@ -166,6 +166,25 @@ impl<'a> Horizon<'a> {
         owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
     }
 
+    /// By how many bins a service pays later than its deadline in a course, at the most; `None` if it pays in time, and within that if
+    /// it does not pay before the horizon ends.
+    #[must_use]
+    pub fn late_bins(&self, course: &[BinCourse], service: Service) -> Option<Option<usize>> {
+        let mut sum = 0_u64;
+        let paid: Vec<u64> = course
+            .iter()
+            .map(|bin| {
+                sum = sum.saturating_add(bin.paid_blocks[service as usize]);
+                sum
+            })
+            .collect();
+        let late = |bin: usize| {
+            let due = self.due_blocks(service, bin);
+            (due > paid[bin]).then(|| paid[bin..].iter().position(|paid| *paid >= due))
+        };
+        (0..paid.len()).filter_map(late).reduce(|most, bins| Some(most?.max(bins?)))
+    }
+
     /// The service with the most work due by the end of a bin, among those whose deadlines a schedule works toward.
     #[must_use]
     pub fn most_due(&self, schedule: &Schedule, bin: usize) -> Option<Service> {

@@ -63,7 +63,7 @@ pub fn lint(plan: &Plan, system: &System, ledger: &Ledger) -> Vec<Finding> {
     findings.extend(cores(plan));
     findings.extend(room(plan, ledger));
     findings.extend(foreground(plan));
-    findings.extend(debts(plan));
+    findings.extend(debts(plan, system));
     findings.extend(terms(system));
     findings.sort_by_key(|finding| (finding.severity, finding.at_unix_seconds));
     findings
@@ -94,7 +94,8 @@ fn room(plan: &Plan, ledger: &Ledger) -> Vec<Finding> {
     let lowest = |stretch: &Stretch<'_>| stretch.bins.iter().map(|bin| bin.free_blocks.low).min().unwrap_or(0);
     if let Some(stretch) = Stretch::of(plan, |bin| bin.free_blocks.low < plan.floor_blocks) {
         let message = format!(
-            "free space is below its floor of {} for {} h, at worst {}; no plan avoids it at this quantile",
+            "free space is below its floor of {} for {} h, at worst {}; from then on no plan holds it at this quantile, and the \
+             foreground is not cut for it",
             bytes(plan.floor_blocks),
             format_decimals(stretch.hours, 1),
             bytes(lowest(&stretch)),
@@ -152,7 +153,15 @@ fn foreground(plan: &Plan) -> Vec<Finding> {
     findings
 }
 
-fn debts(plan: &Plan) -> Vec<Finding> {
+/// Whether the rate of a service, and not a lack of cores, holds it back in some bin.
+fn is_rate_bound(plan: &Plan, system: &System, service: &str) -> bool {
+    let terms = system.run().find(|(run, _)| run.name() == service).map(|(_, terms)| terms.bin_blocks_max);
+    let is_at_most =
+        |bin: &PlanBin, most: u64| bin.paid_blocks.iter().any(|(name, paid)| *name == service && *paid >= most);
+    terms.is_some_and(|most| plan.bins.iter().any(|bin| is_at_most(bin, most)))
+}
+
+fn debts(plan: &Plan, system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
     for sheet in &plan.balance {
         if sheet.deadline_kept == Some(false) {
@@ -169,7 +178,11 @@ fn debts(plan: &Plan) -> Vec<Finding> {
                     ),
                     None => format!("{}: its deadline cannot be kept at this quantile within the plan", sheet.service),
                 },
-                hint: "allow more time, or more cores; where room is short, room comes first",
+                hint: if is_rate_bound(plan, system, sheet.service) {
+                    "its rate is the limit: raise bytes_per_second_max or iops_max, or allow more time"
+                } else {
+                    "allow more time, or more cores; where room is short, room comes first"
+                },
             });
         }
         if sheet.closing_blocks > sheet.opening_blocks && sheet.paid_blocks == 0 && sheet.incurred_blocks > 0 {

@@ -273,7 +273,10 @@ fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting<'_
     }
 }
 
-/// Intervals in which a service is paid, with pauses of at most half an hour.
+/// Windows that pay less than this part of the largest of their service are left out: they are not worth a start of its worker.
+const CRUMB: u64 = 100;
+
+/// Intervals in which a service is paid, with pauses of at most half an hour, without crumbs.
 fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<Window> {
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let pause = (1_800 / seconds) as usize;
@@ -282,12 +285,13 @@ fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<W
     for (service, _) in system.run() {
         let paid = |bin: &usize| course[*bin].paid_blocks[service as usize];
         let mut bins = (0..course.len()).filter(|bin| paid(bin) > 0).peekable();
+        let mut of_service: Vec<Window> = Vec::new();
         while let Some(first) = bins.next() {
             let (mut last, mut blocks, mut most) = (first, paid(&first), paid(&first));
             while let Some(next) = bins.next_if(|next| *next <= last + 1 + pause) {
                 (last, blocks, most) = (next, blocks + paid(&next), most.max(paid(&next)));
             }
-            windows.push(Window {
+            of_service.push(Window {
                 service: service.name(),
                 start_unix_seconds: start(first),
                 end_unix_seconds: start(last + 1),
@@ -295,19 +299,23 @@ fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<W
                 blocks_per_second_max: most.div_ceil(seconds),
             });
         }
+        let largest = of_service.iter().map(|window| window.blocks).max().unwrap_or(0);
+        windows.extend(of_service.into_iter().filter(|window| window.blocks >= largest / CRUMB));
     }
     windows
 }
 
 fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
     let horizon = Horizon::new(system, ledger, &paths.outlook.expected);
+    let high = Horizon::new(system, ledger, &paths.outlook.high);
     let buckets = buckets(system, ledger, paths);
     let bin_hours = system.bin.as_seconds() / 3600.0;
     let sheet = |(service, terms): (Service, &super::system::Terms)| {
         let at = service as usize;
         let paid = paths.expected.iter().map(|course| course.paid_blocks[at]).fold(0, u64::saturating_add);
         let (opening, incurred) = (ledger.queues[at].blocks(), horizon.incurred_blocks(service));
-        let is_kept = || late(system, ledger, paths, service).is_none();
+        let late = high.late_bins(&paths.high, service);
+        let is_kept = || late.is_none();
         Sheet {
             service: service.name(),
             opening_blocks: opening,
@@ -318,8 +326,9 @@ fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
             reclaimed_blocks: terms.settings.tied(paid),
             core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
             deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),
-            deadline_late_seconds: late(system, ledger, paths, service)
-                .and_then(|bins| Some((system.bin.0 / 1_000_000_000).saturating_mul(bins? as u64))),
+            deadline_late_seconds: late
+                .flatten()
+                .map(|bins| (system.bin.0 / 1_000_000_000).saturating_mul(bins as u64)),
         }
     };
     system.run().map(sheet).collect()
@@ -339,25 +348,4 @@ fn buckets(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> [u64; SERVICE
         }
     }
     most
-}
-
-/// By how many bins a service pays later than its deadline at the high quantile, at the most; `None` if it pays in time, and within
-/// that if it does not pay before the plan ends.
-fn late(system: &System, ledger: &Ledger, paths: &Paths<'_>, service: Service) -> Option<Option<usize>> {
-    let horizon = Horizon::new(system, ledger, &paths.outlook.high);
-    let mut sum = 0_u64;
-    let paid: Vec<u64> = paths
-        .high
-        .iter()
-        .map(|course| {
-            sum = sum.saturating_add(course.paid_blocks[service as usize]);
-            sum
-        })
-        .collect();
-    let late = |bin: usize| {
-        let due = horizon.due_blocks(service, bin);
-        (due > paid[bin]).then(|| paid[bin..].iter().position(|paid| *paid >= due))
-    };
-    let bins = (0..paid.len()).filter_map(late);
-    bins.reduce(|most, bins| Some(most?.max(bins?)))
 }

@@ -317,7 +317,7 @@ fn choices_read_back_and_say_what_is_wrong() {
 fn a_stored_state_of_another_version_is_refused() {
     let state = fitted("naive-day", &weeks(1)).save().unwrap();
     assert!(
-        Learned::restore(&state.replacen("\"version\":3", "\"version\":99", 1))
+        Learned::restore(&state.replacen("\"version\":4", "\"version\":99", 1))
             .unwrap_err()
             .problem
             .contains("version 99")
