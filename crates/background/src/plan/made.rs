@@ -92,7 +92,7 @@ pub struct Sheet {
     pub core_hours: f64,
     /// Whether the plan keeps its deadline at the high quantile; `None` without a deadline.
     pub deadline_kept: Option<bool>,
-    /// By how much the deadline must be later so that it can be kept; `None` if it is kept, or not within the plan.
+    /// By how much it is missed at the high quantile; `None` if it is kept, or not paid within the plan.
     pub deadline_late_seconds: Option<u64>,
 }
 
