@@ -220,7 +220,9 @@ impl<'a, S: Scheduler, O: Observer<S>> Engine<'a, S, O> {
         let span = next.since(self.now);
         if span > Nanos::ZERO {
             if self.driver.waiting_count() > 0 {
-                self.records.collector.waited(next, span, &self.driver.waiting(), self.flights.len());
+                // A drive that orders its commands holds those that it has not begun as well.
+                let in_device = self.flights.len() + self.commands.len();
+                self.records.collector.waited(next, span, &self.driver.waiting(), in_device);
             }
             (self.now, self.records.now) = (next, next);
         }

@@ -152,6 +152,19 @@ fn work_is_conserved_but_where_a_limit_forbids_it() {
 }
 
 #[test]
+fn a_full_drive_that_orders_commands_conserves_work() {
+    let conservation = METRICS.iter().find(|metric| metric.name == "work_conservation").expect("there");
+    for (device, depth) in [("hdd-20tb", 2), ("hdd-20tb", 4), ("hdd", 4), ("ssd-990pro", 4)] {
+        let text = format!(
+            "duration = \"2s\"\nschedulers = [\"none\"]\ndepth = {depth}\ndevice = \"{device}\"\n[[class]]\nname = \"a\"\nbacklog = 64\n"
+        );
+        let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
+        let figure = report.summaries[0].figure(conservation, None).map(|figure| figure.mean);
+        assert_eq!(figure, Some(1.0), "{device} {depth}");
+    }
+}
+
+#[test]
 fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
     let text = format!(
         "duration = \"10s\"\nschedulers = [\"mclock\"]\ndepth = 4\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 4\nlimit = \"200/s\"\nburst = \

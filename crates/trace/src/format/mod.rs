@@ -2,6 +2,7 @@
 //!
 //! A text format with columns is a row of `tables.rs`; any other format is a file and a line here.
 
+mod biosnoop;
 mod blkparse;
 mod blkreplay;
 mod blktrace;
@@ -13,6 +14,7 @@ mod lcs;
 mod octf;
 pub(crate) mod oracle;
 pub(crate) mod parquet;
+mod pointer;
 mod srt;
 mod tables;
 mod vscsi;
@@ -116,7 +118,7 @@ impl std::fmt::Debug for Format {
 }
 
 /// Formats that are not just a table, in the order in which they are tried: those with a magic number first.
-const CODED: [Format; 15] = [
+const CODED: [Format; 16] = [
     blktrace::FORMAT,
     parquet::FORMAT,
     lcs::FORMAT,
@@ -125,6 +127,7 @@ const CODED: [Format; 15] = [
     etw::FORMAT,
     fio::FORMAT,
     blkreplay::FORMAT,
+    biosnoop::FORMAT,
     ftrace::FORMAT,
     blkparse::FORMAT,
     btrecord::FORMAT,
@@ -200,6 +203,9 @@ pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSou
 /// As [`open`].
 pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
     let format = options.format.map_or_else(|| detect(&inputs), Ok)?;
+    if options.format.is_some() {
+        inputs.iter().try_for_each(no_pointer)?;
+    }
     if options.once {
         inputs.iter().for_each(Input::read_once);
     }
@@ -216,6 +222,16 @@ pub fn recognise(paths: &[PathBuf], options: &ReadOptions) -> Result<&'static Fo
     options.format.map_or_else(|| detect(&inputs), Ok)
 }
 
+/// Refuses a file that only stands for a trace, whatever it is to be read as.
+fn no_pointer(input: &Input) -> Result<(), TraceError> {
+    match pointer::named(&input.head()?) {
+        Some((problem, hint)) => {
+            Err(TraceError::new(input.name(), Position::File, problem).expected("a trace").hint(hint))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The format of the first file that is not empty: a processor without events leaves an empty file.
 fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
     let Some(first) = inputs.first() else {
@@ -226,6 +242,7 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
         if head.is_empty() {
             continue;
         }
+        no_pointer(input)?;
         let found = FORMATS.iter().find(|format| !format.ambiguous && format.detects(&head));
         return found.ok_or_else(|| unrecognised(input, &head));
     }

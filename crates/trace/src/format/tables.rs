@@ -106,27 +106,6 @@ pub(super) const TABLES: &[Table] = &[
         ..Table::COMMAS
     },
     Table {
-        name: "biosnoop",
-        title: "biosnoop text (bcc)",
-        heading: Heading::Required,
-        columns: &[
-            column("TIME(s)", Completion, Value::Time(Unit::Seconds)).note("since the first request was complete"),
-            column("COMM", Command, Text).note("may hold blanks"),
-            column("PID", Pid, Number),
-            column("DISK", Volume, Text),
-            column("T", Kind, Letters).note("see hadoop-csv; mostly `R` or `W`"),
-            column("SECTOR", Offset, Size(SECTORS)),
-            column("BYTES", Length, Size(BYTES)).note("a write of none is a flush"),
-            column("QUE(ms)", Latency, Value::Time(Unit::Milliseconds))
-                .optional()
-                .note("in the queue; printed with -Q"),
-            column("LAT(ms)", Latency, Value::Time(Unit::Milliseconds)).note("in the device"),
-        ],
-        empty_write_flushes: true,
-        notes: "The latency is LAT and QUE together, and the arrival is the completion minus it.",
-        ..Table::BLANKS
-    },
-    Table {
         name: "msr-csv",
         title: "MSR Cambridge CSV",
         heading: Heading::Optional,

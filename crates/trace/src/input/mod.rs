@@ -27,7 +27,7 @@ pub const HEAD_BYTES: usize = 1 << 16;
 /// The most memory for unpacking xz: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
 /// The number of bytes that identify a compression.
-const MAGIC_BYTES: usize = 6;
+const MAGIC_BYTES: usize = 7;
 /// Endings of file names that only name the compression.
 pub(crate) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
@@ -132,6 +132,14 @@ impl Input {
             Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered()?, true, XZ_MEMORY_KIB_MAX)),
             #[cfg(not(feature = "xz"))]
             Packing::Xz => return Err(without_feature("xz")),
+            Packing::Zip { is_empty, is_encrypted } => {
+                let problem = match (is_empty, is_encrypted) {
+                    (true, _) => "it is an empty zip archive".to_owned(),
+                    (_, true) => "it is an encrypted zip archive".to_owned(),
+                    _ => "it is packed with zip, which is not unpacked here".to_owned(),
+                };
+                return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+            }
             Packing::Unread(name) => {
                 let problem = format!("it is packed with {name}, which is not unpacked here");
                 return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
@@ -201,6 +209,7 @@ enum Packing {
     Zstd,
     Bzip2,
     Xz,
+    Zip { is_empty: bool, is_encrypted: bool },
     Unread(&'static str),
 }
 
@@ -209,10 +218,14 @@ fn packing(magic: &[u8]) -> Packing {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         // A frame of data, or a skippable frame before it.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
-        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Packing::Bzip2,
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => Packing::Bzip2,
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::Xz,
         [0x04, 0x22, 0x4d, 0x18, ..] => Packing::Unread("lz4"),
-        [b'P', b'K', 3, 4, ..] => Packing::Unread("zip"),
+        // The lowest bit of the flags, after two bytes of the version, says that the first file is encrypted.
+        [b'P', b'K', 3, 4, _, _, flags, ..] => Packing::Zip { is_empty: false, is_encrypted: flags & 1 == 1 },
+        [b'P', b'K', 3, 4, ..] => Packing::Zip { is_empty: false, is_encrypted: false },
+        [b'P', b'K', 5, 6, ..] => Packing::Zip { is_empty: true, is_encrypted: false },
+        [b'R', b'a', b'r', b'!', ..] => Packing::Unread("rar"),
         [b'7', b'z', 0xbc, 0xaf, ..] => Packing::Unread("7z"),
         [0x1f, 0x9d, ..] => Packing::Unread("compress"),
         _ => Packing::Plain,

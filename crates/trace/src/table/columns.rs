@@ -17,10 +17,7 @@ impl TableReader {
             Separator::Byte(byte) | Separator::Quoted(byte) => char::from(byte).to_string(),
             Separator::SemicolonOrComma | Separator::Guessed => ",".to_owned(),
         };
-        let name = |column: &Column| match column.optional {
-            true => format!("[{}]", column.name),
-            false => column.name.to_owned(),
-        };
+        let name = |column: &Column| column.name.to_owned();
         let more = self.table.more_columns.then(|| "...".to_owned());
         self.table.columns.iter().map(name).chain(more).collect::<Vec<_>>().join(&separator)
     }
@@ -99,12 +96,9 @@ impl TableReader {
 
     fn heading_in_order(&mut self, line: &[u8]) -> Faulty<()> {
         let mut columns = Vec::new();
-        let mut known = self.table.columns.iter().peekable();
+        let mut known = self.table.columns.iter();
         for cell in &self.cells {
             let name = text(line, *cell);
-            while known.peek().is_some_and(|column| column.optional && column.name.as_bytes() != name) {
-                known.next();
-            }
             match known.next() {
                 Some(column) if column.name.as_bytes() == name => columns.push(*column),
                 _ if self.table.columns.iter().any(|column| column.name.as_bytes() == name) => {
@@ -116,7 +110,7 @@ impl TableReader {
                 }
             }
         }
-        match known.find(|column| !column.optional) {
+        match known.next() {
             Some(missing) => {
                 Err(Fault::new(line.len(), format!("column `{}` is missing", missing.name)).expected(self.expected()))
             }

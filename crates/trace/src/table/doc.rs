@@ -93,9 +93,8 @@ fn meaning(column: &Column) -> String {
         Role::Ignored => "not kept".to_owned(),
     };
     let empty = if column.empty == Some("") { "; may be empty" } else { "" };
-    let optional = if column.optional { "; may be missing" } else { "" };
     let note = if column.note.is_empty() { String::new() } else { format!(": {}", column.note) };
-    format!("{role}{note}{empty}{optional}")
+    format!("{role}{note}{empty}")
 }
 
 /// The words for operations: `R` read, `W` write.

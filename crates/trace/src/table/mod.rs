@@ -171,8 +171,6 @@ pub(crate) struct Column {
     pub(crate) prefix: &'static str,
     /// What an empty column means. For an operation it is an error, and this explains it; otherwise the value is unknown.
     pub(crate) empty: Option<&'static str>,
-    /// Whether the heading may omit it.
-    pub(crate) optional: bool,
     /// What is said about it beyond its role.
     pub(crate) note: &'static str,
 }
@@ -208,7 +206,7 @@ impl Table {
 
 /// Makes a column from its name, role and value.
 pub(crate) const fn column(name: &'static str, role: Role, value: Value) -> Column {
-    Column { name, role, value, prefix: "", empty: None, optional: false, note: "" }
+    Column { name, role, value, prefix: "", empty: None, note: "" }
 }
 
 impl Column {
@@ -222,9 +220,5 @@ impl Column {
 
     pub(crate) const fn empty(self, meaning: &'static str) -> Self {
         Self { empty: Some(meaning), ..self }
-    }
-
-    pub(crate) const fn optional(self) -> Self {
-        Self { optional: true, ..self }
     }
 }

@@ -336,8 +336,7 @@ impl TableReader {
     pub(crate) fn line(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Option<Record>> {
         if !self.started {
             // The columns of some tables are unknown until the right heading is found, so the next line is tried as well.
-            self.started =
-                !matches!(self.table.heading, Heading::Names(_)) && !self.columns.iter().any(|column| column.optional);
+            self.started = !matches!(self.table.heading, Heading::Names(_));
             let is_heading = self.first_line(line)?;
             self.started = true;
             if is_heading {

@@ -185,3 +185,35 @@ fn every_dialect_of_perf_script_is_read() {
         assert_eq!(told(&text, Event::Issue), expected, "{name}\n{text}");
     }
 }
+
+#[test]
+fn every_dialect_of_biosnoop_is_read() {
+    const NEW: &str = "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  ";
+    let texts = [
+        ("Python", format!("{NEW} LAT(ms)\n0.000000    fio            4242    sda       R 2048       4096      0.61\n"), "R 2048+8 @0 610us"),
+        ("-P", format!("{NEW}P LAT(ms)\n1.774198    fio            4242    sda       R 2056       4096   S    0.48\n"), "R 2056+8 @0 480us"),
+        ("-P, a length that fills its column", format!("{NEW}P LAT(ms)\n1.774198    fio            4242    sda       R 2056       1048576R    0.48\n"), "R 2056+2048 @0 480us"),
+        ("-Q", format!("{NEW}QUE(ms) LAT(ms)\n0.000000    fio            4242    sda       W 2048       4096      0.10    0.61\n"), "W 2048+8 @0 710us"),
+        ("-Q and -P", format!("{NEW}P QUE(ms) LAT(ms)\n0.000000    fio            4242    sda       W 2048       4096   R    0.10    0.61\n"), "W 2048+8 @0 710us"),
+        ("a latency that touches the length", format!("{NEW} LAT(ms)\n9.000000    fio            4242    sda       R 2048       10485761234.50\n"), "R 2048+2048 @0 1234500us"),
+        ("no heading", "0.000000    fio            4242    sda       R 2048       4096      0.61\n".into(), "R 2048+8 @0 610us"),
+        ("a heading again", format!("{NEW} LAT(ms)\n0.000000 fio 4242 sda R 2048 4096 0.61\n{NEW} LAT(ms)\n1.000000 fio 4242 sda R 2048 4096 0.61\n"), "R 2048+8 @0 610us, R 2048+8 @1000000 610us"),
+        ("C, letters of the kernel", "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)\n0.000000    jbd2           4242    sda     FWFS 2048       4096      0.610\n".into(), "W 2048+8 @0 610us"),
+        ("C, -Q without a queue time", "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)\n0.000000    fio            4242    sda     R    2048       4096     -1.000   0.610\n".into(), "R 2048+8 @0 610us"),
+        ("C, -t across midnight", "TIMESTAMP    COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)\n23:59:59.500 fio            4242    sda     R    2048       4096      0.500\n00:00:00.500 fio            4242    Unknown R    2048       4096      0.500\n".into(), "R 2048+8 @0 500us, R 2048+8 @1000000 500us"),
+        ("Lua", "TIME(s)        COMM           PID    DISK    T  SECTOR    BYTES   LAT(ms)\n0.000          fio            4242   sda     R  2048      4096       0.61\n".into(), "R 2048+8 @0 610us"),
+        ("a blank disk and no data", format!("{NEW} LAT(ms)\n0.000000    kworker/7:0    4242              R 18446744073709551615 0         0.61\n1.774198    Pool Worker    5151    nvme0n1   W 520198144  225280    0.48\n1.801000    trimmer        700               D 49020000   131072    0.30\n"), "W 520198144+440 @0, D"),
+        ("lost events", format!("{NEW} LAT(ms)\n0.000000 fio 4242 sda R 2048 4096 0.61\nlost 12 events on CPU #3\nPossibly lost 3 samples\n"), "R 2048+8 @0 610us; 15 lost"),
+        ("bpftrace", "Attaching 4 probes...\nTIME(ms)     DISK ID        COMM             PID    LAT(ms)\n             MAJOR MINOR\n611          259   0        bash             4179        10\n".into(), "trace:2:1: bpftrace's biosnoop prints neither sectors nor lengths"),
+    ];
+    for (name, text, expected) in texts {
+        let told = told(&text, Event::Queue);
+        match name {
+            "a blank disk and no data" => {
+                assert_eq!(told, "W 520198144+440 @0 480us, D 49020000+256 @26982 300us; 1 passed over", "{name}")
+            }
+            "bpftrace" => assert!(told.starts_with(expected), "{name}\n{told}"),
+            _ => assert_eq!(told, expected, "{name}\n{text}"),
+        }
+    }
+}

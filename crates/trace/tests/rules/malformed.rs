@@ -314,3 +314,34 @@ fn two_files_are_no_trace_of_a_format_that_has_one() {
         "two: a second file of one trace, but msr-csv is one file a trace\n\nhint: read the files one by one"
     );
 }
+
+#[test]
+fn a_file_that_only_stands_for_a_trace_is_named() {
+    let mut tar = vec![0; 1024];
+    tar[..6].copy_from_slice(b"a.spc\0");
+    tar[257..262].copy_from_slice(b"ustar");
+    let files: [(&[u8], &str); 9] = [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:3d27\nsize 133050344\n",
+            "trace: is a Git LFS pointer; the data of 133050344 bytes was not fetched",
+        ),
+        (b"/annex/objects/SHA256E-s1--ab.gz\n", "trace: is a git-annex pointer"),
+        (
+            b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title>",
+            "trace: is a web page (`404 Not Found`), not a trace",
+        ),
+        (b"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>", "trace: is an error message of a server (XML)"),
+        (b"PK\x03\x04\x14\0\x01\0", "trace: cannot be read: it is an encrypted zip archive"),
+        (b"PK\x05\x06\0\0\0\0", "trace: cannot be read: it is an empty zip archive"),
+        (b"Salted__abcdefgh", "trace: is encrypted with openssl"),
+        (b"-----BEGIN PGP MESSAGE-----\n", "trace: is encrypted with PGP"),
+        (&tar, "trace: is a tar archive, whose first file is `a.spc`"),
+    ];
+    for (bytes, expected) in files {
+        let error = read(bytes).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+        assert!(error.contains("hint: "), "{error}");
+        let named = read_as("spc", bytes, true).unwrap_err().to_string();
+        assert!(named.starts_with(expected), "{named}");
+    }
+}

@@ -100,12 +100,12 @@ const TEXTS: &[(&str, &str, &str)] = &[
     (
         "biosnoop",
         "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 x 7 sda R 8 512\n",
-        "trace:2:20: the line has 7 columns\n  expected: TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)",
+        "trace:2:1: not a request: `0.1 x 7 sda R 8 512`\n  expected: TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)] LAT(ms)",
     ),
     (
         "biosnoop",
         "TIME COMM\n",
-        "trace:1:1: unknown column `TIME`\n  expected: TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)",
+        "trace:1:10: the line has 2 columns\n  expected: TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)] LAT(ms)",
     ),
 ];
 
