@@ -255,7 +255,14 @@ impl ForecastSpec {
     /// [`RunError`] if a value is invalid, a series too short or too long for it, or the work is stopped.
     pub fn document(&self, series: &[Series], progress: &dyn Progress) -> Result<Document, RunError> {
         self.check()?;
-        let calendar = self.calendar()?;
+        let mut calendar = self.calendar()?;
+        // A series that says how far its clock is from UTC is counted by that clock, unless another is named.
+        let offset = series.first().and_then(|series| series.losses.utc_offset_seconds);
+        if let Some(offset) = offset.filter(|_| self.time_zone.is_none() && self.utc_offset.seconds == 0)
+            && series.iter().all(|series| series.losses.utc_offset_seconds == Some(offset))
+        {
+            calendar.utc_offset_seconds = offset;
+        }
         if self.diagnose {
             return self.look(series, &calendar, progress);
         }

@@ -25,6 +25,8 @@ pub(super) struct Binner {
     bins: Vec<Bin>,
     last: Option<(i64, f64)>,
     fell: u64,
+    /// How often it fell to less than a tenth, as a counter that begins anew.
+    reset: u64,
     rose: u64,
     pub(super) losses: Losses,
 }
@@ -38,6 +40,7 @@ impl Binner {
             bins: Vec::new(),
             last: None,
             fell: 0,
+            reset: 0,
             rose: 0,
             losses: Losses::default(),
         }
@@ -71,6 +74,7 @@ impl Binner {
         }
         if let Some((_, last_value)) = before {
             self.fell += u64::from(value < last_value);
+            self.reset += u64::from(value < last_value / 10.0);
             self.rose += u64::from(value > last_value);
         }
         match self.kind {
@@ -120,10 +124,14 @@ impl Binner {
         Ok(())
     }
 
-    /// Whether the column only ever rises, as counters do and rates do not.
-    pub(super) fn looks_like_counter(&self) -> bool {
+    /// Whether the column is a counter by its name or by its values: it rises, and falls only where it begins anew.
+    pub(super) fn looks_like_counter(&self, name: &str) -> bool {
         const SAMPLES_MIN: u64 = 50;
-        self.kind != Kind::Counter && self.fell == 0 && self.rose >= SAMPLES_MIN
+        const RESETS_MAX_SHARE: u64 = 20;
+        let name = name.split(['{', ' ']).next().unwrap_or_default();
+        let is_named = name.ends_with("_total") || name.ends_with("_count");
+        let rises = self.rose >= SAMPLES_MIN && self.fell == self.reset && self.fell * RESETS_MAX_SHARE <= self.rose;
+        self.kind != Kind::Counter && (rises || is_named && self.rose > self.fell * RESETS_MAX_SHARE)
     }
 
     pub(super) fn bins(&self) -> usize {

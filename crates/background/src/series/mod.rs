@@ -57,8 +57,13 @@ pub struct Losses {
     pub counter_resets: u64,
     /// Bins with fewer than half of their samples, which become gaps.
     pub thin_bins: u64,
-    /// The column only ever rises, so it may be a counter, but it was not read as one.
+    /// Rows that are marks of the tool, as of a restart, and hold no values.
+    pub rows_passed_over: u64,
+    /// The column only ever rises but for resets, or is named as a counter, so it may be a counter, but it was not read as one.
     pub looks_like_counter: bool,
+    /// By how much the clock of its times is ahead of UTC, if they say so. Where that changes, as with summer time, it is the
+    /// last.
+    pub utc_offset_seconds: Option<i32>,
 }
 
 impl Losses {
@@ -72,6 +77,8 @@ impl Losses {
             absurd_values: self.absurd_values + other.absurd_values,
             counter_resets: self.counter_resets + other.counter_resets,
             thin_bins: self.thin_bins + other.thin_bins,
+            rows_passed_over: self.rows_passed_over.max(other.rows_passed_over),
+            utc_offset_seconds: self.utc_offset_seconds.filter(|_| self.utc_offset_seconds == other.utc_offset_seconds),
             looks_like_counter: self.looks_like_counter || other.looks_like_counter,
         }
     }
@@ -86,12 +93,19 @@ impl Losses {
             (self.negative_values, "negative values masked"),
             (self.absurd_values, "absurdly large values masked"),
             (self.counter_resets, "counter resets, the steps across them masked"),
+            (self.rows_passed_over, "rows that mark a restart or a comment, without values"),
             (self.thin_bins, "bins with less than half of their samples, taken as gaps"),
         ];
         let mut lines: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        if let Some(offset) = self.utc_offset_seconds.filter(|offset| *offset != 0) {
+            let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
+            let shown = format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+            lines.push(format!("its times carry the offset {shown}: a forecast counts days and shows times in it"));
+        }
         if self.looks_like_counter {
-            lines.push("it only ever rises: if it is a counter, say so".into());
+            lines
+                .push("it looks like a counter, which is read as a level here: `--kind counter` reads its rate".into());
         }
         lines
     }

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use memchr::memchr;
+use memchr::{memchr, memmem};
 
 use super::bins::Binner;
-use super::time::moment;
-use super::value::{is_missing, number};
+use super::time::{moment, offset_of};
+use super::value::{Marks, is_missing, number};
 use super::{Losses, Series, SeriesError, SeriesOptions};
 use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
 
@@ -23,6 +23,8 @@ const STEP_USUAL: u32 = 600;
 const BINS_MAX: usize = 1 << 24;
 /// The most series.
 const SERIES_MAX: usize = 1 << 12;
+/// How sadf marks a restart of the machine, in the place of values.
+const RESTART: &[u8] = b"LINUX-RESTART";
 const DELIMITERS: [u8; 4] = [b';', b'\t', b'|', b','];
 const TIME_NAMES: [&str; 7] = ["timestamp", "time", "ts", "date", "datetime", "epoch", "unix"];
 
@@ -58,6 +60,9 @@ struct Layout {
     time: usize,
     labels: Vec<usize>,
     step_seconds: f64,
+    marks: Marks,
+    /// Whether times say how far their clock is from UTC.
+    has_offsets: bool,
 }
 
 impl Layout {
@@ -68,7 +73,12 @@ impl Layout {
             // The last line may be incomplete.
             lines.pop();
         }
-        lines.retain(|line| !is_blank(line));
+        if let Some(first) = lines.first_mut() {
+            *first = without_mark(first);
+        }
+        let named = lines.iter().find_map(|line| separator_line(line));
+        let comments: Vec<&[u8]> = lines.iter().filter_map(|line| line.strip_prefix(b"#")).map(trimmed).collect();
+        lines.retain(|line| !is_blank(line) && memmem::find(line, RESTART).is_none());
         let Some(top) = lines.first() else {
             return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
                 .expected("a table with a column of times and columns of numbers"));
@@ -77,7 +87,8 @@ impl Layout {
         let unquoted: Vec<u8> = top.split(|byte| *byte == b'"').step_by(2).flatten().copied().collect();
         let count = |delimiter: u8| unquoted.iter().filter(|byte| **byte == delimiter).count();
         // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.
-        let delimiter = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
+        let usual = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
+        let delimiter = named.unwrap_or(usual);
         let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
         let has_header = rows[0].iter().all(|cell| moment(&cell.text).is_none());
         let data = &rows[usize::from(has_header)..];
@@ -85,8 +96,13 @@ impl Layout {
             return Err(SeriesError::new(input.name(), Position::File, "holds a header and no rows")
                 .expected("rows of times and numbers below it"));
         }
+        // sadf and others put the names behind a `#`.
+        let commented = comments.iter().map(|line| cells(line, delimiter)).rfind(|names| {
+            names.len() == rows[0].len() && names.len() > 1 && names.iter().all(|cell| moment(&cell.text).is_none())
+        });
+        let heading = if has_header { rows.first() } else { commented.as_ref() };
         let names: Vec<String> = (0..rows[0].len())
-            .map(|place| match rows[0].get(place).filter(|_| has_header) {
+            .map(|place| match heading.and_then(|heading| heading.get(place)) {
                 Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(&cell.text).into_owned(),
                 _ => format!("column {}", place + 1),
             })
@@ -100,10 +116,17 @@ impl Layout {
             TIME_NAMES.iter().any(|known| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(*known))
         };
         let time = (0..names.len()).find(|place| named(place) && is_time(*place));
+        let numeric = data.iter().flat_map(|row| row.iter().enumerate());
+        let marks = Marks::of(numeric.filter(|(place, _)| Some(*place) != time).map(|(_, cell)| &*cell.text));
+        if marks == Marks::Unclear {
+            return Err(SeriesError::new(input.name(), Position::File, unclear(data))
+                .expected("numbers with a point before their decimals, or without marks between thousands")
+                .hint("export them without a thousands separator"));
+        }
         // A small number may or may not be a time; a date always is.
         let is_date = |place: usize| {
             let is_number =
-                |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(&cell.text, b',').is_some());
+                |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(&cell.text, marks).is_some());
             is_time(place) && !data.iter().take(100).any(|row| is_number(&row))
         };
         let time = time.or_else(|| (0..names.len()).find(|place| is_date(*place)));
@@ -115,11 +138,12 @@ impl Layout {
         let is_label = |place: usize| {
             let known: Vec<_> =
                 data.iter().filter_map(|row| row.get(place)).filter(|cell| !is_missing(&cell.text)).take(100).collect();
-            !known.is_empty() && known.iter().all(|cell| number(&cell.text, delimiter).is_none())
+            !known.is_empty() && known.iter().all(|cell| number(&cell.text, marks).is_none())
         };
         let labels = (0..names.len()).filter(|place| *place != time && is_label(*place)).collect::<Vec<_>>();
         let step_seconds = step(data, time, &labels);
-        Ok(Self { delimiter, has_header, names, time, labels, step_seconds })
+        let has_offsets = data.iter().filter_map(|row| row.get(time)).any(|cell| offset_of(&cell.text).is_some());
+        Ok(Self { delimiter, has_header, names, time, labels, step_seconds, marks, has_offsets })
     }
 }
 
@@ -186,7 +210,36 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
 }
 
 fn is_blank(line: &[u8]) -> bool {
-    line.is_empty() || line[0] == b'#'
+    line.is_empty() || line[0] == b'#' || separator_line(line).is_some()
+}
+
+/// The separator in a line `sep=;`, which spreadsheets put first.
+fn separator_line(line: &[u8]) -> Option<u8> {
+    match line {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', separator] => Some(*separator),
+        _ => None,
+    }
+}
+
+/// A line without the byte order mark, which some exporters put first.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
+/// Whether a row is a mark of sadf in the place of values: a restart of the machine, or a comment.
+fn is_mark(cells: &[Cell<'_>]) -> bool {
+    let text = cells.last().map_or(&[][..], |cell| &cell.text);
+    cells.len() == 4 && (text.starts_with(RESTART) || text.starts_with(b"COM "))
+}
+
+/// Why numbers such as `1,523` cannot be read.
+fn unclear(rows: &[Vec<Cell<'_>>]) -> String {
+    let cell = rows
+        .iter()
+        .flatten()
+        .find(|cell| cell.text.contains(&b',') && cell.text.first().is_some_and(u8::is_ascii_digit));
+    let shown = cell.map_or_else(String::new, |cell| cell.text.escape_ascii().to_string());
+    format!("`{shown}` may have a comma between thousands or before decimals, and no number in the file tells which")
 }
 
 /// The table being read: rows become series.
@@ -199,11 +252,18 @@ struct Table<'a> {
     series: BTreeMap<(usize, Vec<u8>), Binner>,
     bins: usize,
     rows: u64,
+    utc_offset_seconds: Option<i32>,
+    /// Rows that are marks of the tool.
+    marks: u64,
 }
 
 impl<'a> Table<'a> {
     fn new(layout: &Layout, options: &'a SeriesOptions, file: &str) -> Result<Self, SeriesError> {
-        let numeric = |place: &usize| *place != layout.time && !layout.labels.contains(place);
+        let is_of_sadf = layout.names.first().is_some_and(|name| name == "hostname");
+        let numeric = |place: &usize| {
+            let is_interval = is_of_sadf && layout.names[*place] == "interval";
+            *place != layout.time && !layout.labels.contains(place) && !is_interval
+        };
         let columns: Vec<String> = if options.columns.is_empty() {
             (0..layout.names.len()).filter(numeric).map(|place| layout.names[place].clone()).collect()
         } else {
@@ -222,6 +282,8 @@ impl<'a> Table<'a> {
             series: BTreeMap::new(),
             bins: 0,
             rows: 0,
+            utc_offset_seconds: None,
+            marks: 0,
         })
     }
 
@@ -286,8 +348,12 @@ impl<'a> Table<'a> {
     }
 
     fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize]) -> Result<(), Fault> {
+        let cells = cells(without_mark(line), layout.delimiter);
+        if cells.len() < layout.names.len() && is_mark(&cells) {
+            self.marks += 1;
+            return Ok(());
+        }
         self.rows += 1;
-        let cells = cells(line, layout.delimiter);
         let cell = |place: usize, what: &str| {
             cells.get(place).ok_or_else(|| Fault {
                 at: line.len(),
@@ -303,6 +369,9 @@ impl<'a> Table<'a> {
             expected: "a Unix time or a date such as 2016-02-24 07:00:00".into(),
             hint: String::new(),
         })?;
+        if layout.has_offsets {
+            self.utc_offset_seconds = offset_of(&when.text).or(self.utc_offset_seconds);
+        }
         let mut label = Vec::new();
         for place in &layout.labels {
             let text = &cell(*place, &layout.names[*place])?.text;
@@ -313,7 +382,7 @@ impl<'a> Table<'a> {
         }
         for (number_of_column, place) in places.iter().enumerate() {
             let held = cell(*place, &self.columns[number_of_column])?;
-            let value = if is_missing(&held.text) { None } else { number(&held.text, layout.delimiter) };
+            let value = if is_missing(&held.text) { None } else { number(&held.text, layout.marks) };
             if value.is_none() && !is_missing(&held.text) {
                 return Err(Fault {
                     at: held.at,
@@ -353,7 +422,7 @@ impl<'a> Table<'a> {
             return Err(SeriesError::new(file, Position::File, "holds one row: the step between rows is not known")
                 .expected("at least two rows, or the length of a bin"));
         }
-        let rows = self.rows;
+        let (rows, utc_offset_seconds) = (self.rows, self.utc_offset_seconds.filter(|offset| *offset != 0));
         let labelled = self.series.keys().any(|(_, label)| !label.is_empty());
         let mut out: Vec<Series> = Vec::new();
         let mut columns_of: Vec<usize> = Vec::new();
@@ -361,7 +430,7 @@ impl<'a> Table<'a> {
             if binner.is_empty() {
                 continue;
             }
-            let looks_like_counter = binner.looks_like_counter();
+            let looks_like_counter = binner.looks_like_counter(&self.columns[column]);
             let (start_unix_seconds, values, losses) = binner.finish(self.step_seconds);
             if values.iter().all(Option::is_none) {
                 continue;
@@ -371,7 +440,7 @@ impl<'a> Table<'a> {
             } else {
                 self.columns[column].clone()
             };
-            let losses = Losses { looks_like_counter, ..losses };
+            let losses = Losses { looks_like_counter, rows_passed_over: self.marks, utc_offset_seconds, ..losses };
             columns_of.push(column);
             out.push(Series { name, start_unix_seconds, bin_seconds: self.bin_seconds, values, losses });
         }

@@ -54,10 +54,43 @@ fn date_time(text: &str) -> Option<i64> {
     Some(midnight + hour * 3600 + minute * 60 + second - zone_seconds(rest.trim())?)
 }
 
-/// Local time minus UTC: empty or `Z`, `+HH`, `+HH:MM`, `+HHMM`.
+/// By how many seconds the clock of a date is ahead of UTC, if the cell says so: `2026-03-02T01:00:00+01:00`.
+pub(super) fn offset_of(cell: &[u8]) -> Option<i32> {
+    let text = std::str::from_utf8(cell).ok()?.trim();
+    date_time(text)?;
+    let rest = text.get(16..)?.trim_start_matches(|part: char| part.is_ascii_digit() || ":.,".contains(part)).trim();
+    if rest.is_empty() { None } else { zone_seconds(rest).and_then(|seconds| i32::try_from(seconds).ok()) }
+}
+
+/// Names of zones that stand for one offset, in minutes.
+const ZONES: [(&str, i64); 18] = [
+    ("UTC", 0),
+    ("GMT", 0),
+    ("Z", 0),
+    ("WET", 0),
+    ("WEST", 60),
+    ("CET", 60),
+    ("MET", 60),
+    ("CEST", 120),
+    ("MEST", 120),
+    ("EET", 120),
+    ("EEST", 180),
+    ("MSK", 180),
+    ("JST", 540),
+    ("KST", 540),
+    ("EDT", -240),
+    ("EST", -300),
+    ("PDT", -420),
+    ("PST", -480),
+];
+
+/// Local time minus UTC: empty, a name such as `Z` or `CEST`, `+HH`, `+HH:MM`, `+HHMM`.
 fn zone_seconds(text: &str) -> Option<i64> {
-    if text.is_empty() || text.eq_ignore_ascii_case("z") || text.eq_ignore_ascii_case("utc") {
+    if text.is_empty() {
         return Some(0);
+    }
+    if let Some((_, minutes)) = ZONES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)) {
+        return Some(minutes * 60);
     }
     let sign = match text.as_bytes()[0] {
         b'+' => 1,
@@ -151,6 +184,17 @@ mod tests {
             ["", "x", "2013-13-01", "2013-02-29", "2013-06-30 25:00", "1e300", "nan", "2013-06-30T22:03:24+99", "-"]
         {
             assert_eq!(moment(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_offset_of_a_date_is_what_it_says() {
+        assert_eq!(offset_of(b"2026-03-02T00:00:00+01:00"), Some(3600));
+        assert_eq!(offset_of(b"2026-03-02 00:00 -0530"), Some(-19_800));
+        assert_eq!(offset_of(b"2026-03-02 00:00:00.5 CEST"), Some(7200));
+        assert_eq!(offset_of(b"2026-03-02 00:00:00 UTC"), Some(0));
+        for text in ["2026-03-02 00:00:00", "1372629804", "2026-03-02", "2026-03-02 00:00:00 XYZ"] {
+            assert_eq!(offset_of(text.as_bytes()), None, "{text}");
         }
     }
 

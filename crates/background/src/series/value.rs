@@ -5,7 +5,8 @@ const MISSING: [&str; 12] =
     ["nan", "na", "n/a", "null", "none", "-", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"];
 
 /// Units of rates of things that are counted; a thousand of them may be `K`, as in `1.2K io/s`.
-const COUNTED: [&str; 10] = ["io/s", "iops", "ops/s", "ops", "req/s", "reqps", "rd/s", "wr/s", "c/s", "p/s"];
+const COUNTED: [&str; 14] =
+    ["io/s", "iops", "ops/s", "ops", "req/s", "reqps", "rd/s", "wr/s", "c/s", "p/s", "rps", "wps", "cps", "/s"];
 const THOUSANDS: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("m", 1e6), ("b", 1e9), ("t", 1e12)];
 /// Units of rates of bytes.
 const BYTES: [(&str, f64); 9] = [
@@ -25,33 +26,157 @@ pub(super) fn is_missing(text: &[u8]) -> bool {
     text.is_empty() || MISSING.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// The number in a cell, in units of one: `223`, `223 io/s`, `1.2K io/s`, `3.5 MiB/s`.
-pub(super) fn number(text: &[u8], delimiter: u8) -> Option<f64> {
+/// Units of times, in seconds.
+const TIMES: [(&str, f64); 10] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("μs", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("min", 60.0),
+    ("mins", 60.0),
+    ("hour", 3600.0),
+    ("hours", 3600.0),
+];
+/// What a dashboard puts after a number that it has shortened.
+const SHORTENED: [(&str, f64); 10] = [
+    ("%", 1.0),
+    ("k", 1e3),
+    ("K", 1e3),
+    ("M", 1e6),
+    ("Mil", 1e6),
+    ("G", 1e9),
+    ("B", 1e9),
+    ("Bil", 1e9),
+    ("T", 1e12),
+    ("Tri", 1e12),
+];
+/// Units of rates of bits, which only their small `b` tells from those of bytes.
+const BITS: [(&str, f64); 8] = [
+    ("kb/s", 125.0),
+    ("Kb/s", 125.0),
+    ("Mb/s", 125e3),
+    ("Gb/s", 125e6),
+    ("kbit/s", 125.0),
+    ("Mbit/s", 125e3),
+    ("Gbit/s", 125e6),
+    ("bit/s", 0.125),
+];
+
+/// The marks in the numbers of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// `1,523.75`, `1523.75`
+    Point,
+    /// `1.523,75`, `1523,75`
+    Comma,
+    /// A comma stands before three digits wherever there is one: `1,523` may be either.
+    Unclear,
+}
+
+impl Marks {
+    /// The marks that numbers like these have.
+    pub(super) fn of<'a>(cells: impl Iterator<Item = &'a [u8]>) -> Self {
+        let (mut comma, mut unclear, mut small) = (false, false, false);
+        for cell in cells {
+            let end = cell.iter().position(|byte| !(byte.is_ascii_digit() || b"+-.,".contains(byte)));
+            let number = &cell[..end.unwrap_or(cell.len())];
+            let number = number.strip_prefix(b"-").unwrap_or(number);
+            let count = |mark: u8| number.iter().filter(|byte| **byte == mark).count();
+            let last = number.iter().rposition(|byte| b".,".contains(byte));
+            match (count(b','), count(b'.'), last) {
+                (0, 0, _) => small |= !number.is_empty() && number.len() <= 3,
+                (0, 1, Some(at)) if at > 3 || number.len() - at != 4 => return Self::Point,
+                (0, 1, _) => {}
+                (1, 0, Some(at)) if at == 0 || at > 3 || number.len() - at != 4 || number[0] == b'0' => comma = true,
+                (1, 0, _) => unclear = true,
+                (_, 0, _) => return Self::Point,
+                (0, ..) => return Self::Comma,
+                (.., Some(at)) if number[at] == b'.' => return Self::Point,
+                _ => return Self::Comma,
+            }
+        }
+        match (comma, unclear) {
+            (true, _) => Self::Comma,
+            // Below a thousand nothing separates: those beside it have no decimals.
+            (false, true) if !small => Self::Unclear,
+            _ => Self::Point,
+        }
+    }
+}
+
+/// The number in a cell, in units of one: `223`, `223 io/s`, `1.2K io/s`, `3.5 MiB/s`, `1,523.75`, `1.52 Mil`.
+pub(super) fn number(text: &[u8], marks: Marks) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
     }
-    plain(text, delimiter).or_else(|| {
-        let end = text.find(|character: char| !(character.is_ascii_digit() || "+-.,".contains(character)))?;
-        let (value, unit) = text.split_at(end);
-        Some(plain(value, delimiter)? * factor(unit)?)
-    })
+    if let Some(value) = text.parse().ok().filter(|_| marks != Marks::Comma || !text.contains('.')) {
+        return Some(value);
+    }
+    let (value, unit) = text.split_at(end_of_number(text));
+    Some(plain(value, marks)? * factor(unit)?)
 }
 
-fn plain(text: &str, delimiter: u8) -> Option<f64> {
-    text.parse().ok().or_else(|| {
-        // A decimal comma, if commas do not separate columns.
-        if delimiter == b',' { None } else { text.replacen(',', ".", 1).parse().ok() }
-    })
+/// The characters between groups of three digits, besides the mark that is not the decimal one.
+const BETWEEN: [char; 5] = [' ', '\'', '_', '\u{a0}', '\u{202f}'];
+
+/// Where the number ends that a text begins with. A blank belongs to it if three digits follow.
+fn end_of_number(text: &str) -> usize {
+    let three = |rest: &str| rest.len() >= 3 && rest.bytes().take(3).all(|byte| byte.is_ascii_digit());
+    let is_part = |(at, character): &(usize, char)| {
+        character.is_ascii_digit()
+            || "+-.,".contains(*character)
+            || BETWEEN.contains(character) && three(&text[at + character.len_utf8()..])
+    };
+    text.char_indices().find(|place| !is_part(place)).map_or(text.len(), |(at, _)| at)
+}
+
+/// A number with or without marks between groups of three digits.
+fn plain(text: &str, marks: Marks) -> Option<f64> {
+    let (decimal, group) = if marks == Marks::Comma { (',', '.') } else { ('.', ',') };
+    let (whole, fraction) = text.split_once(decimal).map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
+    let unsigned = whole.trim_start_matches(['+', '-']);
+    let mut groups = unsigned.split(|character| character == group || BETWEEN.contains(&character));
+    let first = groups.next()?;
+    let mut digits = whole[..whole.len() - unsigned.len()].to_owned() + first;
+    let mut grouped = false;
+    for part in groups {
+        grouped = true;
+        if part.len() != 3 {
+            return None;
+        }
+        digits.push_str(part);
+    }
+    if grouped && !(1..=3).contains(&first.len()) {
+        return None;
+    }
+    fraction.iter().for_each(|fraction| digits.extend([".", fraction]));
+    digits.parse().ok()
 }
 
 /// How many of one a unit is.
 fn factor(unit: &str) -> Option<f64> {
-    let unit = unit.trim().to_ascii_lowercase();
-    if let Some((_, factor)) = BYTES.iter().find(|(name, _)| *name == unit) {
-        return Some(*factor);
+    let unit = unit.trim();
+    if unit.is_empty() {
+        return Some(1.0);
     }
-    let prefix = COUNTED.iter().find_map(|name| unit.strip_suffix(name))?.trim_end();
+    for units in [&BITS[..], &SHORTENED, &TIMES] {
+        if let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) {
+            return Some(*factor);
+        }
+    }
+    let lower = unit.to_ascii_lowercase();
+    // Bytes, with or without the time they took: `3 MiB`, `3 MiB/s`, `3 MBs`.
+    let bytes = |(name, factor): &(&str, f64)| {
+        let size = name.strip_suffix("/s").unwrap_or(name);
+        (*name == lower || size == lower || lower.strip_suffix('s') == Some(size)).then_some(*factor)
+    };
+    if let Some(factor) = BYTES.iter().find_map(bytes) {
+        return Some(factor);
+    }
+    let prefix = COUNTED.iter().find_map(|name| lower.strip_suffix(name))?.trim_end();
     THOUSANDS.iter().find(|(name, _)| *name == prefix).map(|(_, factor)| *factor)
 }
 
@@ -70,13 +195,43 @@ mod tests {
             ("-4 kB/s", -4000.0),
             ("7", 7.0),
             ("1e3", 1000.0),
+            ("1.52 K", 1520.0),
+            ("1.5 Mil", 1.5e6),
+            ("3 MiB", 3_145_728.0),
+            ("8 Mb/s", 1e6),
+            ("8 MB/s", 8e6),
+            ("5 ms", 0.005),
+            ("5 %", 5.0),
+            ("1,523,796,462.709", 1_523_796_462.709),
+            ("1 523 796", 1_523_796.0),
+            ("1'523.5 io/s", 1523.5),
+            ("-1,523", -1523.0),
         ];
         for (text, value) in cases {
-            assert_eq!(number(text.as_bytes(), b','), Some(value), "{text}");
+            assert_eq!(number(text.as_bytes(), Marks::Point), Some(value), "{text}");
         }
-        for text in ["2 nvme0n1", "10.0.0.7:9100", "3 x io/s", "io/s", "5 %", "1.2.3 io/s"] {
-            assert_eq!(number(text.as_bytes(), b','), None, "{text}");
+        for text in ["2 nvme0n1", "10.0.0.7:9100", "3 x io/s", "io/s", "1.2.3 io/s", "12,34", "1,23,456", "1234,567"] {
+            assert_eq!(number(text.as_bytes(), Marks::Point), None, "{text}");
         }
-        assert_eq!(number(b"4,5 io/s", b';'), Some(4.5));
+        assert_eq!(number(b"4,5 io/s", Marks::Comma), Some(4.5));
+        assert_eq!(number(b"1.523,5", Marks::Comma), Some(1523.5));
+        assert_eq!(number(b"1.523", Marks::Comma), Some(1523.0));
+    }
+
+    #[test]
+    fn the_marks_of_a_table_are_those_of_all_its_numbers() {
+        let cases: [(&[&str], Marks); 8] = [
+            (&["1,523,796.5"], Marks::Point),
+            (&["1,523,796"], Marks::Point),
+            (&["1.523.796"], Marks::Comma),
+            (&["1.523,5"], Marks::Comma),
+            (&["1,523", "0,250"], Marks::Comma),
+            (&["1,523", "999"], Marks::Point),
+            (&["1,523", "2,750"], Marks::Unclear),
+            (&["1.523", "2.750"], Marks::Point),
+        ];
+        for (cells, marks) in cases {
+            assert_eq!(Marks::of(cells.iter().map(|cell| cell.as_bytes())), marks, "{cells:?}");
+        }
     }
 }

@@ -21,7 +21,8 @@ fn delimiters_headers_and_times_are_recognised() {
         let series = read(table, &SeriesOptions::default());
         assert_eq!((series.bin_seconds, series.values), (600, vec![Some(4.0), Some(6.0)]), "{table}");
         assert_eq!(series.start_unix_seconds % 600, 0);
-        assert_eq!(series.losses, Losses::default(), "{table}");
+        let utc_offset_seconds = table.contains("+01:00").then_some(3600);
+        assert_eq!(series.losses, Losses { utc_offset_seconds, ..Losses::default() }, "{table}");
     }
 }
 
@@ -180,4 +181,58 @@ fn what_is_wrong_is_told_with_its_place() {
     assert!(error("time,n\n0,1\n60,2\n99999999999,3\n").starts_with("rates.csv:4:1: this time makes"));
     let columns = SeriesOptions { columns: vec!["m".into()], ..SeriesOptions::default() };
     assert!(read_all("time,n\n0,1\n", &columns).unwrap_err().contains("has no column `m`\n  expected: one of time, n"));
+}
+
+#[test]
+fn every_way_to_write_a_table_of_the_same_numbers_is_read() {
+    let tables = [
+        "time;n\n1200;1,523,796.5\n1800;2,750,000.5\n",
+        "time;n\n1200;1.523.796,5\n1800;2.750.000,5\n",
+        "time,n\n1200,\"1,523,796.5\"\n1800,\"2,750,000.5\"\n",
+        "time;n\n1200;1 523 796.5\n1800;2 750 000.5\n",
+        "time;n\n1200;1'523'796.5\n1800;2'750'000.5\n",
+        "sep=;\ntime;n\n1200;1523796.5\n1800;2750000.5\n",
+        "\u{feff}time,n\n1200,1523796.5\n1800,2750000.5\n",
+        "# time;n\n1200;1523796.5\n1800;2750000.5\n",
+        "time,n\n1200,1.5237965 Mil\n1800,2.7500005 Mil\n",
+        "time,n\n1200,1523.7965 K\n1800,2750.0005 K\n",
+        "time,n\n1200,1523.7965 kB/s\n1800,2750.0005 kB/s\n",
+    ];
+    for table in tables {
+        let series = read(table, &SeriesOptions::default());
+        assert_eq!(series.name, "n", "{table}");
+        assert_eq!(series.values, [Some(1_523_796.5), Some(2_750_000.5)], "{table}");
+    }
+}
+
+#[test]
+fn a_comma_that_may_mean_either_is_an_error() {
+    let error = read_all("time;n\n1200;1,523\n1800;2,750\n", &SeriesOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("`1,523` may have a comma between thousands or before decimals"), "{error}");
+}
+
+#[test]
+fn what_sadf_prints_has_a_series_for_each_column_and_disk() {
+    let table = "# hostname;interval;timestamp;DEV;tps;rkB/s\nweb1;-1;2026-03-01 22:50:00 CET;LINUX-RESTART\t(2 CPU)\n\
+                 web1;600;2026-03-01 23:00:00 CET;sda;1.5;3\nweb1;600;2026-03-01 23:00:00 CET;sdb;2.5;4\n\
+                 web1;600;2026-03-01 23:10:00 CET;sda;1.5;3\nweb1;600;2026-03-01 23:10:00 CET;sdb;2.5;4\n";
+    let series = read_all(table, &SeriesOptions::default()).unwrap();
+    let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["web1 sda tps", "web1 sdb tps", "web1 sda rkB/s", "web1 sdb rkB/s"]);
+    assert_eq!(series[0].start_unix_seconds, 1_772_402_400);
+    let losses = Losses { rows_passed_over: 1, utc_offset_seconds: Some(3600), ..Losses::default() };
+    assert_eq!(series[0].losses, losses);
+}
+
+#[test]
+fn a_counter_is_known_by_its_name_or_its_rise() {
+    let table = |name: &str, value: &dyn Fn(u32) -> u32| {
+        let rows: String = (0..100).map(|row| format!("{},{}\n", row * 60, value(row))).collect();
+        read(&format!("time,{name}\n{rows}"), &bins(60)).losses.looks_like_counter
+    };
+    assert!(table("reads", &|row| row * 7), "it only rises");
+    assert!(table("reads", &|row| (row + 1) % 60 * 7), "it begins anew once");
+    assert!(table("node_disk_reads_completed_total", &|row| 5 + row / 30), "its name says so");
+    assert!(!table("iops", &|row| 100 + row % 24 * 10), "a rate of a day falls slowly and often");
+    assert!(!table("iops", &|row| 100 + row % 2), "a rate goes up and down");
 }
