@@ -38,7 +38,7 @@ pub fn document(infos: &[NamedInfo]) -> Result<Document, DocumentError> {
             document.heading(name(named));
         }
         document.push(Block::Facts(facts(&named.info)));
-        for warning in named.info.completeness.warnings() {
+        for warning in named.info.completeness.warnings().iter().chain(&named.info.implausible) {
             document.text(format!("Warning: {warning}."));
         }
         let said = named.about.as_ref().map(|about| said(about, "")).unwrap_or_default();

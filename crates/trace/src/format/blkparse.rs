@@ -125,7 +125,7 @@ fn no_event(line: &[u8]) -> Box<Fault> {
         .expected("maj,min cpu sequence time pid action letters ...")
         .hint(
             "blkparse's default output is read; what its option -f prints is read with --columns, such as \
-             `time:s,event:=D,op:letters,sector,sectors,pid,command` for -f \"%T.%t,%a,%d,%S,%n,%p,%C\\n\"",
+             `time:s,event=D,op:letters,sector,sectors,pid,command` for -f \"%T.%t,%a,%d,%S,%n,%p,%C\\n\"",
         )
 }
 

@@ -274,9 +274,37 @@ fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
             )
     } else {
         TraceError::new(input.name(), Position::File, "the content does not tell which format this is")
-            .expected(format!("the name of its format, which could be: {}", names(possible)))
+            .expected(format!(
+                "the name of its format, which could be: {}{}",
+                names(possible.clone()),
+                as_each(head, &possible)
+            ))
             .hint("name it with --format; `ioweir doc format NAME` describes each")
     }
+}
+
+/// What the beginning of a file would be in each of these formats.
+fn as_each(head: &[u8], possible: &[&'static Format]) -> String {
+    let end = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |place| place + 1);
+    let mut out = String::new();
+    for format in possible {
+        let options = ReadOptions { format: Some(format), lenient: true, ..ReadOptions::default() };
+        let input = Input::from_bytes("head", head[..end].to_vec());
+        let Ok(info) = open_inputs(vec![input], &options).and_then(|mut source| crate::info(source.as_mut())) else {
+            continue;
+        };
+        let doubt = if info.implausible.is_empty() { "" } else { ", which no device has" };
+        out += &format!(
+            "\n    {}: {} requests of {} bytes (half at most {}) in {:.6} s, up to byte {}{doubt}",
+            format.name,
+            info.requests,
+            info.read_bytes.saturating_add(info.write_bytes),
+            info.size.p50_bytes,
+            info.span_seconds,
+            info.highest_offset_bytes
+        );
+    }
+    if out.is_empty() { out } else { format!("\n  the beginning of this file would be, as{out}") }
 }
 
 /// Opens a format whose trace is one file with a sequence of units. `decoder` makes a decoder from the file, and the names

@@ -1,9 +1,10 @@
 //! Counts what people first ask about a trace: requests, bytes, sizes, times, the busiest streams.
 
 mod footprint;
+mod plausible;
 
 use hdrhistogram::Histogram;
-use ioweir_core::{Nanos, Operation};
+use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 use serde::Serialize;
 
 use crate::info::footprint::Footprint;
@@ -70,6 +71,8 @@ pub struct Info {
     pub highest_offset_bytes: u64,
     /// Latencies, if the format holds them.
     pub latency: Option<Times>,
+    /// Figures that no device has, each with the unit that was likely meant.
+    pub implausible: Vec<String>,
     /// Requests with data that have no latency.
     pub requests_without_latency: u64,
     /// What the capture lacks.
@@ -244,6 +247,8 @@ struct Counters {
     gaps: Spread,
     latencies: Spread,
     without_latency: u64,
+    uneven: u64,
+    offsets: Spread,
     data: Sequence,
     reads: Sequence,
     streams: Vec<StreamCounters>,
@@ -267,6 +272,8 @@ impl Counters {
             gaps: Spread::new(),
             latencies: Spread::new(),
             without_latency: 0,
+            uneven: 0,
+            offsets: Spread::new(),
             data: Sequence::default(),
             reads: Sequence::default(),
             streams: Vec::new(),
@@ -310,6 +317,8 @@ impl Counters {
         let length = record.length_bytes;
         let read = record.operation == Operation::Read;
         self.all_sizes.add(length);
+        self.uneven += u64::from(!length.is_multiple_of(SECTOR_BYTES));
+        self.offsets.add(record.offset_bytes);
         if read { &mut self.read_sizes } else { &mut self.write_sizes }.add(length);
         self.data.add(record);
         self.footprint.touch(record.volume, record.offset_bytes, length);
@@ -339,7 +348,7 @@ impl Counters {
             .map(|(number, _)| name(&names.volumes, number))
             .collect();
         let [read, write, discard, flush] = self.requests;
-        Info {
+        let mut info = Info {
             requests: read + write + discard + flush,
             span_seconds: self.last.as_seconds(),
             epoch_unix_nanos: None,
@@ -367,10 +376,13 @@ impl Counters {
             footprint_granularity_bytes: self.footprint.granularity_bytes(),
             highest_offset_bytes: self.highest_bytes,
             latency: (self.latencies.count() > 0).then(|| self.latencies.times()),
+            implausible: Vec::new(),
             requests_without_latency: self.without_latency,
             completeness: Completeness::default(),
             skipped_records: 0,
-        }
+        };
+        info.implausible = plausible::doubts(&info, self.uneven, self.offsets.quantile(0.99), self.offsets.max);
+        info
     }
 
     fn busiest(&self, names: &Names) -> Vec<Stream> {

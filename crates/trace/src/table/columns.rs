@@ -122,7 +122,7 @@ impl TableReader {
     }
 
     /// Splits a line at its separators.
-    fn cut(&mut self, line: &[u8]) -> Faulty<()> {
+    pub(super) fn cut(&mut self, line: &[u8]) -> Faulty<()> {
         // A column that may contain separators is kept as it is, including blanks.
         let bare = self.greedy().is_some();
         let separator = match self.separator {

@@ -91,6 +91,7 @@ fn meaning(column: &Column) -> String {
         Role::Volume => "volume".to_owned(),
         Role::Stream | Role::Pid | Role::Command => "stream".to_owned(),
         Role::Ignored => "not kept".to_owned(),
+        Role::Event => "event".to_owned(),
     };
     let empty = if column.empty == Some("") { "; may be empty" } else { "" };
     let note = if column.note.is_empty() { String::new() } else { format!(": {}", column.note) };

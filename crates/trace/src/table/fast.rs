@@ -76,9 +76,10 @@ impl TableReader {
         let wordless = self.columns.iter().any(|column| {
             column.role == Role::Operation && matches!(column.value, Value::Words(_)) && self.words.is_empty()
         });
-        let roles = [Role::Latency, Role::Operation];
+        let roles = [Role::Latency, Role::Operation, Role::Time];
         let twice = roles.into_iter().any(|role| self.columns.iter().filter(|column| column.role == role).count() > 1);
-        if !plain || wordless || twice || self.has(Role::Completion) || self.has(Role::Stream) {
+        if !plain || wordless || twice || self.has(Role::Completion) || self.has(Role::Stream) || self.has(Role::Event)
+        {
             return Vec::new();
         }
         let mut kinds: Vec<Kind> = Vec::new();

@@ -126,11 +126,13 @@ pub(crate) enum Role {
     Command,
     /// Only its form is checked.
     Ignored,
+    /// Lines with other words here are no requests, and are passed over.
+    Event,
 }
 
 impl Role {
     /// The number of roles.
-    pub(crate) const COUNT: usize = Self::Ignored as usize + 1;
+    pub(crate) const COUNT: usize = Self::Event as usize + 1;
 }
 
 /// How the value of a column is written.
@@ -158,6 +160,12 @@ pub(crate) enum Value {
     Letters,
     /// `Name ( number)`, a process.
     Process,
+    /// A date, with or without a time of day: `2026-03-02 00:00:00.5+01:00`.
+    Date,
+    /// A time of day: `12:00:00.5`.
+    Clock,
+    /// One of the words of lines that are requests.
+    OneOf(&'static [&'static str]),
     Text,
 }
 

@@ -40,8 +40,10 @@ fn unnamed() -> TraceError {
 }
 
 /// The roles of columns: the name in a list or file, the role, and the kind of unit.
-const ROLES: [(&str, Role, Kind); 18] = [
+const ROLES: [(&str, Role, Kind); 20] = [
     ("time", Role::Time, Kind::Time),
+    ("date", Role::Time, Kind::Date),
+    ("event", Role::Event, Kind::Event),
     ("completion", Role::Completion, Kind::Time),
     ("gap", Role::Gap, Kind::Time),
     ("think", Role::Think, Kind::Time),
@@ -69,6 +71,8 @@ enum Kind {
     Number,
     Operation,
     Text,
+    Date,
+    Event,
 }
 
 /// The usual words for operations; other words must be given.
@@ -213,7 +217,10 @@ fn from_list(list: &str) -> Result<Table, TraceError> {
             placed
         });
         let (_, role) = words.next().unwrap_or((at, ""));
-        raws.push(Raw { at, role, name: None, modifiers: words.collect() });
+        // `event=D` is short for `event:=D`.
+        let (role, word) =
+            role.split_once('=').map_or((role, None), |(role, word)| (role, Some((at + role.len(), word))));
+        raws.push(Raw { at, role, name: None, modifiers: word.into_iter().chain(words).collect() });
         at += part.len() + 1;
     }
     let columns = columns(&raws).map_err(|bad| bad.placed(LIST_NAME, list))?;
@@ -223,9 +230,10 @@ fn from_list(list: &str) -> Result<Table, TraceError> {
 /// A table of these columns. If a command may contain separators, no further columns may follow the last.
 fn of_columns(columns: Vec<Column>) -> Table {
     let more_columns = columns.iter().all(|column| column.role != Role::Command);
+    let clock = if columns.iter().any(|column| column.value == Value::Date) { Zero::Unix } else { Zero::Arbitrary };
     let columns = Box::leak(columns.into_boxed_slice());
     let Format { name, title, .. } = FORMAT;
-    Table { name, title, heading: Heading::Guessed, columns, more_columns, ..Table::COMMAS }
+    Table { name, title, heading: Heading::Guessed, columns, more_columns, clock, ..Table::COMMAS }
 }
 
 /// A file of columns.
@@ -247,6 +255,7 @@ struct FileColumn {
     write: Option<Spanned<Words>>,
     discard: Option<Spanned<Words>>,
     flush: Option<Spanned<Words>>,
+    is: Option<Spanned<Words>>,
 }
 
 #[derive(Deserialize)]
@@ -279,6 +288,13 @@ fn table(file: &File) -> Result<Table, Wrong> {
             };
             list.extend(several.iter().map(|word| (given.span().start, format!("{operation}={word}"))));
         }
+        if let Some(given) = &column.is {
+            let several = match given.as_ref() {
+                Words::One(word) => std::slice::from_ref(word),
+                Words::Several(words) => words,
+            };
+            list.extend(several.iter().map(|word| (given.span().start, word.clone())));
+        }
         words.push(list);
     }
     let raws: Vec<Raw<'_>> = file
@@ -304,6 +320,7 @@ fn table(file: &File) -> Result<Table, Wrong> {
         Some(given) => separator(given)?,
     };
     let clock = match file.clock.as_ref().map(|clock| (clock.as_ref().as_str(), clock.span().start)) {
+        None if columns.iter().any(|column| column.value == Value::Date) => Zero::Unix,
         None | Some(("none", _)) => Zero::Arbitrary,
         Some(("unix", _)) => Zero::Unix,
         Some(("windows", _)) => Zero::FileTime,
@@ -341,11 +358,13 @@ fn columns(raws: &[Raw<'_>]) -> Result<Vec<Column>, Wrong> {
     for (place, (column, raw)) in columns.iter().zip(raws).enumerate() {
         let before = columns[..place].iter().filter(|other| other.role == column.role).count();
         let most = match column.role {
-            Role::Ignored => usize::MAX,
-            Role::Volume | Role::Stream => 2,
+            Role::Ignored | Role::Event => usize::MAX,
+            Role::Volume | Role::Stream | Role::Time => 2,
             _ => 1,
         };
-        if before >= most {
+        // Two columns of times are parts of one time, and have different units.
+        let again = |other: &Column| other.role == Role::Time && other.value == column.value;
+        if before >= most || column.role == Role::Time && columns[..place].iter().any(again) {
             return Err(wrong(raw.at, format!("role `{}` comes more than once", raw.role), "each role once"));
         }
     }
@@ -354,7 +373,7 @@ fn columns(raws: &[Raw<'_>]) -> Result<Vec<Column>, Wrong> {
             return Err(wrong(end, format!("no column is the {name}"), "columns for time, op, offset and size"));
         }
     }
-    let clocks = count(Role::Time) + count(Role::Gap) + count(Role::Think);
+    let clocks = count(Role::Time).min(1) + count(Role::Gap) + count(Role::Think);
     let timed = clocks == 1 && (count(Role::Think) == 0 || count(Role::Latency) > 0);
     if !timed && (clocks > 0 || count(Role::Completion) * count(Role::Latency) != 1) {
         let expected = "a column `time` or `gap`, or `think` and `latency`, or `completion` and `latency`";
@@ -387,19 +406,32 @@ fn own_column(raw: &Raw<'_>) -> Result<Column, Wrong> {
 
 fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
     let takes = match kind {
-        Kind::Time => "a unit: s, ms, us, ns, or 100ns",
+        Kind::Time => "a unit: s, ms, us, ns, 100ns, date, or clock",
+        Kind::Event => "the words of requests, such as event=D",
         Kind::Size => "a unit: bytes, sectors, hex, or a size such as 4KiB",
         Kind::Operation => "letters, or words such as read=0 and write=1",
-        Kind::Sectors | Kind::Number | Kind::Text => "no unit",
+        Kind::Sectors | Kind::Number | Kind::Text | Kind::Date => "no unit",
     };
     let wrong_unit = |at: usize, unit: &str| wrong(at, format!("{name} does not take `{}`", shown(unit)), takes);
     if kind == Kind::Operation {
         return operation_words(raw, wrong_unit);
     }
+    if kind == Kind::Event {
+        let words: Vec<&'static str> = raw
+            .modifiers
+            .iter()
+            .map(|(_, word)| &*Box::leak(word.trim_start_matches('=').to_owned().into_boxed_str()))
+            .collect();
+        return match words.is_empty() || words.len() > WORDS_MAX {
+            true => Err(wrong(raw.at, format!("{name} has no words"), takes)),
+            false => Ok(Value::OneOf(Box::leak(words.into_boxed_slice()))),
+        };
+    }
     let unit = match (raw.modifiers.as_slice(), kind) {
         ([], Kind::Sectors) => return Ok(Value::Size(SECTORS)),
         ([], Kind::Number) => return Ok(Value::Number),
         ([], Kind::Text) => return Ok(Value::Text),
+        ([], Kind::Date) => return Ok(Value::Date),
         ([], _) => return Err(wrong(raw.at, format!("{name} has no unit"), takes)),
         ([unit], _) => *unit,
         ([_, (at, other), ..], _) => return Err(wrong_unit(*at, other)),
@@ -411,6 +443,8 @@ fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
         (Kind::Time, "us" | "microseconds") => Ok(Value::Time(Unit::Microseconds)),
         (Kind::Time, "ns" | "nanoseconds") => Ok(Value::Time(Unit::Nanoseconds)),
         (Kind::Time, "100ns" | "ticks") => Ok(Value::Ticks(100)),
+        (Kind::Time, "date") => Ok(Value::Date),
+        (Kind::Time, "clock") => Ok(Value::Clock),
         (Kind::Size, "b" | "byte" | "bytes") => Ok(Value::Size(1)),
         (Kind::Size, "sector" | "sectors") => Ok(Value::Size(SECTORS)),
         (Kind::Size, "hex") => Ok(Value::Hexadecimal),

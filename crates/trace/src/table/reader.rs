@@ -7,6 +7,7 @@ use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 use super::fast::{Step, Word, quick_words};
 use super::{Column, Heading, Role, Separator, Table, Value};
 use crate::reader::RawSource;
+use crate::reader::dates::{clock_nanos, date_nanos};
 use crate::reader::fields::{Span, choice, duration, hexadecimal, process_of, text, whole, words};
 use crate::reader::names::{Processes, Volumes};
 use crate::reader::number::{Fault, Faulty, quote, scaled, seconds};
@@ -84,6 +85,7 @@ pub(super) struct Shape {
     volume: bool,
     stream: bool,
     process: bool,
+    event: bool,
     gap: bool,
     think: bool,
     moved: bool,
@@ -128,6 +130,7 @@ impl TableReader {
             volume: self.has(Role::Volume),
             stream,
             process,
+            event: self.has(Role::Event),
             gap: self.has(Role::Gap) || self.has(Role::Think),
             think: self.has(Role::Think),
             moved: self.has(Role::Moved),
@@ -189,6 +192,14 @@ impl TableReader {
             Role::Stream => push(&mut values.stream, span),
             Role::Ignored => {
                 operation(line, span, &column)?;
+            }
+            Role::Event => {}
+            Role::Time | Role::Completion => {
+                // Seconds and microseconds may stand in columns of their own, and so may a date and a time of day.
+                let sum = &mut values.numbers[column.role as usize];
+                *sum = sum.checked_add(number).ok_or_else(|| {
+                    Fault::new(span.0, format!("{} does not fit 64 bits of nanoseconds", column.name))
+                })?;
             }
             role => values.numbers[role as usize] = number,
         }
@@ -343,7 +354,28 @@ impl TableReader {
                 return Ok(None);
             }
         }
+        if self.shape.event && !self.is_wanted(line) {
+            return Ok(None);
+        }
         self.request(line, numbers, names).map(Some)
+    }
+
+    /// Whether a line has one of the wanted words in its column of events. A line without that column is read, so that it
+    /// is an error.
+    fn is_wanted(&mut self, line: &[u8]) -> bool {
+        if line.trim_ascii().is_empty() {
+            return false;
+        }
+        if self.cut(line).is_err() {
+            return true;
+        }
+        let places = self.places.as_ref().map(|(places, _)| places);
+        self.columns.iter().enumerate().all(|(place, column)| {
+            let Value::OneOf(words) = column.value else { return true };
+            let place = places.map_or(place, |places| places[place]);
+            let found = self.cells.get(place).map(|cell| text(line, *cell));
+            found.is_none_or(|found| words.iter().any(|word| word.as_bytes() == found.trim_ascii()))
+        })
     }
 
     /// The record of a line that is not a heading.
@@ -449,8 +481,24 @@ fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
         Value::Ticks(unit) => scaled(whole(line, span, column.name)?, unit, span.0, column.name),
         Value::Size(_) | Value::Number => whole(line, span, column.name),
         Value::Hexadecimal => hexadecimal(line, span, column.name),
+        Value::Date | Value::Clock => moment(line, span, column),
         _ => Ok(0),
     }
+}
+
+/// A date or a time of day, in nanoseconds.
+#[cold]
+fn moment(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
+    let bytes = text(line, span);
+    let (found, example) = match column.value {
+        Value::Date => (date_nanos(bytes), "2026-03-02 00:00:00.5+01:00"),
+        _ => (clock_nanos(bytes), "12:00:00.5"),
+    };
+    found.ok_or_else(|| {
+        let what = if column.value == Value::Date { "date" } else { "time of day" };
+        Fault::new(span.0, format!("{} {} is no {what}", column.name, quote(bytes)))
+            .expected(format!("such as {example}"))
+    })
 }
 
 /// The operation in a column, if it is a word.

@@ -101,3 +101,26 @@ fn reads_of_the_hadoop_jobs_are_as_sequential_as_their_table_says() {
         );
     }
 }
+
+#[test]
+fn units_that_no_device_has_are_doubted() {
+    let doubts = |list: &str, line: &dyn Fn(u64) -> String| {
+        let format = trace::named(&format!("columns:{list}")).unwrap();
+        let text: String = (0..200).map(line).collect();
+        let options = trace::ReadOptions { format: Some(format), ..trace::ReadOptions::default() };
+        let mut source =
+            trace::open_inputs(vec![trace::Input::from_bytes("trace", text.into_bytes())], &options).unwrap();
+        trace::info(&mut *source).unwrap().implausible.join(" ")
+    };
+    let sectors = |n: u64| format!("{n},R,{},{}\n", n * 8, 8 + n % 4 * 16);
+    assert_eq!(doubts("time:ms,op,sector,sectors", &sectors), "");
+    assert!(doubts("time:ms,op,sector,size:bytes", &sectors).contains("the lengths are likely sectors"));
+    assert!(doubts("time:ns,op,sector,sectors", &sectors).contains("the times are likely"));
+    let bytes = |n: u64| format!("{n},R,{},{}\n", n * 4096, 1 << 20);
+    assert!(doubts("time:ms,op,offset:bytes,sectors", &bytes).contains("the lengths are likely bytes"));
+    assert!(
+        doubts("time:s,op,offset:bytes,size:bytes", &|n| format!("{},R,0,512\n", n * 100_000)).contains("hours apart")
+    );
+    let far = |n: u64| format!("{n},R,{},512\n", if n == 7 { 1_u64 << 60 } else { n * 512 });
+    assert!(doubts("time:ms,op,offset:bytes,size:bytes", &far).contains("a line is likely damaged"));
+}

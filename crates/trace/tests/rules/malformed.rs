@@ -218,7 +218,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "hello\n",
         "trace:1:1: not an event: `hello`\n  expected: maj,min cpu sequence time pid action letters ...\n\n\
          hint: blkparse's default output is read; what its option -f prints is read with --columns, such as \
-`time:s,event:=D,op:letters,sector,sectors,pid,command` for -f \"%T.%t,%a,%d,%S,%n,%p,%C\\n\"",
+`time:s,event=D,op:letters,sector,sectors,pid,command` for -f \"%T.%t,%a,%d,%S,%n,%p,%C\\n\"",
     ),
     (
         "blkparse",

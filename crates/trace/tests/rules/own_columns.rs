@@ -119,7 +119,10 @@ role = "stream"
 
 /// List, what is said.
 const LISTS: &[(&str, &str)] = &[
-    ("time,op,offset:bytes,size:bytes", "--columns:1:1: time has no unit\n  expected: a unit: s, ms, us, ns, or 100ns"),
+    (
+        "time,op,offset:bytes,size:bytes",
+        "--columns:1:1: time has no unit\n  expected: a unit: s, ms, us, ns, 100ns, date, or clock",
+    ),
     (
         "time:s,op,offset:furlongs,size:bytes",
         "--columns:1:18: offset does not take `furlongs`\n  expected: a unit: bytes, sectors, hex, or a size such as 4KiB",
@@ -167,4 +170,35 @@ fn errors_in_a_line_of_ones_own_say_where() {
     let format = trace::named("columns:time:s,op,offset:bytes,size:bytes").unwrap();
     let error = read_by(format, b"0.5,R,0,512\n0.6,X,0,512\n").unwrap_err().to_string();
     assert!(error.starts_with("trace:2:5: op `X` is not known\n  expected: R or W or"), "{error}");
+}
+
+#[test]
+fn lines_of_other_events_are_passed_over() {
+    let text = "0.000001000,Q,R,2048,8,501,fio\n0.000002000,D,R,2048,8,501,fio\n0.000003000,P,N,0,0,501,fio\n0.000004000,D,WS,4096,8,501,fio\n";
+    for list in [
+        "time:s,event=D,op:letters,sector,sectors,pid,command",
+        "time:s,event:=D:=X,op:letters,sector,sectors,pid,command",
+    ] {
+        let read = by_list(list, text);
+        let found: Vec<_> = read.records.iter().map(|record| (record.time.0, record.offset_bytes / 512)).collect();
+        assert_eq!(found, [(0, 2048), (2000, 4096)], "{list}");
+    }
+}
+
+#[test]
+fn times_are_dates_clocks_or_sums_of_columns() {
+    let rows = |list: &str, text: &str| {
+        let read = by_list(list, text);
+        (read.records.iter().map(|record| record.time.0).collect::<Vec<_>>(), read.epoch)
+    };
+    let epoch = Some(1_372_629_804_000_000_000);
+    for (list, text) in [
+        ("time:date,op,sector,sectors", "2013-06-30 22:03:24,R,0,8\n2013-06-30 22:03:24.000001,W,8,8\n"),
+        ("date,op,sector,sectors", "2013-07-01T00:03:24+02:00;R;0;8\n2013-06-30T22:03:24.000001Z;W;8;8\n"),
+        ("date,time:clock,op,sector,sectors", "2013-06-30 22:03:24 R 0 8\n2013-06-30 22:03:24.000001 W 8 8\n"),
+    ] {
+        assert_eq!(rows(list, text), (vec![0, 1000], epoch), "{list}");
+    }
+    let (times, _) = rows("time:s,time:us,op,sector,sectors", "7,999999,R,0,8\n8,0,W,8,8\n");
+    assert_eq!(times, [0, 1000]);
 }

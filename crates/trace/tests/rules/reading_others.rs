@@ -191,7 +191,11 @@ fn five_columns_differ_in_their_units() {
     assert_eq!(
         read(MQSIM.as_bytes()).unwrap_err().to_string(),
         "trace: the content does not tell which format this is\n  \
-         expected: the name of its format, which could be: disksim, mqsim, ucare\n\n\
+         expected: the name of its format, which could be: disksim, mqsim, ucare\n  \
+         the beginning of this file would be, as\n    \
+         disksim: 2 requests of 16384 bytes (half at most 8192) in 315.000000 s, up to byte 135536153600\n    \
+         mqsim: 2 requests of 16384 bytes (half at most 8192) in 0.000315 s, up to byte 135536153600\n    \
+         ucare: 2 requests of 32 bytes (half at most 16) in 315.000000 s, up to byte 264719050\n\n\
          hint: name it with --format; `ioweir doc format NAME` describes each"
     );
 }
