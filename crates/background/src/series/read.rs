@@ -96,17 +96,7 @@ impl Layout {
             return Err(SeriesError::new(input.name(), Position::File, "holds a header and no rows")
                 .expected("rows of times and numbers below it"));
         }
-        // sadf and others put the names behind a `#`.
-        let commented = comments.iter().map(|line| cells(line, delimiter)).rfind(|names| {
-            names.len() == rows[0].len() && names.len() > 1 && names.iter().all(|cell| moment(&cell.text).is_none())
-        });
-        let heading = if has_header { rows.first() } else { commented.as_ref() };
-        let names: Vec<String> = (0..rows[0].len())
-            .map(|place| match heading.and_then(|heading| heading.get(place)) {
-                Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(&cell.text).into_owned(),
-                _ => format!("column {}", place + 1),
-            })
-            .collect();
+        let names = names_of(&rows[0], has_header, &comments, delimiter);
         let is_time = |place: usize| {
             let known: Vec<_> = data.iter().filter_map(|row| row.get(place)).take(100).collect();
             known.iter().filter(|cell| moment(&cell.text).is_some()).count() * 2 > known.len()
@@ -145,6 +135,20 @@ impl Layout {
         let has_offsets = data.iter().filter_map(|row| row.get(time)).any(|cell| offset_of(&cell.text).is_some());
         Ok(Self { delimiter, has_header, names, time, labels, step_seconds, marks, has_offsets })
     }
+}
+
+/// The names of the columns: those of the header, or those that sadf and others put behind a `#`.
+fn names_of(first: &[Cell<'_>], has_header: bool, comments: &[&[u8]], delimiter: u8) -> Vec<String> {
+    let commented = comments.iter().map(|line| cells(line, delimiter)).rfind(|names| {
+        names.len() == first.len() && names.len() > 1 && names.iter().all(|cell| moment(&cell.text).is_none())
+    });
+    let heading = if has_header { Some(first) } else { commented.as_deref() };
+    (0..first.len())
+        .map(|place| match heading.and_then(|heading| heading.get(place)) {
+            Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(&cell.text).into_owned(),
+            _ => format!("column {}", place + 1),
+        })
+        .collect()
 }
 
 /// The median distance between a row and the next one with the same labels.
