@@ -328,38 +328,35 @@ impl Controller {
         Ok(what)
     }
 
-    /// Has every engine concerned make the change; then all of them keep it, or none does.
+    /// Has every engine concerned try the change; then all of them make it, or none does. Meanwhile they serve.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
-        if let Some(told) = self.0.engines.tell(old, new, exports) {
-            return told;
-        }
-        let mut asked = Vec::new();
+        let (mut asked, mut answers) = (Vec::new(), Vec::new());
         // One that is not in the old spec has begun with the new one.
         for (device, engine) in
             self.0.engines.present().into_iter().take_while(|(device, _)| *device < old.device.len())
         {
             if let Some((change, hear, verdict)) = change_of(old, new, device, exports) {
                 engine.send(engine::Command::Change(Box::new(change)));
-                asked.push((device, hear, verdict));
+                asked.push((device, engine, verdict));
+                answers.push(hear);
             }
         }
-        let mut verdicts: Vec<Sender<()>> = Vec::new();
-        let until = self.0.clock.now().after(Nanos(PATIENCE.as_nanos() as u64)); // two seconds
-        for (device, hear, verdict) in asked {
-            let name = &new.device[device].name;
-            let left = Duration::from_nanos(until.since(self.0.clock.now()).0);
-            match hear.recv_timeout(left) {
-                Ok(Ok(())) => verdicts.push(verdict),
-                // No engine gets a verdict, so each restores its former state.
+        let answers = self.0.engines.hear_all(answers, PATIENCE);
+        for ((device, ..), answer) in asked.iter().zip(answers) {
+            let name = &new.device[*device].name;
+            match answer {
+                Ok(Ok(())) => {}
+                // No engine gets a verdict, so each stays as it is.
                 Ok(Err(Refusal { holder, error })) => {
-                    return Err(format!("{}: device {name}: {error}", name_of(new, device, holder)));
+                    return Err(format!("{}: device {name}: {error}", name_of(new, *device, holder)));
                 }
-                Err(_) => return Err(format!("device {name} does not answer: it is at its end, or far too busy")),
+                Err(_) => return Err(format!("device {name} does not answer: it is shutting down or overloaded")),
             }
         }
-        for verdict in verdicts {
+        for (_, engine, verdict) in asked {
             // An engine that has ended in the meantime keeps nothing.
             let _ = verdict.send(());
+            engine.send(engine::Command::Verdict);
         }
         Ok(())
     }

@@ -35,10 +35,6 @@ impl Stage for Silent {
         Ok(())
     }
 
-    fn tell(&self, _old: &Spec, _new: &Spec, _exports: Option<&Exports>) -> Result<(), String> {
-        Ok(())
-    }
-
     fn end(&self, _device: usize) -> Result<(), ServeError> {
         Ok(())
     }

@@ -24,6 +24,8 @@ pub enum Command {
     Serve(Box<Client>),
     /// Change shares, priorities and timeouts, if every engine concerned can.
     Change(Box<Change>),
+    /// There is a verdict on the change that was tried.
+    Verdict,
     /// Open the device again after a failure; the answer describes it, or says why it stays as it is.
     Reopen(Sender<Result<String, String>>),
     /// The snapshots of the device, if it takes any.
@@ -140,8 +142,8 @@ pub struct Layout {
     pub own_classes: Vec<StreamId>,
 }
 
-/// New shares, priorities, timeouts, keys of services and exports. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
-/// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
+/// New shares, priorities, timeouts, keys of services and exports. An engine tries the change, reports whether it can be made, and
+/// serves on as before until there is a verdict ([`Command::Verdict`]): so no device waits for another.
 #[derive(Debug)]
 pub struct Change {
     /// The new shares, in the order in which to set them.
@@ -156,7 +158,7 @@ pub struct Change {
     pub exports: Option<Layout>,
     /// Gets the report whether the engine could make the change.
     pub prepared: Sender<Result<(), Refusal>>,
-    /// A message keeps the change; the end of the channel undoes it.
+    /// A message makes the change; after the end of the channel it is forgotten.
     pub verdict: Receiver<()>,
 }
 

@@ -1,5 +1,7 @@
 //! What an engine does at the command of another thread: it answers questions, changes shares, ends a client, and stops.
 
+use std::sync::mpsc::TryRecvError;
+
 use ioweir_core::policy::POLICIES;
 use ioweir_core::tenant::Elsewhere;
 use ioweir_core::{Nanos, StreamId};
@@ -28,7 +30,8 @@ impl Engine {
                     self.connect(*client);
                 }
                 Command::Serve(_) => {}
-                Command::Change(change) => self.change(*change),
+                Command::Change(change) => self.prepare(*change),
+                Command::Verdict => self.hear_verdict(),
                 Command::Report(question) => self.report(question),
                 Command::Reopen(answer) => {
                     // A caller that has left needs no answer.
@@ -93,6 +96,9 @@ impl Engine {
     }
 
     fn order_service(&mut self, class: StreamId, order: ServiceOrder) -> Result<(), String> {
+        if self.prepared.is_some() && matches!(order, ServiceOrder::Run(_, Rates { reserved: Some(_), .. })) {
+            return Err("the shares of the device are being changed: try again".into());
+        }
         let row = self.device.scheduler.row;
         if matches!(order, ServiceOrder::Run(_, Rates { reserved: Some(_), .. })) && !row.reserves {
             let keeping: Vec<&str> = POLICIES.iter().filter(|row| row.reserves).map(|row| row.name).collect();
@@ -123,29 +129,51 @@ impl Engine {
         }
     }
 
-    fn change(&mut self, change: Change) {
-        // Up to now, requests have waited for reasons that the old shares gave.
+    /// Tries a change, and says whether it can be made. The engine goes on with what it had until there is a verdict.
+    fn prepare(&mut self, change: Change) {
         self.admission.driver().settle_all(self.now);
         let before = (!change.shares.is_empty()).then(|| self.admission.driver().scheduler().clone());
         let prepared = self.admission.set_shares(self.now, &change.shares);
         let is_feasible = prepared.is_ok();
+        if let Some(before) = before {
+            *self.admission.driver().scheduler_mut() = before;
+        }
         // A controller that has left gives no verdict either.
         let _ = change.prepared.send(prepared);
-        if is_feasible && change.verdict.recv().is_ok() {
-            self.shutdown_timeout = change.timeouts.shutdown;
-            self.sessions.set_timeouts(change.timeouts);
-            self.admission.set_priorities(change.priorities);
-            self.services.set(&change.services);
-            self.services.shares_changed(&change.shares);
-            if let Some(layout) = change.exports {
-                self.lay_out(layout);
-            }
-            self.divide_room();
-            for (holder, share) in change.shares {
-                self.admission.called(self.now, &Call::Configure(holder, share));
-            }
-        } else if let Some(before) = before {
-            *self.admission.driver().scheduler_mut() = before;
+        // One that was tried before and has no verdict by now gets none.
+        self.prepared = is_feasible.then(|| Box::new(change));
+        self.hear_verdict();
+    }
+
+    /// Makes the change that was tried, or forgets it, if there is a verdict.
+    pub(super) fn hear_verdict(&mut self) {
+        let Some(change) = self.prepared.take() else { return };
+        match change.verdict.try_recv() {
+            Ok(()) => self.make(*change),
+            Err(TryRecvError::Empty) => self.prepared = Some(change),
+            Err(TryRecvError::Disconnected) => {}
+        }
+    }
+
+    fn make(&mut self, change: Change) {
+        // Up to now, requests have waited for reasons that the old shares gave.
+        self.admission.driver().settle_all(self.now);
+        // They were feasible, and while a change is prepared nothing else changes shares.
+        if let Err(refusal) = self.admission.set_shares(self.now, &change.shares) {
+            let what = format!("a change of shares that was possible is not any more: {}", refusal.error);
+            self.log.report(self.now, EventKind::ChangeRefused, &what);
+        }
+        self.shutdown_timeout = change.timeouts.shutdown;
+        self.sessions.set_timeouts(change.timeouts);
+        self.admission.set_priorities(change.priorities);
+        self.services.set(&change.services);
+        self.services.shares_changed(&change.shares);
+        if let Some(layout) = change.exports {
+            self.lay_out(layout);
+        }
+        self.divide_room();
+        for (holder, share) in change.shares {
+            self.admission.called(self.now, &Call::Configure(holder, share));
         }
     }
 

@@ -141,6 +141,8 @@ pub struct Engine {
     absent: Vec<usize>,
     shutdown_timeout: Nanos,
     stopping: Stopping,
+    /// A change that was tried, and waits for its verdict.
+    prepared: Option<Box<Change>>,
     /// While a snapshot is taken.
     pause: Option<Pause>,
     /// Ranges to be wiped, in order.
@@ -189,6 +191,7 @@ impl Engine {
             absent: Vec::new(),
             shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
+            prepared: None,
             pause: None,
             wipes: VecDeque::new(),
             gives_up: Nanos::NEVER,

@@ -20,7 +20,6 @@ use crate::backend::checked::WorkerPool;
 use crate::capture::Capture;
 use crate::engine::{Command, Handle, ServicePlan, Shelf};
 use crate::executor::{Clock as _, MachineClock};
-use crate::exports::Exports;
 use crate::front::Stopper;
 use crate::log::Log;
 use crate::nbd;
@@ -40,9 +39,6 @@ pub(crate) trait Stage: Send + Sync {
 
     /// As [`Engines::begin`], of all that were opened.
     fn begin(&self, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError>;
-
-    /// As [`Engines::tell`].
-    fn tell(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String>;
 
     /// Ends the engine of a device, as [`Engines::remove`].
     fn end(&self, device: usize) -> Result<(), ServeError>;
@@ -159,11 +155,6 @@ impl Engines {
     /// Waits for the answer of an engine, for this long.
     pub(crate) fn hear<T>(&self, answer: Receiver<T>, patience: Duration) -> Result<T, RecvTimeoutError> {
         self.hear_all(vec![answer], patience).pop().unwrap_or(Err(RecvTimeoutError::Disconnected))
-    }
-
-    /// Has the engines concerned make a change, all of them or none, if they live on a stage.
-    pub(crate) fn tell(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Option<Result<(), String>> {
-        self.0.stage.as_ref().map(|stage| stage.tell(old, new, exports))
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {

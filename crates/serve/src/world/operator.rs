@@ -12,7 +12,6 @@ use ioweir_core::Nanos;
 
 use crate::control::Controller;
 use crate::engines::{Opened, Stage};
-use crate::exports::Exports;
 use crate::nbd::Export;
 use crate::server::ServeError;
 use crate::spec::Spec;
@@ -71,8 +70,6 @@ pub(super) enum Asked {
     Open(Box<Spec>),
     /// To have those serve these exports.
     Begin(Arc<[Export]>),
-    /// To change the engines from one spec to another.
-    Tell(Box<(Spec, Spec, Option<Exports>)>),
     /// To end the engine of a device.
     End(usize),
     /// Nothing more: this has become of it.
@@ -121,10 +118,6 @@ impl Stage for Line {
 
     fn begin(&self, exports: &Arc<[Export]>) -> Result<(), ServeError> {
         self.do_it(Asked::Begin(Arc::clone(exports))).map_err(ServeError)
-    }
-
-    fn tell(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
-        self.do_it(Asked::Tell(Box::new((old.clone(), new.clone(), exports.cloned()))))
     }
 
     fn end(&self, device: usize) -> Result<(), ServeError> {

@@ -58,6 +58,52 @@ fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> boo
     hear.recv().unwrap().is_ok()
 }
 
+#[test]
+fn an_engine_serves_while_a_change_waits_for_others() {
+    let turns = |changes: bool| {
+        let mut bench = Bench::new("backend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"sfq\"");
+        let journal = Journal::default();
+        bench.engine.observe(Box::new(journal.clone()));
+        let mut peer = bench.connect(0, true);
+        let ((prepared, hear), (verdict, wait)) = (channel(), channel());
+        let share = Share::weighted(7);
+        let shares = vec![(class(0), share)];
+        let change = Change {
+            shares,
+            priorities: Vec::new(),
+            timeouts: TIMEOUTS,
+            services: Vec::new(),
+            exports: None,
+            prepared,
+            verdict: wait,
+        };
+        if changes {
+            bench.engine.handle().send(Command::Change(Box::new(change)));
+            bench.turn();
+            assert!(hear.try_recv().unwrap().is_ok());
+        }
+        peer.send(&request(READ, 0, 1, 0, 4096));
+        let mut turns = 0;
+        while peer.answers().is_empty() {
+            bench.turn();
+            turns += 1;
+        }
+        let is_made = || {
+            let calls = journal.0.lock().unwrap();
+            calls.iter().any(|(_, call)| matches!(call, Call::Configure(_, share) if share.weight == 7))
+        };
+        assert!(!is_made(), "others have not agreed yet");
+        if changes {
+            verdict.send(()).unwrap();
+            bench.engine.handle().send(Command::Verdict);
+            bench.turn();
+            assert!(is_made());
+        }
+        turns
+    };
+    assert_eq!(turns(true), turns(false));
+}
+
 fn class(number: u32) -> Holder {
     Holder::Class(StreamId(number))
 }

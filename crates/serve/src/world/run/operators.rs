@@ -9,10 +9,8 @@ use super::super::plan::{Backing, DEVICES, EXPORTS, PLACE_BYTES, SECTORS, SLICE_
 use super::super::promise::Promise;
 use super::World;
 use super::servers::{Side, Up};
-use crate::control::change_of;
 use crate::engine::{Command, Turn};
 use crate::engines::Opened;
-use crate::exports::Exports;
 use crate::server::ServeError;
 use crate::spec::Spec;
 
@@ -124,10 +122,6 @@ impl World {
                     });
                     Told::Done(configured.collect())
                 }
-                Asked::Tell(change) => {
-                    let (old, new, exports) = *change;
-                    Told::Done(self.tell_sides(&old, &new, exports.as_ref()))
-                }
             };
             if let Some(up) = &self.up {
                 up.operator.tell(told);
@@ -147,35 +141,6 @@ impl World {
             }
         }
         Ok(opened)
-    }
-
-    /// Has all engines make a change that all can make: first they try it, then they keep it.
-    fn tell_sides(&mut self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
-        for is_kept in [false, true] {
-            for device in 0..old.device.len() {
-                let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) else { continue };
-                let Some((change, hear, verdict)) = change_of(old, new, device, exports) else { continue };
-                side.handle.send(Command::Change(Box::new(change)));
-                if is_kept {
-                    // The engine waits for the other end in its turn.
-                    let _ = verdict.send(());
-                }
-                drop(verdict);
-                self.turn_side(device, true);
-                match hear.try_recv() {
-                    Ok(Ok(())) => {}
-                    Ok(Err(refusal)) => return Err(format!("device {device}: {}", refusal.error)),
-                    Err(_) => return Err(format!("device {device} does not answer")),
-                }
-            }
-        }
-        let classes = new.classes();
-        if let Some(up) = &mut self.up {
-            for (device, side) in up.sides.iter_mut().enumerate() {
-                side.iter_mut().for_each(|side| side.tally.know(&classes, device));
-            }
-        }
-        Ok(())
     }
 
     /// The engine of a device that goes has ended: everything that its clients were answered is durable.
@@ -202,6 +167,10 @@ impl World {
         up.spec = up.controller.running().0;
         up.coming.clear();
         up.sides.truncate(up.spec.device.len());
+        let classes = up.spec.classes();
+        for (device, side) in up.sides.iter_mut().enumerate() {
+            side.iter_mut().for_each(|side| side.tally.know(&classes, device));
+        }
         if let Some(table) = self.devices.table() {
             table.fail(0, false);
         }
