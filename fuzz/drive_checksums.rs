@@ -1,6 +1,6 @@
 //! What one fuzzing input means to the reader of kept checksums, for the target and for the test that replays the corpus on stable.
 
-use ioweir_serve::backend::checked::sidecar::{Identity, read, write};
+use ioweir_block::backend::checked::sidecar::{Identity, read, write};
 
 /// The file that the checksums are of.
 pub(crate) const IDENTITY: Identity =

@@ -1,10 +1,10 @@
 //! What one fuzzing input means to what the governor reads of others, for the target and for the test that replays the corpus on
 //! stable.
 
+use ioweir_block::real::Stat;
 use ioweir_serve::govern::source::{read_instant, read_range};
 use ioweir_serve::govern::spec::WorkerKeys;
 use ioweir_serve::govern::worker::Patterns;
-use ioweir_serve::real::Stat;
 
 /// A worker that reads all that can be read.
 const KEYS: &str = "

@@ -1,7 +1,7 @@
 //! The block server: it serves real clients from real devices, through the schedulers that the simulator runs.
 //!
-//! The rule of this crate: it is the only one with a clock, sockets, long-lived threads and `unsafe`. It does not decide the
-//! order of requests; the scheduler does.
+//! The rule of this crate: it has a clock, sockets and long-lived threads, and beside `ioweir-block` it is the only one with `unsafe`. It does
+//! not decide the order of requests; the scheduler does.
 //!
 //! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed
 //! on an export; the monitor of a virtual machine comes to the socket of one ([`vhost`]). The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`]
@@ -13,24 +13,21 @@
 //!
 //! [`world`] runs the engine in a simulated world, and checks what it promises.
 //!
-//! [`real`] opens devices of this machine to measure them, [`record`] records the requests that they get, and [`replay`] puts
-//! the requests of a trace on one. [`govern`] runs the background work of this machine, as a governor decides.
+//! [`govern`] runs the background work of this machine, as a governor decides.
 
 // The drive of a fuzzing target is part of a test here, too.
 #[cfg(all(test, feature = "fleet"))]
 extern crate self as ioweir_serve;
 
+pub use ioweir_block::{buffer, executor, snapshots};
+use ioweir_block::{committer, durable, real, slots};
+
 pub mod backend;
-pub mod buffer;
 pub mod capture;
-mod committer;
 pub mod confine;
-mod contained;
 pub mod control;
-mod durable;
 pub mod engine;
 mod engines;
-pub mod executor;
 mod exports;
 #[cfg(feature = "fleet")]
 pub mod fleet;
@@ -41,13 +38,7 @@ mod http;
 pub mod log;
 pub mod manager;
 pub mod nbd;
-pub mod probe;
-pub mod real;
-pub mod record;
-pub mod replay;
 pub mod server;
-mod slots;
-pub mod snapshots;
 pub mod spec;
 pub mod stream;
 pub mod tls;

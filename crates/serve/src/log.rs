@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ioweir_core::{Nanos, StreamId};
 use tracing::Level;
 
+use crate::backend::RemarkKind;
 use crate::nbd::NbdError;
 
 /// The most events of a kind that are written in one second; further ones are only counted.
@@ -128,6 +129,20 @@ kinds! {
     SpecChanged = "spec_changed", INFO;
     /// A change of the running spec was refused.
     ChangeRefused = "change_refused", WARN;
+}
+
+impl From<RemarkKind> for EventKind {
+    fn from(kind: RemarkKind) -> Self {
+        match kind {
+            RemarkKind::Plain => Self::DeviceRemark,
+            RemarkKind::CopyDamaged => Self::CopyDamaged,
+            RemarkKind::UpstreamBroken => Self::UpstreamBroken,
+            RemarkKind::UpstreamBack => Self::UpstreamBack,
+            RemarkKind::UpstreamRefused => Self::UpstreamRefused,
+            RemarkKind::UpstreamGone => Self::UpstreamGone,
+            RemarkKind::UpstreamLoss => Self::UpstreamLoss,
+        }
+    }
 }
 
 /// A client, as the system identifies it.

@@ -12,7 +12,6 @@ use ioweir_core::Nanos;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::backend::checked::WorkerPool;
 use crate::backend::{self, Shape};
 use crate::capture::Capture;
 use crate::confine;
@@ -117,7 +116,7 @@ impl Server {
         // A client that finds the server there finds its control, too, which answers once devices are open.
         let watched = bind_watch(spec)?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
-        let workers = WorkerPool::shared(spec).map_err(ServeError)?;
+        let workers = backend::shared_workers(spec).map_err(ServeError)?;
         let engines = Engines::new(workers, clock, log.clone());
         let opened = engines.open(spec, capture)?;
         let places: Vec<Places> = opened.iter().map(Opened::places).collect();

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ioweir_block::executor::{Clock, MachineClock};
 use ioweir_core::Nanos;
-use ioweir_serve::executor::{Clock, MachineClock};
 
 /// How far ahead of another a worker may be.
 const AHEAD: u64 = 20_000;

@@ -23,13 +23,13 @@ mod clock;
 use std::sync::{Arc, Mutex};
 
 use clock::CpuClock;
+use ioweir_block::executor::{Clock, Counted, Executor, Item, MachineClock, Pool, Progress, Slice, Wait};
 use ioweir_config::ScheduleChoice;
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
 use ioweir_lab::server::{
     CostSpec, OperationKind, Part, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
 };
-use ioweir_serve::executor::{Clock, Counted, Executor, Item, MachineClock, Pool, Progress, Slice, Wait};
 
 /// Small, seeded, and the same for every schedule (SplitMix64).
 struct Random(u64);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ioweir_background::govern::{self, Governor, Sample};
 use ioweir_background::series::{Kind, SeriesOptions, read_inputs};
+use ioweir_block::real::{Stop, System};
 use ioweir_config::{format_nanos, read_spec, shown};
 use ioweir_core::Nanos;
 use ioweir_core::background::Service;
@@ -21,7 +22,6 @@ use ioweir_serve::govern::spec::{Otherwise, SourceKeys, SourceKind, WorkerKeys, 
 use ioweir_serve::govern::store::{Found, Kept, Store};
 use ioweir_serve::govern::view::View;
 use ioweir_serve::govern::worker::{self, Position, WorkerError};
-use ioweir_serve::real::{Stop, System};
 use ioweir_trace::Input;
 
 use self::adapter::{Adapter, Pace, new_bytes, sample_of};

@@ -19,9 +19,9 @@ mod volumes;
 
 use std::path::Path;
 
+use ioweir_block::real::{System, restore_left};
 use ioweir_config::Key;
-use ioweir_serve::real::{System, restore_left};
-use ioweir_serve::record::find_tracefs;
+use ioweir_measure::record::find_tracefs;
 use ioweir_serve::spec::{self, Spec};
 
 pub(crate) use self::{

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ioweir_block::real::{Access, Halt, Identity, Ring, Stop, System, Target, state_folder};
 use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, SECTOR_BYTES};
 use ioweir_device::parameter::Amount;
@@ -9,8 +10,7 @@ use ioweir_device::validate::Measured;
 use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed, SETTINGS_DEPTH};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
-use ioweir_serve::probe::{self, BYTES_MIN, Facts, Plan, Written};
-use ioweir_serve::real::{Access, Halt, Identity, Ring, Stop, System, Target, state_folder};
+use ioweir_measure::probe::{self, BYTES_MIN, Facts, Plan, Written};
 
 use super::scratch;
 use crate::arguments::CalibrateArguments;

@@ -1,12 +1,12 @@
 //! Devices whose parameters are hidden from the calibration, probed and fitted in virtual time.
 
+use ioweir_block::backend::{Backend as _, Emulated};
 use ioweir_core::{Dispatch, Flags, Operation, Request, StreamId};
 use ioweir_device::random::Random;
 use ioweir_device::validate::{Load, Validation};
 use ioweir_device::{DeviceSpec, SsdSpec};
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::run::Silent;
-use ioweir_serve::backend::{Backend as _, Emulated};
 
 use super::*;
 

@@ -4,11 +4,11 @@ use std::io::BufWriter;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
+use ioweir_block::real::{Identity, RealError, Stop, System, state_folder};
 use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, Reason, Tier};
 use ioweir_lab::document::{Block, Column, Document, Table};
-use ioweir_serve::real::{Identity, RealError, Stop, System, state_folder};
-use ioweir_serve::record::{self, Options, RecordError, Summary};
+use ioweir_measure::record::{self, Options, RecordError, Summary};
 use ioweir_trace::tracefs::Recorded;
 use ioweir_trace::{self as trace, Format, Names, Record, RunNames, Served, Target, TraceError, TraceSink};
 use serde_json::{Value, json};

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use ioweir_block::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, state_folder};
 use ioweir_config::{Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use ioweir_core::policy::Policy;
@@ -11,8 +12,7 @@ use ioweir_lab::document::{Provenance, TraceMeta, quoted};
 use ioweir_lab::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
-use ioweir_serve::real::{Access, Halt, Identity, Ring, Settings, Stop, System, Target, state_folder};
-use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
+use ioweir_measure::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;

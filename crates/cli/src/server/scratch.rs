@@ -3,9 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
+use ioweir_block::backend::Action;
+use ioweir_block::real::{Access, Halt, Ring, Stop, System, Target};
 use ioweir_core::Nanos;
-use ioweir_serve::backend::Action;
-use ioweir_serve::real::{Access, Halt, Ring, Stop, System, Target};
 
 use crate::failure::Failure;
 

@@ -1,5 +1,7 @@
 //! A replay on an emulated device, in virtual time, is what the simulator says of the same requests.
 
+use ioweir_block::backend::{Emulated, Faulty, Media};
+use ioweir_block::real::{Access, Halt, Ring, Stop, System, Target};
 use ioweir_config::Size;
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::{Nanos, Operation, QueueLimits};
@@ -7,10 +9,8 @@ use ioweir_device::DeviceSpec;
 use ioweir_lab::replay::{Fit, Fitted, Measured};
 use ioweir_lab::sim::{self, Feed, Load, Simulation, Streams, Unobserved, simulate};
 use ioweir_lab::workload::{JobGenerator, mix};
-use ioweir_serve::backend::{Emulated, Faulty, Media};
+use ioweir_measure::replay::{Answered, Arrivals, Bounds, ReplayError, Replayed, replay};
 use ioweir_serve::nbd::NbdError;
-use ioweir_serve::real::{Access, Halt, Ring, Stop, System, Target};
-use ioweir_serve::replay::{Answered, Arrivals, Bounds, ReplayError, Replayed, replay};
 use ioweir_serve::spec::Faults;
 use ioweir_trace::{Record, TraceSource};
 

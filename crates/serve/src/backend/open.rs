@@ -1,27 +1,21 @@
 //! Opens the backend of a device, and finds out of one that is not open whether it could be, and what it would be.
 
-use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::at_once::AtOnce;
 use super::checked::sidecar::{Begun, Sidecar};
-use super::checked::{WorkerPool, Workers, items_of};
+use super::checked::{WorkerPool, Workers};
 use super::late::DataFiles;
 use super::late::journal::Journal;
 use super::tiered::refuse_slow_tier;
 use super::{
-    Backend, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Media, Memory, Placed, Threads, Upstream, Uring,
-    book, file, joined,
+    Backend, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Media, Memory, Placed, Upstream, book, file,
+    joined, open_file,
 };
 use crate::buffer::Buffer;
-use crate::real::{Kind, Target};
 use crate::snapshots::{self, Snapshots};
 use crate::spec;
-
-/// The most threads for a target that is measured without `io_uring`.
-const THREADS_MAX: u32 = 64;
 
 /// Whether what was durable is there again after the backend is reopened.
 pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
@@ -282,55 +276,19 @@ fn open_plain(
     open_file(Arc::new(files), *io, depth, *threads, registered)
 }
 
-/// How a target of this kind is asked. A file system on a network or in user space may wait in the call that hands it a request, where
-/// neither a signal nor a deadline is seen: a thread waits for it.
-const fn way_for(kind: Kind) -> spec::FileIo {
-    match kind {
-        Kind::Network => spec::FileIo::Threads,
-        Kind::Device | Kind::File | Kind::Memory => spec::FileIo::Auto,
-    }
-}
-
-/// Opens the backend of a target that is measured.
+/// The workers that the devices of a spec share, if it has a table `[cores]`.
 ///
 /// # Errors
-/// The problem, in words.
-pub(crate) fn open_target(target: &Target, depth: u32) -> Result<Box<dyn Backend>, String> {
-    let files = file::Files::of(target).map_err(|error| format!("{}: {error}", target.path().display()))?;
-    open_file(Arc::new(files), way_for(target.kind()), depth, depth.min(THREADS_MAX), &mut [])
+/// As [`WorkerPool::start`].
+pub fn shared_workers(spec: &spec::Spec) -> Result<Option<Arc<WorkerPool>>, String> {
+    let Some(cores) = &spec.cores else { return Ok(None) };
+    let items = spec.device.iter().filter(|device| device.shares_cores()).map(items_of);
+    let items = items.fold(0_u32, u32::saturating_add);
+    WorkerPool::start(Workers::of_machine(cores, items)).map(Some)
 }
 
-fn open_file(
-    files: Arc<file::Files>,
-    io: spec::FileIo,
-    depth: u32,
-    threads: u32,
-    registered: &mut [Buffer],
-) -> Result<Box<dyn Backend>, String> {
-    let threaded = |error: io::Error| format!("threads cannot be used: {error}");
-    if io == spec::FileIo::Auto && files.is_in_memory() {
-        return Ok(Box::new(AtOnce::new(files, threads).map_err(threaded)?));
-    }
-    let mut reason = "as the spec says".to_string();
-    if io != spec::FileIo::Threads {
-        match Uring::new(Arc::clone(&files), depth, threads, registered) {
-            Ok(uring) => return Ok(Box::new(uring)),
-            Err(error) => reason = format!("io_uring cannot be used: {error}"),
-        }
-        if io == spec::FileIo::IoUring {
-            return Err(reason);
-        }
-    }
-    Ok(Box::new(Threads::new(files, threads, &reason).map_err(threaded)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_may_wait_while_it_is_handed_a_request_is_asked_by_threads() {
-        assert_eq!(way_for(Kind::Network), spec::FileIo::Threads);
-        assert_eq!(way_for(Kind::Device), spec::FileIo::Auto);
-    }
+/// The most items of a device in its pool: twice its depth, so that no worker waits for the engine to pass completed items
+/// on.
+const fn items_of(device: &spec::Device) -> u32 {
+    device.depth.saturating_mul(2)
 }

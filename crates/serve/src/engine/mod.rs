@@ -238,7 +238,7 @@ impl Engine {
     /// Logs the backend's messages.
     fn report_remarks(&mut self) {
         for (kind, what) in self.dispatcher.backend_mut().remarks() {
-            self.log.report(self.now, kind, &what);
+            self.log.report(self.now, kind.into(), &what);
         }
     }
 

@@ -11,7 +11,6 @@
 //! metadata contexts, and there is only one here.
 
 pub mod client;
-mod error;
 mod export;
 mod fields;
 mod negotiation;
@@ -20,9 +19,8 @@ pub mod protocol;
 pub mod reply;
 mod request;
 
-pub use error::NbdError;
-pub use export::Contexts;
-pub use export::Export;
+pub use export::{Contexts, Export};
+pub use ioweir_block::NbdError;
 pub use negotiation::{Agreed, GREETING_BYTES, Negotiation, Progress, Tls};
 pub use reply::Replies;
 pub use request::{BadRequest, Command, Decoder, Event, Request};

@@ -126,10 +126,7 @@ pub const CHUNK_ERROR_BIT: u16 = 1 << 15;
 /// Chunk: an error of the whole request.
 pub const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT + 1;
 
-/// Extent flag of `base:allocation`: the extent is not allocated.
-pub const STATE_HOLE: u32 = 1;
-/// Extent flag of `base:allocation`: the extent reads as zeroes.
-pub const STATE_ZERO: u32 = 2;
+pub use ioweir_block::{STATE_HOLE, STATE_ZERO};
 
 /// The metadata context of what is allocated.
 pub const CONTEXT_ALLOCATION: &str = "base:allocation";

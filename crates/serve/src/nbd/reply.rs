@@ -2,7 +2,7 @@
 //!
 //! Data is not copied: only the heads that are sent before it are written here.
 
-use super::error::NbdError;
+use super::NbdError;
 use super::protocol::{
     CHUNK_BLOCK_STATUS, CHUNK_BLOCK_STATUS_EXTENDED, CHUNK_DONE, CHUNK_ERROR, CHUNK_NONE, CHUNK_OFFSET_DATA,
     CHUNK_OFFSET_HOLE, MAGIC_EXTENDED_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY,
@@ -29,14 +29,7 @@ impl Replies {
     }
 }
 
-/// An extent of an export in the reply to block status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Its length in bytes.
-    pub length: u64,
-    /// `STATE_HOLE`, `STATE_ZERO`.
-    pub state: u32,
-}
+pub use ioweir_block::Extent;
 
 /// The reply to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

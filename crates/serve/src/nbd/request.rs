@@ -1,6 +1,6 @@
 //! Finds the requests in a stream of bytes, and checks them.
 
-use super::error::NbdError;
+use super::NbdError;
 use super::export::{Contexts, Export};
 use super::fields::Fields;
 use super::protocol::{

@@ -2,66 +2,13 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::joined::Part;
 use super::tiers::{Cache, Tier};
 use super::upstream::Upstream;
-use ioweir_config::{Duration, Size, keys};
-use ioweir_core::Nanos;
-
-/// How a file is read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileIo {
-    /// At once for a file in memory (tmpfs), else `io_uring` if the system allows it, threads if not; the start message says which.
-    #[default]
-    Auto,
-    /// `io_uring`, or not at all.
-    IoUring,
-    /// Threads that read and write.
-    Threads,
-}
-
-keys! {
-    /// What a faulty device does, and when: drawn from a seed.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Faults {
-        /// seed of everything drawn
-        seed: u64 = (0),
-        /// operations in a million that fail
-        errors_per_million: u32 = (0),
-        /// first byte of a place where every operation fails
-        bad_from: Size = (Size(0)),
-        /// length of that place, 0 for none
-        bad_length: Size = (Size(0)),
-        /// operations in a million that take `stall` longer
-        stalls_per_million: u32 = (0),
-        /// how much longer
-        stall: Duration = (Duration::new(Nanos::from_millis(100))),
-        /// operations in a million before which a bit on the device flips
-        flips_per_million: u32 = (0),
-        /// the operation at which the power fails, counted from one, 0 for never; what was not flushed by then is lost, kept, or
-        /// torn, sector by sector
-        power_cut_at: u64 = (0),
-    }
-}
-
-impl Default for Faults {
-    fn default() -> Self {
-        let stall = Duration::new(Nanos::from_millis(100));
-        Self {
-            seed: 0,
-            errors_per_million: 0,
-            bad_from: Size(0),
-            bad_length: Size(0),
-            stalls_per_million: 0,
-            stall,
-            flips_per_million: 0,
-            power_cut_at: 0,
-        }
-    }
-}
+pub use ioweir_block::backend::{Faults, FileIo};
+use ioweir_config::Size;
 
 /// The backend of a device, which the key `backend` selects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -28,10 +28,10 @@ pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 pub(crate) use device::DeviceKeys;
 pub use fleet::{ClassPart, Fleet};
+pub use ioweir_block::backend::checked::WorkerKeys as Workers;
 use ioweir_config::{
-    ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
+    ByteRate, Duration, IoPriority, Key, KeySet as _, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
-use ioweir_core::cores::SCHEDULES;
 pub use joined::Part;
 use joined::PartKeys;
 pub use services::{Late, SERVICES, Service, ServiceDefault, ServiceKind, ServiceRow};
@@ -237,20 +237,6 @@ pub struct Device {
     /// The file with the table of its volumes, which exports show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<PathBuf>,
-}
-
-keys! {
-    /// Worker threads, and the schedule by which they serve.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Workers {
-        /// schedule of cores, name[:parameter=value...]: `ioweir doc cores` lists them
-        schedule: ScheduleChoice = (ScheduleChoice::of(&SCHEDULES[0])),
-        /// how many threads, 1 to 256; if absent, one less than the machine has cores, and at least one
-        workers: Option<u32> = absent,
-        /// data up to this length is summed by the device's own thread, "0B" for none; as much as takes less time than handing
-        /// it to a worker, 10 us, if absent: measured at the start, at most 256KiB
-        inline_max: Option<Size> = absent,
-    }
 }
 
 keys! {

@@ -119,3 +119,8 @@ impl StorageBackend for Half {
         self.folder.disk.media().write(self.place(offset, data.len() as u64)?, data)
     }
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 
 use crate::checksums::{Direct, pool};
 use crate::client::*;
+use ioweir_serve::backend::RemarkKind;
 use ioweir_serve::backend::checked::Workers;
 use ioweir_serve::backend::{Backend as _, Cached, Faulty, Media, Outcome, TierStatus, Traffic};
 use ioweir_serve::control::{Command, ask};
-use ioweir_serve::log::EventKind;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn a_copy_that_rots_is_given_up_and_the_slow_tier_is_read() {
         let said = direct.checked.remarks();
         let told =
             |offset: u64| format!("a copy of the 4096 bytes at {offset} was damaged: they were read from elsewhere");
-        assert_eq!(said, [0, 4096, 8192].map(|offset| (EventKind::CopyDamaged, told(offset))));
+        assert_eq!(said, [0, 4096, 8192].map(|offset| (RemarkKind::CopyDamaged, told(offset))));
         // It is not there any more.
         assert_eq!(direct.read(0, &[12_288]), (vec![1; 12_288], Ok(Outcome::Plain)));
         let counts = direct.checked.checksums().unwrap();

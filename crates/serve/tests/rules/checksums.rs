@@ -18,12 +18,12 @@ use crate::client::*;
 use drive_checksums::{IDENTITY, drive};
 use ioweir_core::Nanos;
 use ioweir_core::cores::{self, SCHEDULES};
+use ioweir_serve::backend::RemarkKind;
 use ioweir_serve::backend::checked::sidecar::{self, Begun};
 use ioweir_serve::backend::checked::table::{BLOCK_BYTES, Table};
 use ioweir_serve::backend::checked::{Append, WorkerPool, Workers};
 use ioweir_serve::backend::{self, Action, Backend, Checked, Done, Faulty, Io, Media, Memory, Outcome};
 use ioweir_serve::buffer::{Buffer, Buffers};
-use ioweir_serve::log::EventKind;
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
@@ -287,13 +287,13 @@ fn a_damaged_block_is_told_of_once_until_it_is_written_again() {
         assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Damaged(vec![1])));
     }
     let told = "the 4096 bytes at 4096 are damaged: their checksum is not that of the data that was written there";
-    assert_eq!(direct.checked.remarks(), [(EventKind::DeviceRemark, told.to_string())]);
+    assert_eq!(direct.checked.remarks(), [(RemarkKind::Plain, told.to_string())]);
     assert_eq!(direct.checked.checksums().unwrap().blocks_damaged, 3);
     direct.write(4096, &[&[7; 4096]]).unwrap();
     assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Plain));
     media.flip(5_000, 3);
     assert_eq!(direct.write(5_000, &[&[7; 10]]), Err(NbdError::InputOutput));
-    assert_eq!(direct.checked.remarks(), [(EventKind::DeviceRemark, told.to_string())]);
+    assert_eq!(direct.checked.remarks(), [(RemarkKind::Plain, told.to_string())]);
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use super::flight::{self, FLUSH, Payload, Purpose};
 use super::kept::Kept;
-use super::{Action, Done, EXTENTS_MAX, Io, Outcome, PAUSE_FIRST, Upstream};
-use crate::log::EventKind;
+use super::{Action, Done, EXTENTS_MAX, Io, Outcome, PAUSE_FIRST, RemarkKind, Upstream};
 use crate::nbd::client::Answer;
 use crate::nbd::{Command, NbdError};
 
@@ -110,7 +109,7 @@ impl Upstream {
     pub(super) fn lose(&mut self, why: String) {
         if self.lost.is_none() {
             let what = format!("what was answered and not flushed may be lost, and the next flush fails: {why}");
-            self.remark(EventKind::UpstreamLoss, &what);
+            self.remark(RemarkKind::UpstreamLoss, &what);
             self.lost = Some(why);
             // Nothing is repeated after it, and nothing has to be kept for that.
             self.kept = Kept::default();

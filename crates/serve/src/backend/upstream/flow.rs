@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use ioweir_config::format_bytes;
 
 use super::flight::{self, FLUSH, Payload, Purpose};
-use super::{BATCH, Upstream};
-use crate::log::EventKind;
+use super::{BATCH, RemarkKind, Upstream};
 use crate::nbd::client::Asked;
 use crate::nbd::{Command, NbdError};
 
@@ -22,7 +21,7 @@ impl Upstream {
         self.repeats = false;
         let all: Vec<_> = self.kept.all().collect();
         let what = format!("what it may have lost is written again: {}", format_bytes(self.kept.bytes()));
-        self.remark(EventKind::UpstreamBack, &what);
+        self.remark(RemarkKind::UpstreamBack, &what);
         for (offset, length, change) in all {
             let (command, flags, payload) = flight::repeat_of(&self.terms, change);
             self.repeating += 1;
@@ -138,7 +137,7 @@ impl Upstream {
         }
         self.is_given_up = true;
         let what = format!("no connection for {limit}: what waits for it fails, and it is connected to again for ever");
-        self.remark(EventKind::UpstreamGone, &what);
+        self.remark(RemarkKind::UpstreamGone, &what);
         // What repeats is made anew.
         self.repeats |= self.repeating > 0;
         for slot in std::mem::take(&mut self.waiting) {

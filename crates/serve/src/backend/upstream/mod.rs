@@ -36,8 +36,7 @@ use ioweir_core::Nanos;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
 
-use super::{Action, Backend, Done, Io, Outcome, Remark};
-use crate::log::EventKind;
+use super::{Action, Backend, Done, Io, Outcome, Remark, RemarkKind, UpstreamStatus};
 use crate::nbd::client::{Asked, Terms, put_request};
 use crate::nbd::reply::Extent;
 use crate::nbd::{Command, NbdError};
@@ -50,7 +49,6 @@ use kept::Kept;
 use link::{Link, Received};
 pub(crate) use open::UpstreamPlan;
 pub(crate) use reach::Reach;
-pub use status::UpstreamStatus;
 
 /// The first pause before another try to connect; each failure doubles it.
 const PAUSE_FIRST: Nanos = Nanos::from_millis(50);
@@ -104,7 +102,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    fn remark(&mut self, kind: EventKind, what: &str) {
+    fn remark(&mut self, kind: RemarkKind, what: &str) {
         self.remarks.push((kind, format!("upstream {}: {what}", self.plan.name)));
     }
 
@@ -167,7 +165,7 @@ impl Upstream {
         self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
         // Each reason once, until there is another.
         if self.problem.as_ref() != Some(&problem) {
-            self.remark(EventKind::UpstreamRefused, &problem);
+            self.remark(RemarkKind::UpstreamRefused, &problem);
         }
         self.problem = Some(problem);
     }
@@ -251,7 +249,7 @@ impl Upstream {
         if self.down_since.take().is_some() {
             self.is_given_up = false;
             self.reconnects += 1;
-            self.remark(EventKind::UpstreamBack, "connected again");
+            self.remark(RemarkKind::UpstreamBack, "connected again");
         }
         Ok(())
     }
@@ -296,7 +294,7 @@ impl Upstream {
         if self.ready_links().next().is_none() {
             self.down_since.get_or_insert(self.now);
         }
-        self.remark(EventKind::UpstreamBroken, why);
+        self.remark(RemarkKind::UpstreamBroken, why);
         if !self.ready_links().any(|(_, link)| link.since <= self.covered) {
             self.nobody_vouches();
         }

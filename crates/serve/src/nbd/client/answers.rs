@@ -1,6 +1,6 @@
 //! Requests to a server, and what its answers mean.
 
-use super::super::error::NbdError;
+use super::super::NbdError;
 use super::super::fields::Fields;
 use super::super::protocol::{
     CHUNK_BLOCK_STATUS, CHUNK_BLOCK_STATUS_EXTENDED, CHUNK_DONE, CHUNK_ERROR_BIT, CHUNK_NONE, CHUNK_OFFSET_DATA,

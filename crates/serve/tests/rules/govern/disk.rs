@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use ioweir_block::real::System;
 use ioweir_serve::govern::source::{Disk, Reading, Source, merged};
-use ioweir_serve::real::System;
 
 use super::{at, source_keys};
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use ioweir_block::real::Stop;
 use ioweir_core::Nanos;
 use ioweir_core::background::Service;
 use ioweir_serve::govern::clock::Clocks;
@@ -13,7 +14,6 @@ use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status};
 use ioweir_serve::govern::store::{Found, Store};
 use ioweir_serve::govern::view::View;
 use ioweir_serve::govern::worker::Position;
-use ioweir_serve::real::Stop;
 
 use super::overseer::Simple;
 use super::{shell, worker_keys};

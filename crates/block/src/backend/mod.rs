@@ -1,0 +1,389 @@
+//! Backends: the devices that carry out dispatches, behind one trait.
+//!
+//! The engine starts operations, submits them as a batch, and collects the completed ones. Overlapping operations are never
+//! in flight at the same time, unless both read, so backends need no ordering and no locks of their own.
+
+mod at_once;
+pub mod book;
+pub mod checked;
+mod commits;
+mod emulated;
+mod faulty;
+pub mod file;
+pub mod joined;
+pub mod late;
+mod memory;
+mod open;
+pub mod opener;
+mod parts;
+mod patience;
+mod returned;
+mod store;
+mod threads;
+pub mod tiered;
+mod upstream;
+#[allow(unsafe_code, reason = "the kernel gets the addresses of buffers")]
+mod uring;
+mod volumes;
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use ioweir_core::{Dispatch, Nanos, Operation, Tier};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::buffer::Buffers;
+use crate::snapshots::Snapshots;
+use crate::{Extent, NbdError};
+
+pub use checked::table::BLOCK_BYTES;
+pub use checked::{Checked, Checksums};
+pub use emulated::Emulated;
+pub use faulty::{Faults, Faulty, Media};
+pub use joined::Joined;
+pub use late::Late;
+pub use memory::Memory;
+pub use open::{FileIo, open_file, open_target};
+pub use threads::Threads;
+pub use tiered::{Cached, FastTier, Ledger, Placed, TierStatus, Traffic};
+pub use upstream::UpstreamStatus;
+pub use uring::Uring;
+pub use volumes::Volumes;
+
+/// The kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Data from the device into the buffers.
+    Read,
+    /// Data from the buffers to the device.
+    Write,
+    /// Makes durable what was completed before. It fails with [`NbdError::NoSpace`] only if nothing is lost and a later
+    /// flush may succeed; after any other error, what was completed before may be lost. Without a length, what counts is the
+    /// part of the device that holds the offset, where it has parts; with one, all of it.
+    Flush,
+    /// Declares that the range is not needed any more.
+    Trim,
+    /// Makes the range read as zeroes.
+    Zero {
+        /// Whether the space stays allocated.
+        keep: bool,
+        /// Whether to fail if writing would be as fast.
+        fast: bool,
+    },
+    /// Hints that the range will be read soon.
+    Cache,
+    /// Reports what is allocated within the range.
+    Extents,
+    /// Does the work of a service on the range; [`NbdError::NotSupported`] where a backend knows nothing of it.
+    Serve(Task),
+}
+
+/// The work of a service of the server on a range of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Trims what is still to be trimmed of the range.
+    Trim,
+    /// Moves the range to this tier.
+    Relocate(Tier),
+    /// Gives back as many bytes of deleted snapshots as the range has.
+    Unsnapshot,
+}
+
+impl Action {
+    /// The core's name for it; `None` for a hint or query, which does not pass the scheduler.
+    #[must_use]
+    pub const fn operation(self) -> Option<Operation> {
+        match self {
+            Self::Read => Some(Operation::Read),
+            Self::Write => Some(Operation::Write),
+            Self::Flush => Some(Operation::Flush),
+            Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
+            Self::Cache | Self::Extents => None,
+            // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
+            Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
+            // Nothing else may happen on the range meanwhile.
+            Self::Serve(Task::Relocate(Tier::Fast)) => Some(Operation::Write),
+        }
+    }
+
+    /// Whether it fills the buffers.
+    #[must_use]
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Read)
+    }
+}
+
+/// An operation.
+#[derive(Debug)]
+pub struct Io {
+    /// The engine's number for it.
+    pub id: u32,
+    /// Its kind.
+    pub action: Action,
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Whether it must be durable when it completes.
+    pub durable: bool,
+    /// The dispatch that it belongs to, for backends that model a device; `None` if it did not pass the scheduler.
+    pub dispatch: Option<Dispatch>,
+    /// The data; for reads and writes, their lengths add up to `length`.
+    pub buffers: Buffers,
+}
+
+impl Io {
+    /// A flush; the basis for other operations without data.
+    pub const fn without_data(id: u32) -> Self {
+        Self { id, action: Action::Flush, offset: 0, length: 0, durable: false, dispatch: None, buffers: Buffers::None }
+    }
+}
+
+/// The result of an operation that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was carried out.
+    Plain,
+    /// The range is all zeroes, and the buffers were not written.
+    Hole,
+    /// The extents from the offset on; at least one.
+    Extents(Vec<Extent>),
+    /// It was read, but the checksums of these blocks of 4 KiB, by number, are wrong.
+    Damaged(Vec<u64>),
+}
+
+impl Outcome {
+    /// The result for a part of the operation; damage in other parts does not count.
+    pub fn of_part(&self, offset: u64, length: u64) -> Self {
+        let Self::Damaged(blocks) = self else { return self.clone() };
+        let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
+        let hit: Vec<u64> = blocks.iter().copied().filter(|&block| first <= block && block < end).collect();
+        if hit.is_empty() { Self::Plain } else { Self::Damaged(hit) }
+    }
+
+    /// The result for a client, which gets no damaged data.
+    pub fn for_client(self) -> Result<Self, NbdError> {
+        if matches!(self, Self::Damaged(_)) { Err(NbdError::InputOutput) } else { Ok(self) }
+    }
+}
+
+/// An operation that has completed.
+#[derive(Debug)]
+pub struct Done {
+    /// The engine's number for it.
+    pub id: u32,
+    /// Its buffers.
+    pub buffers: Buffers,
+    /// Its result.
+    pub result: Result<Outcome, NbdError>,
+    /// Of its time since it was started: that in which it waited for a worker, or a worker computed for it.
+    pub cores: Nanos,
+}
+
+impl Done {
+    /// An operation that needed no worker.
+    #[must_use]
+    pub const fn new(id: u32, buffers: Buffers, result: Result<Outcome, NbdError>) -> Self {
+        Self { id, buffers, result, cores: Nanos::ZERO }
+    }
+}
+
+/// A device.
+pub trait Backend {
+    /// The backend beneath, if this is a layer above one: what a layer does not say of itself, the backend beneath says.
+    fn inner(&self) -> Option<&dyn Backend> {
+        None
+    }
+
+    /// The same, to change it.
+    fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+        None
+    }
+
+    /// Accepts an operation. It may begin at once, or when it is submitted.
+    fn start(&mut self, now: Nanos, io: Io);
+
+    /// Begins the operations that were started.
+    ///
+    /// # Errors
+    /// If the device has failed as a whole.
+    fn submit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called when the engine has nothing to do for `span`. A backend with many operations in flight may wait a moment,
+    /// during which clients are not served, until several of them complete: a wake-up for each costs more than the
+    /// operation. Returns whether it has waited.
+    ///
+    /// # Errors
+    /// If the device has failed as a whole.
+    fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Appends the operations that have completed by now to `done`.
+    ///
+    /// # Errors
+    /// If the device has failed as a whole.
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()>;
+
+    /// Waits until an operation completes, or for `span`; for a caller that has nothing else to wait for. It may return early.
+    ///
+    /// # Errors
+    /// If the device has failed as a whole.
+    fn wait(&mut self, span: Nanos) -> io::Result<()> {
+        poll_for(&self.descriptors(), span)
+    }
+
+    /// When to collect although no descriptor is ready; [`Nanos::NEVER`] for backends with descriptors.
+    fn due(&self) -> Nanos {
+        Nanos::NEVER
+    }
+
+    /// The descriptors that become readable when an operation completes.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// The fast tier for a scheduler that places data, if the backend has one.
+    fn fast_tier(&self) -> Option<FastTier> {
+        self.inner()?.fast_tier()
+    }
+
+    /// Its size.
+    fn size_bytes(&self) -> u64;
+
+    /// Makes it this long while it serves, durably. A layer that keeps something for each block or region does not pass it on.
+    ///
+    /// # Errors
+    /// Why it stays as long as it is.
+    fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
+        let expected = "a file, block device or tiers of such";
+        Err(format!("its length does not change while the server runs\n  expected: {expected}"))
+    }
+
+    /// The ranges of its parts, if exports show these; what lies between them cannot be used.
+    fn parts(&self) -> Vec<Range<u64>> {
+        self.inner().map_or_else(Vec::new, Backend::parts)
+    }
+
+    /// What offsets and lengths of requests are multiples of.
+    fn block_bytes_min(&self) -> u32 {
+        self.inner().map_or(1, Backend::block_bytes_min)
+    }
+
+    /// Whether a range that is not needed any more can be given back.
+    fn trims(&self) -> bool {
+        self.inner().is_none_or(Backend::trims)
+    }
+
+    /// Describes it and how it is used, in words.
+    fn describe(&self) -> String;
+
+    /// Called at the end, when everything is completed and durable.
+    fn finish(&mut self) {}
+
+    /// Messages for people since the last call.
+    fn remarks(&mut self) -> Vec<Remark> {
+        Vec::new()
+    }
+
+    /// Whether what it has answered may be lost because something failed that nobody had asked for, as a commit of its own:
+    /// nothing is written or flushed any more until it is opened again.
+    fn has_failed(&self) -> bool {
+        self.inner().is_some_and(Backend::has_failed)
+    }
+
+    /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
+    /// descriptors may have to be waited for.
+    fn reopen(&mut self) -> Option<Result<String, String>> {
+        self.inner_mut()?.reopen()
+    }
+
+    /// The state of its upstream, or of all that it is made of as one, if there is any.
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        self.inner()?.upstream()
+    }
+
+    /// What its tiers hold and have served, if it has any.
+    fn tiers(&self) -> Option<TierStatus> {
+        self.inner()?.tiers()
+    }
+
+    /// Which device it is, if it keeps that itself: a number that stays wherever its files lie.
+    fn identity(&self) -> Option<u64> {
+        self.inner()?.identity()
+    }
+
+    /// Counts of what was checked so far, if there are checksums.
+    fn checksums(&self) -> Option<Checksums> {
+        self.inner()?.checksums()
+    }
+
+    /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone. Says whether
+    /// it keeps any such copies, so that reading again at once may help: those that were read may have been dropped meanwhile.
+    fn distrust(&mut self, range: Range<u64>) -> bool {
+        self.inner_mut().is_some_and(|inner| inner.distrust(range))
+    }
+
+    /// The next range at or after an offset whose checksums are known.
+    fn known(&self, from: u64) -> Option<Range<u64>> {
+        self.inner()?.known(from)
+    }
+
+    /// The snapshots of its file, if it takes any.
+    fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.inner()?.snapshots()
+    }
+
+    /// The bytes on which a task is still to be done.
+    fn owed_bytes(&self, task: Task) -> u64 {
+        self.inner().map_or(0, |inner| inner.owed_bytes(task))
+    }
+
+    /// The next range for a task, at or after an offset and of at most this length; `None` if there is none from
+    /// there on.
+    fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
+        self.inner_mut()?.next_owed(task, from, length_max)
+    }
+}
+
+/// The subject of a message of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemarkKind {
+    /// The device itself: a damaged block, checksums that cannot be kept.
+    Plain,
+    /// A copy of a block was not what was written, and was given up.
+    CopyDamaged,
+    /// A connection to an upstream has ended.
+    UpstreamBroken,
+    /// An upstream is connected again.
+    UpstreamBack,
+    /// An upstream cannot be connected to, or is not the one of before.
+    UpstreamRefused,
+    /// An upstream had no connection for so long that requests fail.
+    UpstreamGone,
+    /// An upstream may have lost what it had answered.
+    UpstreamLoss,
+}
+
+/// A message of a backend: what it is about, and the words.
+pub type Remark = (RemarkKind, String);
+
+/// Waits until one of them is readable, or for `span`.
+pub fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
+    let mut watched: Vec<_> = descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
+    match rustix::event::poll(&mut watched, Some(&timespec(span))) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// At most some years.
+fn timespec(span: Nanos) -> Timespec {
+    let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
+    Timespec { tv_sec: seconds.cast_signed().min(1 << 30), tv_nsec: nanos.cast_signed() }
+}

@@ -1,0 +1,71 @@
+//! The state of a device that is an export of another server.
+
+use ioweir_core::Nanos;
+
+/// An upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamStatus {
+    /// Its address and export.
+    pub name: String,
+    /// Connections that have agreed on the export.
+    pub connections: u32,
+    /// How often it has come back.
+    pub reconnects: u64,
+    /// How long it has had no connection, if it has none.
+    pub down: Option<Nanos>,
+    /// What is kept of changes that are not durable.
+    pub kept_bytes: u64,
+    /// Whether something that it had answered may be lost.
+    pub has_lost: bool,
+    /// Why the last connection has ended, or could not be made, until another one is made.
+    pub problem: Option<String>,
+}
+
+impl UpstreamStatus {
+    /// That of all upstreams that a device is made of, if there are any: the sums, and how long one has been gone for the longest.
+    pub fn of_all(each: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        let each: Vec<Self> = each.into_iter().flatten().collect();
+        let is_one = each.len() == 1;
+        let named = |its: Self| {
+            let problem = its.problem.map(|problem| if is_one { problem } else { format!("{}: {problem}", its.name) });
+            Self { problem, ..its }
+        };
+        each.into_iter().map(named).reduce(|all, its| Self {
+            name: format!("{}, {}", all.name, its.name),
+            connections: all.connections + its.connections,
+            reconnects: all.reconnects + its.reconnects,
+            down: all.down.max(its.down),
+            kept_bytes: all.kept_bytes + its.kept_bytes,
+            has_lost: all.has_lost || its.has_lost,
+            problem: all.problem.or(its.problem),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_upstreams_are_shown_as_one_that_has_what_all_have_and_lacks_what_any_lacks() {
+        let upstream = |name: &str, connections, down, problem: Option<&str>| UpstreamStatus {
+            name: name.into(),
+            connections,
+            reconnects: 1,
+            down,
+            kept_bytes: 4096,
+            has_lost: down.is_some(),
+            problem: problem.map(String::from),
+        };
+        let well = upstream("a", 4, None, None);
+        let gone = upstream("b", 0, Some(Nanos(7)), Some("it has closed"));
+        assert_eq!(UpstreamStatus::of_all([None, Some(gone.clone())]), Some(gone.clone()));
+        assert_eq!(UpstreamStatus::of_all([None]), None);
+        let both = UpstreamStatus {
+            reconnects: 2,
+            kept_bytes: 8192,
+            ..upstream("a, b", 4, Some(Nanos(7)), Some("b: it has closed"))
+        };
+        assert_eq!(UpstreamStatus::of_all([Some(well), None, Some(gone)]), Some(both));
+    }
+}

@@ -1,0 +1,115 @@
+//! Databases in simulated files: what was committed outlives failed flushes and power cuts.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ioweir_core::Nanos;
+use redb::{DatabaseError, ReadableTable as _, TableDefinition};
+
+use super::super::disk::Disk;
+use super::super::random::Random;
+use super::SimulatedFile;
+use crate::backend::book::Book;
+use crate::backend::opener::{Name, opener};
+
+const ROWS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("rows");
+
+fn put(book: &mut Book, row: u64) -> bool {
+    let bytes = [row as u8; 3000];
+    let committed = book.commit(|transaction| {
+        transaction.open_table(ROWS)?.insert(row, &bytes[..])?;
+        Ok(())
+    });
+    committed.is_ok()
+}
+
+/// The rows, each of which is whole.
+fn rows(book: &Book) -> Vec<u64> {
+    let row = |(row, bytes): (redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>)| {
+        assert!(bytes.value().iter().all(|&byte| byte == row.value() as u8));
+        row.value()
+    };
+    let read = book.read(|transaction| {
+        let Ok(table) = transaction.open_table(ROWS) else { return Ok(Vec::new()) };
+        Ok(table.iter()?.map(|entry| row(entry.unwrap())).collect())
+    });
+    read.unwrap()
+}
+
+#[test]
+fn whatever_flush_fails_and_whoever_opens_it_next_what_was_committed_is_there_after_a_power_cut() {
+    let (mut ended, mut reopened) = (0, 0);
+    let ways = [(false, false), (false, true), (true, false), (true, true)];
+    let cases = (0..10).flat_map(|first| [1, 2, 4].map(|count| (first, count)));
+    for ((first, count), (keeps, dies)) in cases.flat_map(|case| ways.map(|way| (case, way))) {
+        let span = Nanos(1);
+        let disk = Disk::new(2 * (4 << 20), Random::new(first * 100 + u64::from(count)), (span, span));
+        let file = SimulatedFile::new(disk.clone());
+        let mut book = Book::opened_by("book", opener(file.clone())).unwrap();
+        let mut committed = Vec::new();
+        let case = format!("flush {first}, {count} of them, kept: {keeps}, dies: {dies}");
+        for row in 0..8 {
+            if row == first {
+                file.fail(count, keeps);
+            }
+            if put(&mut book, row) {
+                committed.push(row);
+            } else if dies {
+                // The next process knows nothing of it, and its own flushes may fail, too.
+                drop(book);
+                book = (0..10).find_map(|_| Book::opened_by("book", opener(file.clone())).ok()).expect(&case);
+            } else {
+                reopened += 1;
+            }
+        }
+        // An end that is not clean, or one whose flushes fail.
+        file.fail(if first > 7 { count } else { 0 }, keeps);
+        if first % 2 == 0 {
+            disk.media().turn_off();
+        }
+        drop(book);
+        disk.cut();
+        disk.media().restore();
+        file.fail(0, false);
+        let book = Book::opened_by("book", opener(file)).unwrap_or_else(|problem| panic!("{case}: {problem}"));
+        let found = rows(&book);
+        assert!(committed.iter().all(|row| found.contains(row)), "{case}: {committed:?} {found:?}");
+        ended += 1;
+    }
+    assert!(ended == 120 && reopened > 50, "{ended} {reopened}");
+}
+
+/// A name that counts how often its file was replaced.
+struct Counted(SimulatedFile, Arc<AtomicU32>);
+
+impl Name for Counted {
+    type File = <SimulatedFile as Name>::File;
+
+    fn open(&self) -> Result<Self::File, DatabaseError> {
+        self.0.open()
+    }
+
+    fn replace(&self, fill: &dyn Fn(&Self::File) -> io::Result<()>) -> io::Result<Self::File> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.replace(fill)
+    }
+}
+
+#[test]
+fn after_an_error_within_a_server_only_a_failed_flush_makes_it_copy() {
+    let disk = Disk::new(2 * (4 << 20), Random::new(1), (Nanos(1), Nanos(1)));
+    let (file, copies) = (SimulatedFile::new(disk.clone()), Arc::new(AtomicU32::new(0)));
+    let mut book = Book::opened_by("book", opener(Counted(file.clone(), Arc::clone(&copies)))).unwrap();
+    assert!(put(&mut book, 0));
+    // Nothing can be written, as if there were no room.
+    disk.media().turn_off();
+    assert!(!put(&mut book, 1));
+    disk.media().restore();
+    assert!(put(&mut book, 2));
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
+    file.fail(1, false);
+    assert!(!put(&mut book, 3));
+    assert!(put(&mut book, 4));
+    assert_eq!(copies.load(Ordering::Relaxed), 1);
+}
