@@ -214,7 +214,8 @@ struct Fields {
     neutral: Option<f64>,
     /// Whether ours has the paper's direction, if that is more than the side of `neutral`: an expression like `holds`.
     sign: Option<String>,
-    /// The most that our data allow `ours` to be, an expression. The claim is out of reach if its rule refuses that, too.
+    /// The most that our data allow `ours` to be, an expression. The claim is out of reach if its rule refuses that, too, or, where
+    /// that is more than the paper's value, the paper's value.
     bound: Option<String>,
     #[serde(default, rename = "let")]
     lets: BTreeMap<String, String>,
@@ -316,8 +317,13 @@ impl Fields {
         };
         (claim.sign, claim.magnitude) = self.agreement(&claim, sign);
         if let Some(bound) = bound.filter(|_| !claim.holds) {
-            scope.numbers.insert("ours", Some(bound));
-            claim.bound = (!is_true(&scope, "holds", &self.holds)?).then_some(bound);
+            // A bound is one-sided: where our data allow more than the paper's number, they allow that number.
+            let mut is_allowed = false;
+            for allowed in [bound, paper_range.map_or(bound, |(low, _)| bound.min(low))] {
+                scope.numbers.insert("ours", Some(allowed));
+                is_allowed |= is_true(&scope, "holds", &self.holds)?;
+            }
+            claim.bound = (!is_allowed).then_some(bound);
         }
         Ok((ours.is_some() || !self.optional).then_some(claim))
     }

@@ -2,6 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use ioweir_config::Duration;
 
 use super::runs::Run;
 
@@ -124,9 +127,27 @@ impl Term {
     }
 }
 
-/// Whether two names are equal, as text or as numbers.
+/// Whether two names are equal: as text, as numbers or times, or as policies with the same parameters in any order.
 pub(super) fn same(left: &str, right: &str) -> bool {
-    left == right || matches!((left.parse::<f64>(), right.parse::<f64>()), (Ok(left), Ok(right)) if left == right)
+    fn equal<T: FromStr + PartialEq>(left: &str, right: &str) -> bool {
+        matches!((left.parse::<T>(), right.parse::<T>()), (Ok(left), Ok(right)) if left == right)
+    }
+    if left == right || equal::<f64>(left, right) || equal::<Duration>(left, right) {
+        return true;
+    }
+    let mut others: Vec<&str> = right.split(':').collect();
+    let all = left.split(':').enumerate().all(|(at, one)| {
+        let found = others.iter().position(|other| if at == 0 { one == *other } else { same_parameter(one, other) });
+        found.filter(|found| at > 0 || *found == 0).map(|found| others.remove(found)).is_some()
+    });
+    all && others.is_empty()
+}
+
+fn same_parameter(left: &str, right: &str) -> bool {
+    match (left.split_once('='), right.split_once('=')) {
+        (Some((left, one)), Some((right, other))) => left == right && same(one, other),
+        _ => left == right,
+    }
 }
 
 /// Everything that was run; before that, what may be selected.

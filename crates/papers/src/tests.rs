@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::results::{Cell, Course};
+use super::results::{Cell, Course, same};
 use super::*;
 use ioweir_lab::document::{Form, json_list};
 use ioweir_lab::run::Silent;
@@ -91,6 +91,23 @@ const GOLDEN: &[(&str, &[f64])] = &[
     // 30 and 60 requests in the 20 s from 10 s on.
     ("level(requests[noop], 10, 30)", &[2.25]),
 ];
+
+#[test]
+fn names_of_policies_are_compared_by_their_parameters() {
+    let pairs = [
+        ("bid-hdd:batch=1s:wait=0s", "bid-hdd:wait=0s:batch=1s", true),
+        ("bid-hdd:batch=1s", "bid-hdd:batch=1000ms", true),
+        ("cfq:quantum=2", "cfq:quantum=2.0", true),
+        ("cfq:quantum=2", "cfq:quantum=3", false),
+        ("cfq:quantum=2", "cfq", false),
+        ("cfq:a=1:a=1", "cfq:a=1:b=1", false),
+        ("a:b", "b:a", false),
+        ("0.5", "0.50", true),
+    ];
+    for (left, right, are_same) in pairs {
+        assert_eq!([same(left, right), same(right, left)], [are_same; 2], "{left} and {right}");
+    }
+}
 
 #[test]
 fn every_operator_comes_to_what_it_is_by_hand() {
@@ -265,6 +282,11 @@ fn a_claim_that_the_data_cannot_hold_is_out_of_reach_and_does_not_fail() {
     assert!(text.contains("out of reach") && !text.contains("FAILS"), "{text}");
     let fails = reproduced(claims("holds = \"ours >= 150\"\nbound = \"160\""));
     assert_eq!((fails.claims[0].bound, fails.counts().out_of_reach), (None, 0), "the data allow it");
+    for (bound, expected) in [(62.7, None), (30.0, None), (20.0, Some(20.0))] {
+        let text = claims(&format!("holds = \"within(ours, 28, 52)\"\nbound = \"{bound}\""));
+        let fails = reproduced(text.replace("value = 90", "value = [28, 52]"));
+        assert_eq!((fails.claims[0].holds, fails.claims[0].bound), (false, expected), "a bound of {bound}");
+    }
     let holds = reproduced(claims("holds = \"ours >= 50\"\nbound = \"20\""));
     assert_eq!((holds.claims[0].holds, holds.claims[0].bound), (true, None));
 }
