@@ -40,13 +40,14 @@
 //! over for at most 16 W / w turns in a row, and one more for each other queue that is as late; turns of workers that are
 //! reserved for HQ do not count. LQ and MQ are first come, first served: with k older requests, a request leaves within k + 1
 //! such rounds. In HQ, requests with a deadline go before those without; a server promises deadlines only to as many requests as
-//! it can serve in time. With head starts ([`Order::Boost`]) a request is overtaken only by those that come within nine times
-//! their scale after it, which is 0.1 s at most, or, with a deadline, within 30 ms more.
+//! it can serve in time. Where attained service
+//! counts ([`Order::Attained`]) a request is overtaken only by those that come within 200 times the CPU time that it needs, 10 s at most,
+//! after it, or, with a deadline, within 30 ms more.
 //!
 //! **Randomness.** The selector draws from a generator that is part of the state and seeded at construction: the same calls
 //! give the same answers.
 
-mod boost;
+mod attained;
 mod dispatch;
 mod learning;
 mod pacing;

@@ -1,8 +1,8 @@
 //! Paces a consistency point: it is done just before the log is full, and until then takes as little as it can from clients.
 //!
 //! Let R be the processor time that the point still needs, T the time until the log is full, and I the workers that MQ gets
-//! unasked, because no client has work for them. The point must get R / T workers and will get I; so MQ is owed the difference,
-//! which is integrated, and paid in turns of [`TURN`] that go before all clients. Otherwise MQ runs when nothing else does.
+//! unasked, because no client has work for them. The point must get R / T workers and will get I; so MQ is owed the difference, at
+//! most a twentieth of the workers, which is integrated, and paid in turns that go before all clients. Otherwise MQ runs when nothing else does.
 //!
 //! - R is the time of the last point, in proportion to the bytes, less what this one has used; and at least what is queued.
 //! - T is the room over the rate at which the log fills, less a margin, and less the time that the last point took after its
@@ -14,8 +14,10 @@
 use super::Log;
 use crate::Nanos;
 
-/// A turn that MQ is forced to have: long enough to be worth the change, short enough for clients.
-pub(super) const TURN: Nanos = Nanos::from_micros(500);
+/// The most that MQ is owed for each worker.
+const OWED_MAX: Nanos = Nanos::from_micros(500);
+/// MQ is owed at most one part in this of all workers. If the log still fills up, only writes wait; if MQ had more, all would.
+const FORCED: u64 = 20;
 /// How often rates are computed.
 const TICK: u64 = 1_000_000;
 /// The time over which rates are averaged before anything is known of points, and its bounds.
@@ -155,22 +157,23 @@ impl Pacing {
             let time = u128::from(scaled(self.log.room_bytes, SECOND, self.fill.0)) * MARGIN_PERCENT / 100;
             let time = narrow(time).saturating_sub(self.tail.0).max(TICK);
             let needed = scaled(left, SECOND, time);
-            self.force = needed.saturating_sub(scaled(self.unasked.0, self.counted, WHOLE));
+            let forced_max = u64::from(self.workers) * SECOND / FORCED;
+            self.force = needed.saturating_sub(scaled(self.unasked.0, self.counted, WHOLE)).min(forced_max);
         }
     }
 
     /// Whether MQ is owed a turn.
     pub(super) fn is_due(&mut self, now: Nanos) -> bool {
-        let most = (u64::from(self.workers) * TURN.0) as i64;
+        let most = (u64::from(self.workers) * OWED_MAX.0) as i64;
         let owed = scaled(self.force, now.since(self.advanced).0, SECOND);
         self.advanced = now;
         self.owed_nanos = self.owed_nanos.saturating_add_unsigned(owed).min(most);
         self.is_running() && self.owed_nanos > 0
     }
 
-    /// MQ gets a turn before all clients.
-    pub(super) const fn forced(&mut self) {
-        self.owed_nanos -= TURN.0 as i64;
+    /// MQ gets a turn of this length before all clients.
+    pub(super) const fn forced(&mut self, turn: Nanos) {
+        self.owed_nanos -= turn.0 as i64;
     }
 
     /// A request of MQ has used processor time, in a turn that was forced or not.

@@ -1,6 +1,5 @@
 //! The table of schedules and their parameters.
 
-use super::boost::{BOOST_MAX, Delay, SCALE_MAX, head_start};
 use super::{CoresError, Dispatch, Maintenance, Queue, SliceRule};
 use crate::Nanos;
 use crate::settings::{Parameter, SECOND, SettingError, Settings, settable};
@@ -31,11 +30,8 @@ pub enum Order {
     Deadline,
     /// As they came.
     Arrival,
-    /// As they would have come, had short ones come earlier (gamma-Boost).
-    Boost {
-        /// The smallest scale of head starts; it is learnt, up to a tenth of a second.
-        scale: Nanos,
-    },
+    /// As they came, but delayed in proportion to the CPU time that they need or have had.
+    Attained,
 }
 
 /// Which workers serve which requests.
@@ -62,8 +58,7 @@ impl Schedule {
             SliceRule::Weighted { window, .. } => window,
             SliceRule::DepthAware { base, .. } => base,
         };
-        let scale = if let Order::Boost { scale } = self.order { scale } else { base };
-        let spans = [Some(base), Some(scale), self.maintenance.slice, self.quantum];
+        let spans = [Some(base), self.maintenance.slice, self.quantum];
         if spans.contains(&Some(Nanos::ZERO)) { Err(CoresError::SliceZero) } else { Ok(()) }
     }
 
@@ -86,23 +81,14 @@ impl Schedule {
         slice.max(Nanos(1))
     }
 
-    /// When a request of HQ is due, if its order has it. `delay` is how long work waits.
-    pub(super) fn due(
-        &self,
-        arrival: Nanos,
-        deadline: Option<Nanos>,
-        delay: Delay,
-        needed_nanos: impl FnOnce() -> u64,
-    ) -> Option<Nanos> {
+    /// When a request of HQ is due, if its order has it.
+    pub(super) fn due(&self, arrival: Nanos, deadline: Option<Nanos>, delay: impl FnOnce() -> Nanos) -> Option<Nanos> {
         match self.order {
             Order::Deadline => deadline,
             Order::Arrival => None,
-            Order::Boost { scale } => {
+            Order::Attained => {
                 let due = arrival.after(PROMISE);
-                let due = deadline.map_or(due, |deadline| deadline.min(due));
-                // Time has no values below zero.
-                let latest = due.after(Nanos(SCALE_MAX.0 * BOOST_MAX));
-                Some(latest.since(head_start(needed_nanos(), delay.scale(scale))))
+                Some(deadline.map_or(due, |deadline| deadline.min(due)).after(delay()))
             }
         }
     }
@@ -147,7 +133,6 @@ impl ScheduleRow {
             maintenance_priority,
             slice,
             pace,
-            boost,
             quantum,
         ] = settings.values();
         let slices = if qats == 0 {
@@ -159,7 +144,7 @@ impl ScheduleRow {
         let given = |nanos: u64| (nanos > 0).then_some(Nanos(nanos));
         Schedule {
             dispatch: self.dispatch,
-            order: given(boost).map_or(self.order, |scale| Order::Boost { scale }),
+            order: self.order,
             sharing: self.sharing,
             weights: [high, low, maintenance].map(small),
             slices,
@@ -189,19 +174,18 @@ struct Defaults {
     high_weight: u64,
     qats: bool,
     pace: bool,
-    boost: u64,
     quantum: u64,
 }
 
 /// The number of parameters of each schedule.
-const COUNT: usize = 15;
+const COUNT: usize = 14;
 
-const BASELINE: Defaults = Defaults { high_weight: 60, qats: false, pace: false, boost: 0, quantum: 0 };
+const BASELINE: Defaults = Defaults { high_weight: 60, qats: false, pace: false, quantum: 0 };
 static WEIGHTED: [Parameter; COUNT] = parameters(&BASELINE);
 static DEPTH_AWARE: [Parameter; COUNT] = parameters(&Defaults { qats: true, ..BASELINE });
 static COMBINED: [Parameter; COUNT] = parameters(&Defaults { high_weight: 90, qats: true, ..BASELINE });
 static ADAPTIVE: [Parameter; COUNT] =
-    parameters(&Defaults { qats: true, pace: true, boost: 1_000 * MICRO, quantum: 500 * MICRO, ..BASELINE });
+    parameters(&Defaults { qats: true, pace: true, quantum: 500 * MICRO, ..BASELINE });
 /// A request runs to its end.
 static WHOLE: [Parameter; COUNT] = parameters(&Defaults { quantum: SECOND, ..BASELINE });
 static PREEMPTIVE: [Parameter; COUNT] = parameters(&Defaults { quantum: 250 * MICRO, ..BASELINE });
@@ -229,13 +213,6 @@ const fn parameters(defaults: &Defaults) -> [Parameter; COUNT] {
             "pace",
             defaults.pace,
             "while the log is flushed, MQ gets the turns without which the log would fill up first, and those that nobody else wants",
-        ),
-        Parameter::duration(
-            "boost",
-            defaults.boost,
-            0,
-            SECOND,
-            "HQ by arrival less a head start for short requests, on this scale or a larger one that is learnt; 0s: no head starts",
         ),
         Parameter::duration(
             "quantum",
@@ -373,29 +350,28 @@ of the paper's experiments. The depths are those at the begin of the turn. All e
     },
     ScheduleRow {
         name: "adaptive",
-        summary: "requests by arrival, with a head start for short ones; flushes paced by the room in the log",
-        source: "Ours; gamma-Boost: Yu and Scully, Strongly Tail-Optimal Scheduling in the Light-Tailed M/G/1, SIGMETRICS 2024",
-        section: "section 1 of that; the paper on WAFL names adaptive schedules as future work (section 7)",
-        doc: "The objective: the log never fills up while clients are served, and beyond that response times have as short a tail as \
-an order can give them, and a short mean. Clients are all in HQ, by the time `arrival - scale ln(1 / (1 - e^(-need / scale)))`: short \
-requests have a head start. The scale is three quarters of how long work waits in HQ, a mean over some 4,000 requests by their need, \
-from `boost` to 0.1 s; theory has the mean wait for it, where waits decay exponentially. A head start is at most 8.4 times the scale, \
-and a request is overtaken only by those that come within that time after it. What a request needs is a moving average of the CPU \
-time of its kind: its operation, its size by powers of four, whether it is sequential, its source, and how often it has come back; \
-a kind counts as short before its first sample. A deadline counts as one that is 30 ms after the arrival counts where there is none, \
-so that those who have one are up to 30 ms ahead of those who have not. While the log is flushed, R is the CPU time that the flush \
-still needs (that of the last one by the bytes, less what this one has used, and at least what is queued), T the time until the log \
-is full (its room by the rate at which it fills, less 3 % and the time that the last flush took for its disks alone), and I the \
-workers that MQ gets because nobody else wants them. MQ is owed R / T - k I workers; while it is owed anything it gets turns of \
-0.5 ms before clients, otherwise what nobody else wants. k is learnt: 1 at first, halved after a flush that found the log full, and \
-a 16th more after one with an eighth of its time to spare. At the latest MQ gets a turn after it was passed over 16 W / w times, by \
-weights as in baseline; where the driver tells nothing of a log, it is drawn by weight. A request is preempted after 0.5 ms, and \
-goes on at once unless another is due earlier. Turns last as in qats, without MQ's depth, and end when MQ is owed one. All of \
-this was chosen on half of the servers of experiments/cores, whose page says what came out on the other half.",
+        summary: "requests by arrival plus a delay by the CPU time that they need or have had; flushes paced by the room in the log",
+        source: "Ours",
+        section: "future work in section 7 of the paper on WAFL",
+        doc: "Attained service decides. Clients are all in HQ, by the time `arrival + K size`. The size of a request is the CPU time that it \
+has used and is expected to need still, and the largest value in its life counts, so that a preempted request does not keep its place \
+by arrival. What it needs is a moving average of the CPU time of its kind: its operation, its size by powers of four, whether it is \
+sequential, its source, and how often it has come back. K is 2, and 200 for requests longer than a threshold, which is learnt every 512 \
+requests: the smallest for which the share p of longer requests and the share f of CPU time that is spent up to it fulfil 1.5 p < 0.01^f, \
+which is where delaying the longer ones makes p99 of all shorter if waits decay exponentially. Where service times are much alike there \
+is none. A deadline counts as one that is 30 ms after the arrival counts where there is none. A request is preempted after 0.5 ms, and \
+goes on at once unless another is due earlier. While the log is flushed, R is the CPU time that the flush still needs (that of the last \
+one by the bytes, less what this one has used, and at least what is queued), T the time until the log is full (its room by the rate at \
+which it fills, less 3 % and the time that the last flush took for its disks alone), and I the workers that MQ gets because nobody else \
+wants them. MQ is owed R / T - k I workers, and at most a twentieth of all; while it is owed anything it gets turns before clients, \
+otherwise what nobody else wants. k is learnt: 1 at first, halved after a flush that found the log full, and a 16th more after one \
+with an eighth of its time to spare. At the latest MQ gets a turn after it was passed over 16 W / w times, by weights as in baseline; \
+where the driver tells nothing of a log, it is drawn by weight. Turns last as in qats, without MQ's depth, and end when MQ is owed one. \
+All of this was chosen on half of the servers of experiments/cores, whose page says what came out on the other half.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::AllHigh,
         sharing: Sharing::All,
-        order: Order::Deadline,
+        order: Order::Attained,
     },
     ScheduleRow {
         name: "fcfs",

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
-use super::boost::Delay;
+use super::attained::Attained;
 use super::dispatch::Returns;
 use super::learning::Learning;
-use super::pacing::{Pacing, TURN};
+use super::pacing::Pacing;
 use super::queues::{Queues, Rank};
 use super::selector::{PATIENCE, Selector};
 use super::{CoreScheduler, Counts, Log, Order, Queue, Run, Schedule, Sharing, Source, Turn, Wait, Work};
@@ -57,9 +57,7 @@ impl fmt::Display for CoresError {
             }
             Self::NoWorker => out.write_str("no workers: at least one is needed"),
             Self::NoRequest => out.write_str("room for no request: at least one is needed"),
-            Self::SliceZero => out.write_str(
-                "a time of zero: window, base, MQ's slice, the quantum and the scale of head starts are above 0",
-            ),
+            Self::SliceZero => out.write_str("a time of zero: window, base, MQ's slice and the quantum are above 0"),
         }
     }
 }
@@ -71,6 +69,9 @@ struct Slot {
     work: Work,
     state: State,
     returns: Returns,
+    /// CPU time that it has used, and the most that it has been expected to need in all, in nanoseconds.
+    used_nanos: u64,
+    size_nanos: u64,
     /// When it arrived.
     arrival: Nanos,
     /// When it was queued last.
@@ -107,8 +108,8 @@ pub struct Cores {
     /// It learns under every schedule, though not all use it.
     learning: Learning,
     pacing: Pacing,
-    /// How long the work of HQ waits, by which head starts are given.
-    delay: Delay,
+    /// How long requests are, by which HQ delays them.
+    attained: Attained,
     /// The number of turns that passed over MQ since it was last served or became non-empty, while a point is paced.
     passed: u64,
     /// The kind of critical work that came last.
@@ -144,6 +145,8 @@ impl Cores {
             work: Work::NOTHING,
             state: State::Queued,
             returns: Returns::default(),
+            used_nanos: 0,
+            size_nanos: 0,
             arrival: Nanos::ZERO,
             since: Nanos::ZERO,
             queue: Queue::High,
@@ -156,7 +159,7 @@ impl Cores {
             selector: Selector::new(seed),
             learning: Learning::new(),
             pacing: Pacing::new(workers),
-            delay: Delay::default(),
+            attained: Attained::new(),
             passed: 0,
             critical: Work::NOTHING,
             slots: Slab::new(requests, || empty),
@@ -203,7 +206,7 @@ impl Cores {
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
         let slot = &mut self.slots[at];
-        let (queue, rank) = assign(&self.schedule, &self.learning, self.delay, slot);
+        let (queue, rank) = assign(&self.schedule, &self.learning, &self.attained, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
         self.queues.push(queue, at, rank, self.sequence);
         self.sequence += 1;
@@ -236,7 +239,7 @@ impl Cores {
         let is_overdue = self.passed * maintenance >= PATIENCE * all;
         if queued > 0 && (is_overdue || self.pacing.is_due(self.now)) {
             self.passed = 0;
-            self.pacing.forced();
+            self.pacing.forced(self.schedule.slice(Queue::Maintenance, depths, true));
             return Some((Queue::Maintenance, true));
         }
         match self.selector.select(weights) {
@@ -271,8 +274,18 @@ impl Cores {
         then: impl FnOnce(Returns) -> Option<Returns>,
     ) -> &mut Counts {
         self.advance(now);
-        let Slot { work, returns, queue, .. } = *self.slot(tag, State::Running);
-        self.learning.learn(&work, returns, used.0, then(returns));
+        let slot = self.slot(tag, State::Running);
+        slot.used_nanos += used.0;
+        slot.size_nanos = slot.size_nanos.max(slot.used_nanos);
+        let Slot { work, returns, size_nanos, queue, .. } = *slot;
+        let then = then(returns);
+        self.learning.learn(&work, returns, used.0, then);
+        if self.schedule.order == Order::Attained && queue != Queue::Maintenance {
+            self.attained.used(size_nanos, used);
+            if then.is_none() {
+                self.attained.finished(size_nanos);
+            }
+        }
         if queue == Queue::Maintenance {
             self.pacing.used(now, used, self.workers[worker as usize].is_forced);
         }
@@ -291,7 +304,7 @@ impl Cores {
 }
 
 /// The queue of a request that arrives or returns, and its place there.
-fn assign(schedule: &Schedule, learning: &Learning, delay: Delay, slot: &Slot) -> (Queue, Rank) {
+fn assign(schedule: &Schedule, learning: &Learning, attained: &Attained, slot: &mut Slot) -> (Queue, Rank) {
     let Slot { work, returns, arrival, .. } = slot;
     if work.source == Source::Critical {
         // A flush that is paced finishes what it has begun, so that disks have something to do from its beginning on.
@@ -299,7 +312,11 @@ fn assign(schedule: &Schedule, learning: &Learning, delay: Delay, slot: &Slot) -
         return (Queue::Maintenance, if is_begun { Rank::First } else { Rank::Last(0) });
     }
     let queue = schedule.dispatch.queue(work, *returns, || learning.is_long(work, *returns));
-    let due = schedule.due(*arrival, work.deadline, delay, || learning.needed_nanos(work, *returns));
+    let due = schedule.due(*arrival, work.deadline, || {
+        let size = slot.used_nanos + learning.needed_nanos(work, *returns);
+        slot.size_nanos = slot.size_nanos.max(size);
+        attained.delay(slot.size_nanos)
+    });
     (queue, due.map_or_else(|| Rank::Last(lane(*arrival)), Rank::Due))
 }
 
@@ -314,6 +331,7 @@ impl CoreScheduler for Cores {
         let at = self.slots.take().ok_or(work)?;
         let slot = &mut self.slots[at];
         (slot.work, slot.returns, slot.arrival) = (work, Returns::default(), now);
+        (slot.used_nanos, slot.size_nanos) = (0, 0);
         if work.source == Source::Critical {
             self.critical = work;
         }
@@ -328,7 +346,7 @@ impl CoreScheduler for Cores {
             return Turn::Idle;
         };
         let is_paced = self.schedule.maintenance.paced && self.pacing.is_running();
-        let slice = if is_forced { TURN } else { self.schedule.slice(queue, self.queues.depths(), is_paced) };
+        let slice = self.schedule.slice(queue, self.queues.depths(), is_paced);
         let turn = &mut self.workers[worker as usize];
         let switched = turn.queue != Some(queue);
         *turn = Worker { queue: Some(queue), slice, began: None, in_turn: true, is_forced };
@@ -363,13 +381,7 @@ impl CoreScheduler for Cores {
         let slot = &mut self.slots[at];
         slot.state = State::Running;
         counts.taken += 1;
-        let waited = now.since(slot.since);
-        counts.waited_nanos += waited.0;
-        // What was preempted waits for a quantum that others have, and not for work.
-        let is_ordered = queue == Queue::High && matches!(self.schedule.order, Order::Boost { .. });
-        if is_ordered && slot.returns.preemptions == 0 {
-            self.delay.learn(self.learning.needed_nanos(&slot.work, slot.returns), waited);
-        }
+        counts.waited_nanos += now.since(slot.since).0;
         let quantum = self.schedule.quantum.filter(|_| queue != Queue::Maintenance);
         Some(Run { tag: self.slots.tag(at), allowance: quantum.unwrap_or(slice) })
     }

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ioweir_core::cores::{
-    self, CoreScheduler, Cores, CoresError, CoresLimits, Kind, Log, Order, Queue, Run, SCHEDULES, Schedule, SliceRule,
-    Source, Turn, Wait, Work,
+    self, CoreScheduler, Cores, CoresError, CoresLimits, Kind, Log, Queue, Run, SCHEDULES, Schedule, SliceRule, Source,
+    Turn, Wait, Work,
 };
 use ioweir_core::{Nanos, Tag};
 
@@ -423,9 +423,8 @@ fn what_cannot_be_is_refused_in_words() {
     assert_eq!(refuse(&|_, limits| limits.workers = 5), "5 workers on 4 cores: at most one worker a core");
     assert_eq!(refuse(&|_, limits| limits.workers = 0), "no workers: at least one is needed");
     assert_eq!(refuse(&|_, limits| limits.requests = 0), "room for no request: at least one is needed");
-    let words = "a time of zero: window, base, MQ's slice, the quantum and the scale of head starts are above 0";
+    let words = "a time of zero: window, base, MQ's slice and the quantum are above 0";
     assert_eq!(refuse(&|schedule, _| schedule.quantum = Some(Nanos::ZERO)), words);
-    assert_eq!(refuse(&|schedule, _| schedule.order = Order::Boost { scale: Nanos::ZERO }), words);
     assert_eq!(refuse(&|schedule, _| schedule.maintenance.slice = Some(Nanos::ZERO)), words);
     let window = SliceRule::Weighted { window: Nanos::ZERO, all_weights: false };
     assert_eq!(refuse(&|schedule, _| schedule.slices = window), words);

@@ -1,7 +1,8 @@
 //! Validates platforms, workloads and costs. An error names the wrong key and the accepted range.
 
 use super::spec::{
-    BackEndSpec, CostSpec, DiskSpec, OperationSpec, PlatformSpec, SerialSpec, TailSpec, WorkCost, WorkloadSpec,
+    BackEndSpec, CostSpec, DiskSpec, Distribution, OperationSpec, PlatformSpec, SerialSpec, TailSpec, WorkCost,
+    WorkloadSpec,
 };
 use ioweir_config::Complaint;
 use ioweir_config::{Duration, Size};
@@ -135,7 +136,9 @@ impl OperationSpec {
 
 impl CostSpec {
     pub(super) fn check(&self) -> Result<(), Complaint> {
-        for (key, time) in [("turn", self.turn), ("slow_path", self.slow_path), ("network", self.network)] {
+        for (key, time) in
+            [("turn", self.turn), ("expiry", self.expiry), ("slow_path", self.slow_path), ("network", self.network)]
+        {
             step(key, time)?;
         }
         let costs = [
@@ -148,6 +151,11 @@ impl CostSpec {
         ];
         costs.into_iter().try_for_each(|(key, work)| cost(key, work))?;
         percent("spread_percent", self.spread_percent)?;
+        match self.distribution {
+            Distribution::Exponential => {}
+            Distribution::Lognormal(deviation) => range("distribution.lognormal", deviation, 0.0, 3.0)?,
+            Distribution::Pareto(exponent) => range("distribution.pareto", exponent, 1.1, 100.0)?,
+        }
         self.tail.iter().try_for_each(TailSpec::check)?;
         self.back_end.iter().try_for_each(BackEndSpec::check)?;
         self.serial.iter().try_for_each(SerialSpec::check)?;

@@ -2,7 +2,7 @@
 
 use ioweir_core::cores::Kind;
 
-use super::random::{Chance, Exponential, Stream};
+use super::random::{Chance, Stream, Varying};
 use super::spec::{CostSpec, OperationKind, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
 
 /// The number of steps in the table of arrival rates over a swing.
@@ -173,6 +173,7 @@ pub(super) struct Model {
     pub(super) workers: u32,
     pub(super) requests: u32,
     pub(super) turn: u64,
+    pub(super) expiry: u64,
     pub(super) network: u64,
     pub(super) disks: u32,
     pub(super) disk_access: u64,
@@ -199,6 +200,7 @@ pub(super) struct Model {
     slow: u64,
     /// The varying part of a cost, in 1/65,536.
     spread: u64,
+    varying: Varying,
     /// The mean time between arrivals in 1/256 ns, over a swing.
     gaps: Box<[u64]>,
     swing_step: u64,
@@ -236,6 +238,7 @@ impl Model {
             workers: platform.workers(),
             requests,
             turn: costs.turn.nanos().0,
+            expiry: costs.expiry.nanos().0,
             network: costs.network.nanos().0,
             disks: disks.count,
             disk_access: disks.access.nanos().0,
@@ -275,6 +278,7 @@ impl Model {
             slow: costs.slow_path.nanos().0,
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 65536")]
             spread: (costs.spread_percent / 100.0 * 65_536.0).round() as u64,
+            varying: Varying::new(costs.distribution),
             gaps: (0..SWING_STEPS).map(gap).collect(),
             swing_step: (costs.swing.period.nanos().0 / SWING_STEPS as u64).max(1),
         }
@@ -297,7 +301,7 @@ impl Model {
     }
 
     /// The processor time of a phase, in nanoseconds.
-    pub(super) fn cost(&self, phase: Phase, bytes: u32, stream: &mut Stream, exponential: &Exponential) -> u32 {
+    pub(super) fn cost(&self, phase: Phase, bytes: u32, stream: &mut Stream) -> u32 {
         let mean = match phase {
             Phase::First { kind, slow } => self.first[kind as usize].mean(bytes) + if slow { self.slow } else { 0 },
             Phase::Restart => self.restart.mean(bytes),
@@ -309,7 +313,7 @@ impl Model {
         };
         let varies = (mean * self.spread) >> 16;
         let long = self.tail.map_or(0, |tail| tail.draw(phase, stream));
-        let drawn = mean - varies + exponential.draw(stream, varies) + long;
+        let drawn = mean - varies + self.varying.draw(stream, varies) + long;
         u32::try_from(drawn.max(1)).unwrap_or(u32::MAX)
     }
 

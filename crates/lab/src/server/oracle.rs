@@ -1,4 +1,5 @@
-//! The oracle: a scheduler that knows the remaining work of each request, which bounds the gain of any real scheduler.
+//! The oracle: a scheduler that knows the remaining work of each request. It shows about what an order can gain. It is no bound:
+//! it does not preempt, and it does not put flushes off.
 //!
 //! It uses shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it decides
 //! whenever a worker takes the next request. Work that is critical to the server gets every tenth turn, and every turn when

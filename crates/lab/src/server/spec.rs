@@ -135,6 +135,10 @@ pub enum OperationKind {
 pub struct CostSpec {
     /// The cost of taking up a turn: asking for a queue and a slice, and switching to its requests.
     pub turn: Duration,
+    /// The cost of an expired slice: what a worker pays when it leaves its queue or its request because their time is used up,
+    /// and not because the queue is empty or the request is done or waits.
+    #[serde(default)]
+    pub expiry: Duration,
     /// A read, until it is answered or waits for a disk.
     pub read: WorkCost,
     /// A write, until it is in the log.
@@ -145,9 +149,11 @@ pub struct CostSpec {
     pub slow_path: Duration,
     /// A request that returns from a wait.
     pub restart: WorkCost,
-    /// The varying percentage of a processor time. The rest is fixed; the varying part is exponentially distributed around
-    /// their mean.
+    /// The varying percentage of a processor time. The rest is fixed.
     pub spread_percent: f64,
+    /// The distribution of the varying part.
+    #[serde(default)]
+    pub distribution: Distribution,
     /// Long requests; if absent, there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailSpec>,
@@ -176,6 +182,19 @@ pub struct WorkCost {
     /// The time for each KiB.
     #[serde(default)]
     pub per_kib: Duration,
+}
+
+/// The distribution of the varying part of a processor time. All have the same mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Exponential.
+    #[default]
+    Exponential,
+    /// Lognormal: the standard deviation of the logarithm.
+    Lognormal(f64),
+    /// Pareto: the exponent of the tail. The smaller it is, the more of the time is in few requests.
+    Pareto(f64),
 }
 
 /// Requests that need much more processor time than others of their kind.

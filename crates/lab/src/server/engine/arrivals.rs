@@ -26,7 +26,7 @@ impl<S: Discipline> Engine<'_, S> {
         let is_single_block = misses > 0 && operation.is_single_block(bytes, &mut stream);
         let deadline = operation.deadline(&mut stream).map(|within| Nanos(self.now + within));
         let phase = Phase::First { kind: operation.kind, slow: misses > 0 };
-        let left = model.cost(phase, bytes, &mut stream, &self.exponential);
+        let left = model.cost(phase, bytes, &mut stream);
         let object = if operation.locks { stream.below(model.objects) } else { 0 };
         let live = Live {
             arrival: self.now,
@@ -88,7 +88,7 @@ impl<S: Discipline> Engine<'_, S> {
         if region != NOWHERE {
             self.regions.begin(region, self.now);
         }
-        let left = self.model.cost(phase, work.bytes, &mut stream, &self.exponential);
+        let left = self.model.cost(phase, work.bytes, &mut stream);
         let live = Live {
             arrival: self.now,
             stream,

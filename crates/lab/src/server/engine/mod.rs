@@ -89,18 +89,31 @@ impl Live {
 #[derive(Clone, Copy)]
 enum Doing {
     Idle,
-    /// Taking up a turn.
-    Turning,
+    /// Taking up a turn, which takes so long.
+    Turning {
+        span: u64,
+    },
     /// Standing still since then, while the server executes serially.
     Held {
         since: u64,
     },
-    /// Running a request: start and length.
+    /// Running a request, after paying for the one that was interrupted for it.
     Running {
         slot: u32,
+        paid: u32,
         burst: u32,
         done: bool,
     },
+}
+
+/// The time that a worker was given.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    slice: u64,
+    /// When its turn began, with its first request.
+    began: Option<u64>,
+    /// The request that it was interrupted in, and has not gone on with.
+    interrupted: Option<u32>,
 }
 
 /// The counts at the start of the measurement.
@@ -124,6 +137,7 @@ pub(super) struct Engine<'a, S> {
     doing: Box<[Doing]>,
     /// When each worker's event is due, with its number in the low bits; all ones means never.
     due: Box<[u64]>,
+    given: Box<[Given]>,
     idle: Vec<u32>,
     turning: u32,
     /// The number of workers that stand still; each takes a request afterwards, or a turn.
@@ -181,6 +195,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             now: 0,
             doing: vec![Doing::Idle; workers as usize].into(),
             due: vec![NEVER; workers as usize].into(),
+            given: vec![Given::default(); workers as usize].into(),
             idle: (0..workers).rev().collect(),
             turning: 0,
             held: 0,
@@ -288,9 +303,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
         let begun = self.doing.iter().zip(&self.due).map(|(doing, due)| {
             let whole = match doing {
                 Doing::Idle => return 0,
-                Doing::Turning => self.model.turn,
+                Doing::Turning { span } => *span,
                 Doing::Held { since } => (due >> WORKER_BITS) - since,
-                Doing::Running { burst, .. } => u64::from(*burst),
+                Doing::Running { paid, burst, .. } => u64::from(*paid) + u64::from(*burst),
             };
             whole - ((due >> WORKER_BITS) - self.now)
         });
@@ -336,8 +351,8 @@ impl<'a, S: Discipline> Engine<'a, S> {
         for at in (0..self.idle.len()).rev() {
             let worker = self.idle.remove(at);
             self.laws.woke();
-            self.turn(worker);
-            if matches!(self.doing[worker as usize], Doing::Turning) {
+            self.turn(worker, 0);
+            if matches!(self.doing[worker as usize], Doing::Turning { .. }) {
                 break;
             }
         }
@@ -348,13 +363,15 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.doing[worker as usize] = doing;
     }
 
-    /// Gives a worker its next turn, or lets it idle.
-    fn turn(&mut self, worker: u32) {
+    /// Gives a worker its next turn, or lets it idle. If it comes from another turn, it first pays for that.
+    fn turn(&mut self, worker: u32, paid: u64) {
         match self.scheduler.next(Nanos(self.now), worker, self.log.state()) {
-            Turn::Serve { .. } => {
+            Turn::Serve { slice, .. } => {
                 self.turns += 1;
                 self.turning += 1;
-                self.plan(worker, self.now + self.model.turn, Doing::Turning);
+                self.given[worker as usize] = Given { slice: slice.0, began: None, interrupted: None };
+                let span = self.model.turn + paid;
+                self.plan(worker, self.now + span, Doing::Turning { span });
             }
             Turn::Idle => {
                 self.doing[worker as usize] = Doing::Idle;
@@ -367,15 +384,19 @@ impl<'a, S: Discipline> Engine<'a, S> {
 
     fn worker_event(&mut self, worker: u32) {
         match self.doing[worker as usize] {
-            Doing::Turning => {
+            Doing::Turning { span } => {
                 self.turning -= 1;
-                self.busy_turn += self.model.turn;
+                self.busy_turn += span;
             }
             Doing::Held { since } => {
                 self.held -= 1;
                 self.busy_held += self.now - since;
             }
-            Doing::Running { slot, burst, done } => {
+            Doing::Running { slot, paid, burst, done } => {
+                self.busy_turn += u64::from(paid);
+                if !done {
+                    self.given[worker as usize].interrupted = Some(slot);
+                }
                 self.busy_burst += u64::from(burst);
                 self.burst_over(worker, slot, u64::from(burst), done);
             }
@@ -390,6 +411,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             self.held += 1;
             return self.plan(worker, until, Doing::Held { since: self.now });
         }
+        let began = *self.given[worker as usize].began.get_or_insert(self.now);
         while let Some(run) = self.scheduler.take(Nanos(self.now), worker) {
             #[expect(clippy::cast_possible_truncation, reason = "slots are numbered in 32 bits")]
             let slot = run.tag.index() as u32;
@@ -398,12 +420,16 @@ impl<'a, S: Discipline> Engine<'a, S> {
             }
             let left = u64::from(self.live[slot as usize].left);
             let burst = left.min(run.allowance.0.max(1));
-            #[expect(clippy::cast_possible_truncation, reason = "not above `left`")]
-            let doing = Doing::Running { slot, burst: burst as u32, done: burst == left };
-            self.plan(worker, self.now + burst, doing);
+            let interrupted = self.given[worker as usize].interrupted.take();
+            let paid = if interrupted.is_some_and(|other| other != slot) { self.model.expiry } else { 0 };
+            #[expect(clippy::cast_possible_truncation, reason = "not above `left`, or a second")]
+            let doing = Doing::Running { slot, paid: paid as u32, burst: burst as u32, done: burst == left };
+            self.plan(worker, self.now + paid + burst, doing);
             return;
         }
-        self.turn(worker);
+        let Given { slice, interrupted, .. } = self.given[worker as usize];
+        let is_used_up = interrupted.is_some() || self.now - began >= slice;
+        self.turn(worker, if is_used_up { self.model.expiry } else { 0 });
     }
 
     /// Whether a request can run; otherwise it is suspended until it can.
@@ -472,7 +498,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     fn restart(&mut self, slot: u32, phase: Phase) {
         let live = &mut self.live[slot as usize];
         live.returns = live.returns.saturating_add(1);
-        let cost = self.model.cost(phase, live.bytes, &mut live.stream, &self.exponential);
+        let cost = self.model.cost(phase, live.bytes, &mut live.stream);
         live.left = live.left.saturating_add(cost);
         let (tag, remaining) = (self.tags[slot as usize], self.remaining(&self.live[slot as usize]));
         self.scheduler.foresee(remaining);
