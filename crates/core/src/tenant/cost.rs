@@ -1,6 +1,6 @@
 //! The cost of a request, and the ways to count it.
 
-use crate::{Operation, Request, SECTOR_BYTES};
+use crate::{Nanos, Operation, Request, SECTOR_BYTES};
 
 /// The largest cost of one request: 16 MiB in sectors, or 327 ms of the device. It bounds how far one dispatch moves a tag.
 pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
@@ -10,7 +10,7 @@ pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
 pub(crate) enum CostModel {
     /// One for each request.
     Requests,
-    /// One for each sector; one for a discard or a flush.
+    /// One for each sector. A discard or a flush costs what the device moves in the time that it takes ([`Dataless`]).
     Sectors,
     /// The device's time, in units of 10 us: estimated at first, and corrected at completion ([`super::times`]).
     DeviceTime,
@@ -45,11 +45,59 @@ impl CostModel {
     pub(crate) fn cost(self, request: &Request) -> Option<u32> {
         match self {
             Self::Requests => Some(1),
-            Self::Sectors => Some(match request.operation {
-                Operation::Read | Operation::Write => request.sectors.clamp(1, COST_MAX),
-                Operation::Discard | Operation::Flush => 1,
-            }),
+            Self::Sectors => match request.operation {
+                Operation::Read | Operation::Write => Some(request.sectors.clamp(1, COST_MAX)),
+                Operation::Discard | Operation::Flush => None,
+            },
             Self::DeviceTime => None,
+        }
+    }
+}
+
+/// The weight of the newest request in a mean, as a power of two.
+const MEAN_SHIFT: u32 = 3;
+
+/// The cost of discards and flushes in sectors, learnt from the time from dispatch to completion: as many sectors as requests
+/// with data have on average, for each of their average times. Nothing is learnt before the first discard or flush.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dataless {
+    /// Mean times of discards and of flushes in nanoseconds; zero if none has been seen.
+    nanos: [u64; 2],
+    /// The mean time and length of requests with data, both times 2^[`MEAN_SHIFT`]; zero if none has been seen.
+    data_nanos: u64,
+    data_sectors: u64,
+}
+
+impl Dataless {
+    pub(crate) const UNKNOWN: Self = Self { nanos: [0; 2], data_nanos: 0, data_sectors: 0 };
+
+    /// The longest time that counts: 17 seconds.
+    const NANOS_MAX: u64 = 1 << 34;
+
+    /// The expected cost of a discard or flush; at least one.
+    pub(crate) fn cost(&self, operation: Operation) -> u32 {
+        let nanos = self.nanos[usize::from(operation == Operation::Flush)];
+        // A time is below 2^34, and a length below 2^33: the sectors of a dispatch times 2^3.
+        let sectors = u128::from(nanos) * u128::from(self.data_sectors);
+        let cost = sectors.checked_div(u128::from(self.data_nanos)).unwrap_or(1);
+        cost.clamp(1, u128::from(COST_MAX)) as u32
+    }
+
+    /// Learns from a request that the device had for this time.
+    pub(crate) fn learn(&mut self, request: &Request, time: Nanos) {
+        let nanos = time.0.clamp(1, Self::NANOS_MAX);
+        match request.operation {
+            Operation::Read | Operation::Write => {
+                let is_new = self.data_nanos == 0;
+                for (mean, newest) in [(&mut self.data_nanos, nanos), (&mut self.data_sectors, request.sectors.into())]
+                {
+                    *mean = if is_new { newest << MEAN_SHIFT } else { *mean - (*mean >> MEAN_SHIFT) + newest };
+                }
+            }
+            Operation::Discard | Operation::Flush => {
+                let mean = &mut self.nanos[usize::from(request.operation == Operation::Flush)];
+                *mean = if *mean == 0 { nanos } else { *mean - (*mean >> MEAN_SHIFT) + (nanos >> MEAN_SHIFT) };
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
-use super::cost::CostModel;
+use super::cost::{CostModel, Dataless};
 use super::groups::Groups;
 use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
@@ -84,6 +84,10 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) cost: CostModel,
     /// Service times, if the cost is the device's time.
     pub(crate) times: Option<Box<Times>>,
+    /// The cost of discards and flushes, if the cost is in sectors.
+    pub(crate) dataless: Dataless,
+    /// Whether costs are learnt from completions.
+    learns: bool,
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
@@ -132,6 +136,8 @@ impl<P: Order> TenantScheduler<P> {
             throttled: 0,
             cost: capacity.cost,
             times: (capacity.cost == CostModel::DeviceTime).then(|| Box::new(Times::new(clients, slots))),
+            dataless: Dataless::UNKNOWN,
+            learns: capacity.cost == CostModel::DeviceTime,
             reserved_per_second: 0,
             capacity_per_second: 0,
             limits,
@@ -404,14 +410,23 @@ impl<P: Order> TenantScheduler<P> {
     fn add(&mut self, now: Nanos, request: &Request, client: u32) -> Tag {
         self.by_direction[request.operation.direction() as usize] += 1;
         self.queued += 1;
-        let cost = self.cost.cost(request).unwrap_or_else(|| self.estimate(client, request));
+        let cost = match self.cost.cost(request) {
+            Some(cost) => cost,
+            None => {
+                self.learns = true;
+                self.estimate(client, request)
+            }
+        };
         self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
     /// What a request will probably cost the device.
     #[cold]
     pub(crate) fn estimate(&self, client: u32, request: &Request) -> u32 {
-        self.times.as_ref().map_or(1, |times| times.estimate(client, request.operation))
+        match &self.times {
+            Some(times) => times.estimate(client, request.operation),
+            None => self.dataless.cost(request.operation),
+        }
     }
 
     /// When a client that is refused at its limit would be accepted again; `None` unless its queue brings it to the limit.
@@ -457,14 +472,17 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Replaces the estimated charge of the request that was in a slot by its real cost.
+    /// Learns from the request that was in a slot, and replaces an estimate of the device's time by its real cost.
     #[inline(never)]
     fn settle(&mut self, now: Nanos, slot: u32, cost: Nanos) {
         let entry = *self.requests.entry(slot);
-        if let Some(times) = &mut self.times {
-            let units = times.learn(entry.client, entry.request.operation, cost);
-            let by = units.cast_signed() - entry.cost().cast_signed();
-            self.correct(now, entry.client, entry.node(), by, Some(entry.sequence));
+        match &mut self.times {
+            None => self.dataless.learn(&entry.request, now.since(entry.since)),
+            Some(times) => {
+                let units = times.learn(entry.client, entry.request.operation, cost);
+                let by = units.cast_signed() - entry.cost().cast_signed();
+                self.correct(now, entry.client, entry.node(), by, Some(entry.sequence));
+            }
         }
     }
 
@@ -573,7 +591,7 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
 
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
         let (node, begun) = self.finish(tag);
-        if self.times.is_some() {
+        if self.learns {
             self.settle(now, tag.slot, cost);
         }
         self.order.completed(now, node, begun, cost);
@@ -680,7 +698,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         self.step_to(now);
         let (node, begun) = self.finish(tag);
         let cost = self.time_taken(now, tag.slot, begun);
-        if self.times.is_some() {
+        if self.learns {
             self.settle(now, tag.slot, cost);
         }
         self.order.completed(now, node, begun, cost);

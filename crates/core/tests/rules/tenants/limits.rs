@@ -372,17 +372,19 @@ proptest! {
         change(&mut buckets, 0, first);
         // Each call comes when what came before has gone, or, at a change, as one still waits.
         let mut now = 0;
-        let mut waiting: Option<Request> = None;
+        let mut waiting: Option<(Request, u32)> = None;
         for (gap, call) in calls.into_iter().chain([(0, Call::Change([0, 1, 0, 0]))]) {
             let due = now + gap;
             if let Call::Send(operation, sectors) = call
                 && waiting.is_none()
             {
                 let request = Request { operation, ..read(0, u64::from(sectors) * SECTOR_BYTES) };
+                // What a discard or a flush costs in sectors is learnt.
+                let expected = control(&mut policy).expected_cost(StreamId(0), operation, request.sectors);
                 policy.submit(Nanos(now), request).unwrap();
-                waiting = Some(request);
+                waiting = Some((request, expected));
             }
-            if let Some(request) = waiting {
+            if let Some((request, expected_cost)) = waiting {
                 let eligible = buckets[0].eligible().max(buckets[1].eligible()).max(u128::from(now));
                 let served = serve(&mut policy, &mut now, due);
                 let times: Vec<_> = served.iter().map(|served| u128::from(served.0)).collect();
@@ -392,7 +394,11 @@ proptest! {
                     waiting = None;
                     let moves = matches!(request.operation, Operation::Read | Operation::Write);
                     let sectors = if moves { u128::from(request.sectors) } else { 0 };
-                    let amount = if cost == 0 { 1 } else { sectors.clamp(1, 32_767) };
+                    let amount = match (cost, moves) {
+                        (0, _) => 1,
+                        (_, true) => sectors.clamp(1, 32_767),
+                        (_, false) => u128::from(expected_cost),
+                    };
                     buckets[0].take(eligible, amount);
                     buckets[1].take(eligible, sectors * 512);
                 }

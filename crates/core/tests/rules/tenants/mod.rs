@@ -9,6 +9,7 @@ mod fairness;
 mod golden;
 mod latency;
 mod limits;
+mod many;
 mod models;
 mod rewards;
 mod room;

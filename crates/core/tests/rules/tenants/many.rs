@@ -1,0 +1,56 @@
+//! Five hundred equal clients: each gets its part under every policy between tenants.
+
+use ioweir_core::policy::{self, Policy, PolicyRow};
+use ioweir_core::tenant::Share;
+use ioweir_core::{Nanos, QueueLimits, StreamId};
+
+use crate::tenants::world::{MILLI, Random, SECOND, Work, World, control};
+
+const CLIENTS: u32 = 500;
+
+/// Every row between tenants, by name.
+fn tenant_rows() -> impl Iterator<Item = &'static PolicyRow> {
+    policy::POLICIES.iter().filter(|row| row.knows_shares)
+}
+
+fn build(row: &PolicyRow, depth: u32) -> Policy {
+    let mut policy = row.build(QueueLimits { depth, ..QueueLimits::with_requests(128) }, &row.defaults());
+    for client in 0..CLIENTS {
+        control(&mut policy).configure(Nanos::ZERO, StreamId(client), Share::weighted(100)).expect("there is room");
+    }
+    policy
+}
+
+/// Exponential service times with this mean.
+fn work(mean: u64) -> Work {
+    let mut random = Random(7);
+    Box::new(move |_, _| random.exponential(mean))
+}
+
+fn jain(rates: &[f64]) -> f64 {
+    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
+    sum * sum / (rates.len() as f64 * squares)
+}
+
+#[test]
+fn five_hundred_equal_clients_get_equal_parts() {
+    for row in tenant_rows() {
+        for (backlog, depth, servers, mean, looks) in [
+            (2, 32, 1, MILLI / 5, 0),
+            (8, 32, 1, MILLI / 5, 0),
+            (8, 32, 32, 2 * MILLI, 0),
+            (8, 32, 4, MILLI / 50, MILLI / 10),
+        ] {
+            let policy = build(row, depth);
+            let mut world = World::new(policy, &[backlog; CLIENTS as usize], servers, work(mean));
+            world.looks_every = looks;
+            world.run_until(2 * SECOND);
+            let rates = world.rates_until(22 * SECOND);
+            let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+            let least = rates.iter().copied().fold(f64::MAX, f64::min);
+            let told =
+                format!("{} x{backlog}, depth {depth}, {servers} at a time: least {least:.1} of {mean:.1}", row.name);
+            assert!(jain(&rates) >= 0.99 && least >= mean / 2.0, "{told}, Jain {:.4}", jain(&rates));
+        }
+    }
+}
