@@ -89,7 +89,7 @@ impl Backend for Emulated {
     fn start(&mut self, now: Nanos, io: Io) {
         // Hints and queries take the drive no time.
         let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
-        let slot = self.operations.insert(io);
+        let slot = self.operations.insert(Io { dispatch, ..io });
         match (dispatch, &mut self.commands) {
             (None, _) => self.fly(now, slot),
             (Some(dispatch), Some(commands)) => {
@@ -120,6 +120,10 @@ impl Backend for Emulated {
 
     fn size_bytes(&self) -> u64 {
         self.store.size_bytes()
+    }
+
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        keep
     }
 
     fn describe(&self) -> String {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ioweir_config::format_bytes;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
@@ -47,6 +47,10 @@ pub struct Files {
     pub sync: File,
     /// It grows while the server runs.
     size_bytes: AtomicU64,
+    /// Whether the last range of zeroes was made without writing them: as a hole, and with its space kept.
+    makes_zeroes: [AtomicBool; 2],
+    /// Its kernel may write the zeroes of a range whose space is kept.
+    is_block_device: bool,
     /// What offsets and lengths of direct I/O are multiples of.
     alignment_bytes: u64,
     /// Of a device that takes some.
@@ -154,6 +158,8 @@ impl Files {
         }
         Ok(Self {
             path: path.into(),
+            makes_zeroes: <_>::default(),
+            is_block_device: is_block_device(&cached),
             cached,
             direct: past,
             sync,
@@ -172,6 +178,8 @@ impl Files {
             direct: if target.is_direct() { Some(target.file.try_clone()?) } else { None },
             sync: target.file.try_clone()?,
             size_bytes: AtomicU64::new(target.size_bytes()),
+            makes_zeroes: <_>::default(),
+            is_block_device: is_block_device(&target.file),
             alignment_bytes: target.alignment_bytes(),
             snapshots: None,
             remark: String::new(),
@@ -296,9 +304,17 @@ impl Files {
         retried(|| rustix::fs::fallocate(&self.cached, mode | FallocateFlags::KEEP_SIZE, offset, length))
     }
 
+    /// As [`Backend::writes_zeroes`](super::Backend::writes_zeroes): so it is taken to be until zeroes were once made without.
+    pub(super) fn writes_zeroes(&self, keep: bool) -> bool {
+        !self.makes_zeroes[usize::from(keep)].load(Ordering::Relaxed)
+    }
+
     fn zero(&self, offset: u64, length: u64, keep: bool, fast: bool) -> io::Result<()> {
         let mode = if keep { FallocateFlags::ZERO_RANGE } else { FallocateFlags::PUNCH_HOLE };
-        match self.allocate(mode, offset, length) {
+        let made = self.allocate(mode, offset, length);
+        let is_made = made.is_ok() && !(keep && self.is_block_device);
+        self.makes_zeroes[usize::from(keep)].store(is_made, Ordering::Relaxed);
+        match made {
             Err(error) if is_unsupported(&error) && !fast => {}
             result => return result,
         }
@@ -354,12 +370,15 @@ pub fn error_of(action: Action, error: &io::Error) -> NbdError {
     if action == Action::Flush { NbdError::InputOutput } else { NbdError::from_io(error) }
 }
 
+fn is_block_device(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
 fn length_of(file: &File) -> io::Result<u64> {
-    let metadata = file.metadata()?;
-    if metadata.file_type().is_block_device() {
+    if is_block_device(file) {
         return Ok(rustix::fs::seek(file, SeekFrom::End(0))?);
     }
-    Ok(metadata.len())
+    Ok(file.metadata()?.len())
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

@@ -200,6 +200,10 @@ impl Backend for Joined {
         self.parts.iter().all(|part| part.backend.trims())
     }
 
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        self.parts.iter().any(|part| part.backend.writes_zeroes(keep))
+    }
+
     fn upstream(&self) -> Option<UpstreamStatus> {
         UpstreamStatus::of_all(self.parts.iter().map(|part| part.backend.upstream()))
     }

@@ -90,6 +90,10 @@ impl Backend for Memory {
         self.size_bytes
     }
 
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        keep && self.store.is_some()
+    }
+
     fn describe(&self) -> String {
         let kind = if self.store.is_some() { "memory" } else { "null" };
         format!("{kind}, {}", format_bytes(self.size_bytes))

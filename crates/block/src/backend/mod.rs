@@ -93,20 +93,26 @@ pub enum Task {
 }
 
 impl Action {
-    /// The core's name for it; `None` for a hint or query, which does not pass the scheduler.
+    /// The operation that schedulers and counters see. Zeroes are a discard here; those that the device has to write are
+    /// scheduled as a write ([`Backend::writes_zeroes`]).
     #[must_use]
-    pub const fn operation(self) -> Option<Operation> {
+    pub const fn operation(self) -> Operation {
         match self {
-            Self::Read => Some(Operation::Read),
-            Self::Write => Some(Operation::Write),
-            Self::Flush => Some(Operation::Flush),
-            Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
-            Self::Cache | Self::Extents => None,
+            Self::Write => Operation::Write,
+            Self::Flush => Operation::Flush,
+            Self::Trim | Self::Zero { .. } => Operation::Discard,
+            Self::Read | Self::Cache | Self::Extents => Operation::Read,
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
-            Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Some(Operation::Discard),
+            Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Operation::Discard,
             // Nothing else may happen on the range meanwhile.
-            Self::Serve(Task::Relocate(Tier::Fast)) => Some(Operation::Write),
+            Self::Serve(Task::Relocate(Tier::Fast)) => Operation::Write,
         }
+    }
+
+    /// Whether it asks about the range and moves none of its data.
+    #[must_use]
+    pub const fn queries(self) -> bool {
+        matches!(self, Self::Extents)
     }
 
     /// Whether it fills the buffers.
@@ -278,6 +284,12 @@ pub trait Backend {
     /// Whether a range that is not needed any more can be given back.
     fn trims(&self) -> bool {
         self.inner().is_none_or(Backend::trims)
+    }
+
+    /// Whether the device writes the zeroes of [`Action::Zero`] like data, or may do so as far as is known. Such zeroes are split
+    /// and charged like a write; others are charged like a discard. `keep` is that of the action.
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        self.inner().is_none_or(|inner| inner.writes_zeroes(keep))
     }
 
     /// Describes it and how it is used, in words.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Tier};
+use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES, Tier};
 use rustix::event::{PollFd, PollFlags};
 
 use super::{Action, Backend, Done, Io, Outcome};
@@ -41,7 +41,7 @@ pub(super) fn dispatch_of(
     offset: u64,
     length: u64,
 ) -> Option<Dispatch> {
-    let operation = action.operation().unwrap_or(Operation::Read);
+    let operation = action.operation();
     let sector = offset / SECTOR_BYTES;
     // A part of a request, which is shorter than 4 GiB.
     let sectors = ((offset + length).div_ceil(SECTOR_BYTES) - sector) as u32;

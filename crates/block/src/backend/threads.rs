@@ -138,6 +138,10 @@ impl Backend for Threads {
         self.shared.files.grow(size_bytes)
     }
 
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        self.shared.files.writes_zeroes(keep)
+    }
+
     fn describe(&self) -> String {
         format!("{}, {} threads ({})", self.shared.files.describe(), self.threads, self.reason)
     }

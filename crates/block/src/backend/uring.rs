@@ -287,6 +287,10 @@ impl Backend for Uring {
         self.files.grow(size_bytes)
     }
 
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        self.files.writes_zeroes(keep)
+    }
+
     fn describe(&self) -> String {
         let registered = if self.is_registered { "" } else { ", buffers not registered" };
         format!("{}, io_uring{registered}", self.files.describe())

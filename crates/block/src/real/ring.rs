@@ -195,11 +195,10 @@ impl Ring {
             _ => Buffers::None,
         };
         let slot = self.flights.insert(Flight { token, action, offset, length, submitted: now });
-        let dispatch = action.operation().map(|operation| {
-            let sectors = u32::try_from(length.div_ceil(SECTOR_BYTES)).unwrap_or(u32::MAX);
-            let (flags, stream, sector) = (Flags::NONE, StreamId(0), offset / SECTOR_BYTES);
-            Dispatch::alone(&Request { operation, flags, stream, sector, sectors })
-        });
+        let sectors = u32::try_from(length.div_ceil(SECTOR_BYTES)).unwrap_or(u32::MAX);
+        let (flags, stream, sector) = (Flags::NONE, StreamId(0), offset / SECTOR_BYTES);
+        let request = Request { operation: action.operation(), flags, stream, sector, sectors };
+        let dispatch = Some(Dispatch::alone(&request));
         backend.start(now, Io { id: slot, action, offset, length, durable: false, dispatch, buffers });
     }
 

@@ -12,7 +12,7 @@ use ioweir_core::{
 
 use super::accounts::Accounts;
 use super::command::Refusal;
-use crate::backend::{Action, FastTier};
+use crate::backend::{Action, BLOCK_BYTES, FastTier};
 use crate::buffer::Buffer;
 use crate::slots::Slots;
 use crate::spec::{self, Holder};
@@ -76,6 +76,8 @@ pub(super) struct SubRequest {
     pub(super) connection: u32,
     pub(super) class: u32,
     pub(super) action: Action,
+    /// The operation that the scheduler sees.
+    pub(super) scheduled: Operation,
     pub(super) fua: bool,
     pub(super) offset: u64,
     pub(super) length: u32,
@@ -89,7 +91,7 @@ pub(super) struct SubRequest {
 
 impl SubRequest {
     pub(super) fn operation(&self) -> Operation {
-        self.action.operation().unwrap_or(Operation::Read)
+        self.action.operation()
     }
 
     /// The scheduler's view of it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
@@ -97,10 +99,16 @@ impl SubRequest {
     fn core_request(&self, priority: Priority) -> ClientRequest {
         // The offset of a flush names a part of the device, and is no place on it.
         let offset = if self.action == Action::Flush { 0 } else { self.offset };
+        // A query counts as a read of the block where its range begins: it moves none of the data.
+        let (offset, length) = if self.action.queries() {
+            (offset / BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES)
+        } else {
+            (offset, u64::from(self.length))
+        };
         let sector = offset / SECTOR_BYTES;
-        let end = (offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
+        let end = (offset + length).div_ceil(SECTOR_BYTES);
         ClientRequest {
-            operation: self.operation(),
+            operation: self.scheduled,
             flags: if self.fua { Flags::SYNC } else { Flags::NONE }.at(priority),
             stream: StreamId(self.class),
             sector,

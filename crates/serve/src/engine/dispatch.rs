@@ -309,7 +309,7 @@ impl Dispatcher {
 
     /// Whether a device that has failed refuses this action.
     fn is_refused(&self, action: Action) -> bool {
-        let reads = action.operation().is_none_or(|its| its == Operation::Read);
+        let reads = action.operation() == Operation::Read;
         self.failure.is_some_and(|failure| failure.is_closed || !reads)
     }
 
@@ -330,11 +330,11 @@ impl Dispatcher {
         begun().count() > 0 && begun().all(|its| matches!(its.dispatch.operation, Operation::Read | Operation::Write))
     }
 
-    /// Starts an operation that does not pass the scheduler.
+    /// Starts a query of a service, which does not pass the scheduler.
     pub(super) fn query(&mut self, now: Nanos, query: Query) {
-        let Query { request, action, offset, length } = query;
-        let make = |id| Io { action, offset, length, ..Io::without_data(id) };
-        self.start_operation(now, Served::Query(request), make);
+        let Query { service, offset, length } = query;
+        let make = |id| Io { action: Action::Extents, offset, length, ..Io::without_data(id) };
+        self.start_operation(now, Served::Query(service), make);
     }
 
     /// Makes durable what clients wrote, before the server ends.
@@ -418,7 +418,7 @@ impl Dispatcher {
                 }
                 self.finish_operation(number);
             }
-            Some(Served::Query(request)) => self.completed.push_back(Completed::Query(request, result)),
+            Some(Served::Query(service)) => self.completed.push_back(Completed::Query(service, result)),
             Some(Served::Wipe(number)) => {
                 self.in_flight.remove(number);
                 self.begun.retain(|&begun| begun != number);

@@ -60,7 +60,7 @@ use dispatch::{Completed, Dispatcher};
 use hang::Hang;
 use pause::Pause;
 pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
-use services::{Services, is_own, querier};
+use services::{Services, is_own};
 pub use sessions::{Client, ClientAccount, Mode, Permit, Transport};
 use sessions::{Event, Sessions};
 use wipe::Wipe;
@@ -317,7 +317,8 @@ impl Engine {
     /// If the backend has failed as a whole.
     pub fn turn(&mut self, now: Nanos) -> io::Result<Turn> {
         self.now = now;
-        self.sessions.begin_turn(now);
+        let backend = self.dispatcher.backend();
+        self.sessions.begin_turn(now, [false, true].map(|keep| backend.writes_zeroes(keep)));
         let driver = self.admission.driver();
         self.services.begin_turn(now, |class| driver.class(class).in_flight > 0);
         // Completions come before arrivals of the same moment, as in the simulator.
@@ -453,10 +454,7 @@ impl Engine {
                     finish(sessions, services, sub_request, result);
                 }
                 Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),
-                Completed::Query(request, result) => match querier(request) {
-                    Some(service) => services.finish_query(service, result, dispatcher.backend()),
-                    None => sessions.finish_query(request, result),
-                },
+                Completed::Query(service, result) => services.finish_query(service, result, dispatcher.backend()),
                 // One piece at a time is under way.
                 Completed::Wipe(result) => wiped = Some(result),
                 Completed::LastFlush => self.stopping = Stopping::Done,

@@ -35,6 +35,7 @@ fn sub_request(connection: u32, action: Action, offset: u64, length: u32) -> Sub
         connection,
         class: 0,
         action,
+        scheduled: action.operation(),
         fua: false,
         offset,
         length,
@@ -282,7 +283,7 @@ fn merged_requests_with_a_gap_are_several_operations_and_one_dispatch() {
     let members = [(1024, 512), (0, 512), (512, 100)];
     let members = members.map(|(offset, length)| sub_request(0, Action::Write, offset, length)).into();
     dispatcher.begin(Nanos::ZERO, dispatch(Operation::Write, 0, 3), Members::Many(members), &mut pool);
-    dispatcher.query(Nanos::ZERO, Query { request: 9, action: Action::Cache, offset: 0, length: 1 });
+    dispatcher.query(Nanos::ZERO, Query { service: 9, offset: 0, length: 1 });
     assert!(dispatcher.submit().expect("it works") && script.started() == 3);
     let mut completed = Vec::new();
     while script.started() > 0 {

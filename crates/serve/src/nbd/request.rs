@@ -38,18 +38,20 @@ pub enum Command {
 }
 
 impl Command {
-    const fn from_number(number: u16) -> Self {
-        match number {
-            0 => Self::Read,
-            1 => Self::Write,
-            2 => Self::Disconnect,
-            3 => Self::Flush,
-            4 => Self::Trim,
-            5 => Self::Cache,
-            6 => Self::WriteZeroes,
-            7 => Self::BlockStatus,
-            _ => Self::Unknown(number),
-        }
+    /// Every command that this server knows, by its number on the wire.
+    pub const ALL: [Self; 8] = [
+        Self::Read,
+        Self::Write,
+        Self::Disconnect,
+        Self::Flush,
+        Self::Trim,
+        Self::Cache,
+        Self::WriteZeroes,
+        Self::BlockStatus,
+    ];
+
+    fn from_number(number: u16) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Unknown(number))
     }
 
     /// The number on the wire.

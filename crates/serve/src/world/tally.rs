@@ -32,13 +32,12 @@ pub(super) struct Tally {
     services: Vec<bool>,
 }
 
-const fn operation_of(ask: Ask) -> Option<Operation> {
+const fn operation_of(ask: Ask) -> Operation {
     match ask {
-        Ask::Read => Some(Operation::Read),
-        Ask::Write => Some(Operation::Write),
-        Ask::Flush => Some(Operation::Flush),
-        Ask::Trim | Ask::Zero => Some(Operation::Discard),
-        Ask::Extents | Ask::Cache => None,
+        Ask::Read | Ask::Extents | Ask::Cache => Operation::Read,
+        Ask::Write => Operation::Write,
+        Ask::Flush => Operation::Flush,
+        Ask::Trim | Ask::Zero => Operation::Discard,
     }
 }
 
@@ -65,7 +64,7 @@ impl Tally {
             self.refused += 1;
             return;
         }
-        let Some(operation) = operation_of(asked.ask) else { return };
+        let operation = operation_of(asked.ask);
         let seen = &mut self.seen[class][operation as usize];
         seen.answered += 1;
         if error == 0 {
@@ -81,7 +80,7 @@ impl Tally {
             self.lost_refused += 1;
             return;
         }
-        let Some(operation) = operation_of(asked.ask) else { return };
+        let operation = operation_of(asked.ask);
         let seen = &mut self.seen[class][operation as usize];
         seen.lost += 1;
         seen.lost_bytes += bytes_of(asked);
@@ -172,5 +171,5 @@ fn compare_answers((class, name): (usize, &str), seen: Seen, its: &OperationCoun
 }
 
 const fn bytes_of(asked: &Outstanding) -> u64 {
-    if matches!(asked.ask, Ask::Flush) { 0 } else { asked.sectors * 512 }
+    if matches!(asked.ask, Ask::Flush | Ask::Extents) { 0 } else { asked.sectors * 512 }
 }

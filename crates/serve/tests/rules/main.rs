@@ -14,6 +14,7 @@ mod captures;
 mod certificates;
 mod checksums;
 mod client;
+mod commands;
 mod confine;
 mod counters;
 mod descriptors;

@@ -498,6 +498,10 @@ impl Backend for Placed {
         self.pair.slow.trims()
     }
 
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        [&self.pair.slow, &self.pair.fast].into_iter().any(|tier| tier.writes_zeroes(keep))
+    }
+
     fn upstream(&self) -> Option<UpstreamStatus> {
         self.pair.upstream()
     }

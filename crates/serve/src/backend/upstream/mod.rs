@@ -367,6 +367,11 @@ impl Backend for Upstream {
         self.terms.trims()
     }
 
+    /// An upstream that does not claim to be fast at zeroes may write them, and so may one that is to keep the space.
+    fn writes_zeroes(&self, keep: bool) -> bool {
+        keep || !self.terms.zeroes() || !self.terms.zeroes_fast()
+    }
+
     fn describe(&self) -> String {
         status::describe(&self.plan, &self.terms, self.links.len())
     }

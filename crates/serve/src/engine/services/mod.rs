@@ -41,17 +41,12 @@ use reserved::Reserved;
 const TRIM_BYTES_MAX: u64 = 32 << 20;
 /// Blocks go back before others come.
 const RELOCATIONS: [Task; 2] = [Task::Relocate(Tier::Base), Task::Relocate(Tier::Fast)];
-/// Set in the numbers of connections and queries that are services.
+/// Set in the numbers of connections that are services.
 const OWN: u32 = 1 << 31;
 
 /// Whether a sub-request is of a service.
 pub(super) const fn is_own(sub_request: &SubRequest) -> bool {
     sub_request.connection & OWN != 0
-}
-
-/// The service of a query; `None` if it is a client's.
-pub(super) fn querier(request: u32) -> Option<usize> {
-    (request & OWN != 0).then_some((request & !OWN) as usize)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -329,8 +324,8 @@ impl Services {
     }
 
     /// Takes the answer to a query of a service.
-    pub(super) fn finish_query(&mut self, service: usize, result: Result<Outcome, NbdError>, backend: &dyn Backend) {
-        let Some(service) = self.list.get_mut(service) else { return };
+    pub(super) fn finish_query(&mut self, service: u32, result: Result<Outcome, NbdError>, backend: &dyn Backend) {
+        let Some(service) = self.list.get_mut(service as usize) else { return };
         let extents = if let Ok(Outcome::Extents(extents)) = result { extents } else { Vec::new() };
         service.duty.learn(&extents, backend);
         // A device may answer within the turn in which it was asked, after services had theirs.
@@ -384,8 +379,7 @@ impl Service {
         if stopped.is_none()
             && let Some((offset, length)) = self.duty.query()
         {
-            let request = OWN | self.number;
-            events.push_back(Event::Query(Query { request, action: Action::Extents, offset, length }));
+            events.push_back(Event::Query(Query { service: self.number, offset, length }));
         }
         let held = self.held(stopped);
         if let Some(held) = held {
@@ -444,6 +438,7 @@ impl Service {
             connection: OWN | self.number,
             class: self.class.0,
             action,
+            scheduled: action.operation(),
             fua: false,
             offset,
             length: length as u32,
@@ -460,11 +455,9 @@ impl Service {
         if is_withdrawn {
             return self.duty.put_back(piece);
         }
-        if let Some(operation) = piece.action.operation() {
-            let result = error.map_or(Ok(piece.length), Err);
-            let answered = Answered { class: self.class.0, operation, arrived: Some(arrived), result };
-            events.push_back(Event::Answered(answered));
-        }
+        let (operation, result) = (piece.action.operation(), error.map_or(Ok(piece.length), Err));
+        let answered = Answered { class: self.class.0, operation, arrived: Some(arrived), result };
+        events.push_back(Event::Answered(answered));
         let found = self.duty.ended(piece, &damaged, error, &mut self.report);
         self.say(found, events);
     }

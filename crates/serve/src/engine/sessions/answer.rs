@@ -1,9 +1,8 @@
 //! Turns the results of sub-requests into replies.
 
-use super::super::accounts::Answered;
 use super::super::admission::SubRequest;
 use super::connection::Mode;
-use super::{ClientRequest, Event, Query, Sessions};
+use super::{ClientRequest, Event, Sessions};
 use crate::backend::{Action, Outcome};
 use crate::buffer::Buffer;
 use crate::nbd::protocol::COMMAND_REQUEST_ONE;
@@ -16,8 +15,13 @@ impl Sessions {
         let SubRequest { request: number, action, offset, length, buffer, .. } = sub_request;
         let Some(request) = self.requests.get_mut(number) else { return };
         let slot = request.connection;
-        if let Err(error) = result {
-            request.error.get_or_insert(error);
+        if action.queries() {
+            self.answer_query(number, result);
+            return self.end_sub_request(number);
+        }
+        // A hint that is not followed does no harm.
+        if let (Err(error), false) = (&result, action == Action::Cache) {
+            request.error.get_or_insert(*error);
         }
         let has_failed = request.error.is_some();
         let is_heard = self.connections.get(slot).is_some_and(|connection| connection.mode != Mode::Gone);
@@ -88,7 +92,8 @@ impl Sessions {
             let slot = self.requests.get(number).map(|request| request.connection);
             let connection = slot.and_then(|slot| self.connections.get(slot));
             if connection.is_some_and(|connection| connection.mode != Mode::Gone) {
-                self.arrive(number, |request, now| request.next_of_range(number, now));
+                let costs = self.costs;
+                self.arrive(number, |request, now| request.next_of_range(number, now, costs));
             }
             self.end_sub_request(number);
         }
@@ -142,10 +147,8 @@ impl Sessions {
         connection.in_flight -= 1;
         if connection.mode != Mode::Gone {
             let answered = request.answered();
-            if let Some(Answered { result, .. }) = answered {
-                connection.done = (connection.done.0 + 1, connection.done.1 + result.unwrap_or(0));
-            }
-            self.events.extend(answered.map(Event::Answered));
+            connection.done = (connection.done.0 + 1, connection.done.1 + answered.result.unwrap_or(0));
+            self.events.push_back(Event::Answered(answered));
         }
         let ClientRequest { reply, error, length, mut gathered, .. } = request;
         if connection.rings.is_some() {
@@ -165,6 +168,8 @@ impl Sessions {
                     gathered.into_iter().for_each(|(_, buffer)| connection.outbox.put_data(buffer));
                 }
             }
+            // Its extents were sent, the last of them with the mark of the end.
+            (Command::BlockStatus, None) => {}
             (_, error) => {
                 connection.outbox.put(|out| reply.put_end(out, error));
                 gathered.into_iter().for_each(|(_, buffer)| self.give_back(slot, buffer));
@@ -174,62 +179,47 @@ impl Sessions {
         self.mark_resumable(slot);
     }
 
-    /// Answers a query about the device, or a hint.
-    pub(in super::super) fn finish_query(&mut self, number: u32, result: Result<Outcome, NbdError>) {
+    /// Answers what a client has asked about the device.
+    fn answer_query(&mut self, number: u32, result: Result<Outcome, NbdError>) {
         let Some(request) = self.requests.get(number) else { return };
-        if request.action == Action::Cache {
-            // A hint that is not followed does no harm.
-            return self.end_sub_request(number);
-        }
-        let Some(context) = request.context else { return };
-        let (slot, length) = (request.connection, request.length);
+        let (Some(context), length) = (request.context, request.length) else { return };
         let extents = match result {
             Ok(Outcome::Extents(extents)) if !extents.is_empty() => Ok(extents),
             Ok(_) => Ok(vec![Extent { length, state: 0 }]),
             Err(error) => Err(error),
         };
         self.answer_status(number, context, extents);
-        self.mark_resumable(slot);
     }
 
     /// Asks the device for the block status of a request in a metadata context.
     pub(super) fn ask_status(&mut self, number: u32, context: Option<u32>) {
         let Some(request) = self.requests.get_mut(number) else { return };
         request.context = context;
-        let (offset, length) = (request.base + request.reply.offset, request.length);
-        if context.is_none() || self.connections.get(request.connection).is_none() {
-            return;
+        if context.is_some() {
+            self.arrive(number, |request, now| request.query(number, now));
         }
-        self.events.push_back(Event::Query(Query { request: number, action: Action::Extents, offset, length }));
     }
 
     /// Answers a request for block status as far as a metadata context is concerned, and goes on with the next.
     fn answer_status(&mut self, number: u32, context: u32, extents: Result<Vec<Extent>, NbdError>) {
-        let Some(request) = self.requests.get(number) else { return };
+        let Some(request) = self.requests.get_mut(number) else { return };
         let (slot, reply, flags) = (request.connection, request.reply, request.flags);
-        let connection = self.connections.get_mut(slot);
-        // A reply that is never read would keep the connection open.
-        let listener = connection.filter(|connection| connection.mode != Mode::Gone);
-        let next = listener.and_then(|connection| match extents {
-            Ok(extents) => {
-                let next = connection.agreed.contexts.after(Some(context));
-                let count = if flags & COMMAND_REQUEST_ONE == 0 { extents.len() } else { 1 };
-                connection.outbox.put(|out| reply.put_extents(out, next.is_none(), context, &extents[..count]));
-                next
-            }
+        let extents = match extents {
+            Ok(extents) => extents,
             Err(error) => {
-                connection.outbox.put(|out| reply.put_end(out, Some(error)));
-                None
+                request.error = Some(error);
+                return;
             }
-        });
-        // It may be answered while its connection is read, and not only by the device.
+        };
+        // A reply that is never read would keep the connection open.
+        let listener = self.connections.get_mut(slot).filter(|connection| connection.mode != Mode::Gone);
+        let Some(connection) = listener else { return };
+        let next = connection.agreed.contexts.after(Some(context));
+        let count = if flags & COMMAND_REQUEST_ONE == 0 { extents.len() } else { 1 };
+        connection.outbox.put(|out| reply.put_extents(out, next.is_none(), context, &extents[..count]));
         self.mark_dirty(slot);
         if next.is_some() {
-            return self.ask_status(number, next);
-        }
-        self.requests.remove(number);
-        if let Some(connection) = self.connections.get_mut(slot) {
-            connection.in_flight -= 1;
+            self.ask_status(number, next);
         }
     }
 }

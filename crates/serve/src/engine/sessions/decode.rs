@@ -5,15 +5,11 @@ use ioweir_core::Nanos;
 use super::super::admission::SubRequest;
 use super::connection::{Connection, Filling, Incoming, Mode};
 use super::request::{ClientRequest, pieces};
-use super::{Event, Query, Sessions};
-use crate::backend::Action;
+use super::{Event, Sessions};
 use crate::log::EventKind;
-use crate::nbd::protocol::{COMMAND_DF, REQUEST_BYTES_MAX};
+use crate::nbd::protocol::COMMAND_DF;
 use crate::nbd::reply::Reply;
 use crate::nbd::{Command, NbdError, Request};
-
-/// The longest range that is read ahead for one hint.
-const CACHE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
 
 impl Sessions {
     /// Decodes what connections had to leave undecoded, as far as there is room now.
@@ -79,7 +75,8 @@ impl Sessions {
             self.refuse(slot, request, error);
             return true;
         }
-        let (bytes_max, base) = (self.request_bytes_max, export.offset_bytes);
+        let (costs, base) = (self.costs, export.offset_bytes);
+        let bytes_max = costs.request_bytes_max;
         // It lies within the export, which lies within the device.
         let offset = base + offset;
         let has_rings = connection.rings.is_some();
@@ -107,18 +104,10 @@ impl Sessions {
                 return true;
             }
             Command::Flush => self.arrive(number, |request, now| request.sub_request(number, now, (base, 0), None)),
-            Command::Trim | Command::WriteZeroes if length > 0 => {
-                self.arrive(number, |request, now| request.next_of_range(number, now));
+            Command::Trim | Command::WriteZeroes | Command::Cache if length > 0 => {
+                self.arrive(number, |request, now| request.next_of_range(number, now, costs));
             }
-            Command::BlockStatus => {
-                self.ask_status(number, agreed.contexts.after(None));
-                return true;
-            }
-            Command::Cache if length > 0 => {
-                let (action, length) = (Action::Cache, length.min(CACHE_BYTES_MAX));
-                self.events.push_back(Event::Query(Query { request: number, action, offset, length }));
-                return true;
-            }
+            Command::BlockStatus => self.ask_status(number, agreed.contexts.after(None)),
             // A request without a length has no effect.
             _ => {}
         }
@@ -150,7 +139,7 @@ impl Sessions {
 
     /// Moves data of the incoming write to its buffer; returns whether decoding can continue.
     fn fill(&mut self, slot: u32) -> bool {
-        let bytes_max = self.request_bytes_max;
+        let bytes_max = self.costs.request_bytes_max;
         let Some(connection) = self.connections.get_mut(slot) else { return false };
         let Some(incoming) = &mut connection.incoming else { return true };
         if incoming.left == 0 && incoming.filling.is_none() {

@@ -22,7 +22,6 @@ use rustix::event::epoll::EventFlags;
 use super::accounts::Answered;
 use super::admission::SubRequest;
 use super::command::Timeouts;
-use crate::backend::Action;
 use crate::buffer::Pool;
 use crate::log::{EventKind, Peer};
 use crate::nbd::{Export, NbdError};
@@ -32,7 +31,7 @@ use crate::stream::Poller;
 pub use clients::{ClientAccount, Transport};
 pub use connection::{Client, Mode, Permit};
 use connection::{Connection, Received};
-use request::ClientRequest;
+use request::{ClientRequest, Costs};
 use room::Room;
 
 /// Set in an epoll token if a connection's replies go to another descriptor than its requests come from.
@@ -45,7 +44,7 @@ const TOKEN_KICK: u64 = 1 << 33;
 pub(super) enum Event {
     /// A sub-request for the scheduler.
     Arrived(SubRequest),
-    /// A query about the device, or a hint: it does not pass the scheduler.
+    /// A query of a service: it does not pass the scheduler.
     Query(Query),
     /// A request was answered.
     Answered(Answered),
@@ -57,11 +56,11 @@ pub(super) enum Event {
     Remarkable(EventKind, StreamId, Option<Peer>, String),
 }
 
-/// An operation that does not pass the scheduler.
+/// A range of which a service asks what is allocated, without passing the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Query {
-    pub(super) request: u32,
-    pub(super) action: Action,
+    /// The number of the service.
+    pub(super) service: u32,
     pub(super) offset: u64,
     pub(super) length: u64,
 }
@@ -70,7 +69,7 @@ pub(super) struct Query {
 #[derive(Debug)]
 pub(super) struct Sessions {
     exports: Arc<[Export]>,
-    request_bytes_max: u64,
+    costs: Costs,
     timeouts: Timeouts,
     poller: Poller,
     now: Nanos,
@@ -98,7 +97,7 @@ impl Sessions {
     pub(super) fn new(exports: Arc<[Export]>, device: &spec::Device, pool: Pool, poller: Poller) -> Self {
         Self {
             exports,
-            request_bytes_max: device.request_bytes_max.0,
+            costs: Costs { request_bytes_max: device.request_bytes_max.0, zeroes_are_written: [true; 2] },
             timeouts: Timeouts {
                 stall: Nanos::NEVER,
                 idle: Nanos::NEVER,
@@ -136,10 +135,11 @@ impl Sessions {
         self.stall_check = self.now;
     }
 
-    /// Sets the time of everything that follows.
-    pub(super) const fn begin_turn(&mut self, now: Nanos) {
+    /// Sets the time of everything that follows, and whether the device writes zeroes: as holes, and where it keeps the space.
+    pub(super) const fn begin_turn(&mut self, now: Nanos, zeroes_are_written: [bool; 2]) {
         self.now = now;
         self.turn += 1;
+        self.costs.zeroes_are_written = zeroes_are_written;
     }
 
     /// The events since the last call, in order.

@@ -1,6 +1,6 @@
 //! A client's request, from when it is decoded until it is answered.
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, Operation};
 
 use super::super::accounts::Answered;
 use super::super::admission::SubRequest;
@@ -10,8 +10,21 @@ use crate::nbd::protocol::{COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_N
 use crate::nbd::reply::Reply;
 use crate::nbd::{Command, NbdError, Replies, Request};
 
-/// The longest sub-request of a range that is trimmed or zeroed: as long as the longest request with data.
+/// The longest sub-request of a range that is discarded, and the longest range that is read ahead for one hint: as long as the
+/// longest request with data.
 const RANGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
+
+/// The longest range that one query asks about. A client that asks about more gets an answer about the beginning.
+const QUERY_BYTES_MAX: u64 = 1 << 31;
+
+/// What decides how a range is split and charged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    /// The longest sub-request that moves data.
+    pub(super) request_bytes_max: u64,
+    /// Whether the device writes zeroes like data: where it need not keep the space, and where it has to.
+    pub(super) zeroes_are_written: [bool; 2],
+}
 
 /// A client's request that has not been answered.
 #[derive(Debug)]
@@ -26,8 +39,10 @@ pub(super) struct ClientRequest {
     pub(super) length: u64,
     /// When it was complete, including the data of its first sub-request.
     arrived: Option<Nanos>,
-    /// The rest of a range that is trimmed or zeroed.
+    /// The rest of a range that is discarded, zeroed or read ahead.
     pub(super) range_left: u64,
+    /// The beginning of that rest within the range.
+    range_begun: u64,
     /// Sub-requests in flight, plus one while more may follow. At zero the request is answered.
     pub(super) pending: u32,
     pub(super) is_split: bool,
@@ -62,7 +77,12 @@ impl ClientRequest {
             flags,
             length,
             arrived: None,
-            range_left: if matches!(command, Command::Trim | Command::WriteZeroes) { length } else { 0 },
+            range_left: match command {
+                Command::Trim | Command::WriteZeroes => length,
+                Command::Cache => length.min(RANGE_BYTES_MAX),
+                _ => 0,
+            },
+            range_begun: 0,
             pending: 1,
             is_split: false,
             error: None,
@@ -88,6 +108,7 @@ impl ClientRequest {
             connection: self.connection,
             class: self.class,
             action: self.action,
+            scheduled: self.action.operation(),
             fua: self.flags & COMMAND_FUA != 0,
             offset,
             length,
@@ -99,11 +120,24 @@ impl ClientRequest {
     }
 
     /// Makes the next sub-request of a range. Only one is in flight at a time, however long the range: other clients get
-    /// their turns in between, and only the position of the rest is kept.
-    pub(super) fn next_of_range(&mut self, number: u32, now: Nanos) -> SubRequest {
-        let offset = self.base + self.reply.offset + (self.length - self.range_left);
-        let length = (RANGE_BYTES_MAX - offset % RANGE_BYTES_MAX).min(self.range_left);
+    /// their turns in between, and only the position of the rest is kept. A part that moves data is no longer than a
+    /// sub-request of a read or a write.
+    pub(super) fn next_of_range(&mut self, number: u32, now: Nanos, costs: Costs) -> SubRequest {
+        let scheduled = match self.action {
+            Action::Zero { keep, .. } if costs.zeroes_are_written[usize::from(keep)] => Operation::Write,
+            action => action.operation(),
+        };
+        let bytes_max = if scheduled == Operation::Discard { RANGE_BYTES_MAX } else { costs.request_bytes_max };
+        let offset = self.base + self.reply.offset + self.range_begun;
+        let length = (bytes_max - offset % bytes_max).min(self.range_left);
+        self.range_begun += length;
         self.range_left -= length;
+        SubRequest { scheduled, ..self.sub_request(number, now, (offset, length as u32), None) }
+    }
+
+    /// Makes the sub-request that asks about the range in a metadata context.
+    pub(super) fn query(&mut self, number: u32, now: Nanos) -> SubRequest {
+        let (offset, length) = (self.base + self.reply.offset, self.length.min(QUERY_BYTES_MAX));
         self.sub_request(number, now, (offset, length as u32), None)
     }
 
@@ -112,14 +146,15 @@ impl ClientRequest {
         self.reply.replies.has_chunks() && !(self.is_split && self.flags & COMMAND_DF != 0)
     }
 
-    /// What is counted once it is answered; nothing for queries about the device.
-    pub(super) fn answered(&self) -> Option<Answered> {
-        Some(Answered {
+    /// What is counted once it is answered. A query moves no bytes.
+    pub(super) fn answered(&self) -> Answered {
+        let bytes = if self.action.queries() { 0 } else { self.length };
+        Answered {
             class: self.class,
-            operation: self.action.operation()?,
+            operation: self.action.operation(),
             arrived: self.arrived,
-            result: self.error.map_or(Ok(self.length), Err),
-        })
+            result: self.error.map_or(Ok(bytes), Err),
+        }
     }
 }
 
