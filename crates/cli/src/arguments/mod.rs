@@ -265,7 +265,7 @@ mod tests {
             reading.map(|flag| format!("{} {:?}", flag.get_id(), flag.get_help().map(ToString::to_string))).collect()
         };
         let expected = flags("compare");
-        assert_eq!(expected.len(), 6, "{expected:?}");
+        assert_eq!(expected.len(), 7, "{expected:?}");
         for verb in ["advise", "calibrate", "validate", "replay"] {
             assert_eq!(flags(verb), expected, "{verb}");
         }

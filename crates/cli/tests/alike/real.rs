@@ -216,7 +216,10 @@ fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
         folder.path(),
         &["calibrate", &disk, "--probe", "--for", "20s", "--generations", "1", "-o", "own.toml", "--quiet"],
     );
-    assert!(probed.status.success() && said(&probed).contains("lies in memory, not on a device"), "{}", said(&probed));
+    assert!(said(&probed).contains("lies in memory, not on a device"), "{}", said(&probed));
+    // No disk is like memory, so that nothing is written that a later command would trust.
+    assert!(!probed.status.success() && said(&probed).contains("--force"), "{}", said(&probed));
+    assert!(!folder.path().join("own.toml").exists());
     assert!(said(&probed).contains("faster than those of a disk"), "{}", said(&probed));
     let refused = run(folder.path(), &["record", &disk, "--for", "1s", "-o", "seen.parquet"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
