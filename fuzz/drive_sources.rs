@@ -2,9 +2,9 @@
 //! stable.
 
 use ioweir_block::real::Stat;
-use ioweir_serve::govern::source::{read_instant, read_range};
-use ioweir_serve::govern::spec::WorkerKeys;
-use ioweir_serve::govern::worker::Patterns;
+use ioweir_govern::source::{read_instant, read_range};
+use ioweir_govern::spec::WorkerKeys;
+use ioweir_govern::worker::Patterns;
 
 /// A worker that reads all that can be read.
 const KEYS: &str = "

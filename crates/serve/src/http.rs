@@ -13,7 +13,7 @@ const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// A client that waits so long for an answer, and takes any status for one. It follows no redirection and uses no proxy: what
 /// it shows of itself goes to nobody but the one that is named.
-pub(crate) fn agent(timeout: Duration, tls: Option<TlsConfig>) -> ureq::Agent {
+pub fn agent(timeout: Duration, tls: Option<TlsConfig>) -> ureq::Agent {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(timeout))
         .max_redirects(0)
@@ -28,7 +28,7 @@ pub(crate) fn agent(timeout: Duration, tls: Option<TlsConfig>) -> ureq::Agent {
 ///
 /// # Errors
 /// If a file cannot be read, or does not hold what it should: the key of that name is named.
-pub(crate) fn tls(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<TlsConfig, String> {
+pub fn tls(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<TlsConfig, String> {
     let mut config = TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(certificates(authorities, "authorities")?)))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
@@ -62,7 +62,7 @@ fn pem(file: &Path, key: &str) -> Result<Vec<PemItem<'static>>, String> {
 ///
 /// # Errors
 /// If it cannot be read, or holds something else.
-pub(crate) fn secret(file: &Path) -> Result<String, String> {
+pub fn secret(file: &Path) -> Result<String, String> {
     let place = shown(&file.display().to_string());
     let size = fs::metadata(file).map_err(|error| format!("{place}: {}", plain(&error)))?.len();
     if size > SECRET_BYTES_MAX {

@@ -1,26 +1,19 @@
 //! The block server: it serves real clients from real devices, through the schedulers that the simulator runs.
 //!
-//! The rule of this crate: it has a clock, sockets and long-lived threads, and beside `ioweir-block` it is the only one with `unsafe`. It does
-//! not decide the order of requests; the scheduler does.
-//!
 //! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed
-//! on an export; the monitor of a virtual machine comes to the socket of one ([`vhost`]). The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`]
-//! when it is dispatched. [`capture`] writes the requests that the scheduler accepts to a trace, [`watch`] shows what is
-//! served and what waits, [`control`] changes a running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
-//! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
-//!
-//! `fleet` apportions what tenants may have over several servers.
-//!
-//! [`world`] runs the engine in a simulated world, and checks what it promises.
-//!
-//! [`govern`] runs the background work of this machine, as a governor decides.
+//! on an export; the monitor of a virtual machine comes to the socket of one ([`vhost`]). The [`engine`] of its device then
+//! keeps every request in the scheduler, and sends it to the [`backend`] when it is dispatched. [`capture`] writes the
+//! requests that the scheduler accepts to a trace, [`watch`] shows what is served and what waits, [`control`] changes a
+//! running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
+//! systemd that the server is well. `fleet` apportions what tenants may have over several servers. [`world`] runs the engine
+//! in a simulated world, and checks what it promises.
 
 // The drive of a fuzzing target is part of a test here, too.
 #[cfg(all(test, feature = "fleet"))]
 extern crate self as ioweir_serve;
 
 pub use ioweir_block::{buffer, executor, snapshots};
-use ioweir_block::{committer, durable, real, slots};
+use ioweir_block::{committer, durable, slots};
 
 pub mod backend;
 pub mod capture;
@@ -32,9 +25,8 @@ mod exports;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod front;
-pub mod govern;
-#[cfg(any(feature = "fleet", feature = "prometheus"))]
-mod http;
+#[cfg(feature = "client")]
+pub mod http;
 pub mod log;
 pub mod manager;
 pub mod nbd;

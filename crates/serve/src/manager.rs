@@ -11,21 +11,21 @@ pub fn say_ready() {
 }
 
 /// Reports that the server ends.
-pub(crate) fn say_stopping() {
+pub fn say_stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
 }
 
 /// Reports that the process of this number takes the place of this one.
-pub(crate) fn say_replaced_by(process: u32) {
+pub fn say_replaced_by(process: u32) {
     let _ = sd_notify::notify(&[NotifyState::MainPid(process)]);
 }
 
 /// Whether the manager ends a server that sends no messages.
-pub(crate) fn is_watching() -> bool {
+pub fn is_watching() -> bool {
     sd_notify::watchdog_enabled().is_some()
 }
 
 /// Reports that all engines have answered.
-pub(crate) fn say_alive() {
+pub fn say_alive() {
     let _ = sd_notify::notify(&[NotifyState::Watchdog]);
 }

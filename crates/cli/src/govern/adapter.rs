@@ -3,10 +3,10 @@
 use ioweir_background::govern::{self, Governor, Sample};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, SliceTag};
+use ioweir_govern::overseer::{Governor as Governs, Slice, Step};
+use ioweir_govern::source::Reading;
+use ioweir_govern::status::{GovernorStatus, ServiceStatus, Status, WorkerStatus};
 use ioweir_lab::document::{Column, Document, Form, Format, Table};
-use ioweir_serve::govern::overseer::{Governor as Governs, Slice, Step};
-use ioweir_serve::govern::source::Reading;
-use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status, WorkerStatus};
 use serde_json::Value;
 
 /// How fast the governor's time passes: in a rehearsal each second counts as several, of time, of load and of work alike. Rates and

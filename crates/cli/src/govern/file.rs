@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ioweir_background::govern::{self, GovernSpec};
 use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, read_spec, unknown};
 use ioweir_core::background::{Service, Source as Fed};
-use ioweir_serve::govern::spec::{self, SourceKeys, SourceKind, WorkerKeys};
+use ioweir_govern::spec::{self, SourceKeys, SourceKind, WorkerKeys};
 use ioweir_serve::spec::Listen;
 
 use crate::failure::Failure;

@@ -14,14 +14,14 @@ use ioweir_block::real::{Stop, System};
 use ioweir_config::{format_nanos, read_spec, shown};
 use ioweir_core::Nanos;
 use ioweir_core::background::Service;
+use ioweir_govern::clock::{Clocks, Moment};
+use ioweir_govern::run::{Plan, employment, run};
+use ioweir_govern::source::{self, Past, Source, merged};
+use ioweir_govern::spec::{Otherwise, SourceKeys, SourceKind, WorkerKeys, WorkerKind};
+use ioweir_govern::store::{Found, Kept, Store};
+use ioweir_govern::view::View;
+use ioweir_govern::worker::{self, Position, WorkerError};
 use ioweir_lab::document::{Column, Document, Format, Table};
-use ioweir_serve::govern::clock::{Clocks, Moment};
-use ioweir_serve::govern::run::{Plan, employment, run};
-use ioweir_serve::govern::source::{self, Past, Source, merged};
-use ioweir_serve::govern::spec::{Otherwise, SourceKeys, SourceKind, WorkerKeys, WorkerKind};
-use ioweir_serve::govern::store::{Found, Kept, Store};
-use ioweir_serve::govern::view::View;
-use ioweir_serve::govern::worker::{self, Position, WorkerError};
 use ioweir_trace::Input;
 
 use self::adapter::{Adapter, Pace, new_bytes, sample_of};
@@ -363,7 +363,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use ioweir_serve::govern::source::Reading;
+    use ioweir_govern::source::Reading;
 
     #[test]
     fn a_rehearsal_says_what_would_be_done_and_why_and_does_nothing() {

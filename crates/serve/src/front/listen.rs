@@ -78,7 +78,7 @@ impl Listener {
     }
 
     /// Whether other machines can connect to it.
-    pub(crate) fn is_open_to_others(&self) -> bool {
+    pub fn is_open_to_others(&self) -> bool {
         let address = rustix::net::getsockname(&self.socket).ok();
         address.and_then(|address| SocketAddr::try_from(address).ok()).is_some_and(|its| !its.ip().is_loopback())
     }
@@ -92,7 +92,7 @@ impl Listener {
     ///
     /// # Errors
     /// As [`Listener::bind`].
-    pub(crate) fn bind_private(listen: &Listen) -> Result<Self, String> {
+    pub fn bind_private(listen: &Listen) -> Result<Self, String> {
         let Listen::Unix(path) = listen else { return Self::bind(listen) };
         let failed = |error: io::Error| format!("{listen}: cannot listen: {error}");
         let socket = bind_unix(path, |path| bind_closed(path, || Ok(()))).map_err(failed)?;

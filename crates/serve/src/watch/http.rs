@@ -43,14 +43,16 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The socket that answers HTTP.
-pub(crate) enum Socket {
+pub enum Socket {
+    /// Over TCP.
     Tcp(TcpListener),
+    /// Over a unix socket.
     Unix(UnixListener),
 }
 
 impl Socket {
     /// Called within the runtime.
-    pub(crate) fn new(listener: &Listener) -> io::Result<Self> {
+    pub fn new(listener: &Listener) -> io::Result<Self> {
         let socket = listener.duplicate()?;
         if listener.is_unix() {
             UnixListener::from_std(socket.into()).map(Self::Unix)
@@ -60,7 +62,7 @@ impl Socket {
     }
 
     /// Answers by these routes, to this machine only.
-    pub(crate) async fn serve(self, routes: Router) {
+    pub async fn serve(self, routes: Router) {
         let router = routes.layer(from_fn(guard));
         // This future ends with the runtime.
         let _ = axum::serve(Bounded { socket: self, origin: Instant::now(), connected: Vec::new() }, router).await;

@@ -7,8 +7,8 @@
 //!
 //! Its sockets have no authentication, so they are for this machine only. HTTP changes nothing.
 
-pub(crate) mod http;
-pub(crate) mod metrics;
+pub mod http;
+pub mod metrics;
 mod record;
 mod service;
 mod socket;

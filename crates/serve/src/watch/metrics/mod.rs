@@ -27,15 +27,21 @@ use crate::log::Log;
 use crate::spec::{Device, Spec};
 
 /// The content type of the text format.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(crate) type Labels = Vec<(&'static str, String)>;
-pub(crate) type Sample = (Labels, Value);
+/// Names and values of a sample's labels.
+pub type Labels = Vec<(&'static str, String)>;
+/// A value with its labels.
+pub type Sample = (Labels, Value);
 
+/// What a metric says.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A count.
     Whole(u64),
+    /// A measure.
     Real(f64),
+    /// A distribution of times.
     Histogram(Durations),
 }
 
@@ -165,7 +171,7 @@ fn named(device: &Device, (mut labels, value): Sample) -> Sample {
 struct Families(Vec<Family>);
 
 /// The name, help, kind and samples.
-pub(crate) type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
+pub type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -208,7 +214,7 @@ pub(super) fn text(spec: &Spec, record: &Record, connections: u32, log: &Log) ->
 }
 
 /// Metrics in the text format; those without a value are left out.
-pub(crate) fn encoded(families: impl Iterator<Item = Family>) -> String {
+pub fn encoded(families: impl Iterator<Item = Family>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families.filter(|(.., samples)| !samples.is_empty()).collect())));
     let mut out = String::new();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ioweir_block::real::System;
-use ioweir_serve::govern::source::{Disk, Reading, Source, merged};
+use ioweir_govern::source::{Disk, Reading, Source, merged};
 
 use super::{at, source_keys};
 

@@ -5,7 +5,7 @@ use std::io::BufRead as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use ioweir_serve::govern::worker::{Position, Task, open};
+use ioweir_govern::worker::{Position, Task, open};
 
 use super::{shell, worker_keys};
 

@@ -14,8 +14,8 @@ mod server;
 mod workers;
 
 use ioweir_core::Nanos;
-use ioweir_serve::govern::clock::Moment;
-use ioweir_serve::govern::spec::{SourceKeys, WorkerKeys};
+use ioweir_govern::clock::Moment;
+use ioweir_govern::spec::{SourceKeys, WorkerKeys};
 
 /// So many seconds after a start, on both clocks.
 pub(crate) fn at(seconds: u64) -> Moment {

@@ -5,11 +5,11 @@ use ioweir_core::background::{
     Batch, Bucket, Executor, Pool, Resource, SERVICES_COUNT, Service, ServiceSettings, Settings, SliceTag,
     Step as Decision,
 };
-use ioweir_serve::govern::hand::{Order, Report};
-use ioweir_serve::govern::overseer::{Actions, Employment, Governor, Overseer, Slice, Step};
-use ioweir_serve::govern::source::Reading;
-use ioweir_serve::govern::status::{GovernorStatus, Status};
-use ioweir_serve::govern::worker::{Position, Progress, WorkerError};
+use ioweir_govern::hand::{Order, Report};
+use ioweir_govern::overseer::{Actions, Employment, Governor, Overseer, Slice, Step};
+use ioweir_govern::source::Reading;
+use ioweir_govern::status::{GovernorStatus, Status};
+use ioweir_govern::worker::{Position, Progress, WorkerError};
 use serde_json::Value;
 
 use super::at;

@@ -1,7 +1,7 @@
 //! Commands end in time, and what they print is bounded.
 
 use ioweir_core::Nanos;
-use ioweir_serve::govern::process::{OUTPUT_BYTES_MAX, ProcessError, run};
+use ioweir_govern::process::{OUTPUT_BYTES_MAX, ProcessError, run};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::io::ioctl_fionbio;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-use ioweir_serve::govern::source::{Prometheus, Reading, Source, read_instant, read_range};
+use ioweir_govern::source::{Prometheus, Reading, Source, read_instant, read_range};
 
 use super::{at, source_keys};
 use crate::certificates::Authority;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use ioweir_serve::govern::spec::WorkerKeys;
-use ioweir_serve::govern::worker::{Patterns, Position, Progress, Task, open};
+use ioweir_govern::spec::WorkerKeys;
+use ioweir_govern::worker::{Patterns, Position, Progress, Task, open};
 
 /// The most times that a worker is asked how far it is.
 const LOOKS_MAX: usize = 100_000;

@@ -7,13 +7,13 @@ use std::net::TcpStream;
 use ioweir_block::real::Stop;
 use ioweir_core::Nanos;
 use ioweir_core::background::Service;
-use ioweir_serve::govern::clock::Clocks;
-use ioweir_serve::govern::run::{Plan, employment, run};
-use ioweir_serve::govern::source::{Reading, Source, SourceError};
-use ioweir_serve::govern::status::{GovernorStatus, ServiceStatus, Status};
-use ioweir_serve::govern::store::{Found, Store};
-use ioweir_serve::govern::view::View;
-use ioweir_serve::govern::worker::Position;
+use ioweir_govern::clock::Clocks;
+use ioweir_govern::run::{Plan, employment, run};
+use ioweir_govern::source::{Reading, Source, SourceError};
+use ioweir_govern::status::{GovernorStatus, ServiceStatus, Status};
+use ioweir_govern::store::{Found, Store};
+use ioweir_govern::view::View;
+use ioweir_govern::worker::Position;
 
 use super::overseer::Simple;
 use super::{shell, worker_keys};
@@ -26,7 +26,7 @@ impl Source for Seen {
         "made up".into()
     }
 
-    fn read(&mut self, _: ioweir_serve::govern::clock::Moment) -> Result<Reading, SourceError> {
+    fn read(&mut self, _: ioweir_govern::clock::Moment) -> Result<Reading, SourceError> {
         self.0 = self.0.saturating_sub(1);
         if self.0 == 0 {
             self.1.set();
@@ -195,7 +195,7 @@ impl Source for Blind {
         "blind".into()
     }
 
-    fn read(&mut self, _: ioweir_serve::govern::clock::Moment) -> Result<Reading, SourceError> {
+    fn read(&mut self, _: ioweir_govern::clock::Moment) -> Result<Reading, SourceError> {
         Err(SourceError("sees nothing".into()))
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ioweir_serve::govern::worker::{Position, Progress, Task, Worker, open};
+use ioweir_govern::worker::{Position, Progress, Task, Worker, open};
 
 use super::{shell, worker_keys};
 

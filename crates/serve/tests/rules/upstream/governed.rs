@@ -3,9 +3,9 @@
 use std::io::{Read as _, Write as _};
 
 use ioweir_core::Nanos;
+use ioweir_govern::source::{Server, Source};
+use ioweir_govern::worker::{Position, Task, open};
 use ioweir_serve::control::Command;
-use ioweir_serve::govern::source::{Server, Source};
-use ioweir_serve::govern::worker::{Position, Task, open};
 use ioweir_trace::Served as ServedRow;
 
 use super::sham::{SIZE, Sham};

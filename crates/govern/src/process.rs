@@ -12,8 +12,8 @@ use ioweir_config::{format_nanos, plain, shown};
 use ioweir_core::Nanos;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::backend::poll_for;
-use crate::executor::{Clock as _, MachineClock};
+use ioweir_block::backend::poll_for;
+use ioweir_block::executor::{Clock as _, MachineClock};
 
 /// The most that is kept of what a program prints.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;

@@ -3,9 +3,9 @@
 use std::fs;
 
 use super::{Reading, Source, SourceError, span};
-use crate::govern::clock::Moment;
-use crate::govern::spec::SourceKeys;
-use crate::real::{Stat, System};
+use crate::clock::Moment;
+use crate::spec::SourceKeys;
+use ioweir_block::real::{Stat, System};
 
 /// A disk of this machine, or of a made-up file system.
 #[derive(Debug)]

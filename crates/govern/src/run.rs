@@ -15,9 +15,9 @@ use super::status::Status;
 use super::store::{Kept, Store};
 use super::view::View;
 use super::worker::{self, Position};
-use crate::executor::{Clock as _, MachineClock};
-use crate::manager;
-use crate::real::Stop;
+use ioweir_block::executor::{Clock as _, MachineClock};
+use ioweir_block::real::Stop;
+use ioweir_serve::manager;
 
 /// What was seen longer ago says nothing about now.
 const FRESH: Nanos = Nanos::from_seconds(5);

@@ -13,7 +13,7 @@ use ioweir_core::Nanos;
 use super::clock::{Clocks, Moment};
 use super::source::{Reading, Source, SourceError};
 use super::worker::{Position, Progress, Task, Worker, WorkerError};
-use crate::executor::{Clock as _, MachineClock};
+use ioweir_block::executor::{Clock as _, MachineClock};
 
 /// How often a worker that runs is asked how far it is, and a source what it sees.
 pub const PERIOD: Nanos = Nanos::from_seconds(1);

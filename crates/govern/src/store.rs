@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::worker::Position;
-use crate::durable::replace;
+use ioweir_block::durable::replace;
 
 /// The version of the file. It increases when a key is removed or changes its meaning.
 const VERSION: u32 = 1;

@@ -4,7 +4,7 @@ use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
 use super::source::Reading;
-use crate::watch::metrics::{Family, Sample, Value, encoded};
+use ioweir_serve::watch::metrics::{Family, Sample, Value, encoded};
 
 /// What a governor says of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

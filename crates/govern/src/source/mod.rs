@@ -21,7 +21,7 @@ pub use server::Server;
 
 use super::clock::Moment;
 use super::spec::{SourceKeys, SourceKind};
-use crate::real::System;
+use ioweir_block::real::System;
 
 /// The longest time that a reading may be of. What is older says nothing about now.
 pub const SPAN_MAX: Nanos = Nanos::from_seconds(10);

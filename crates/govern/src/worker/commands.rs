@@ -9,10 +9,10 @@ use ioweir_config::{plain, shown};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Patterns, Position, Progress, Task, Worker, WorkerError};
-use crate::executor::MachineClock;
-use crate::govern::guard::{Fallback, Guard};
-use crate::govern::process::{self, drain, ending, last_line};
-use crate::govern::spec::{Otherwise, RateKeys, WorkerKeys};
+use crate::guard::{Fallback, Guard};
+use crate::process::{self, drain, ending, last_line};
+use crate::spec::{Otherwise, RateKeys, WorkerKeys};
+use ioweir_block::executor::MachineClock;
 
 /// What the work is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use ioweir_config::Size;
 use regex_lite::Regex;
 
 use super::{Progress, WorkerError};
-use crate::govern::process::last_line;
-use crate::govern::spec::WorkerKeys;
+use crate::process::last_line;
+use crate::spec::WorkerKeys;
 
 /// The patterns of a worker.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use ioweir_core::Nanos;
 use serde::Deserialize;
 
 use super::{Past, Reading, Source, SourceError};
-use crate::govern::clock::Moment;
-use crate::govern::spec::SourceKeys;
-use crate::http;
+use crate::clock::Moment;
+use crate::spec::SourceKeys;
+use ioweir_serve::http;
 
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;

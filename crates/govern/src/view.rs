@@ -15,10 +15,10 @@ use ioweir_core::Nanos;
 use tokio::sync::oneshot;
 
 use super::status::Status;
-use crate::front::Listener;
-use crate::spec::Listen;
-use crate::watch::http::Socket;
-use crate::watch::metrics::CONTENT_TYPE;
+use ioweir_serve::front::Listener;
+use ioweir_serve::spec::Listen;
+use ioweir_serve::watch::http::Socket;
+use ioweir_serve::watch::metrics::CONTENT_TYPE;
 
 /// How often what is shown is renewed.
 const RENEW: Nanos = Nanos::from_seconds(5);

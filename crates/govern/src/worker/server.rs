@@ -8,10 +8,10 @@ use ioweir_config::{Duration, format_bytes};
 use ioweir_core::Nanos;
 
 use super::{Position, Progress, Task, Worker, WorkerError};
-use crate::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
-use crate::govern::spec::WorkerKeys;
-use crate::spec::Listen;
-use crate::watch::{ServiceState, State};
+use crate::spec::WorkerKeys;
+use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
+use ioweir_serve::spec::Listen;
+use ioweir_serve::watch::{ServiceState, State};
 
 /// A service of a block server.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use ioweir_config::format_nanos;
 use ioweir_core::Nanos;
 
 use super::process;
-use crate::executor::MachineClock;
+use ioweir_block::executor::MachineClock;
 
 /// How long an orderly end waits for a default to be done.
 const RELEASE_SPAN: Nanos = Nanos::from_seconds(5);

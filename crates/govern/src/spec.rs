@@ -6,7 +6,7 @@ use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Size, keys}
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::Listen;
+use ioweir_serve::spec::Listen;
 
 /// Where the load of the foreground is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

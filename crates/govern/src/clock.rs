@@ -3,7 +3,7 @@
 use ioweir_core::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::executor::{Clock as _, MachineClock};
+use ioweir_block::executor::{Clock as _, MachineClock};
 
 /// A moment on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 
 use super::{Reading, Source, SourceError, span};
-use crate::control::{Command, ask};
-use crate::govern::clock::Moment;
-use crate::govern::spec::SourceKeys;
-use crate::spec::Listen;
-use crate::watch::{ClassState, State};
+use crate::clock::Moment;
+use crate::spec::SourceKeys;
+use ioweir_serve::control::{Command, ask};
+use ioweir_serve::spec::Listen;
+use ioweir_serve::watch::{ClassState, State};
 
 /// The kind of a class that is a service of the server itself.
 const SERVICE: &str = "service";
