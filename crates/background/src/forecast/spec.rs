@@ -111,7 +111,7 @@ impl ForecastSpec {
     ///
     /// # Examples
     /// ```
-    /// use ioweir_lab::forecast::ForecastSpec;
+    /// use ioweir_background::forecast::ForecastSpec;
     /// use ioweir_lab::run::Silent;
     ///
     /// let spec = ForecastSpec::parse("night.toml", r#"

@@ -47,6 +47,7 @@ fn serve_confined() {
     };
     // A table that was not closed is replaced by a copy.
     fs::copy(folder.join("in/volumes"), left_open("near")).unwrap();
+    fs::copy(folder.join("in/volumes.commit"), left_open("near.commit")).unwrap();
     let place = || fs::metadata(left_open("near")).unwrap().ino();
     let before = place();
     add("near", &folder.join("in/near")).unwrap();

@@ -46,6 +46,11 @@ fn read(bench: &mut Bench, block: u64) -> Vec<u8> {
     peer.answers()[0].bytes()
 }
 
+/// The file beside a map that counts its commits.
+fn commit(map: &str) -> String {
+    format!("{map}.commit")
+}
+
 /// Why the tiers of a folder are not served.
 fn refused(at: &Path) -> String {
     open(at).err().unwrap_or_default()
@@ -57,6 +62,13 @@ fn a_map_or_a_tier_of_yesterday_is_not_served_with_the_others_of_today() {
     let at = folder.path();
     let copy = |from: &str, to: &str| fs::copy(at.join(from), at.join(to)).map(|_| ()).unwrap();
     write(&mut open(at).unwrap(), 3, 1);
+    let copy = |from: &str, to: &str| {
+        copy(from, to);
+        // What says how new a map is goes with it, as in a backup of the folder.
+        if from.starts_with("map") {
+            copy(&commit(from), &commit(to));
+        }
+    };
     for name in ["map", "fast"] {
         copy(name, &format!("{name}.yesterday"));
         // Nothing is written, and it is another day all the same.

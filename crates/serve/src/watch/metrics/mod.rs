@@ -1,4 +1,4 @@
-//! The metrics of the server, from [one table](table). It produces `/metrics` for Prometheus, the numbers of each class in the state,
+//! The metrics of the server, from one table. It produces `/metrics` for Prometheus, the numbers of each class in the state,
 //! and their columns in `ioweir top` and the live page. A new metric is counted where it happens and has a row here; metrics
 //! of shares come from the table of their keys.
 //!
