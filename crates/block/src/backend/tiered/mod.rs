@@ -9,9 +9,9 @@
 //!
 //! A scheduler that places data names the device of each dispatch. Blocks that it writes to the fast device move there: each
 //! gets a slot (if only a part of it is written, the rest is read from the slow tier first). Reads, and writes to blocks
-//! that have a slot, follow the [map](map::Map) whatever the dispatch says. Whole blocks that are trimmed or zeroed return
+//! that have a slot, follow the map whatever the dispatch says. Whole blocks that are trimmed or zeroed return
 //! to the slow tier. Once all slots are used, writes stay on the slow tier, as with `bid-hybrid`. Nothing else moves, unless a
-//! service has it moved ([`relocation`]).
+//! service has it moved (`relocation`).
 //!
 //! The map is durable in a [ledger](ledger::Ledger), a redb table of blocks and slots, from which the policy's own map is
 //! made at the start ([`Backend::fast_tier`](super::Backend::fast_tier)). After a loss of power at any moment, everything that was acknowledged as
@@ -30,7 +30,7 @@
 //! change, or when all free slots wait for one.
 //!
 //! Slot zero, and an attribute of a file that is the slow tier, hold an identity and a generation that the ledger also has: a map
-//! and tiers that do not match, or are not of the same day, are refused, because blocks would be lost ([`identity`]).
+//! and tiers that do not match, or are not of the same day, are refused, because blocks would be lost (`identity`).
 //!
 //! # Read cache
 //!

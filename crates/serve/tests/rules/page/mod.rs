@@ -230,12 +230,12 @@ fn services_are_shown_where_there_are_some_with_what_they_have_found() {
     busy["services"] = json!([{
         "name": "nightly", "kind": "scrub", "device": "disk", "running": true, "waits_because": "it works",
         "lease_left_seconds": 9.0, "owed_bytes": 3 << 20, "done_bytes": 1 << 20, "device_seconds": 0.25,
-        "found": { "damaged_bytes": 8192, "failed_bytes": 0, "repaired_bytes": 4096 },
+        "found": { "damaged_bytes": 8192, "failed_bytes": 0 },
         "last_finished": null, "due_since": 1.0, "late_seconds": 60.0,
     }]);
     fixture.set(busy);
     browser.until("document.getElementById('services').innerText.includes('nightly')");
-    browser.until("document.getElementById('services').innerText.includes('8 KiB damaged, 4 KiB repaired')");
+    browser.until("document.getElementById('services').innerText.includes('8 KiB damaged')");
     browser.until(
         "document.getElementById('services').innerText.includes('it works; its lease ends in 9.00 s; late by 60 s')",
     );
