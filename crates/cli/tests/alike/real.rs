@@ -237,8 +237,20 @@ fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
     let disk = vec![7; 64 << 20];
     fs::write(folder.path().join("large"), &disk).unwrap();
     let calibrate = |more: &[&str]| {
-        let always =
-            ["calibrate", "large", "--probe", "--for", "10s", "--generations", "1", "--quiet", "-o", "own.toml"];
+        // Whether the file is like a drive depends on the machine.
+        let always = [
+            "calibrate",
+            "large",
+            "--probe",
+            "--for",
+            "10s",
+            "--generations",
+            "1",
+            "--quiet",
+            "--force",
+            "-o",
+            "own.toml",
+        ];
         run(folder.path(), &[&always, more].concat())
     };
     let done = calibrate(&["--write", "scratch", "--write-size", "64MiB"]);
@@ -409,7 +421,7 @@ fn a_loop_device_is_calibrated_from_end_to_end_and_stays_as_it_is() {
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let always = ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--quiet", "-o"];
+    let always = ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--quiet", "--force", "-o"];
     let done = command(folder.path(), &always).arg("own.toml").output().unwrap();
     assert!(done.status.success(), "{}", said(&done));
     assert!(

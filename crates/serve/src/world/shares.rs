@@ -58,6 +58,10 @@ struct Watch {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares(Arc<Mutex<Watch>>);
 
+/// The cost in sectors of a discard or a flush, which the scheduler learns; and the most that it can be.
+const LEARNT: u64 = 0;
+const LEARNT_MAX: u64 = 1 << 15;
+
 impl Shares {
     /// Of a device's scheduler.
     pub(super) fn of(device: &Device) -> Self {
@@ -152,13 +156,17 @@ impl Watch {
         // Both ask until it is dispatched.
         let Some(&(class, cost)) = self.queued.get(&number) else { return };
         for (&(one, other), served) in &mut self.pairs {
-            if one == class {
+            if cost == LEARNT && (one == class || other == class) {
+                // Its charge is not known here, so that the two are compared from here on.
+                *served = (0, 0);
+            } else if one == class {
                 served.0 += cost;
             } else if other == class {
                 served.1 += cost;
             }
         }
-        self.classes[class as usize].cost_max = self.classes[class as usize].cost_max.max(cost);
+        let cost_max = if cost == LEARNT { LEARNT_MAX } else { cost };
+        self.classes[class as usize].cost_max = self.classes[class as usize].cost_max.max(cost_max);
         self.reservations.iter_mut().for_each(|its| its.dispatched(now, class));
         let verdict = &mut self.verdict;
         self.deadlines.iter_mut().for_each(|its| its.dispatched(now, number, class, verdict));
@@ -232,6 +240,7 @@ impl Observer for Shares {
             Stage::Submitted(request) => {
                 let cost = match (watch.fair, request.operation) {
                     (Some(Unit::Sector), Operation::Read | Operation::Write) => u64::from(request.sectors),
+                    (Some(Unit::Sector), Operation::Discard | Operation::Flush) => LEARNT,
                     _ => 1,
                 };
                 watch.arrived(now, number, request.stream.0, cost);
