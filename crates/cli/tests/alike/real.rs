@@ -424,11 +424,10 @@ fn a_loop_device_is_calibrated_from_end_to_end_and_stays_as_it_is() {
     let always = ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--quiet", "--force", "-o"];
     let done = command(folder.path(), &always).arg("own.toml").output().unwrap();
     assert!(done.status.success(), "{}", said(&done));
-    assert!(
-        said(&done).contains("nothing is written to it") && said(&done).contains("The fit saw no writes"),
-        "{}",
-        said(&done)
-    );
+    assert!(said(&done).contains("nothing is written to it"), "{}", said(&done));
+    // Settings, and what they do not know, are for devices that the model describes.
+    let is_outside = said(&done).contains("is outside the family");
+    assert!(is_outside != said(&done).contains("The fit saw no writes"), "{}", said(&done));
     assert_eq!(device.setting("scheduler"), before, "it is probed as it was before the replay that was killed");
     let shown = run(folder.path(), &["show", "own.toml"]);
     assert!(said(&shown).contains("[calibration]") && said(&shown).contains("source = \"probe\""), "{}", said(&shown));
