@@ -342,9 +342,11 @@ fn mark_busy_hours(plan: &Plan, chart: &mut Chart) {
     let bands = chart.series.iter().flat_map(|series| &series.band).map(|band| band.2);
     let values = chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
     let top = values.chain(bands).filter(|value| value.is_finite()).fold(0.0, f64::max);
-    if mean == 0.0 || top == 0.0 {
+    if mean == 0.0 {
         return;
     }
+    // A chart in which nothing happens has hours, too.
+    let top = if top == 0.0 { 1.0 } else { top };
     let is_busy = |bin: &PlanBin| bin.foreground_iops.expected as f64 > mean;
     let level = over_time(plan, |bin| if is_busy(bin) { top } else { 0.0 });
     // The following series keep their former colours.
