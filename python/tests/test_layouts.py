@@ -131,7 +131,7 @@ def test_a_layout_is_refused_what_it_does_not_name(command_line, agrees):
         ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "tiered", "--scheduler", "bid-hybrid"]),
         ("advise", ["advise", "mix:grep", "--device", "hdd", "--budget", "30", "--rounds", "5", "--scheduler", "none,kyber"]),
         ("trace-info", ["trace", "info", TRACE]),
-        ("trace-info", ["trace", "info", TRACE, "traces/oltp/oltp.blktrace.0.gz"]),
+        ("trace-info", ["trace", "info", TRACE, "traces/oltp/oltp.blktrace"]),
         ("forecast", ["forecast", "examples/vdi/load.csv", "--method", "naive-week,hedge"]),
         ("forecast-backtest", ["forecast", "examples/vdi/load.csv", "--backtest", "2", "--method", "naive-week"]),
         ("forecast-diagnose", ["forecast", "examples/vdi/load.csv", "--diagnose"]),
