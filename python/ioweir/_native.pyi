@@ -177,7 +177,7 @@ def calibrate(
     *,
     progress: _Progress | None = None,
     keys: dict[str, Any] | None = None,
-) -> tuple[Result, str]: ...
+) -> tuple[Result, str, bool]: ...
 def compare(
     spec: _Spec | None = None,
     /,

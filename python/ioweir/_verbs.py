@@ -54,6 +54,7 @@ def calibrate(
     /,
     *,
     output: str | os.PathLike[str] | None = None,
+    force: bool = False,
     progress: Progress | bool | None = None,
     **keys: Any,
 ) -> _native.Result:
@@ -62,11 +63,15 @@ def calibrate(
     ``spec`` is a calibration (a file, TOML text or a dict), and ``keys`` take the place of its keys: ``trace``, ``kind``
     (``"disk"`` or ``"flash"``), ``preset``, ``capacity``, ``rpm``, ``generations``, ``seed`` and others (``ioweir show``). The
     device goes to the file ``output``, with its error and the interval of every parameter; other verbs take it as ``device``. A
+    device outside of the family that the model describes is not written, which is a :class:`RunError`, without ``force``. A
     row of the result is a class of requests.
     """
     with shown(progress) as told:
-        result, device = _native.calibrate(_inputs.spec(spec), progress=told, keys=_inputs.keys(keys))
+        result, device, is_outside = _native.calibrate(_inputs.spec(spec), progress=told, keys=_inputs.keys(keys))
     if output is not None:
+        if is_outside and not force:
+            told = "is not written: the device is outside the family that the model describes; force=True writes it anyway"
+            raise _native.RunError(f"{output} {told}")
         pathlib.Path(output).write_text(device, encoding="utf-8")
     return result
 

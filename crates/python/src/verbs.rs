@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 
 use ioweir_background::forecast::ForecastSpec;
 use ioweir_background::plan::PlanSpec;
+use ioweir_device::Verdict;
 use ioweir_lab::advise::AdviseSpec;
 use ioweir_lab::calibration::CalibrationSpec;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
@@ -124,13 +125,14 @@ pub(crate) fn calibrate(
     spec: Option<&Bound<'_, PyAny>>,
     progress: Option<Py<PyAny>>,
     keys: Option<&Bound<'_, PyDict>>,
-) -> PyResult<(Result, String)> {
+) -> PyResult<(Result, String, bool)> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = CalibrationSpec::parse(&name, &text).map_err(wrong)?;
     let origin = ioweir::origin(&spec.command());
     let fitted = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
     let document = py.detach(|| fitted.document()).map_err(Raised::from)?;
-    Ok((Result::new(document, None, Vec::new()), fitted.file.to_toml()))
+    let is_outside = fitted.verdict().0 == Verdict::Outside;
+    Ok((Result::new(document, None, Vec::new()), fitted.file.to_toml(), is_outside))
 }
 
 /// Runs an experiment.
