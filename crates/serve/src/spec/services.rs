@@ -263,7 +263,6 @@ impl Spec {
 }
 
 impl Backend {
-    /// Its file, if it is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         if let Self::File { path, .. } = self { Some(path) } else { None }
     }

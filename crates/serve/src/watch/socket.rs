@@ -91,7 +91,6 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             let clients = shared.controller.clients(shared.permits.taken(), &shared.stopper);
             serde_json::to_value(clients).map_err(|error| error.to_string())
         }
-        // It has been done.
         Ok(Command::HandOver {}) => Err(String::new()),
         Ok(Command::Drain { within }) => Ok(json!({ "changes": [announce_drain(within, shared)] })),
         Ok(Command::Kick(number)) => {

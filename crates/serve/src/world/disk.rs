@@ -83,7 +83,6 @@ impl Disk {
         self.state().length_bytes
     }
 
-    /// Its media.
     pub(crate) const fn media(&self) -> &Media {
         &self.media
     }
@@ -180,7 +179,6 @@ impl Disk {
                 let mut at = offset;
                 for buffer in io.buffers.as_slice() {
                     let bytes = &buffer.bytes()[..buffer.len().min((offset + length - at) as usize)];
-                    // It lies within the disk.
                     let _ = media.write(at, bytes);
                     at += bytes.len() as u64;
                 }

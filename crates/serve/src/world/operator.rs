@@ -159,7 +159,6 @@ impl Operator {
 
     /// Answers what it has asked.
     pub(super) fn tell(&self, what: Told) {
-        // It listens for as long as it does something.
         let _ = self.told.as_ref().map(|told| told.send(what));
     }
 
@@ -173,7 +172,6 @@ impl Operator {
     }
 
     fn finish(&mut self) {
-        // It catches its panics.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
