@@ -32,9 +32,9 @@ use super::system::{Ledger, System};
 pub struct Solution {
     /// The schedule.
     pub schedule: Schedule,
-    /// The same with all work done as soon as there are cores for it.
+    /// The schedule in which all work is done as soon as there are cores for it.
     pub at_once: Schedule,
-    /// Its outcome at the load that was planned for.
+    /// The outcome of `schedule` at the load that was planned for.
     pub course: Vec<BinCourse>,
     /// Bins that end below the floor: nothing holds it in the first of them.
     pub below_floor: Vec<usize>,
@@ -47,7 +47,7 @@ pub struct Solution {
 }
 
 impl Solution {
-    /// What the executor is asked for in a bin that begins at `from`.
+    /// The directives to the executor for a bin that begins at `from`.
     #[must_use]
     pub fn directive(&self, bin: usize, from: Nanos) -> Directive {
         Directive {

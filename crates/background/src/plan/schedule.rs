@@ -34,7 +34,7 @@ pub(super) struct Limit {
     pub(super) cores: u32,
     /// The most work of the services that can wait.
     pub(super) work: u64,
-    /// The same of those among them that give no room back.
+    /// The most work of the services that can wait and give no room back.
     pub(super) roomless: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Parses values: numbers, numbers with the unit of a rate as a dashboard exports them, and the words for no value.
 
-/// What stands for "not known". Infinity is what a division by zero exports: no more a value than NaN is.
+/// Words for "not known". Infinity is what a division by zero exports: no more a value than NaN is.
 const MISSING: [&str; 12] =
     ["nan", "na", "n/a", "null", "none", "-", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"];
 
@@ -39,7 +39,7 @@ const TIMES: [(&str, f64); 10] = [
     ("hour", 3600.0),
     ("hours", 3600.0),
 ];
-/// What a dashboard puts after a number that it has shortened.
+/// The suffixes of numbers that a dashboard has shortened, with their factors.
 const SHORTENED: [(&str, f64); 10] = [
     ("%", 1.0),
     ("k", 1e3),

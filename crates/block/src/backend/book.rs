@@ -89,7 +89,7 @@ impl Book {
         let mut open_file = opener(FileName(path.to_path_buf()));
         let open: Open = Box::new(move || {
             let mut database = open_file()?;
-            // What is damaged is found now, and not when it is needed.
+            // Damage is found when the file is opened, not when a row is needed.
             database.check_integrity()?;
             Ok(database)
         });
@@ -325,12 +325,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a book says of its commits.
+/// How a book counts its commits.
 #[derive(Clone, Copy)]
 enum Has {
-    /// It has none.
+    /// Nothing has been committed.
     Nothing,
-    /// They are not counted, as those of an earlier version.
+    /// The commits are those of an earlier version, which did not count them.
     Uncounted,
     /// The last one.
     Counted(Commit),
