@@ -231,39 +231,39 @@ impl Counters {
     }
 }
 
-/// What an engine has done, and its state.
+/// The counters of an engine since its last report, and its present state.
 #[derive(Debug)]
 pub struct Report {
-    /// What was done since the last report.
+    /// The requests, bytes and latencies counted since the last report.
     pub counters: Box<Counters>,
-    /// What is queued and in flight, by class. Classes at the end that never had a client are omitted.
+    /// Requests queued and in flight, by class. Classes at the end that never had a client are omitted.
     pub classes: Vec<ClassState>,
-    /// The state of the device.
+    /// The state of the device when the report was made.
     pub device: DeviceReport,
 }
 
 /// The state of a device.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceReport {
-    /// When it was so.
+    /// The time of the report.
     pub now: Nanos,
     /// Dispatches in flight.
     pub inflight: u32,
-    /// The most that there may be at present.
+    /// The most requests that may be in flight at present.
     pub depth: u32,
-    /// What the device has checked since the server began, if it keeps checksums.
+    /// The blocks whose checksums were checked since the server began, if the device keeps checksums.
     pub checksums: Option<Checksums>,
     /// The state of the device's upstream, if it has one.
     pub upstream: Option<UpstreamStatus>,
-    /// What tiers hold and have served.
+    /// The bytes that each tier holds and the requests that it has served, if the device has tiers.
     pub tiers: Option<TierStatus>,
-    /// What each service of the device has done since the server began.
+    /// The work that each service of the device has done since the server began.
     pub services: Vec<ServiceReport>,
     /// The failure of the device, if it has failed.
     pub failure: Option<Failure>,
-    /// How long it has had the operation that it has had longest, if it has any.
+    /// How long the oldest operation of the device has been under way, if there is one.
     pub oldest_operation: Option<Nanos>,
-    /// Whether that is so long that it seems to hang.
+    /// Whether the oldest operation is so old that the device seems to hang.
     pub hangs: bool,
     /// The time by which all reservations together have fallen behind since the server began; zero if all were kept.
     pub reservations_behind: Nanos,
@@ -274,22 +274,22 @@ pub struct DeviceReport {
 pub(super) struct Answered {
     pub(super) class: u32,
     pub(super) operation: Operation,
-    /// When it was complete; `None` if it had no effect and was answered at once.
+    /// When the whole request had been received; `None` if it had no effect and was answered at once.
     pub(super) arrived: Option<Nanos>,
-    /// Its length, or the error that it was answered with.
+    /// The bytes that the request moved, or the error that it was answered with.
     pub(super) result: Result<u64, NbdError>,
 }
 
-/// What a class was served since its engine began.
+/// The service that a class has received since its engine began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Sub-requests that the device has completed.
     pub requests: u64,
     /// Bytes of requests that were answered without an error.
     pub bytes: u64,
-    /// The time that its sub-requests waited for a limit; each of several that wait at the same time counts.
+    /// The time that the class's sub-requests waited for a limit, summed over sub-requests, also those that waited at the same time.
     pub throttled_nanos: u64,
-    /// The time that they waited for anything.
+    /// The time that the class's sub-requests waited for any reason, summed over sub-requests.
     pub waited_nanos: u64,
 }
 
@@ -304,7 +304,7 @@ impl Served {
         }
     }
 
-    /// Adds what was served elsewhere, or at another time.
+    /// Adds the service of another server or period.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -317,7 +317,7 @@ impl Served {
 #[derive(Default)]
 pub(super) struct Accounts {
     counters: Box<Counters>,
-    /// What was served before these counters began, by class.
+    /// The service of each class before `counters` were last reset.
     before: Vec<Served>,
 }
 
@@ -372,7 +372,7 @@ impl Accounts {
         }
     }
 
-    /// What each class was served, by number; classes at the end that never had a client are omitted.
+    /// The service that each class has received, by its number; classes at the end that never had a client are omitted.
     pub(super) fn served(&self) -> Vec<Served> {
         let mut all = self.before.clone();
         let classes = self.counters.0.iter().enumerate().filter_map(|(at, of)| Some((at, of.as_ref()?)));

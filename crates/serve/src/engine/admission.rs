@@ -29,7 +29,7 @@ pub enum Call {
     Poll(Step),
     /// A share that applies from now on.
     Configure(Holder, Share),
-    /// What a client was served on other servers.
+    /// The service that a client received on other servers of the fleet.
     Elsewhere(StreamId, Elsewhere),
     /// A dispatch that has finished.
     Complete(Tag),
@@ -50,25 +50,25 @@ pub trait Observer: Send {
     fn settled(&mut self, _now: Nanos, _scheduler: &Policy) {}
 }
 
-/// What has become of a sub-request.
+/// A step in the life of a sub-request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It has arrived.
+    /// The sub-request has arrived.
     Arrived,
-    /// The scheduler has accepted it: all of it, or what a split has left.
+    /// The scheduler has accepted the sub-request: all of it, or the rest after a split.
     Submitted(Request),
-    /// It goes to a device.
+    /// The sub-request was sent to the device of this tier.
     Dispatched(Tier),
-    /// It is completed; of its time since the dispatch it was with the workers, or waited for them, for so long.
+    /// The device has completed the sub-request. Workers held it, or it waited for them, for this part of its time since the dispatch.
     Completed(Nanos),
-    /// It was withdrawn or refused.
+    /// The sub-request was cancelled or refused.
     Withdrawn,
 }
 
-/// What the scheduler sees of a client's request: all of it, or a part of a long one.
+/// A part of a client's request, as the scheduler sees it: the whole request, or a piece of a long one.
 #[derive(Debug)]
 pub(super) struct SubRequest {
-    /// Its number in the order of arrival, once it has arrived.
+    /// The position in the order of arrival, set on arrival.
     pub(super) number: u64,
     /// The client's request, by its slot in the sessions.
     pub(super) request: u32,
@@ -82,7 +82,7 @@ pub(super) struct SubRequest {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) arrived: Nanos,
-    /// Its tag while the scheduler holds it.
+    /// The scheduler's tag, while the scheduler holds the sub-request.
     pub(super) tag: Option<Tag>,
     pub(super) dispatched: Option<Nanos>,
     /// The data of a write, or of a completed read.
@@ -128,7 +128,7 @@ pub(super) enum Members {
 /// Cuts a sub-request in two at a byte within it, and returns the second part.
 pub(super) type Cut<'a> = &'a mut dyn FnMut(&mut SubRequest, u64) -> SubRequest;
 
-/// What a class has queued and in flight. A long request counts as its sub-requests.
+/// The requests of a class that are queued and in flight. A long request counts as its sub-requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassState {
     /// The number of its clients.
@@ -448,7 +448,7 @@ impl Admission {
         Ok(())
     }
 
-    /// What a sub-request that comes now will cost its class, in the unit of reservations, if the scheduler has shares.
+    /// The cost of a sub-request that comes now, in the unit of reservations; zero if the scheduler has no shares.
     pub(super) fn expected_cost(&self, sub_request: &SubRequest) -> u64 {
         let Some(control) = self.driver.scheduler().tenants() else { return 0 };
         let ClientRequest { operation, stream, sectors, .. } = sub_request.core_request(Priority::NONE);
@@ -468,7 +468,7 @@ impl Admission {
         }
     }
 
-    /// What each class has queued and in flight, and how long and why its oldest sub-request has waited.
+    /// The requests of each class that are queued and in flight, with how long and why its oldest sub-request has waited.
     pub(super) fn classes(&self, now: Nanos, count: u32) -> Vec<ClassState> {
         let state = |class| {
             let state = self.driver.class(StreamId(class));

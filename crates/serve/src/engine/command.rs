@@ -51,9 +51,9 @@ pub enum Command {
     Kick(u64, Sender<Option<ClientAccount>>),
     /// Tell the service of this class what to do; the answer says why it cannot.
     Service(StreamId, ServiceOrder, Sender<Result<(), String>>),
-    /// What each class was served since the engine began, by number.
+    /// Answer with the service that each class has received since the engine began, by its number.
     Served(Sender<Vec<Served>>),
-    /// What clients were served on other servers.
+    /// Take into account the service that clients have received on other servers of the fleet.
     Elsewhere(Vec<(StreamId, Elsewhere)>),
     /// Report counters and state.
     Report(Question),
@@ -167,6 +167,6 @@ pub struct Change {
 pub struct Refusal {
     /// The class or group whose share is not feasible.
     pub holder: Holder,
-    /// What is wrong with it.
+    /// Why the share is not feasible.
     pub error: ShareError,
 }

@@ -1,4 +1,4 @@
-//! What an engine does at the command of another thread: it answers questions, changes shares, ends a client, and stops.
+//! Commands of other threads to an engine: questions, changes of shares, ending a client, stopping.
 
 use std::sync::mpsc::TryRecvError;
 
@@ -34,46 +34,39 @@ impl Engine {
                 Command::Verdict => self.hear_verdict(),
                 Command::Report(question) => self.report(question),
                 Command::Reopen(answer) => {
-                    // A caller that has left needs no answer.
+                    // A caller that has left needs no answer, here and below.
                     let _ = answer.send(self.reopen());
                 }
                 Command::Snapshots(answer) => {
-                    // As above.
                     let _ = answer.send(self.dispatcher.backend().snapshots());
                 }
                 Command::Pause(span, ready) => self.pause(span, ready),
                 Command::Resume(answer) => {
-                    // As above.
                     let _ = answer.send(self.resume());
                 }
                 Command::Grow(size_bytes, answer) => {
-                    // As above.
                     let _ = answer.send(self.grow(size_bytes));
                 }
                 Command::Wipe(range, answer) => self.wipe(range, answer),
                 Command::DrainExport(export) => self.sessions.drain_export(export),
                 Command::Rings(client, order) => self.sessions.carry_out(client, *order),
-                // The turn that follows does.
+                // The engine looks at its device in its next turn, for which this command has woken it.
                 Command::Look => {}
                 Command::Clients(answer) => {
                     let (sessions, waiting) = (&self.sessions, self.admission.waiting());
-                    // As above.
                     let _ = answer.send(sessions.clients(|slot| waiting_of(&waiting, slot)));
                 }
                 Command::Kick(number, answer) => {
                     let waiting = self.admission.waiting();
-                    // As above.
                     let _ = answer.send(self.sessions.kick(number, |slot| waiting_of(&waiting, slot)));
                 }
                 Command::Service(class, order, answer) => {
-                    // As above.
                     let _ = answer.send(self.order_service(class, order));
                 }
                 Command::Served(answer) => {
                     let driver = self.admission.driver();
                     driver.settle_all(self.now);
                     self.accounts.count_waiting(driver);
-                    // As above.
                     let _ = answer.send(self.accounts.served());
                 }
                 Command::Elsewhere(told) => self.told_of_others(&told),
@@ -138,14 +131,14 @@ impl Engine {
         if let Some(before) = before {
             *self.admission.driver().scheduler_mut() = before;
         }
-        // A controller that has left gives no verdict either.
+        // A controller that has left gives no verdict either, and the change is dropped.
         let _ = change.prepared.send(prepared);
-        // One that was tried before and has no verdict by now gets none.
+        // A change that was prepared earlier and has no verdict by now is dropped.
         self.prepared = is_feasible.then(|| Box::new(change));
         self.hear_verdict();
     }
 
-    /// Makes the change that was tried, or forgets it, if there is a verdict.
+    /// Makes the prepared change if its verdict has come, and drops it if its controller has left.
     pub(super) fn hear_verdict(&mut self) {
         let Some(change) = self.prepared.take() else { return };
         match change.verdict.try_recv() {
@@ -158,7 +151,7 @@ impl Engine {
     fn make(&mut self, change: Change) {
         // Up to now, requests have waited for reasons that the old shares gave.
         self.admission.driver().settle_all(self.now);
-        // They were feasible, and while a change is prepared nothing else changes shares.
+        // The shares were feasible when they were prepared, and no others change in between.
         if let Err(refusal) = self.admission.set_shares(self.now, &change.shares) {
             let what = format!("a change of shares that was possible is not any more: {}", refusal.error);
             self.log.report(self.now, EventKind::ChangeRefused, &what);
@@ -248,7 +241,7 @@ impl Engine {
         let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
         let (now, mut services) = (self.now, self.services.reports(self.dispatcher.backend()));
         for service in &mut services {
-            // What is in effect, whatever its lease wants.
+            // The reservation in effect, which can differ from the rate that the lease asks for.
             let share =
                 service.reservation_per_second.and(tenants).map(|tenants| tenants.share(StreamId(service.class)));
             service.reservation_per_second = share.map(|share| share.reservation_per_second);

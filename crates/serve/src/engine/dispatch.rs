@@ -26,9 +26,9 @@ struct InFlight {
     blocks: (u64, u64),
     writes: bool,
     flushes: bool,
-    /// Its sub-requests, while it is deferred.
+    /// The sub-requests of a dispatch that is deferred.
     members: Option<Members>,
-    /// Whether it is a range to be wiped, which the scheduler knows nothing of.
+    /// Whether this is the wiping of a range, which the scheduler does not see.
     wipes: bool,
     operations_left: u32,
 }
@@ -50,7 +50,7 @@ impl InFlight {
     /// A range to be wiped.
     fn wiping(range: &Range<u64>) -> Self {
         let sector = range.start / SECTOR_BYTES;
-        // It is at most 1 GiB long.
+        // A wipe is at most 1 GiB long, so that its sectors fit into 32 bits.
         let sectors = (range.end.div_ceil(SECTOR_BYTES) - sector) as u32;
         let (operation, flags, stream) = (Operation::Discard, Flags::NONE, StreamId(0));
         let request = Request { operation, flags, stream, sector, sectors };
@@ -84,7 +84,7 @@ struct Begun {
     served: Served,
 }
 
-/// What has completed.
+/// A completion that the dispatcher reports to its engine.
 #[derive(Debug)]
 pub(super) enum Completed {
     /// A sub-request, its result, and the time that it waited for workers or had them.

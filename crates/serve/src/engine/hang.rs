@@ -1,4 +1,4 @@
-//! Notices a device that has had an operation for so long that it seems to hang, while its engine goes on.
+//! Notices a device that has had an operation for so long that it seems to hang, while its engine continues.
 
 use ioweir_core::Nanos;
 
@@ -7,10 +7,10 @@ use crate::log::EventKind;
 
 /// How long a device may have an operation until it seems to hang: as long as Linux gives a disk, until it resets it.
 const HANG_AFTER: Nanos = Nanos::from_seconds(30);
-/// How often a device that seems to hang is looked at.
+/// How often the engine checks a device that seems to hang.
 const HANGING_LOOK: Nanos = Nanos::from_seconds(1);
 
-/// What was seen when it was last looked.
+/// The result of the last check.
 #[derive(Debug, Default)]
 pub(super) struct Hang {
     /// Whether the device had an operation for too long.
@@ -20,8 +20,8 @@ pub(super) struct Hang {
 }
 
 impl Engine {
-    /// Says once that the device has had an operation for too long, and once that it has none of that age any more. Returns when
-    /// it is to be looked at again.
+    /// Logs once that an operation of the device has become too old, and once that no operation is too old any more. Returns the time of
+    /// the next check.
     pub(super) fn look_for_hang(&mut self) -> Nanos {
         if self.now >= self.hang.due {
             let due = self.dispatcher.oldest().unwrap_or(self.now).after(HANG_AFTER);
@@ -34,7 +34,7 @@ impl Engine {
             }
             self.hang = Hang { is_seen, due: if is_seen { self.now.after(HANGING_LOOK) } else { due } };
         }
-        // A device at rest is not looked at.
+        // A device without operations is not checked.
         if self.dispatcher.is_idle() && !self.hang.is_seen { Nanos::NEVER } else { self.hang.due }
     }
 }

@@ -73,14 +73,14 @@ const TOKEN_BACKEND: u64 = u64::MAX - 1;
 pub(crate) const FAILED: &str = "a flush has failed: what was written before may be gone. Writes and flushes fail until it is \
                                  opened again (ioweir ctl SERVER reopen DEVICE)";
 
-/// What to do after a turn.
+/// The next action of the thread that runs an engine, after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// There is nothing to do before this time, unless a descriptor becomes ready.
     WaitUntil(Nanos),
-    /// It has stopped after a command.
+    /// The engine has stopped after a command.
     Stopped,
-    /// It should stop, but its device has not completed its operations. Dropping the engine would wait for that.
+    /// The engine should stop, but its device has not completed its operations. Dropping the engine would wait for them.
     Hung,
 }
 
@@ -248,7 +248,7 @@ impl Engine {
         self.dispatcher.failure()
     }
 
-    /// What its device has checked, if it keeps checksums.
+    /// The blocks whose checksums the device has checked, if it keeps checksums.
     #[must_use]
     pub fn checksums(&self) -> Option<Checksums> {
         self.dispatcher.backend().checksums()

@@ -262,7 +262,7 @@ fn dispatches_that_overlap_are_never_with_the_backend_at_once_unless_both_read()
     begin(&mut dispatcher, Operation::Read, Action::Read, 0);
     begin(&mut dispatcher, Operation::Read, Action::Read, 0);
     assert_eq!(script.started(), 2);
-    // It is in the same block of 4 KiB; the third overlaps only the deferred one before it.
+    // Requests at byte 3584 lie in the same block of 4 KiB as the reads and are deferred; the write at 4096 begins at once.
     begin(&mut dispatcher, Operation::Write, Action::Write, 3584);
     begin(&mut dispatcher, Operation::Read, Action::Read, 3584);
     begin(&mut dispatcher, Operation::Write, Action::Write, 4096);

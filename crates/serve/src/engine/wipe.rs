@@ -1,6 +1,6 @@
-//! Wiping: a range that no export shows is made to read as zeroes, durably, before a volume is named there.
+//! Wiping: the server makes a range that no export shows read as zeroes, durably, before it places a new volume there.
 //!
-//! It goes to the backend beside the scheduler, a piece at a time, and what overlaps a piece waits: work of services does.
+//! The pieces of a wipe go to the backend past the scheduler. Requests of services that overlap a piece wait until it has ended.
 
 use std::ops::Range;
 use std::sync::mpsc::Sender;
@@ -16,7 +16,7 @@ const PIECE_BYTES: u64 = 1 << 30;
 pub(super) struct Wipe {
     left: Range<u64>,
     is_under_way: bool,
-    /// Hears how it ends.
+    /// Gets the result of the wipe.
     answer: Sender<Result<(), String>>,
 }
 
@@ -52,7 +52,7 @@ impl Engine {
         wipe.is_under_way = false;
         if let Err(error) = result {
             let what = format!("its range cannot be made to read as zeroes: {}", error.name());
-            // As above.
+            // A caller that has left needs no answer.
             let _ = wipe.answer.send(Err(what));
             self.wipes.pop_front();
         }

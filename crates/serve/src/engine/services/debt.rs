@@ -1,4 +1,4 @@
-//! A debt that the backend knows of: discards to be carried out, blocks on the wrong tier.
+//! The duty of a service that pays a debt of the backend: discards to be carried out, blocks on the wrong tier.
 
 use ioweir_core::Nanos;
 
@@ -10,20 +10,20 @@ use crate::nbd::NbdError;
 /// How long a debt rests after a request that failed.
 const AGAIN_AFTER: Nanos = Nanos::from_seconds(1);
 
-/// The duty of a service that pays a debt of its device, range by range, from the beginning of the device to its end and
-/// again. What is still owed is durable with the device, so that a restart goes on.
+/// Pays a debt range by range, from the beginning of the device to its end and again. The backend keeps the debt durably, so that a restart
+/// continues it.
 pub(super) struct Debt {
-    /// What is owed, the first before the others.
+    /// The kinds of owed work; each is done before the ones after it.
     tasks: &'static [Task],
-    /// The most bytes of a request; as many as one with data where absent.
+    /// The most bytes of a request; where absent, the most of any request with data.
     length_max: Option<u64>,
-    /// Where to look for the next range.
+    /// The offset from which the next range is looked for.
     cursor: u64,
     in_flight: u32,
     wall: Nanos,
-    /// After a failure, when to try again.
+    /// The time to try again after a failure.
     again: Nanos,
-    /// When something began to be owed, and when nothing was any more.
+    /// When the debt last rose from zero, and when it was last paid in full.
     since: Option<Nanos>,
     finished: Option<Nanos>,
 }
@@ -63,7 +63,7 @@ impl Duty for Debt {
         let tasks = self.tasks;
         let mut look = |from| tasks.iter().find_map(|&task| Some((task, backend.next_owed(task, from, length_max)?)));
         let mut found = look(self.cursor);
-        // What is in flight is still owed: the device begins anew only without it.
+        // Ranges in flight are still owed, so the search starts again at the beginning only when there are none.
         if found.is_none() && self.cursor > 0 && self.in_flight == 0 {
             found = look(0);
         }

@@ -76,33 +76,33 @@ struct Piece {
     length: u64,
 }
 
-/// What a service finds to do.
+/// The next step of a service.
 enum Next {
     Request(Piece),
     Wait(ServiceWait),
-    /// Something has failed, and is tried again after this time.
+    /// Wait until this time, because something has failed and is tried again then.
     Later(Nanos),
 }
 
-/// What was found that should be logged.
+/// Events to be logged, each with its text.
 type Found = Vec<(EventKind, String)>;
 
-/// What a service does: it finds the ranges, and hears what became of them. Times are since 1970.
+/// The work of a kind of service: it finds ranges to work on, and is given their results. Times are since 1970.
 trait Duty {
     /// Sets the keys that can change while the server runs.
     fn set(&mut self, _spec: &spec::Service) {}
 
-    /// Looks at the time, whether the service may work or not.
+    /// Takes note of the time, whether the service may work or not.
     fn look(&mut self, _wall: Nanos, _backend: &dyn Backend) -> Found {
         Found::new()
     }
 
-    /// The range whose extents it must know.
+    /// The range whose extents the service needs to know next.
     fn query(&mut self) -> Option<(u64, u64)> {
         None
     }
 
-    /// Takes the answer to its query: none if it has failed.
+    /// Takes the answer to the query; it is empty if the query has failed.
     fn learn(&mut self, _extents: &[Extent], _backend: &dyn Backend) {}
 
     /// The next thing to do.
@@ -332,14 +332,14 @@ impl Services {
         service.due = self.now;
     }
 
-    /// What each has done, and its state.
+    /// The work that each service has done, and its state.
     pub(super) fn reports(&self, backend: &dyn Backend) -> Vec<ServiceReport> {
         let wall = self.epoch.after(self.now);
         self.list.iter().map(|service| service.report(self.now, wall, backend)).collect()
     }
 }
 
-/// What all services of a device have in common at a moment.
+/// Values that all services of a device share in one turn.
 struct Scene {
     now: Nanos,
     epoch: Nanos,

@@ -26,15 +26,15 @@ use crate::spec;
 pub(super) const SLICE_BYTES: u64 = 32 << 20;
 /// A pass becomes due once in this time, unless the spec says otherwise.
 const EVERY: Nanos = Nanos::from_seconds(7 * 24 * 3600);
-/// The most queries that count what is to be read; what lies behind the last one counts as written.
+/// The most queries that count the bytes to be read; everything after the last of them counts as written.
 const MEASURES_MAX: u32 = 4096;
 
-/// What a query is for.
+/// The purpose of a query for extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// To count the bytes from here on.
+    /// To count the bytes to be read from this offset on.
     Measure(u64),
-    /// To find what is to be read from the position on.
+    /// To find the ranges to be read from the position on.
     Read,
 }
 
@@ -294,7 +294,7 @@ impl Duty for Pass {
         let from = if let Purpose::Measure(at) = purpose { at } else { run.position };
         let (mut end, mut ranges) = written(from, extents, backend);
         if end <= from {
-            // It does not say: everything may have been written.
+            // The device does not say what was written, so everything counts as written.
             (end, ranges) = (size_bytes, std::iter::once(from..size_bytes).collect());
         }
         if purpose == Purpose::Read {
@@ -311,8 +311,8 @@ impl Duty for Pass {
         let before = std::mem::replace(&mut self.size_bytes, size_bytes);
         self.progress.device_bytes = size_bytes;
         match &mut self.run {
-            // What comes in addition is counted, too. Its position is kept with the new length from the next time on: a restart
-            // before that begins the pass anew.
+            // The added bytes are counted, too. The position is saved with the new length from the next time on: a restart before that
+            // begins the pass anew.
             Some(run) => _ = run.measuring.get_or_insert(before),
             None => _ = self.keeper.keep(self.progress),
         }
@@ -375,7 +375,7 @@ impl Duty for Pass {
     fn owed_bytes(&self, _backend: &dyn Backend) -> u64 {
         let Some(run) = &self.run else { return 0 };
         let unmeasured = run.measuring.map_or(0, |at| self.size_bytes - at.min(self.size_bytes));
-        // What was written since it was measured is found when it is to be read.
+        // Ranges that were written since they were counted are found when they are to be read.
         run.left_bytes.max(bytes_of(&run.ranges)) + unmeasured
     }
 

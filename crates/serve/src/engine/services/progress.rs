@@ -1,4 +1,4 @@
-//! What a pass must know after a restart, in a small file that is replaced as a whole.
+//! The state of a pass that a restart continues from, in a small file that is replaced as a whole.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -96,7 +96,7 @@ impl Shelf {
         }
     }
 
-    /// What was kept, if anything was.
+    /// The state that was saved, if there is any.
     fn read(&self) -> Result<Option<Vec<u8>>, String> {
         match self {
             Self::File(path) => read(path),

@@ -1,4 +1,4 @@
-//! What other threads say to services and hear of them.
+//! Orders of other threads to services, and reports of services.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,66 +10,66 @@ use crate::spec;
 /// A service to be set up.
 #[derive(Clone, Debug)]
 pub struct ServicePlan {
-    /// Its class.
+    /// The class as which the service works.
     pub class: StreamId,
-    /// Its keys.
+    /// The service's keys in the spec.
     pub spec: spec::Service,
-    /// Where it keeps what it must know after a restart.
+    /// The place of the state that a restart continues from.
     pub state: Option<Shelf>,
 }
 
-/// Where a service keeps what it must know after a restart.
+/// The place of a service's state across restarts.
 #[derive(Clone, Debug)]
 pub enum Shelf {
     /// A file, which is replaced as a whole.
     File(PathBuf),
-    /// What outlives the servers of a simulated world; empty before the first.
+    /// Memory that outlives the servers of a simulated world; empty before the first of them.
     World(Arc<Mutex<Vec<u8>>>),
 }
 
-/// What a service is told to do.
+/// An order of a governor or a person to a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceOrder {
     /// To work for this time, at these rates.
     Run(Nanos, Rates),
     /// To rest for this time.
     Pause(Nanos),
-    /// To do what its default says.
+    /// To do its default again.
     Release,
 }
 
 /// The rates of a lease, in bytes a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// The most.
+    /// The rate that the service may not exceed.
     pub most: Option<u64>,
-    /// What it gets even if clients want all of the device.
+    /// The rate that the service gets even if clients want all of the device.
     pub reserved: Option<u64>,
 }
 
-/// Why a service does not ask for more.
+/// Why a service does not ask for more work at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServiceWait {
-    /// It asks for as much as it may.
+    /// The service has as many requests under way as it may.
     #[default]
     Nothing,
-    /// There is nothing to do.
+    /// There is no work to do.
     NothingOwed,
-    /// It has no lease, and its default is to rest.
+    /// The service has no lease, and its default is to rest.
     Rests,
-    /// It is paused by a lease.
+    /// A lease pauses the service.
     Paused,
-    /// The rate of its lease is used up.
+    /// The rate of the lease is used up.
     Rate,
-    /// It learns what is to be done.
+    /// The service is counting the bytes to be done.
     Measures,
-    /// Its progress has to be durable first.
+    /// The service's progress must become durable first.
     Saves,
-    /// Some of it has failed, and is tried again soon.
+    /// A request has failed, and is tried again soon.
     Fails,
-    /// Its device has failed.
+    /// The device has failed.
     Failed,
-    /// The server ends.
+    /// The server is shutting down.
     Ends,
 }
 
@@ -92,10 +92,10 @@ impl ServiceWait {
     }
 }
 
-/// What a service has done since the server began, and its state.
+/// The work that a service has done since the server began, and its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceReport {
-    /// Its class.
+    /// The class as which the service works.
     pub class: u32,
     /// Whether it has something to do and may do it.
     pub is_running: bool,

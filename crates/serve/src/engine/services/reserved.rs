@@ -1,8 +1,8 @@
-//! What a lease reserves for a service: a rate in bytes, which becomes a reservation of its class, in the unit that the scheduler
-//! counts, for as long as the lease holds.
+//! The reservation that a lease gives a service. The lease states a rate in bytes; while it holds, the service's class gets a reservation
+//! in the unit that the scheduler counts.
 //!
-//! What a byte costs is seen from the requests that the service asked for last. A reservation that this makes too small is raised
-//! at once; one that is too large is lowered when it is a third too large.
+//! The cost of a byte is estimated from the service's latest requests. A reservation that turns out too small is raised at once; one that
+//! is too large is lowered when it exceeds the need by a third.
 
 use ioweir_core::tenant::{RATE_MAX, Share, ShareError};
 use ioweir_core::{Nanos, StreamId};

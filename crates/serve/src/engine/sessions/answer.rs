@@ -160,7 +160,7 @@ impl Sessions {
                 gathered.into_iter().for_each(|(_, buffer)| self.give_back(slot, buffer))
             }
             (Command::Read, None) if length > 0 => {
-                // Nothing is gathered if the data was sent in chunks.
+                // If the data was sent in chunks, there are no gathered buffers.
                 if !gathered.is_empty() {
                     gathered.sort_by_key(|(offset, _)| *offset);
                     // A read is no longer than the longest request with data.
@@ -168,7 +168,7 @@ impl Sessions {
                     gathered.into_iter().for_each(|(_, buffer)| connection.outbox.put_data(buffer));
                 }
             }
-            // Its extents were sent, the last of them with the mark of the end.
+            // The extents were sent before, the last of them marked as the end of the reply.
             (Command::BlockStatus, None) => {}
             (_, error) => {
                 connection.outbox.put(|out| reply.put_end(out, error));

@@ -10,29 +10,29 @@ use crate::spec::Identity;
 /// A client that has agreed on an export, with what it has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAccount {
-    /// Its number in the server.
+    /// A number that no other client of the server has or had.
     pub number: u64,
     /// The number of its export in the spec.
     pub export: usize,
-    /// Its class.
+    /// The class that the client belongs to.
     pub class: StreamId,
     /// How its requests come.
     pub transport: Transport,
     /// The client, as the system knows it.
     pub peer: Peer,
-    /// Its names.
+    /// The names by which the client was admitted.
     pub identity: Identity,
-    /// When it came, agreed on the export.
+    /// When the client had agreed on the export.
     pub since: Nanos,
     /// The stage of its connection.
     pub mode: Mode,
-    /// Its requests that were answered, as its class counts them.
+    /// The client's answered requests, counted as its class counts them.
     pub requests: u64,
-    /// Bytes of those without an error.
+    /// Bytes of the requests that were answered without an error.
     pub bytes: u64,
-    /// Its requests that are not answered.
+    /// The client's requests that are not answered yet.
     pub outstanding: u32,
-    /// Those of them of which the scheduler has not dispatched all.
+    /// Unanswered requests that the scheduler has not dispatched in full.
     pub waiting: u32,
 }
 

@@ -43,17 +43,17 @@ pub struct Client {
     pub agreed: Agreed,
     /// The class that it belongs to.
     pub class: StreamId,
-    /// Its number in the server, from one on: no two clients ever have the same.
+    /// The client's number, from one on: no two clients of a server ever have the same.
     pub number: u64,
     /// The client, as the system knows it.
     pub peer: Peer,
-    /// Its names, by which it was let in.
+    /// The names by which the client was admitted.
     pub identity: Identity,
-    /// Bytes that it has already sent after the negotiation.
+    /// Bytes that the client has already sent after the negotiation.
     pub leftover: Vec<u8>,
     /// Bytes of the negotiation's last answer that have not been sent yet.
     pub unsent: Vec<u8>,
-    /// Its permit, if the number of clients is limited.
+    /// The client's permit, if the number of clients is limited.
     pub permit: Option<Permit>,
 }
 
@@ -95,7 +95,7 @@ impl Drop for Permit {
 /// The write whose data is being received.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// Its request; `None` if the write was refused and its data is dropped.
+    /// The request, by its slot; `None` if the write was refused and its data is dropped.
     pub(super) request: Option<u32>,
     /// The offset on the export of the missing data.
     pub(super) offset: u64,
@@ -149,9 +149,9 @@ pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) peer: Peer,
     pub(super) identity: Identity,
-    /// When it came, agreed on an export.
+    /// When the client had agreed on an export.
     pub(super) since: Nanos,
-    /// Its requests that were answered, and the bytes of those without an error.
+    /// The number of answered requests, and the bytes of those without an error.
     pub(super) done: (u64, u64),
     pub(super) mode: Mode,
     decoder: Decoder,
@@ -163,7 +163,7 @@ pub(super) struct Connection {
     pub(super) waiting: Option<Request>,
     /// The number of unanswered requests.
     pub(super) in_flight: u32,
-    /// Its part of [`super::Room::bytes`].
+    /// The client's part of [`super::Room::bytes`].
     pub(super) held_bytes: u64,
     pub(super) outbox: Outbox,
     /// The events that epoll reports.

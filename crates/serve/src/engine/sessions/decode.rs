@@ -77,7 +77,7 @@ impl Sessions {
         }
         let (costs, base) = (self.costs, export.offset_bytes);
         let bytes_max = costs.request_bytes_max;
-        // It lies within the export, which lies within the device.
+        // The range lies within the export, which lies within the device.
         let offset = base + offset;
         let has_rings = connection.rings.is_some();
         if command == Command::Read || (command == Command::Write && has_rings) {

@@ -120,7 +120,7 @@ impl Sessions {
         }
     }
 
-    /// What waits for the sockets of clients, and for whatever else wakes the engine.
+    /// The poller that waits for the sockets of clients, and for all other events that wake the engine.
     pub(super) const fn poller(&mut self) -> &mut Poller {
         &mut self.poller
     }
@@ -371,12 +371,12 @@ impl Sessions {
         }
     }
 
-    /// Lets all clients have the replies to their requests, and accepts no more.
+    /// Accepts no more requests of any client, and disconnects each when it has its replies.
     pub(super) fn drain_all(&mut self) {
         self.slots().into_iter().for_each(|slot| self.drain(slot));
     }
 
-    /// The same for those of the export of this number.
+    /// Lets the clients of this export finish their requests, then disconnects them.
     pub(super) fn drain_export(&mut self, export: usize) {
         let its = self.connections.iter().filter(|(_, connection)| connection.agreed.export == export);
         let its: Vec<u32> = its.map(|(slot, _)| slot).collect();
@@ -434,7 +434,7 @@ impl Sessions {
         std::mem::take(&mut connection.outbox).clear(|buffer| released += room.give_back(buffer));
         self.release(slot, released);
         self.drop_incoming(slot);
-        // Its slot stays taken until the last of its requests has ended; the event waits for that.
+        // The connection's slot stays taken until the last of its requests has ended; the event waits for that.
         if self.connections.get(slot).is_some_and(|connection| connection.in_flight > 0) {
             self.events.push_back(Event::Gone(slot));
         }

@@ -17,7 +17,7 @@ const RANGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
 /// The longest range that one query asks about. A client that asks about more gets an answer about the beginning.
 const QUERY_BYTES_MAX: u64 = 1 << 31;
 
-/// What decides how a range is split and charged.
+/// The limits and rules by which a range is split and charged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     /// The longest sub-request that moves data.
@@ -146,7 +146,7 @@ impl ClientRequest {
         self.reply.replies.has_chunks() && !(self.is_split && self.flags & COMMAND_DF != 0)
     }
 
-    /// What is counted once it is answered. A query moves no bytes.
+    /// The entry that the accounts get once the request is answered. A query moves no bytes.
     pub(super) fn answered(&self) -> Answered {
         let bytes = if self.action.queries() { 0 } else { self.length };
         Answered {

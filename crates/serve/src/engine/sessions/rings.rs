@@ -129,7 +129,8 @@ impl Sessions {
             && let Some(effect) = rings.next_stopped()
         {
             if let Effect::Stopped(kick) = effect {
-                // Its monitor keeps it open, so that closing it would not be enough. It was added.
+                // The monitor keeps the descriptor open, so that closing it here would not remove it from the poller. It was added, so this
+                // cannot fail.
                 let _ = self.poller.delete_descriptor(kick);
             }
         }
@@ -139,7 +140,7 @@ impl Sessions {
     pub(super) fn drop_rings(&mut self, slot: u32) {
         let Some(rings) = self.connections.get_mut(slot).and_then(|connection| connection.rings.take()) else { return };
         for kick in rings.kicks() {
-            // As above.
+            // The monitor keeps the descriptor open, so that closing it here would not remove it from the poller.
             let _ = self.poller.delete_descriptor(kick);
         }
     }
