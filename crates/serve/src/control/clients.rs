@@ -20,11 +20,11 @@ pub struct Clients {
     pub schema_version: u32,
     /// The time of the list.
     pub now_seconds: f64,
-    /// Those that have agreed on an export, in the order in which they came.
+    /// The clients that have agreed on an export, by the order in which they connected.
     pub clients: Vec<ClientState>,
-    /// How many others still negotiate.
+    /// The number of connections that still negotiate.
     pub negotiating: u32,
-    /// Those of them that the server talks with, in the order in which they came.
+    /// The negotiating clients that the server has accepted, by the order in which they connected.
     #[serde(default)]
     pub callers: Vec<CallerState>,
     /// Devices that did not answer, whose clients are missing here.
@@ -34,58 +34,58 @@ pub struct Clients {
 /// A client that has agreed on an export.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ClientState {
-    /// Its number, from one on: no two clients of a server ever have the same.
+    /// The client's number, from one on: no two clients of a server ever have the same.
     pub number: u64,
     /// The export.
     pub export: String,
     /// The class: a tenant, or the export itself.
     pub class: String,
-    /// How its requests come: `nbd`, or `vhost-user`.
+    /// The transport of the requests: `nbd` or `vhost-user`.
     pub transport: String,
     /// The names in its certificate.
     pub certificate: Vec<String>,
-    /// The process of this machine that it is, if it came over a unix socket.
+    /// The client's process, if it runs on this machine and connected over a unix socket.
     pub process: Option<ProcessState>,
-    /// Its address and port, if it came over TCP.
+    /// The client's address and port, if it connected over TCP.
     pub address: Option<String>,
-    /// When it came.
+    /// When the client had agreed on its export.
     pub since_seconds: f64,
-    /// `open`; `ending` if no more is read from it and it gets its replies; `gone` if only the device still has requests of
-    /// it.
+    /// `open`; `ending` if the server reads no more from the client and sends its replies; `gone` if only the device still has requests of
+    /// the client.
     pub state: String,
-    /// Its requests that were answered.
+    /// The number of answered requests.
     pub requests: u64,
-    /// Bytes of those without an error.
+    /// Bytes of the requests that were answered without an error.
     pub bytes: u64,
-    /// Its requests that are not answered.
+    /// The number of unanswered requests.
     pub outstanding_requests: u32,
-    /// Those of them that wait to be dispatched.
+    /// The number of unanswered requests that wait to be dispatched.
     pub waiting_requests: u32,
 }
 
 /// A client that has not agreed on an export yet.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CallerState {
-    /// Its number, which it keeps.
+    /// The client's number, which it keeps after the negotiation.
     pub number: u64,
     /// The names in its certificate, once it has shown one.
     pub certificate: Vec<String>,
-    /// The process of this machine that it is, if it came over a unix socket.
+    /// The client's process, if it runs on this machine and connected over a unix socket.
     pub process: Option<ProcessState>,
-    /// Its address and port, if it came over TCP.
+    /// The client's address and port, if it connected over TCP.
     pub address: Option<String>,
-    /// When it came.
+    /// When the client connected.
     pub since_seconds: f64,
 }
 
 /// A process of this machine.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ProcessState {
-    /// Its number; 0 if it is in another namespace.
+    /// The process number; 0 if the process is in another namespace.
     pub pid: u32,
-    /// Its user's number.
+    /// The number of the process's user.
     pub uid: u32,
-    /// The number of its effective group.
+    /// The number of the process's effective group.
     pub gid: u32,
 }
 
@@ -111,7 +111,7 @@ impl ClientState {
         }
     }
 
-    /// Who it is, in words.
+    /// A description of the client for people.
     #[must_use]
     pub fn who(&self) -> String {
         who(&self.certificate, self.process, self.address.as_ref())
@@ -125,7 +125,7 @@ impl CallerState {
         Self { number, certificate: identity.certificate, process, address, since_seconds: since.as_seconds() }
     }
 
-    /// Who it is, in words.
+    /// A description of the client for people.
     #[must_use]
     pub fn who(&self) -> String {
         who(&self.certificate, self.process, self.address.as_ref())
@@ -191,7 +191,7 @@ impl Controller {
     /// Why there is nobody to end, in words.
     pub(crate) fn kick(&self, number: u64, front: &Stopper) -> Result<String, String> {
         let (spec, _) = self.running();
-        // As above.
+        // A caller that goes to an engine meanwhile is found there, by the question to all engines below.
         if let Ok(Some(caller)) = front.ask_to_kick(number).recv_timeout(PATIENCE) {
             let who = shown(&CallerState::new(caller).who());
             return Ok(format!("client {number} ({who}), which had not agreed on an export: ended"));

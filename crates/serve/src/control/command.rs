@@ -49,25 +49,25 @@ pub enum Command {
     Snapshots(String),
     /// Add an export.
     AddExport {
-        /// Its name.
+        /// The name of the export.
         name: String,
-        /// Its other keys: `device=d`.
+        /// The other keys of the export: `device=d`.
         #[serde(default)]
         keys: Vec<String>,
     },
     /// Remove an export.
     RemoveExport {
-        /// Its name.
+        /// The name of the export.
         name: String,
-        /// Whether clients get the rest of their answers; without it, clients keep it from being removed.
+        /// Whether connected clients get the rest of their answers; without it, connected clients prevent the removal.
         #[serde(default)]
         drain: bool,
     },
     /// Add a device.
     AddDevice {
-        /// Its name.
+        /// The name of the device.
         name: String,
-        /// Its other keys: `backend=memory`.
+        /// The other keys of the device: `backend=memory`.
         #[serde(default)]
         keys: Vec<String>,
     },
@@ -75,9 +75,9 @@ pub enum Command {
     RemoveDevice(String),
     /// Make a device longer.
     ResizeDevice {
-        /// Its name.
+        /// The name of the device.
         name: String,
-        /// Its length from now on.
+        /// The new length of the device.
         size: Size,
     },
     /// List the volumes of the device of this name.
@@ -88,7 +88,7 @@ pub enum Command {
         device: String,
         /// The name of the volume.
         name: String,
-        /// Its length.
+        /// The length of the volume.
         size: Size,
     },
     /// Give a volume another length.
@@ -97,7 +97,7 @@ pub enum Command {
         device: String,
         /// The name of the volume.
         name: String,
-        /// Its length from now on.
+        /// The new length of the volume.
         size: Size,
     },
     /// Remove a volume.
@@ -116,11 +116,11 @@ pub enum Command {
     },
 }
 
-/// What a service is told to do: one of these.
+/// An order to a service: exactly one of `run`, `pause` and `release`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceCommand {
-    /// Its name.
+    /// The name of the service.
     pub name: String,
     /// To work while the lease holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ use crate::engine;
 use crate::engines::Opened;
 use crate::spec::{Device, Spec};
 
-/// What is said of what does not come or go with a device.
+/// The hint of refusals for parts of a device that cannot be added or removed while the server runs.
 const STARTED_AGAIN: &str = "change the spec file, and start the server again";
 
 impl Controller {
@@ -147,17 +147,17 @@ fn without_device(spec: &Spec, name: &str) -> Result<Spec, String> {
     }
     let services: Vec<String> = spec.services_of(device).map(|(name, _)| shown(name)).collect();
     if !services.is_empty() {
-        return refused("services work on it, and do not go while the server runs:", services, STARTED_AGAIN);
+        return refused("services work on it and cannot be removed while the server runs:", services, STARTED_AGAIN);
     }
     let groups = spec.group.iter().filter(|group| group.device == name).map(|group| shown(&group.name));
     let groups: Vec<String> = groups.collect();
     if !groups.is_empty() {
-        return refused("groups are of it, and do not go while the server runs:", groups, STARTED_AGAIN);
+        return refused("groups belong to it and cannot be removed while the server runs:", groups, STARTED_AGAIN);
     }
     let mut changed = spec.clone();
     changed.device[number].is_removed = true;
     if spec.cores.is_some() && !changed.present_devices().any(|(_, device)| device.shares_cores()) {
-        return refused("nobody else uses the workers of", vec!["[cores]".into()], STARTED_AGAIN);
+        return refused("no other device uses the workers of", vec!["[cores]".into()], STARTED_AGAIN);
     }
     changed.checked().map_err(|complaint| format!("device {}: {}", shown(name), complaint.problem()))
 }

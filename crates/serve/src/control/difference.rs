@@ -115,7 +115,7 @@ fn compare(table: &str, path: &str, old: &Table, new: &Table, found: &mut Vec<St
         if before == after {
             continue;
         }
-        // What a device is made of has lengths, too.
+        // The parts of a composed device, too, have lengths that can change while the server runs.
         if let ("device", Some(before), Some(after)) = (table, before, after)
             && ["slow", "leg"].contains(&key.as_str())
         {

@@ -24,22 +24,22 @@ use crate::spec::{Export, Spec};
 /// A volume, as `ioweir ctl` lists it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct VolumeState {
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
     /// Where it begins on the device.
     pub offset_bytes: u64,
-    /// Its length.
+    /// The length of the volume.
     pub size_bytes: u64,
     /// The exports that show it.
     pub exports: Vec<String>,
 }
 
-/// What is to be durable before anyone sees a change.
+/// The state that must be durable before a client can see a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Commit {
-    /// The change.
+    /// The state after the change.
     Make,
-    /// What was before: it is not made after all, though some of it may have become durable.
+    /// The state before the change, which is undone although some of it may have become durable.
     Undo,
 }
 
@@ -55,19 +55,19 @@ pub(super) struct Target {
 
 impl Controller {
     pub(super) fn places(&self) -> MutexGuard<'_, Vec<Places>> {
-        // It is changed in one step.
+        // The places are changed in one step, so that a panic leaves them whole.
         self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a spec is to become on the devices as they are.
+    /// A spec together with the places of exports on the present devices and on the new ones.
     pub(super) fn target(&self, spec: Spec, came: Vec<Opened>, drains: bool) -> Target {
         let mut places = self.places().clone();
         places.extend(came.iter().map(Opened::places));
         Target { spec, places, came, drains }
     }
 
-    /// Changes the running server; `commit` makes durable what has to be before anyone sees it. What is taken away and cannot be given
-    /// back durably stays hidden: whatever was written to it then could be gone at the next start.
+    /// Changes the running server; `commit` makes durable what has to be before a client sees it. An export that was taken away and cannot
+    /// be restored durably stays hidden: writes to it could be lost at the next start.
     pub(super) fn become_target(
         &self,
         running: &mut Running,
@@ -76,7 +76,7 @@ impl Controller {
     ) -> Result<(), String> {
         let Target { spec, places, came, drains } = target;
         let exports = Exports::of(&spec, &places)?;
-        // Engines that come begin with all of it; the others are told below.
+        // New engines begin with all exports; `show_exports` sends them to the others.
         let engines = &self.0.engines;
         engines.begin(came, &exports.list).map_err(|error| error.to_string())?;
         let changed = self.show_exports(running, (&spec, &places), exports, drains, commit);
@@ -117,7 +117,7 @@ impl Controller {
             let is_undone = commit(Commit::Undo);
             if let (Err(unsure), false) = (&is_undone, lost.is_empty()) {
                 return Err(format!(
-                    "{problem}\n\nhint: nobody can open what it shows until that can be written: {unsure}"
+                    "{problem}\n\nhint: no client can open what it shows until that can be written: {unsure}"
                 ));
             }
             if !lost.is_empty() {
@@ -162,7 +162,7 @@ impl Controller {
                 Err(RecvTimeoutError::Disconnected) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(
-                        "a device does not answer: it is at its end, or far too busy, and may have clients".into()
+                        "a device does not answer: it is shutting down or overloaded, and may have clients".into()
                     );
                 }
             }
@@ -170,7 +170,7 @@ impl Controller {
         Ok(clients)
     }
 
-    /// What each engine has to know of exports.
+    /// The exports and classes that the engine of a device has to know.
     pub(super) fn layout(spec: &Spec, device: usize, exports: &Exports) -> Layout {
         Layout {
             exports: Arc::clone(&exports.list),
@@ -343,7 +343,7 @@ impl Controller {
             (Commit::Undo, _) => volumes.restore(name, before.clone()),
         });
         if changed.is_err() && takes && !volumes.is_sure() {
-            // It stays hidden.
+            // A volume whose removal could not be undone durably stays hidden.
             self.places()[device].volumes.remove(name);
         }
         changed
@@ -351,7 +351,7 @@ impl Controller {
 }
 
 fn lock(volumes: &std::sync::Mutex<Volumes>) -> MutexGuard<'_, Volumes> {
-    // What a panic left unfinished, the table itself says.
+    // A panic leaves the table as it was, or marks it as unsure (`is_sure`).
     volumes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -422,7 +422,7 @@ fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String>
     if spec.present_exports().any(|(_, other)| other.name == name) {
         return Err(of("there is one of this name already"));
     }
-    // One that was removed keeps its number, and its counters go on.
+    // An export that was removed and comes back keeps its number and its counters.
     let is_same = |other: &Export| {
         other.is_removed && other.lost_device.is_none() && other.name == name && other.device == export.device
     };
@@ -433,7 +433,7 @@ fn with_export(spec: &Spec, name: &str, keys: &[String]) -> Result<Spec, String>
     changed.checked().map_err(|complaint| of(&complaint.problem()))
 }
 
-/// A spec of a file with the numbers of the running one: exports and devices that are missing are removed, and new ones come last.
+/// The spec of a file, numbered as the running spec. Exports and devices that the file lacks are marked as removed, and new ones come last.
 ///
 /// # Errors
 /// If devices or exports are in another order: the first export is that of clients that name none.

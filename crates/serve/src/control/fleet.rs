@@ -1,4 +1,4 @@
-//! What a fleet says of this server: the parts of shares that its classes have, and what there is to see of the others.
+//! The fleet of this server: the parts of shares that its classes have, and what it sees of the other servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use ioweir_core::tenant::Share;
 use super::Controller;
 use crate::spec::{ClassPart, Spec};
 
-/// What a server sees of its fleet.
+/// The state of the fleet as this server sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetStatus {
-    /// Whether it sees the others.
+    /// Whether this server sees the others.
     pub sight: Sight,
     /// The servers of the newest round, itself included.
     pub servers: u32,
     /// How often an exchange with etcd has failed.
     pub failures: u64,
-    /// What was wrong last, while it is.
+    /// The reason why exchanges fail at present, if they do.
     pub problem: Option<String>,
-    /// What the tenant of each class was served in all, in units of cost, by class.
+    /// The service that the tenant of each class has received on all servers, in units of cost, by class.
     pub served: BTreeMap<u32, u64>,
     /// The members of tenants, by class.
     pub classes: BTreeMap<u32, FleetClass>,
@@ -36,13 +36,13 @@ impl Default for FleetStatus {
 /// A class that is a member of a tenant of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetClass {
-    /// Its share on this server.
+    /// The class's share on this server.
     pub here: Share,
-    /// The tenant's share in all.
+    /// The tenant's share on all servers together.
     pub all: Share,
-    /// What it was served here since the server began, in units of cost.
+    /// The service that the class has received here since the server began, in units of cost.
     pub served_here: u64,
-    /// What the tenant was served in all.
+    /// The service that the tenant has received on all servers, in units of cost.
     pub served_in_all: u64,
 }
 
@@ -67,7 +67,7 @@ impl Controller {
         told
     }
 
-    /// What this server sees of its fleet, if it is one of any.
+    /// The state of this server's fleet, if it belongs to one.
     #[must_use]
     pub fn fleet(&self) -> Option<FleetStatus> {
         self.lock().fleet.clone()

@@ -61,7 +61,7 @@ pub(crate) struct Tunables {
     handshake_timeout: AtomicU64,
     /// The certificates for connections from now on, if there are any.
     tls: Mutex<Option<tls::Server>>,
-    /// What connections from now on can open.
+    /// The exports that connections from now on can open.
     catalog: Mutex<Arc<Catalog>>,
 }
 
@@ -134,7 +134,7 @@ struct Inner {
     changing: Mutex<()>,
     running: Mutex<Running>,
     engines: Engines,
-    /// What exports can show, by device.
+    /// The places on each device that exports can show.
     places: Mutex<Vec<Places>>,
     tunables: Arc<Tunables>,
     log: Log,
@@ -147,7 +147,7 @@ struct Running {
     changes: VecDeque<Changed>,
     /// Keys that were assigned since the file was read, with their paths.
     assigned: BTreeSet<String>,
-    /// What is seen of the fleet.
+    /// The state of the fleet, if the server belongs to one.
     fleet: Option<FleetStatus>,
 }
 
@@ -295,7 +295,7 @@ impl Controller {
     }
 
     fn change(&self, drains: bool, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
-        // It guards no state of its own.
+        // The lock guards no state, so that a panic while it was held does no harm.
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, _) = self.running();
         let mut spec = make(&before)?;
@@ -322,7 +322,7 @@ impl Controller {
         let too_many = running.changes.len().saturating_sub(CHANGES_MAX);
         running.changes.drain(..too_many);
         drop(running);
-        // Nobody knows of them any more, so that what their end says changes nothing.
+        // No client can reach the removed devices any more, so an error of their engines' end does not undo the change.
         let ends = lost.into_iter().filter_map(|device| self.0.engines.remove(device).err());
         what.extend(ends.map(|error| error.to_string()));
         Ok(what)
@@ -331,7 +331,7 @@ impl Controller {
     /// Has every engine concerned try the change; then all of them make it, or none does. Meanwhile they serve.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
         let (mut asked, mut answers) = (Vec::new(), Vec::new());
-        // One that is not in the old spec has begun with the new one.
+        // An engine of a device that is not in the old spec has begun with the new spec.
         for (device, engine) in
             self.0.engines.present().into_iter().take_while(|(device, _)| *device < old.device.len())
         {
@@ -362,10 +362,10 @@ impl Controller {
     }
 }
 
-/// A change, where to hear whether it can be made, and what tells the engine to keep it.
+/// A change, the receiver of the engine's verdict on whether it is feasible, and the sender that tells the engine to make it.
 pub(crate) type Proposal = (Change, Receiver<Result<(), Refusal>>, Sender<()>);
 
-/// What the engine of a device has to change from one spec to another, if anything.
+/// The changes that the engine of a device has to make for a new spec, if there are any.
 pub(crate) fn change_of(old: &Spec, new: &Spec, device: usize, exports: Option<&Exports>) -> Option<Proposal> {
     let priorities = new.priorities();
     let is_for_all =

@@ -21,11 +21,11 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// A snapshot, as `ioweir ctl` lists it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SnapshotState {
-    /// Its name, which is that of its file.
+    /// The name of the snapshot, which is that of its file.
     pub name: String,
     /// When it was taken, in seconds since 1970.
     pub taken_seconds: i64,
-    /// How long ago that was.
+    /// The time since the snapshot was taken.
     pub age_seconds: i64,
     /// The space that its file takes up, most of it shared.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What a controller does where engines do not answer.
+//! Tests of a controller whose engines do not answer.
 
 #![allow(clippy::unwrap_used, reason = "a failure is to stop the test")]
 
@@ -45,7 +45,7 @@ fn an_export_whose_device_does_not_answer_is_not_taken_for_one_without_clients()
     let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
                 [[export]]\nname = \"a\"\ndevice = \"d\"\n[[export]]\nname = \"b\"\ndevice = \"d\"\n";
     let spec = Spec::parse("a.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    // Its end is kept, and nobody listens.
+    // The receiver is kept, and no thread listens to it.
     let (handle, _commands) = Handle::new().unwrap();
     let shape = Shape { size_bytes: 1 << 20, ..Shape::default() };
     let facts = Facts { handle, shape, description: String::new(), volumes: None };

@@ -155,7 +155,7 @@ fn a_device_that_cannot_be_had_changes_nothing() {
         (served.come("d", &["backend=null", "size=1MiB", "checksums=true"]), "device d: the workers of [cores]"),
         (served.go("d"), "unknown device `d`"),
         (served.go("first"), "device first: exports show it: a\n\nhint: `ioweir ctl SERVER export remove NAME`"),
-        (served.go("summed"), "device summed: nobody else uses the workers of [cores]"),
+        (served.go("summed"), "device summed: no other device uses the workers of [cores]"),
     ] {
         let error = told.unwrap_err();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
