@@ -20,17 +20,17 @@ use seccompiler::{SeccompAction, SeccompFilter, TargetArch, apply_filter_all_thr
 use crate::durable::folder_of;
 use crate::spec::{Backend, Device, Listen, Server, Spec};
 
-/// What is on, one line for each kind; empty if nothing was asked for.
+/// The kinds of confinement that were asked for, one line each, with their state.
 static STATUS: OnceLock<Vec<Confinement>> = OnceLock::new();
 
 /// A kind of confinement, as the state shows it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Confinement {
-    /// Which: `user`, `files` or `calls`.
+    /// The kind: `user`, `files` or `calls`.
     pub what: String,
     /// Whether it is on.
     pub is_on: bool,
-    /// What that means, or why it is not, in words.
+    /// An explanation of the state: what is confined, or why nothing is.
     pub words: String,
 }
 
@@ -110,7 +110,7 @@ fn give_sockets(spec: &Spec, user: &User) -> Result<(), String> {
     for place in spec.sockets_of_clients() {
         let Listen::Unix(path) = place else { continue };
         match lchown(path, Some(user.uid), None) {
-            // It is systemd's, or that of the command line.
+            // A socket that systemd or the command line has given need not exist as a file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             given => given
                 .map_err(|error| format!("server.user: {place} cannot be given to {}: {error}", shown(&user.name)))?,
@@ -214,7 +214,7 @@ fn restrict_files(spec: &Spec) -> Result<RulesetStatus, landlock::RulesetError> 
     let abi = ABI::V5;
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(abi))?.create()?;
     for (path, writes) in paths_of(spec) {
-        // What is not there cannot be opened later either, unless its folder is there.
+        // A file that does not exist now can be opened later only if its folder exists, which has a rule of its own.
         let Ok(place) = PathFd::new(&path) else { continue };
         let all =
             if writes { AccessFs::from_all(abi) & !AccessFs::Execute } else { AccessFs::ReadFile | AccessFs::ReadDir };

@@ -1,4 +1,4 @@
-//! What clients can open: the exports of a spec, each with its place on a device, for the thread that accepts clients.
+//! The exports that clients can open, each with its place on a device, for the thread that accepts clients.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::spec::{Allowed, Class, Export, Identity, Spec};
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) shape: Shape,
-    /// Its volumes by name, if it has a table of them.
+    /// The device's volumes by name, if it has a table of them.
     pub(crate) volumes: BTreeMap<String, Range<u64>>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Places {
 #[derive(Clone, Debug)]
 pub(crate) struct Exports {
     pub(crate) list: Arc<[nbd::Export]>,
-    /// The numbers of those that nobody can open: they were removed, or their volume is not there.
+    /// The numbers of exports that no client can open: they were removed, or their volume does not exist.
     pub(crate) absent: Vec<usize>,
 }
 
@@ -45,7 +45,7 @@ impl Exports {
     }
 }
 
-/// What the thread that accepts clients has to know of exports.
+/// The facts about exports that the thread that accepts clients needs.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     pub(crate) exports: Exports,

@@ -79,10 +79,10 @@ fn open_checked(
     Ok(Box::new(Checked::new(backend, begun, pool, items)?))
 }
 
-/// What exports can show of a device.
+/// The properties of a device that decide what exports on it can offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Its size.
+    /// The length of the device.
     pub size_bytes: u64,
     /// As [`Backend::parts`].
     pub parts: Vec<Range<u64>>,
@@ -93,14 +93,14 @@ pub struct Shape {
 }
 
 impl Default for Shape {
-    /// Nothing.
+    /// A device of length zero.
     fn default() -> Self {
         Self { size_bytes: 0, parts: Vec::new(), block_bytes_min: 1, trims: true }
     }
 }
 
 impl Shape {
-    /// That of an open device.
+    /// The shape of an open device.
     #[must_use]
     pub fn of(backend: &dyn Backend) -> Self {
         Self {
@@ -112,24 +112,24 @@ impl Shape {
     }
 }
 
-/// What is found out of a device, or of a part of one, without opening it: its shape, and what upstreams are and lack.
+/// The result of checking a device, or a part of one, without opening it: its shape, and a description of each upstream.
 pub type Found = (Shape, Vec<String>);
 
-/// The shape that a device will have, and what its upstreams are and lack; or why it could not be opened, as far as that can be
-/// found out without changing anything.
+/// Checks a device without opening it, as far as that is possible without changing anything. Returns the shape that the device will have,
+/// and a description of each upstream with the features that it lacks.
 ///
 /// # Errors
-/// What is wrong, in words for people.
+/// The reason, in words for people, for which the device could not be opened.
 pub fn check(device: &spec::Device) -> Result<Found, String> {
     let found = check_backend(&device.backend, device.read_only)?;
     check_files(device)?;
     Ok(found)
 }
 
-/// Whether no other server uses the files of a device.
+/// Checks that no other server uses the files of a device.
 ///
 /// # Errors
-/// The file that is used, in words.
+/// The file that is used, in words for people.
 pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
     data_files(&device.backend).iter().try_for_each(|path| file::check_free(path, device.read_only))
 }
@@ -199,7 +199,7 @@ fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<Found, Stri
     }
 }
 
-/// What can be done with all of these together, and what is said of each.
+/// The result for a device that is composed of parts: the strictest of their limits, and all descriptions.
 fn together(all: impl IntoIterator<Item = Found>) -> Found {
     let none = (Shape::default(), Vec::new());
     all.into_iter().fold(none, |(shape, said), (its, more)| {

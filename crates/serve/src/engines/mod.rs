@@ -58,16 +58,16 @@ struct Inner {
     /// Where they live, if they have no threads.
     stage: Option<Box<dyn Stage>>,
     rows: Mutex<Rows>,
-    /// Tells that the rows have changed.
+    /// Wakes threads that wait for a change of the rows.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Rows {
     all: Vec<Row>,
-    /// Whether the server ends: no device comes or goes any more.
+    /// Whether the server is shutting down, so that devices are no longer added or removed.
     is_closed: bool,
-    /// Engines of removed devices whose end is waited for.
+    /// The number of removed devices whose engines are still ending.
     leaving: usize,
 }
 
@@ -77,7 +77,7 @@ struct Row {
     size_bytes: u64,
     description: String,
     volumes: Option<Arc<Mutex<Volumes>>>,
-    /// `None` once someone waits for its end.
+    /// The engine's thread, until another thread waits for its end.
     thread: Option<JoinHandle<Ended>>,
     leaves: Arc<AtomicBool>,
     is_removed: bool,
@@ -98,7 +98,7 @@ impl Row {
     }
 }
 
-/// What is known of a device, as the watch shows it.
+/// The facts about a device that the watch shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) size_bytes: u64,
@@ -118,7 +118,7 @@ impl Engines {
         Self(Arc::new(Inner { workers, clock, log, stopper, stage: None, rows, changed }))
     }
 
-    /// Those that live on a stage.
+    /// Engines that run on a stage instead of on threads.
     pub(crate) fn on(stage: Box<dyn Stage>, log: Log) -> Self {
         let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
         let stage = Some(stage);
@@ -199,7 +199,7 @@ impl Engines {
         self.rows().all.extend(opened.into_iter().map(Row::new));
     }
 
-    /// What ends the server when a device has failed as a whole. To be known before the first engine begins.
+    /// Sets the stopper that ends the server when a device has failed as a whole. Must be called before the first engine begins.
     pub(crate) fn stop_with(&self, stopper: Stopper) {
         // There is one front, and so one stopper.
         let _ = self.0.stopper.set(stopper);
@@ -229,7 +229,7 @@ impl Engines {
         }
     }
 
-    /// What is known of each device.
+    /// The facts about each device that the watch shows.
     pub(crate) fn watched(&self) -> Vec<Watched> {
         let watched = |row: &Row| Watched { size_bytes: row.size_bytes, description: row.description.clone() };
         self.rows().all.iter().map(watched).collect()
@@ -266,10 +266,10 @@ impl Engines {
         }
     }
 
-    /// Ends the engine of a device that was removed, once it has answered what its clients have asked for, and waits for that.
+    /// Ends the engine of a removed device once it has answered its clients' requests, and waits for that.
     ///
     /// # Errors
-    /// What its end says: a flush has failed, or the device does not end what it does.
+    /// If a last flush has failed, or the device does not complete its operations.
     pub(crate) fn remove(&self, device: usize) -> Result<(), ServeError> {
         let mut rows = self.rows();
         let Some(row) = rows.all.get_mut(device) else { return Ok(()) };
@@ -279,7 +279,7 @@ impl Engines {
             drop(rows);
             return stage.end(device);
         }
-        // If there is none, the server ends, and waits for it.
+        // Without a thread here, the server is shutting down and waits for the engine itself.
         let Some(thread) = row.thread.take() else { return Ok(()) };
         let (handle, leaves) = (row.handle.clone(), Arc::clone(&row.leaves));
         rows.leaving += 1;
@@ -290,7 +290,7 @@ impl Engines {
         ended
     }
 
-    /// From now on no device comes or goes: the server ends.
+    /// From now on no device is added or removed: the server is shutting down.
     pub(crate) fn close(&self) {
         self.rows().is_closed = true;
         self.0.changed.notify_all();

@@ -21,14 +21,14 @@ use crate::nbd;
 use crate::server::{ServeError, failed};
 use crate::spec::Spec;
 
-/// What an engine's thread ends with.
+/// The result of an engine's thread.
 pub(super) type Ended = Result<(), ServeError>;
 
 pub(super) fn joined(thread: JoinHandle<Ended>) -> Ended {
     thread.join().unwrap_or_else(|_| Err(ServeError("a thread has panicked".into())))
 }
 
-/// Ends an engine without which the server goes on, and waits for it.
+/// Ends an engine while the server continues, and waits for it.
 pub(super) fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended>) -> Ended {
     leaves.store(true, Ordering::SeqCst);
     handle.send(Command::Stop(None));
@@ -41,7 +41,7 @@ pub(crate) struct Opened {
     pub(super) thread: Thread,
 }
 
-/// What an engine has to say of its device once that is open.
+/// The facts that an engine reports about its device once that is open.
 pub(crate) struct Facts {
     pub(crate) handle: Handle,
     pub(crate) shape: Shape,
@@ -50,7 +50,7 @@ pub(crate) struct Facts {
 }
 
 impl From<Facts> for Opened {
-    /// One on a stage.
+    /// An engine that runs on a stage.
     fn from(facts: Facts) -> Self {
         let thread = Thread { join: None, exports: None, begun: channel().1, leaves: Arc::default(), handle: None };
         Self { facts, thread }
@@ -58,14 +58,14 @@ impl From<Facts> for Opened {
 }
 
 impl Opened {
-    /// What exports can show of it.
+    /// The places on the device that exports can show.
     pub(crate) fn places(&self) -> Places {
         let Facts { shape, volumes, .. } = &self.facts;
         let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
         Places { shape: shape.clone(), volumes }
     }
 
-    /// A handle to send it commands, which it carries out once it serves.
+    /// A handle for commands to the engine, which it carries out once it serves.
     pub(crate) fn handle(&self) -> Handle {
         self.facts.handle.clone()
     }
@@ -148,7 +148,7 @@ impl Starting {
             let mut engine = match open(settings, &sender) {
                 Ok(engine) => engine,
                 Err(error) => {
-                    // Whoever waits for the device reads it.
+                    // The thread that opens the device reads the error, unless it has ended.
                     let _ = sender.send(Err(error.clone()));
                     return Err(error);
                 }
@@ -159,7 +159,7 @@ impl Starting {
             }
             let configured = engine.configure(exports, &entitlements);
             let configured = configured.map_err(|error| ServeError(format!("device {name}: {error}")));
-            // As above.
+            // The thread that starts the engine reads the result, unless it has ended.
             let _ = begins.send(configured.clone());
             match configured {
                 Ok(()) => Guard { stopper, leaves: its, is_well: false }.watch(|| run(&name, engine, clock)),

@@ -1,4 +1,4 @@
-//! What an upstream answers, and what becomes of that: changes are kept until a flush covers them.
+//! Answers of an upstream, and the changes that they confirm, which are kept until a flush covers them.
 
 use super::flight::{self, FLUSH, Payload, Purpose};
 use super::kept::Kept;
@@ -35,7 +35,7 @@ impl Upstream {
             }
             Answer::Extent(_, extent) if flight.extents.len() < EXTENTS_MAX => flight.extents.push(extent),
             Answer::Extent(..) => {}
-            // What it had is asked again elsewhere.
+            // The error breaks the connection, whose requests are then sent again on another one.
             Answer::Error(_, NbdError::ShuttingDown) => return Err("it is about to stop".into()),
             Answer::Error(_, error) => drop(flight.error.get_or_insert(error)),
             Answer::Done(_) => {
@@ -58,7 +58,7 @@ impl Upstream {
         let error = if is_void { Some(NbdError::InputOutput) } else { flight.error };
         match flight.purpose {
             Purpose::Io(op) => {
-                // One that no connection had says nothing of the upstream.
+                // A flush that failed before any connection had it says nothing about the upstream.
                 if flight.asked.command == Command::Flush && flight.link.is_some() {
                     self.flushed(flight.upto, error);
                 }
@@ -100,18 +100,18 @@ impl Upstream {
                 self.covered = self.covered.max(upto);
                 self.kept.covered(upto);
             }
-            // It may say so only once.
+            // An upstream may report a failed flush only once and then forget it.
             Some(error) => self.lose(format!("a flush of it has failed: {}", error.name())),
         }
     }
 
-    /// Something that was answered is lost for good.
+    /// Takes note that changes which were answered are lost for good.
     pub(super) fn lose(&mut self, why: String) {
         if self.lost.is_none() {
             let what = format!("what was answered and not flushed may be lost, and the next flush fails: {why}");
             self.remark(RemarkKind::UpstreamLoss, &what);
             self.lost = Some(why);
-            // Nothing is repeated after it, and nothing has to be kept for that.
+            // Kept changes are not repeated after a loss, so none have to be kept.
             self.kept = Kept::default();
         }
     }
@@ -137,7 +137,7 @@ impl Upstream {
                     }
                 }
                 if durable {
-                    // What it lacks is made of what it has.
+                    // The upstream has no FUA, so a flush makes the write durable.
                     op.is_covering = true;
                     op.left = 1;
                     return self.ask(Purpose::Io(number), FLUSH, 0, Payload::None);
@@ -155,7 +155,7 @@ impl Upstream {
         self.done.push(Done::new(op.io.id, op.io.buffers, result));
     }
 
-    /// What was answered and is not durable may be gone.
+    /// No connection is left that vouches for the changes that were answered since the last flush; they may be lost.
     pub(super) fn nobody_vouches(&mut self) {
         let is_any_open = self.answered > self.covered;
         self.deaths += 1;
@@ -166,7 +166,7 @@ impl Upstream {
             }
             return;
         }
-        // Those that wait are made anew.
+        // Waiting repetitions are dropped here, and made again from what is kept.
         let Self { waiting, flights, repeating, .. } = self;
         waiting.retain(|&slot| {
             let repeats = flights.get(slot).is_some_and(|flight| matches!(flight.purpose, Purpose::Repeat));

@@ -22,12 +22,12 @@ pub(super) const FLUSH: Asked = Asked { command: Command::Flush, offset: 0, leng
 /// An operation of the engine.
 pub(super) struct Op {
     pub(super) io: Io,
-    /// Its requests that are not answered.
+    /// The number of the operation's unanswered requests.
     pub(super) left: u32,
     pub(super) error: Option<NbdError>,
-    /// The deaths of the upstream when the first of them was answered.
+    /// The count of the upstream's deaths at the first answer to one of the requests.
     pub(super) begun: Option<u64>,
-    /// Whether its change was answered, and a flush is to make it durable.
+    /// Whether the change was answered, and a flush is under way that makes it durable.
     pub(super) is_covering: bool,
     extents: Vec<Extent>,
 }
@@ -61,7 +61,7 @@ impl Op {
         self.each(offset, length, |target, _| target.fill(0));
     }
 
-    /// What a piece of it did.
+    /// The change that the operation makes to this piece of its range.
     pub(super) fn change(&mut self, offset: u64, length: u64) -> Change {
         match self.io.action {
             Action::Write => {
@@ -94,15 +94,15 @@ impl Op {
     }
 }
 
-/// Why there is a request.
+/// The reason for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It is of an operation.
+    /// The request belongs to the operation in this slot.
     Io(u32),
-    /// It is to cover what is kept.
+    /// The request is a flush that covers the kept changes.
     Flush,
-    /// Nothing else is asked before it has ended: it repeats what is kept at its offset or, as a flush, makes durable what was
-    /// there at the first connection.
+    /// The request repeats the change that is kept at its offset, or is the flush after the first connection, which makes durable what the
+    /// upstream held by then. Nothing else is sent until it has ended.
     Repeat,
 }
 
@@ -110,7 +110,7 @@ pub(super) enum Purpose {
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     None,
-    /// That of its operation.
+    /// The data of the request's operation.
     Own,
     Zeroes,
     Kept(Arc<[u8]>),
@@ -159,14 +159,14 @@ impl Flight {
         put_request(&mut self.head, replies, self.flags, self.cookie, &self.asked);
     }
 
-    /// Its connection has ended.
+    /// Prepares the request to be sent again after its connection has ended.
     pub(super) fn start_again(&mut self) {
         (self.link, self.error) = (None, None);
         self.coverage.clear();
         self.extents.clear();
     }
 
-    /// Whether its answer is whole.
+    /// Checks that the answer is complete.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.error.is_some() {
             return Ok(());
@@ -182,13 +182,13 @@ impl Flight {
         }
     }
 
-    /// What is sent of it: the length.
+    /// The number of bytes to be sent: the header and the data of a write.
     pub(super) fn bytes(&self) -> usize {
         let has_data = self.asked.command == Command::Write;
         self.head.len() + if has_data { self.asked.length as usize } else { 0 }
     }
 
-    /// What is sent of it, but for the first bytes.
+    /// Adds the slices to be sent, without the first `skipped` bytes.
     pub(super) fn put_slices<'a>(&'a self, ops: &'a Slots<Op>, skipped: usize, slices: &mut Vec<IoSlice<'a>>) {
         let mut skipped = skipped;
         let mut put = |bytes: &'a [u8]| {
@@ -226,7 +226,7 @@ pub(super) const fn slot_of(cookie: u64) -> u32 {
     cookie as u32
 }
 
-/// What was asked under a cookie on a connection.
+/// The request that was sent with this cookie on this connection.
 pub(super) fn find(flights: &Slots<Flight>, cookie: u64, link: usize) -> Option<Asked> {
     let flight = flights.get(slot_of(cookie))?;
     (flight.cookie == cookie && flight.link == Some(link)).then_some(flight.asked)

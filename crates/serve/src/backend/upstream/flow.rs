@@ -138,7 +138,7 @@ impl Upstream {
         self.is_given_up = true;
         let what = format!("no connection for {limit}: what waits for it fails, and it is connected to again for ever");
         self.remark(RemarkKind::UpstreamGone, &what);
-        // What repeats is made anew.
+        // Repetitions that wait are dropped below, and made again after the next connection.
         self.repeats |= self.repeating > 0;
         for slot in std::mem::take(&mut self.waiting) {
             match self.flights.get(slot).map(|flight| flight.purpose) {

@@ -1,27 +1,27 @@
-//! What an upstream has answered and may still lose: it is kept until a flush covers it, and repeated if the upstream dies
-//! before. Of what was written twice only the last is kept, so that the order in which it is repeated is of no matter.
+//! Changes that an upstream has answered and may still lose. They are kept until a flush covers them, and repeated if the upstream dies
+//! before. Where changes overlap, only the last is kept, so that they can be repeated in any order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a part takes beside its data.
+/// The memory that a part takes besides its data.
 const PART_BYTES: u64 = 128;
 
-/// What was done to a range.
+/// A change to a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// These bytes were written.
+    /// A write of these bytes.
     Data(Arc<[u8]>),
-    /// It was zeroed, and whether its space stays allocated.
+    /// Zeroes, and whether the space stays allocated.
     Zero(bool),
-    /// It was declared to be of no use.
+    /// A discard.
     Trim,
 }
 
 #[derive(Clone, Debug)]
 struct Part {
     end: u64,
-    /// When it was answered, as a number of answers.
+    /// The number of the change, in the order of answers.
     sequence: u64,
     change: Change,
 }
@@ -49,7 +49,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The memory that they take.
+    /// The memory that the kept changes take.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -63,7 +63,7 @@ impl Kept {
         self.parts.insert(start, part);
     }
 
-    /// Forgets what was done to a range before.
+    /// Forgets the changes of a range.
     pub(super) fn cut(&mut self, offset: u64, length: u64) {
         let end = offset + length;
         let from = self.parts.range(..offset).next_back().filter(|(_, part)| part.end > offset);
@@ -112,7 +112,7 @@ impl Kept {
 mod tests {
     use super::*;
 
-    /// What is left of a range of 64 bytes when everything kept is done to it.
+    /// A range of 64 bytes after all kept changes have been made to it.
     fn replayed(kept: &Kept) -> Vec<u8> {
         let mut bytes = vec![9; 64];
         for (offset, length, change) in kept.all() {

@@ -40,7 +40,7 @@ pub(super) struct Link {
     pub(super) interest: EventFlags,
 }
 
-/// What has come in.
+/// The result of reading from a connection.
 pub(super) enum Received {
     Bytes(usize),
     Nothing,
@@ -158,14 +158,14 @@ impl Link {
         }
     }
 
-    /// What it waits for.
+    /// The events that the connection waits for.
     pub(super) fn wanted(&self) -> EventFlags {
         let has_unsent = self.session.as_ref().is_some_and(|session| session.has_unsent());
         let is_blocked = !self.words.is_empty() || !self.queue.is_empty() || has_unsent;
         if is_blocked { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
     }
 
-    /// Says farewell, as far as the socket accepts it.
+    /// Sends the farewell, as far as the socket accepts it.
     pub(super) fn close(&mut self, farewell: &[u8]) {
         // An upstream that does not listen needs no farewell.
         let _ = self.write(&[IoSlice::new(farewell)]);

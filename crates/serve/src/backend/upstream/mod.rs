@@ -66,7 +66,7 @@ pub struct Upstream {
     reach: Box<dyn Reach>,
     poller: Poller,
     ready: Vec<epoll::Event>,
-    /// What the first connection agreed on, and every other one has to.
+    /// The terms of the first connection, with which all others have to agree.
     terms: Terms,
     links: Vec<Option<Link>>,
     ops: Slots<Op>,
@@ -77,19 +77,19 @@ pub struct Upstream {
     /// Changes that were answered, and how many of the first of them are durable.
     answered: u64,
     covered: u64,
-    /// How often nobody was left to vouch.
+    /// How often the last connection that vouched has ended.
     deaths: u64,
     kept: Kept,
-    /// Whether what is kept has to be asked again, and the requests that do so.
+    /// Whether the kept changes have to be sent again, and the number of requests that do so now.
     repeats: bool,
     repeating: u32,
-    /// Whether a flush of its own is under way.
+    /// Whether a flush that covers the kept changes is under way.
     flushes: bool,
-    /// Why something that was answered is lost.
+    /// Why a change that was answered is lost.
     lost: Option<String>,
-    /// Since when there is no connection.
+    /// The time since which there is no connection.
     down_since: Option<Nanos>,
-    /// Whether that is longer than requests wait.
+    /// Whether the upstream has been away for longer than requests wait.
     is_given_up: bool,
     retry_at: Nanos,
     pause: Nanos,
@@ -234,8 +234,8 @@ impl Upstream {
                 self.links.truncate(1);
             }
             if terms.flushes() {
-                // What a server before this one had written and not flushed may be read now, and is not to vanish with the upstream
-                // afterwards: it is durable before anything else is asked.
+                // Data that an earlier server wrote without a flush can be read now, and must not vanish with the upstream later. So it is
+                // made durable before anything else is asked.
                 self.repeating += 1;
                 self.ask(Purpose::Repeat, flight::FLUSH, 0, Payload::None);
             }
@@ -272,10 +272,10 @@ impl Upstream {
         self.waiting.push_back(slot);
     }
 
-    /// A connection has ended: what it had not answered is asked again.
+    /// A connection has ended: its unanswered requests are sent again on another one.
     fn break_link(&mut self, number: usize, why: &str) {
         let Some(link) = self.links[number].take() else { return };
-        // It is closed, or soon will be.
+        // Removal fails only if the socket is closed already; else it is closed soon.
         let _ = self.poller.delete(&link.stream);
         if !link.is_ready() || link.terms.is_some_and(|terms| open::compare(&self.terms, &terms).is_err()) {
             return self.not_connected(why.into());

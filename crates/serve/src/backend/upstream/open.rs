@@ -19,27 +19,27 @@ use crate::tls;
 /// How an upstream is used.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamPlan {
-    /// Its address and export, for people.
+    /// The upstream's address and export, for people.
     pub name: String,
-    /// The name of its export.
+    /// The name of the upstream's export.
     pub export: String,
-    /// Connections at once, if it allows several.
+    /// The number of connections, if the upstream allows several.
     pub connections: u32,
-    /// How long it may take to agree on the export.
+    /// The longest time to agree on the export.
     pub timeout: Nanos,
-    /// How long requests wait for it to come back.
+    /// How long requests wait for an upstream that is away.
     pub reconnect_limit: Nanos,
-    /// Whether what it has answered outlives it.
+    /// Whether every answered change is durable, so that none need be kept.
     pub write_through: bool,
-    /// What is kept of changes that are not durable.
+    /// The most bytes of changes that are kept until they are durable.
     pub unflushed_bytes_max: u64,
     /// Whether nothing will be written.
     pub read_only: bool,
-    /// Whether it is encrypted, and how.
+    /// The encryption of the connections, if there is any.
     pub tls: Option<spec::UpstreamTls>,
 }
 
-/// Before anything is known of it.
+/// The terms before the first connection.
 const UNKNOWN: Terms = Terms {
     size_bytes: 0,
     flags: 0,

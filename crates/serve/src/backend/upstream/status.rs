@@ -6,7 +6,7 @@ use super::open::UpstreamPlan;
 use crate::nbd::Replies;
 use crate::nbd::client::Terms;
 
-/// What it is and has, and what is done instead of what it lacks.
+/// A description of the upstream and its features, and of the substitutes for those that it lacks.
 pub(super) fn describe(plan: &UpstreamPlan, terms: &Terms, connections: usize) -> String {
     let size = format_bytes(terms.size_bytes);
     let replies = match terms.replies {
