@@ -24,10 +24,10 @@ pub fn agent(timeout: Duration, tls: Option<TlsConfig>) -> ureq::Agent {
     tls.into_iter().fold(config, |config, tls| config.tls_config(tls)).build().into()
 }
 
-/// TLS that trusts the authorities of a file, and shows a certificate with its key, if there is one.
+/// A TLS configuration for a client. It trusts the authorities of a file, and shows a certificate with its key, if there is one.
 ///
 /// # Errors
-/// If a file cannot be read, or does not hold what it should: the key of that name is named.
+/// If a file cannot be read or has other contents; the error names the file's key in the spec.
 pub fn tls(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<TlsConfig, String> {
     let mut config = TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(certificates(authorities, "authorities")?)))
@@ -58,10 +58,10 @@ fn pem(file: &Path, key: &str) -> Result<Vec<PemItem<'static>>, String> {
     items.map_err(|error| format!("{key}: {place}: {error}"))
 }
 
-/// What a file with a password or a token holds, without the end of its line.
+/// The password or token in a file, without the end of its line.
 ///
 /// # Errors
-/// If it cannot be read, or holds something else.
+/// If the file cannot be read, or holds something else.
 pub fn secret(file: &Path) -> Result<String, String> {
     let place = shown(&file.display().to_string());
     let size = fs::metadata(file).map_err(|error| format!("{place}: {}", plain(&error)))?.len();

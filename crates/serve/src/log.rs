@@ -19,7 +19,7 @@ const WRITTEN_PER_SECOND: u32 = 10;
 /// The kinds of events: name in metrics and in the log, level, and meaning.
 macro_rules! kinds {
     ($($(#[doc = $help:literal])+ $kind:ident = $name:literal, $level:ident;)+) => {
-        /// What an event is about.
+        /// The subject of an event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EventKind { $($(#[doc = $help])+ $kind,)+ }
 
@@ -33,7 +33,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $name,)+ }
             }
 
-            /// Its severity.
+            /// The severity of the event.
             #[must_use]
             pub const fn level(self) -> Level {
                 match self { $(Self::$kind => Level::$level,)+ }
@@ -49,15 +49,15 @@ kinds! {
     OperationFailed = "operation_failed", WARN;
     /// A device has had an operation for so long that it seems to hang.
     DeviceHangs = "device_hangs", ERROR;
-    /// A device that seemed to hang has ended what it had for so long.
+    /// A device that seemed to hang has completed its old operations.
     DeviceBack = "device_back", INFO;
-    /// A backend says something about itself: a block that is not what was written, checksums that cannot be kept.
+    /// A backend reports a problem of its own: a block that is not as written, checksums that cannot be kept.
     DeviceRemark = "device_remark", WARN;
     /// A copy of a block was not what was written: another one was right, and has answered.
     CopyDamaged = "copy_damaged", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
-    /// A connection to an upstream has ended: what it had not answered is asked again.
+    /// A connection to an upstream has ended; its unanswered requests are sent again.
     UpstreamBroken = "upstream_broken", WARN;
     /// An upstream is connected again.
     UpstreamBack = "upstream_back", INFO;
@@ -65,7 +65,7 @@ kinds! {
     UpstreamRefused = "upstream_refused", WARN;
     /// An upstream had no connection for so long that requests fail.
     UpstreamGone = "upstream_gone", ERROR;
-    /// What an upstream had answered may be lost: the next flush fails.
+    /// Changes that an upstream had answered may be lost: the next flush fails.
     UpstreamLoss = "upstream_loss", ERROR;
     /// A snapshot of a device was taken.
     SnapshotTaken = "snapshot_taken", INFO;
@@ -101,15 +101,15 @@ kinds! {
     HandedOver = "handed_over", INFO;
     /// A client was ended by a command.
     ClientKicked = "client_kicked", INFO;
-    /// No client is accepted for a moment: descriptors or memory are short.
+    /// The server accepts no clients for a moment, because descriptors or memory are short.
     ListeningPaused = "listening_paused", WARN;
     /// Other machines can connect, and nothing is encrypted.
     Unencrypted = "unencrypted", WARN;
-    /// The server has given up what it does not need.
+    /// The server has given up privileges that it does not need.
     Confined = "confined", INFO;
-    /// The server was to give something up, and the kernel cannot do that.
+    /// The spec asks the server to give up privileges, and the kernel cannot do that.
     NotConfined = "not_confined", WARN;
-    /// The volume that an export shows is not there: nobody can open the export.
+    /// The volume of an export does not exist: no client can open the export.
     VolumeMissing = "volume_missing", WARN;
     /// A service found data that is not what was written, or that cannot be read.
     ServiceDamage = "service_damage", WARN;
@@ -117,13 +117,13 @@ kinds! {
     ServiceFinished = "service_finished", INFO;
     /// A service has missed its deadline.
     ServiceLate = "service_late", WARN;
-    /// What the lease of a service reserves cannot be kept any more, after a change of its share.
+    /// The reservation that a service's lease asks for cannot be kept any more, after a change of the service's share.
     ReservationLost = "reservation_lost", WARN;
-    /// The other servers of the fleet are heard of.
+    /// This server sees the other servers of the fleet.
     FleetSeen = "fleet_seen", INFO;
-    /// Nothing is heard of the other servers of the fleet.
+    /// This server does not see the other servers of the fleet any more.
     FleetLost = "fleet_lost", WARN;
-    /// What another server, or a person, has written for the fleet cannot be used.
+    /// A report or spec that another server, or a person, has written for the fleet cannot be used.
     FleetRefused = "fleet_refused", WARN;
     /// A key of the running spec was changed.
     SpecChanged = "spec_changed", INFO;
@@ -152,7 +152,7 @@ pub enum Peer {
     Process(u32, u32),
     /// The address of a TCP connection.
     Address(SocketAddr),
-    /// Nothing is known of it.
+    /// The client's process or address is unknown.
     #[default]
     Unknown,
 }
@@ -170,7 +170,7 @@ impl fmt::Display for Peer {
 /// An event. Fields that do not apply are left out of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// What it is about.
+    /// The subject of the event.
     pub kind: EventKind,
     /// The device, by its name.
     pub device: Option<&'a str>,
@@ -180,7 +180,7 @@ pub struct Event<'a> {
     pub peer: Option<Peer>,
     /// The error number that a request was answered with.
     pub errno: Option<NbdError>,
-    /// What happened, in words.
+    /// A description for people.
     pub what: &'a str,
 }
 

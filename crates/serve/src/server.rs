@@ -404,7 +404,7 @@ mod tests {
                     [[export]]\nname = \"a\"\ndevice = \"d\"\n";
         let spec = Spec::parse("test", text).unwrap_or_else(|error| panic!("{error}"));
         for (address, warnings) in [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)] {
-            // What counts is its address. Nobody can connect to it.
+            // The warning depends on the address alone. No client connects to this socket.
             let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("{error}"));
             let listener = Listener::taken(socket.into(), "tcp:somewhere");
             let log = Log::default();

@@ -1,9 +1,9 @@
-//! What a server of a fleet does in each period, given the time: it says what its tenants ask for, sees whether there is a new
-//! round, and takes up its parts. It has no clock and no thread; where the servers meet is a [`Store`].
+//! The work of a fleet's server in each period, given the time: it reports the demand of its tenants, looks for a new round, and adopts its
+//! parts. It has no clock and no thread; the servers meet in a [`Store`].
 //!
-//! Who began a round begins the next after two periods; another steps in after three. A round is the state of all reports at
-//! one revision, which every server reads alike. When nobody answers, parts stay what they are until the lease is over, and
-//! then are those of the spec, `alone` percent of them.
+//! The server that began a round begins the next one after two periods; if it does not, another does so after three. A round is the state
+//! of all reports at one revision, so that every server reads the same. While the store does not answer, the server keeps its parts until
+//! its lease is over, and then uses `alone` percent of the shares in its spec.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ const HELD_DIVISOR: u64 = 8;
 
 /// Where servers meet. Errors are in words; an answer that does not come is one.
 pub trait Store {
-    /// A lease of so many seconds.
+    /// Grants a lease of this many seconds.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no lease.
     fn grant(&mut self, seconds: u64) -> Result<i64, String>;
     /// Renews a lease; false if it is over.
     ///
@@ -47,57 +47,57 @@ pub trait Store {
     fn revoke(&mut self, lease: i64);
 }
 
-/// What a server says, and asks.
+/// The report and the questions of a server in one exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// Its lease.
+    /// The server's lease.
     pub lease: i64,
-    /// Its report.
+    /// The demand of its tenants.
     pub report: &'a str,
     /// Whether its report is the first under this lease.
     pub is_new: bool,
-    /// The revision of the newest round that it knows, if it is to begin another now: only if that is still the newest.
+    /// The newest round that the server knows, by its revision, if the server wants to begin another: only if it is still the newest.
     pub begins: Option<i64>,
-    /// The revision up to which it knows what is said of tenants.
+    /// The revision up to which the server knows the specs of tenants.
     pub tenants_after: i64,
 }
 
-/// What a server has said.
+/// A server's report in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Its name.
+    /// The server's name.
     pub server: String,
-    /// Its report.
+    /// The report as it was written.
     pub report: Vec<u8>,
 }
 
 /// A class of this server that is a member of a tenant of the fleet.
 #[derive(Clone, Debug)]
 pub struct Own {
-    /// Its number.
+    /// The number of the class.
     pub class: u32,
     /// The tenant.
     pub tenant: String,
-    /// What the spec says that he has in all.
+    /// The tenant's share on all servers together, by the spec.
     pub share: Share,
     /// Whether cost is counted in sectors, not in requests.
     pub counts_sectors: bool,
-    /// Whether its scheduler has tags for what is served elsewhere.
+    /// Whether the scheduler takes into account the service that its clients receive on other servers.
     pub hears_of_others: bool,
 }
 
-/// What came of a period.
+/// The result of a period.
 #[derive(Clone, Debug, Default)]
 pub struct Turn {
     /// The parts of classes from now on; a class without one has what the spec says.
     pub parts: BTreeMap<u32, ClassPart>,
-    /// What tenants were served elsewhere since the last round, by class.
+    /// The service that tenants have received on other servers since the last round, by class.
     pub elsewhere: Vec<(u32, Elsewhere)>,
-    /// What is said of tenants, if anything is.
+    /// The specs of tenants in the store, if there are any.
     pub tenants: Option<Vec<u8>>,
-    /// What people should know.
+    /// Events to be logged.
     pub remarks: Vec<(EventKind, String)>,
-    /// What there is to see.
+    /// The state of the fleet for reports.
     pub status: FleetStatus,
 }
 
@@ -118,7 +118,7 @@ impl Parts {
     }
 }
 
-/// What a class was served, and when that was asked.
+/// The service and the demand of a class when it was last measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     at: Nanos,
@@ -146,7 +146,7 @@ pub struct Coordinator<S> {
     adopted: i64,
     parts: BTreeMap<u32, Parts>,
     last: BTreeMap<u32, Last>,
-    /// What each other server had served of each tenant in all, in the last round.
+    /// The total that each other server had served of each tenant by the last round.
     heard: BTreeMap<(String, String), u64>,
     tenants: (i64, Option<Vec<u8>>),
     status: FleetStatus,
@@ -173,19 +173,18 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Where it meets the others.
     pub const fn store(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Takes back what it has said, so that others need not wait for the end of its lease.
+    /// Revokes the lease, so that other servers need not wait for its end.
     pub fn leave(&mut self) {
         if let Some(lease) = self.lease.take() {
             self.store.revoke(lease);
         }
     }
 
-    /// Does what is due at this time, with what each class was served since the server began.
+    /// Does the work that is due, given the service that each class has received since the server began.
     pub fn turn(&mut self, now: Nanos, owns: &[Own], served: &[Served]) -> Turn {
         let mut turn = Turn::default();
         self.parts.retain(|class, _| owns.iter().any(|own| own.class == *class));
@@ -199,7 +198,7 @@ impl<S: Store> Coordinator<S> {
             self.adopted = 0;
         }
         let part = |own: &Own| (own.class, self.part_of(own));
-        // All of a share is no part.
+        // A class that has all of its share needs no part.
         turn.parts = owns.iter().map(part).filter(|(_, part)| *part != ClassPart::default()).collect();
         turn.tenants.clone_from(&self.tenants.1);
         self.show(owns);
@@ -207,7 +206,8 @@ impl<S: Store> Coordinator<S> {
         turn
     }
 
-    /// What a class uses: its part, or, if it has been in no round since the server was alone, what the spec says.
+    /// The part that a class uses: its part of the last round or, if it was in no round since the server was alone, `alone` percent of its
+    /// share.
     fn part_of(&self, own: &Own) -> ClassPart {
         match self.parts.get(&own.class) {
             Some(parts) => parts.used(),
@@ -216,7 +216,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// What a class asks for, from what it was served since it was last asked.
+    /// Derives the demand of a class from the service that it has received since the last measurement.
     fn measure(&mut self, now: Nanos, own: &Own, served: Served) {
         let last = self.last.entry(own.class).or_insert(Last { at: now, served, entry: [0; 5] });
         let span = now.since(last.at).0;
@@ -364,7 +364,7 @@ impl<S: Store> Coordinator<S> {
             let mut more = 0_u64;
             for (server, entry) in others {
                 let key = (server.to_string(), own.tenant.clone());
-                // Of one that was not heard of before, or has begun anew, it is not known what it served since.
+                // For a server that is new or has restarted, the service since the last round is unknown and counts as none.
                 let before = self.heard.get(&key).map_or(entry.served, |before| (*before).min(entry.served));
                 more = more.saturating_add(entry.served - before);
                 heard.insert(key, entry.served);
@@ -379,7 +379,7 @@ impl<S: Store> Coordinator<S> {
         self.status.served = self.served_in_all(&all, owns);
     }
 
-    /// What each class's tenant was served in all, by class.
+    /// The service that each class's tenant has received on all servers, by class.
     fn served_in_all(&self, all: &[Read<'_>], owns: &[Own]) -> BTreeMap<u32, u64> {
         let of = |own: &Own| {
             let entries = all.iter().flat_map(|(_, entries)| entries).filter(|entry| entry.tenant == own.tenant);
@@ -388,7 +388,7 @@ impl<S: Store> Coordinator<S> {
         owns.iter().map(|own| (own.class, of(own))).collect()
     }
 
-    /// What it sees now, and what people should know of it.
+    /// Updates whether the server sees the others, and logs a change.
     fn see(&mut self, now: Nanos, result: Result<(), String>, turn: &mut Turn) {
         let (before, sight) = (self.status.sight, self.standing.sight(now));
         self.status.sight = sight;
@@ -417,7 +417,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// What there is to see of each class.
+    /// Updates the state of each class for reports.
     fn show(&mut self, owns: &[Own]) {
         let of = |own: &Own| {
             let here = self.part_of(own).of(own.share);

@@ -19,14 +19,14 @@ use crate::spec::Fleet as Keys;
 
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
-/// What is shown of an answer that is an error.
+/// The most bytes of an error answer that are shown.
 const PROBLEM_BYTES_MAX: usize = 300;
 
 /// A client of etcd.
 #[derive(Debug)]
 pub struct Etcd {
     agent: ureq::Agent,
-    /// Where it is asked, and which of these is asked first.
+    /// The addresses of the cluster, and the number of the one that is asked first.
     endpoints: Vec<String>,
     at: usize,
     /// The user with the password, and the token that stands for them.
@@ -49,7 +49,7 @@ impl Etcd {
     /// # Errors
     /// If a file that the keys name cannot be used.
     pub fn new(keys: &Keys) -> Result<Self, String> {
-        // Others count on this server for a lease, and it has to know in time that they do not.
+        // Other servers rely on this server's report for a lease, so it has to learn in time that the lease ends.
         let timeout = Duration::from_nanos(keys.lease.nanos().0 / 4);
         let own = keys.certificate.as_deref().zip(keys.key.as_deref());
         let tls = keys.authorities.as_deref().map(|authorities| http::tls(authorities, own)).transpose();
@@ -120,7 +120,7 @@ impl Etcd {
                 Ok((answer.status().as_u16(), body))
             });
             match answered {
-                // One that has lost the others of its cluster answers, and knows nothing.
+                // A member that has lost the others of its cluster answers 503, so another member is asked.
                 Ok((503, _)) if self.endpoints.len() > 1 => problem = format!("{}: it answers 503", shown(endpoint)),
                 Ok(answer) => return Ok(answer),
                 Err(error) => problem = format!("{}: {error}", shown(endpoint)),
@@ -134,7 +134,7 @@ impl Etcd {
         let endpoint = shown(&self.endpoints[self.at]);
         let why = serde_json::from_slice::<Value>(answer).ok();
         let why = why.as_ref().and_then(|why| why.get("error").or_else(|| why.get("message"))).and_then(Value::as_str);
-        // What refuses before etcd looks at the call answers in plain words.
+        // A proxy or gateway that refuses the call before etcd sees it answers in plain text.
         let why = why.or_else(|| std::str::from_utf8(answer).ok().map(str::trim).filter(|words| !words.is_empty()));
         match why {
             Some(why) => format!("{endpoint}: {}", shown(why.get(..PROBLEM_BYTES_MAX).unwrap_or(why))),

@@ -115,16 +115,16 @@ pub fn own_classes(spec: &Spec, counts: &[bool]) -> Vec<Own> {
         .collect()
 }
 
-/// What joins a coordinator to the engines of its server.
+/// The connection between a coordinator and the engines of its server.
 struct Link {
     controller: Controller,
     engines: Engines,
     log: Log,
     clock: MachineClock,
     counts: Vec<bool>,
-    /// What etcd says of tenants that this server has refused: it is said once.
+    /// The last specs of tenants in etcd that this server has refused, so that it logs them once.
     refused: Option<Vec<u8>>,
-    /// What each class was served, as of the last answers of all engines.
+    /// The service that each class has received, by the last answers of all engines.
     served: Vec<Served>,
 }
 
@@ -155,7 +155,7 @@ impl Link {
         }
     }
 
-    /// What etcd says of tenants holds, for those that this server has: all of it or none.
+    /// Adopts the specs of tenants in etcd, for the tenants that this server has: all of them or none.
     fn take_specs(&mut self, turn: &Turn, spec: &Spec) {
         let Some(value) = turn.tenants.as_ref().filter(|value| self.refused.as_ref() != Some(*value)) else { return };
         let made = assignments(value, spec).and_then(|assignments| {

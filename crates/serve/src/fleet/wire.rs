@@ -1,4 +1,4 @@
-//! What etcd answers, over its JSON gateway: whoever can write there may have written anything, so all of it is checked here.
+//! Answers of etcd over its JSON gateway. Anyone with access to etcd may have written them, so they are checked in full.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ pub struct Answer {
     pub round: i64,
     /// The revision of the answer.
     pub revision: i64,
-    /// What is said of tenants, if it has changed, with its revision.
+    /// The specs of tenants with their revision, if they have changed.
     pub tenants: Option<(i64, Vec<u8>)>,
 }
 

@@ -21,7 +21,7 @@ use crate::vhost;
 
 /// How long no client is accepted when descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
-/// How long descriptors have to be short until that is said again.
+/// How long a shortage of descriptors lasts before it is logged again.
 const PAUSE_SAID_AGAIN: Nanos = Nanos::from_seconds(60);
 /// Descriptors that clients leave to others, or a quarter of all if that is less: to those who look after the server, and to
 /// files that are opened again.
@@ -32,7 +32,7 @@ const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 impl Front {
     pub(super) fn accept(&mut self, number: usize) {
         loop {
-            // What is handed over is the other process's, and so is whoever waits there.
+            // After a handover the sockets belong to the other process, and so do the clients that wait on them.
             let Some(listener) = self.listeners.get(number).filter(|_| self.successor.is_none()) else { return };
             if !self.has_spare_descriptors() {
                 return self.pause_listening();
@@ -77,7 +77,7 @@ impl Front {
 
     pub(super) fn watch_listeners(&self, flags: EventFlags) {
         for (number, listener) in (0..).zip(&self.listeners) {
-            // It was watched before, so this takes no memory.
+            // The listener was watched before, so this takes no memory and cannot fail.
             let _ = epoll::modify(&self.epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), flags);
         }
     }

@@ -1,4 +1,4 @@
-//! What other threads ask of the one that accepts clients: its listening sockets, and the clients that still negotiate.
+//! Questions of other threads to the thread that accepts clients: about its listening sockets, and about clients that negotiate.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -101,8 +101,8 @@ impl Front {
         Some(account)
     }
 
-    /// Offers the listening sockets to whoever asks, and accepts nobody until it is known what has become of that. Whether they
-    /// were sent is known at once: nobody waits for the other process.
+    /// Offers the listening sockets to the thread that asks, and accepts no client until that thread has sent them or given up. The sending
+    /// takes no time, because no step of it waits for the other process.
     fn offer_sockets(&mut self, asker: &Sender<Offer>) {
         let sockets: io::Result<Vec<OwnedFd>> = self.listeners.iter().map(Listener::duplicate).collect();
         let Some(sockets) = sockets.ok().filter(|_| self.successor.is_none() && self.within() == SERVES) else {
@@ -110,7 +110,7 @@ impl Front {
         };
         let names = self.listeners.iter().map(|listener| listener.name().to_string()).collect();
         let (sent, hear) = channel();
-        // One that has left takes none.
+        // A caller that has left takes no sockets, and drops `sent` with the offer.
         let _ = asker.send(Offer { names, sockets, sent });
         if let Ok(process) = hear.recv() {
             self.successor = Some(process);

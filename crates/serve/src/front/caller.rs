@@ -24,7 +24,7 @@ pub(super) struct Caller {
     pub(super) number: u64,
     pub(super) input: OwnedFd,
     pub(super) output: Option<OwnedFd>,
-    /// Its TLS session, once the connection is encrypted.
+    /// The connection's TLS session, once it is encrypted.
     pub(super) session: Option<Box<tls::Session>>,
     pub(super) negotiation: Negotiation,
     pub(super) identity: Identity,
@@ -39,7 +39,7 @@ pub(super) struct Caller {
     pub(super) permit: Permit,
 }
 
-/// What follows after the answer is sent.
+/// The step that follows once the answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     None,

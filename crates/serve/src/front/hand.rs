@@ -88,7 +88,7 @@ impl Takeover {
     /// # Errors
     /// If that cannot be found out.
     pub fn wait(self) -> io::Result<Vec<Listener>> {
-        // It says nothing more, and its end closes the connection.
+        // The other server sends nothing more, and its end closes the connection.
         let mut byte = [0];
         loop {
             match io::Read::read(&mut &self.stream, &mut byte) {

@@ -29,7 +29,7 @@ const MODE_FOR_GROUP: SocketMode = SocketMode(0o660);
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: OwnedFd,
-    /// Its address, as a text.
+    /// The address as a text.
     name: String,
     /// The socket file, which is removed with the listener.
     path: Option<PathBuf>,
@@ -48,7 +48,7 @@ impl Listener {
         self.path = None;
     }
 
-    /// Whether it is what a spec names; one from a service manager is no other's.
+    /// Whether the spec's address is this listener's. A socket from a service manager belongs to no address of a spec.
     pub(crate) fn is_at(&self, listen: &Listen) -> bool {
         self.name == listen.to_string()
     }
@@ -58,7 +58,7 @@ impl Listener {
         self.name.starts_with("unix:") || self.name.starts_with("tcp:")
     }
 
-    /// The same for the virtual machines of an export.
+    /// A listener for the virtual machines of an export.
     pub(crate) const fn of_export(self, number: usize) -> Self {
         // A value with a destructor is not taken apart.
         let mut its = self;
@@ -191,7 +191,7 @@ impl Listener {
             .collect()
     }
 
-    /// Its address, as a text.
+    /// The address as a text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

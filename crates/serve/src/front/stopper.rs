@@ -1,4 +1,4 @@
-//! What ends a server.
+//! Ending a server from another thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::ask::Questions;
 /// Ends a server from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
-    /// The time in which it is to end, in nanoseconds, or one of the values below.
+    /// The time within which the server has to end, in nanoseconds, or one of the values below.
     pub(super) within: Arc<AtomicU64>,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) asked: Questions,
@@ -30,7 +30,7 @@ impl Stopper {
         self.shorten(AS_IN_SPEC);
     }
 
-    /// The same within another time, or without a limit; [`Stopper::stop`] and a shorter limit still have an effect.
+    /// Ends the server as [`Stopper::stop`] does, within another time or without a limit; `stop` and shorter limits still have an effect.
     pub fn drain(&self, limit: Option<Nanos>) {
         self.shorten(limit.map_or(ONCE_ANSWERED, |limit| limit.0.clamp(AS_IN_SPEC + 1, ONCE_ANSWERED)));
     }

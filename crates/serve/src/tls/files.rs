@@ -15,7 +15,7 @@ use crate::spec;
 pub enum Role {
     /// The server's certificate, and the intermediate ones up to one that clients trust.
     Certificate,
-    /// Its private key.
+    /// The server's private key.
     Key,
     /// The authorities that may sign certificates of clients.
     Clients,
@@ -43,13 +43,13 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}: {problem}", role.key(), path.display())]
 pub struct FileError {
-    /// Its role.
+    /// The file's role.
     pub role: Role,
-    /// Its path.
+    /// The file's path.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub problem: String,
-    /// What was expected.
+    /// The contents that were expected.
     pub expected: &'static str,
 }
 
@@ -106,7 +106,7 @@ impl Server {
     }
 }
 
-/// What a file of authorities is to hold.
+/// The expected contents of a file of authorities, for errors.
 const AUTHORITIES: &str = "certificates of authorities";
 
 /// The authorities in a file.

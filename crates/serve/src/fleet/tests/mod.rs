@@ -26,7 +26,7 @@ const PERIOD: u64 = SECOND / 4;
 const STEP: u64 = SECOND / 20;
 const LIMIT: u64 = 12_000;
 
-/// What etcd keeps.
+/// A model of etcd.
 #[derive(Default)]
 struct Kept {
     now: u64,
@@ -34,9 +34,9 @@ struct Kept {
     /// The revision at which the newest round began, and all reports then.
     round: i64,
     rounds: BTreeMap<i64, Vec<Heard>>,
-    /// By server: its lease and its report.
+    /// The lease and the report of each server.
     reports: BTreeMap<String, (i64, Vec<u8>)>,
-    /// By number: when it ends, and how long it lasts.
+    /// The end and the length of each lease.
     leases: BTreeMap<i64, (u64, u64)>,
     tenants: (i64, Vec<u8>),
 }
@@ -50,12 +50,12 @@ impl Kept {
     }
 }
 
-/// A server's way to it.
+/// A server's connection to the model of etcd.
 struct Link {
     kept: Rc<RefCell<Kept>>,
     server: String,
     is_cut: bool,
-    /// Of so many exchanges only one is answered.
+    /// The store answers one exchange of this many.
     answers_one_of: u64,
     asked: u64,
 }
@@ -124,14 +124,14 @@ impl Store for Link {
 struct Node {
     coordinator: Coordinator<Link>,
     own: Own,
-    /// What clients ask for in a second.
+    /// The rate that the server's clients ask for, in requests a second.
     offered: u64,
     served: Served,
     part: ClassPart,
     turn: Turn,
     /// When it turns next, by the clock of the world.
     next: u64,
-    /// Its clock: how fast it is, in thousandths, and what it showed at the start.
+    /// The server's clock: its speed in thousandths, and its value at the start.
     clock: (u64, u64),
     is_dead: bool,
 }
@@ -278,7 +278,7 @@ fn one_server_with_nobody_else_decides_as_without_a_fleet() {
         for _ in 0..200 {
             let mut now = Nanos(fleet.now);
             fleet.run_a_step();
-            // What the link of a server does with its turn.
+            // As the link of a server does after each turn of its coordinator.
             let part = fleet.nodes[0].part.of(share);
             for told in std::mem::take(&mut fleet.nodes[0].turn.elsewhere) {
                 with.tenants_mut().expect("as above").served_elsewhere(now, StreamId(told.0), told.1);
@@ -398,7 +398,7 @@ fn clocks_that_differ_change_nothing() {
 fn a_server_that_lies_leaves_the_others_an_even_part() {
     let mut fleet = settled();
     fleet.nodes[1].offered = 20_000;
-    // It says that it serves more than it ever could, and is held all the same.
+    // Server 2 reports more service than it could ever give, and is held to an even part.
     fleet.nodes[2].offered = u64::MAX / SECOND;
     let mut lie = 0_u64;
     for _ in 0..40 {
@@ -421,7 +421,7 @@ fn a_server_that_dies_leaves_its_part_once_its_lease_is_over() {
     assert!(fleet.nodes[1].limit() < LIMIT / 2 + 1_000, "its lease is not over");
     fleet.run(6, |nodes| assert!(all(nodes) <= LIMIT));
     assert!(fleet.nodes[1].limit() > LIMIT - 2_000, "{}", fleet.nodes[1].limit());
-    // One that leaves does not have to be waited for.
+    // The others need not wait for the lease of a server that leaves.
     fleet.nodes[2].coordinator.leave();
     fleet.nodes[2].is_dead = true;
     fleet.run(2, |_| {});

@@ -1,4 +1,4 @@
-//! The same calls to a real etcd, started on loopback with a folder of its own. Where there is none, tests say so and end.
+//! Tests with a real etcd, started on loopback with a folder of its own. Where etcd is not installed, tests say so and end.
 
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 #![allow(clippy::disallowed_methods, reason = "another program is waited for, by the clock of the machine")]
@@ -59,7 +59,7 @@ impl Daemon {
         toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A client that has been answered, and has this lease.
+    /// A client that etcd has granted a lease, and that lease.
     fn client(&self, server: &str, more: &str) -> (Etcd, i64) {
         let mut etcd = Etcd::new(&self.keys(server, more)).unwrap_or_else(|error| panic!("{error}"));
         let lease = until("etcd answers", || etcd.grant(10).ok());
@@ -67,7 +67,7 @@ impl Daemon {
     }
 
     fn end(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -113,7 +113,7 @@ fn etcd_keeps_reports_under_leases_and_rounds_at_revisions() {
     assert_eq!((late.is_done, late.lease, late.round), (false, Some(0), first.round));
     let said = other.exchange(&Ask { is_new: true, ..ask(others, "b") }).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((said.is_done, said.round), (true, first.round));
-    // What was said later is not in the round.
+    // A report that was written after the round began is not in it.
     let reports = other.reports(first.round).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(reports.iter().map(|heard| heard.server.as_str()).collect::<Vec<_>>(), ["one"]);
     let next = one.exchange(&Ask { begins: Some(first.round), ..ask(lease, "c") }).unwrap_or_else(|e| panic!("{e}"));
@@ -124,7 +124,7 @@ fn etcd_keeps_reports_under_leases_and_rounds_at_revisions() {
     let (mut thief, its) = daemon.client("one", "");
     let refused = thief.exchange(&Ask { is_new: true, ..ask(its, "d") }).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((refused.is_done, refused.lease), (false, Some(lease)));
-    // What was said is gone with its lease.
+    // A report is deleted with its lease.
     assert_eq!((one.renew(lease), other.renew(others)), (Ok(true), Ok(true)));
     one.revoke(lease);
     assert_eq!(one.renew(lease), Ok(false));
