@@ -173,6 +173,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
+    /// The store in which the servers meet.
     pub const fn store(&mut self) -> &mut S {
         &mut self.store
     }
