@@ -21,7 +21,7 @@ impl Contexts {
         place.map(|place| *place = number).is_some() || is_there
     }
 
-    /// These, of numbers that are not zero.
+    /// The contexts with these numbers, without the zeroes.
     #[must_use]
     pub fn of(numbers: &[u32]) -> Self {
         let mut contexts = Self::NONE;
@@ -29,7 +29,7 @@ impl Contexts {
         contexts
     }
 
-    /// The one that follows another, or the first.
+    /// The context that follows the given one, or the first.
     #[must_use]
     pub fn after(&self, other: Option<u32>) -> Option<u32> {
         let begin =
@@ -45,13 +45,13 @@ pub struct Export {
     pub name: String,
     /// A description for people; may be empty.
     pub description: String,
-    /// Its offset on the device.
+    /// The export's offset on the device.
     pub offset_bytes: u64,
-    /// Its size.
+    /// The export's size.
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// What offsets and lengths of requests are multiples of.
+    /// Offsets and lengths of requests are multiples of this.
     pub block_bytes_min: u32,
     /// The block size that suits the device.
     pub block_bytes_preferred: u32,
@@ -60,7 +60,6 @@ pub struct Export {
 }
 
 impl Export {
-    /// Its metadata contexts, with their numbers on the wire.
     pub(super) fn contexts(&self) -> impl Iterator<Item = (u32, String)> {
         std::iter::once((CONTEXT_ALLOCATION_ID, CONTEXT_ALLOCATION.to_string()))
     }

@@ -51,7 +51,7 @@ pub enum Tls {
     Agreed,
 }
 
-/// What the caller does next.
+/// The next action of the negotiation's caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// All input was used; more is needed.

@@ -130,7 +130,7 @@ pub use ioweir_block::{STATE_HOLE, STATE_ZERO};
 
 /// The metadata context of what is allocated.
 pub const CONTEXT_ALLOCATION: &str = "base:allocation";
-/// Its number, once selected.
+/// The number of `base:allocation` on the wire, once a client has selected it.
 pub const CONTEXT_ALLOCATION_ID: u32 = 1;
 /// The most metadata contexts that a client may select.
 pub const CONTEXTS_MAX: usize = 8;

@@ -34,7 +34,7 @@ pub use ioweir_block::Extent;
 /// The reply to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Its form.
+    /// The form of the reply.
     pub replies: Replies,
     /// The command of the request.
     pub command: Command,

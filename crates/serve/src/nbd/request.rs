@@ -11,7 +11,7 @@ use super::reply::Replies;
 
 /// Length of a request without its data.
 const HEADER_BYTES: usize = 28;
-/// The same with extended headers.
+/// Length of a request with extended headers, without its data.
 const EXTENDED_HEADER_BYTES: usize = 32;
 
 /// The command of a request.

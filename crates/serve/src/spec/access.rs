@@ -1,4 +1,4 @@
-//! Who may open an export, by certificate, by user or group of this machine, or by address.
+//! The clients that may open an export: by certificate, by user or group of this machine, or by address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,20 +15,20 @@ pub enum Allowed {
     Certificate(String),
     /// Processes of this machine, connected over a unix socket, with this user number.
     User(u32),
-    /// The same, but with this number as their (effective) group.
+    /// Processes of this machine, connected over a unix socket, with this effective group number.
     Group(u32),
     /// Clients that connect over TCP from this range: an address, and the number of its bits that count.
     Address(IpAddr, u8),
 }
 
-/// What is known of a client.
+/// The facts about a client that decide which exports it may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The names in its certificate, which is signed by an authority of the spec.
     pub certificate: Vec<String>,
     /// The user and group number of a process of this machine.
     pub process: Option<(u32, u32)>,
-    /// Its address.
+    /// The client's IP address.
     pub address: Option<IpAddr>,
 }
 

@@ -16,33 +16,33 @@ use ioweir_config::Size;
 pub enum Backend {
     /// No storage: reads return zeroes, writes are dropped.
     Null {
-        /// Its size.
+        /// The size of the device.
         size: Size,
     },
     /// Memory, which is lost when the server ends.
     Memory {
-        /// Its size.
+        /// The size of the device.
         size: Size,
     },
     /// A file or a block device.
     File {
         /// The path of the file.
         path: PathBuf,
-        /// Its size; a missing file is created with this size, but never in /dev.
+        /// The size of the device; a missing file is created with this size, but never in /dev.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<Size>,
         /// Whether to bypass the page cache, if the file system can.
         direct: bool,
-        /// How it is read and written.
+        /// The system calls by which the file is read and written.
         io: FileIo,
-        /// Threads for what `io_uring` does not do, or for everything.
+        /// Threads for operations that `io_uring` does not do, or for all operations.
         threads: u32,
     },
     /// Memory that takes as long as a modelled device.
     Emulated {
         /// A preset's name or a TOML file, as `ioweir compare --device` takes it.
         model: String,
-        /// Its size; if absent, that of the model.
+        /// The size of the device; if absent, that of the model.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<Size>,
         /// The seed of everything random in the model.
@@ -50,14 +50,14 @@ pub enum Backend {
     },
     /// Memory that fails as planned.
     Faulty {
-        /// Its size.
+        /// The size of the device.
         size: Size,
         /// The plan.
         faults: Faults,
     },
     /// A device and a faster one. With a scheduler that places data, both hold some of it; else the fast one is a cache.
     Tiered {
-        /// What the fast tier is used for if the scheduler does not place data.
+        /// The use of the fast tier if the scheduler does not place data.
         #[serde(skip_serializing_if = "Option::is_none")]
         cache: Option<Cache>,
         /// The file that records which blocks are on the fast tier, if the tiers outlive the server. It is created if

@@ -39,7 +39,7 @@ impl ClassKind {
 pub struct Class {
     /// The name of the export or tenant; no two classes have the same.
     pub name: String,
-    /// Its kind.
+    /// Whether the class is an export, a tenant or a service.
     pub kind: ClassKind,
     /// The number of its export, unless it is a service.
     pub export: Option<usize>,

@@ -51,12 +51,11 @@ keys! {
         /// `nbd`: how long requests wait for an upstream to come back before they fail, 0s to 24h; 1m if absent. It is connected to
         /// again for ever
         reconnect_limit: Option<Duration> = absent,
-        /// `nbd`: whether what the upstream has answered outlives it, as it does where the upstream writes through; false if absent.
-        /// An upstream that cannot flush needs this
+        /// `nbd`: whether every write that the upstream has answered is durable, as it is where the upstream writes through; false if
+        /// absent. An upstream that cannot flush needs this
         write_through: Option<bool> = absent,
-        /// `nbd`: what is kept in memory of writes that the upstream has answered and not flushed, to be repeated if it dies: at
-        /// least 8MiB, or "0B" for nothing, so that the first flush after its death fails; 64MiB if absent. When half of it is
-        /// full, the upstream is flushed
+        /// `nbd`: the memory for writes that the upstream has answered and not flushed, which are repeated if it dies: at least 8MiB, or
+        /// "0B" for none, so that the first flush after its death fails; 64MiB if absent. When half of it is full, the upstream is flushed
         unflushed_max: Option<Size> = absent,
         /// `nbd`: certificates: [device.tls]; without them the connection is not encrypted
         tls: Option<UpstreamTls> = absent,

@@ -46,13 +46,13 @@ keys! {
 /// The part of its share that a class has on this server; what is `None` is as the spec says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPart {
-    /// Its limit in units of cost a second.
+    /// The limit in units of cost a second.
     pub limit: Option<u64>,
-    /// Its limit in bytes a second.
+    /// The limit in bytes a second.
     pub limit_bytes: Option<u64>,
-    /// Its reservation in units of cost a second.
+    /// The reservation in units of cost a second.
     pub reservation: Option<u64>,
-    /// Its weight.
+    /// The weight of the class.
     pub weight: Option<u32>,
 }
 

@@ -14,7 +14,7 @@ const PARTS_MAX: usize = 64;
 pub struct Part {
     /// The name by which exports show it.
     pub name: String,
-    /// Its backend, which is not made of others itself.
+    /// The backend of the part, which is not composed of others.
     #[serde(flatten)]
     pub backend: Backend,
 }

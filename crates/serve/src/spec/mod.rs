@@ -100,15 +100,15 @@ keys! {
         reading_rate_min: ByteRate = (ByteRate(16 << 10)),
         /// how long a client may be idle before it is disconnected; without this key, for ever
         idle_timeout: Option<Duration> = absent,
-        /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
-        /// that it does after twice as long is left behind, or one that has ended none of its reads and writes after this time
+        /// how long requests in flight may take to finish once the server is asked to stop. After twice this time the server ends without a
+        /// device that still has operations, and after this time without one that has completed no read or write since
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// the user that the server becomes once it listens, before it opens its devices, which that user has to be able to: a name in
         /// /etc/passwd or a number; the server has to be started as root then
         user: Option<String> = absent,
-        /// whether the server gives up what it does not need once it listens, as far as the kernel can do that: all files but those
-        /// that the spec names and the folders they are in (Landlock), and calls that it never makes (seccomp). The state and the
-        /// log say what is on
+        /// whether the server gives up privileges once it listens, as far as the kernel can enforce that: all files but those that the spec
+        /// names and the folders they are in (Landlock), and system calls that it never makes (seccomp). The state and the log say which
+        /// confinement is in effect
         confine: bool = (false),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,
@@ -204,7 +204,7 @@ pub struct Device {
     /// The percentage of its fast tier that a service keeps free, if one moves blocks between its tiers.
     #[serde(skip)]
     pub relocates: Option<u32>,
-    /// Its backend.
+    /// The storage of the device.
     #[serde(flatten)]
     pub backend: Backend,
     /// Policy, in the form `name[:parameter=value...]`.
@@ -213,7 +213,7 @@ pub struct Device {
     /// the policy can act.
     #[serde(skip)]
     pub depth: u32,
-    /// The same, unless it is learnt.
+    /// The depth that the spec states, unless it is learnt.
     #[serde(rename = "depth", skip_serializing_if = "Option::is_none")]
     pub depth_stated: Option<u32>,
     /// Requests that the scheduler holds in each direction.
@@ -228,7 +228,7 @@ pub struct Device {
     /// Whether reads are checked against checksums of what was written. These take 1 MiB of memory for each GiB that is
     /// written; those of a file are kept beside it, in `PATH.checksums`, while no server runs.
     pub checksums: bool,
-    /// Its own workers that compute them; where absent, those that devices share.
+    /// Workers of the device that compute its checksums; where absent, the workers that devices share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Workers>,
     /// Where snapshots of its file lie, and which are taken.

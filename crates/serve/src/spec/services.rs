@@ -15,14 +15,14 @@ pub struct Late {
     pub journal: Option<PathBuf>,
 }
 
-/// What a service does when nobody commands it.
+/// The behaviour of a service without a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceDefault {
-    /// Nothing.
+    /// The service rests.
     #[default]
     Rest,
-    /// Its work, as its share allows.
+    /// The service works, as its share allows.
     Run,
 }
 
@@ -79,9 +79,9 @@ pub struct ServiceRow {
     pub summary: &'static str,
     /// The keys that not every kind takes, and this one does.
     pub keys: &'static [&'static str],
-    /// Whether it must know something after a restart, which it keeps in a file of its own.
+    /// Whether the service has state that must survive a restart, which it keeps in a file of its own.
     pub keeps_state: bool,
-    /// What it needs of its device, in words, if the device lacks it.
+    /// The requirement of the service that a device does not meet, in words.
     pub lacks: fn(&Device) -> Option<&'static str>,
 }
 
@@ -128,13 +128,13 @@ pub const SERVICES: &[ServiceRow] = &[
 
 /// Keys that only some kinds take.
 const OWN_KEYS: [&str; 3] = ["every", "deadline", "margin"];
-/// What a service that relocates keeps free unless it says otherwise.
+/// The percentage of the fast tier that a relocating service keeps free by default.
 const MARGIN: u32 = 10;
 /// The most requests of a service at once.
 const DEPTH_MAX: u32 = 64;
 
 impl ServiceKind {
-    /// Its row.
+    /// The row of this kind.
     ///
     /// # Panics
     /// Never: every kind has a row, which is a test.
@@ -145,7 +145,7 @@ impl ServiceKind {
 }
 
 impl Service {
-    /// The file with what it must know after a restart; `None` if it need not, or its device ends with the server.
+    /// The file with the state that must survive a restart; `None` if the service has no such state, or its device ends with the server.
     #[must_use]
     pub fn state_path(&self, name: &str, device: &Device) -> Option<PathBuf> {
         let beside = || {

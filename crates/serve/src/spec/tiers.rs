@@ -13,7 +13,7 @@ use super::joined;
 /// A tier of a device with two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tier {
-    /// Its backend, which is not made of others itself.
+    /// The backend of the tier, which is not composed of others.
     #[serde(flatten)]
     pub backend: Backend,
     /// The number of operations that it holds at once. The device's `depth` is by default that of the slow tier if data is
@@ -21,11 +21,11 @@ pub struct Tier {
     pub depth: u32,
 }
 
-/// What a fast tier is used for if the scheduler does not place data on it.
+/// The use of a fast tier on which the scheduler does not place data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// Copies of what is read again and again.
+    /// Copies of data that is read again and again.
     Read,
 }
 

@@ -20,19 +20,19 @@ const UNFLUSHED_MIN: Size = Size(8 << 20);
 /// The export of another server, and how it is used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Upstream {
-    /// Where its server listens.
+    /// The address of the upstream's server.
     pub address: Listen,
-    /// Its name there.
+    /// The name of the export on that server.
     pub export: String,
     /// Connections at once, if the upstream allows several.
     pub connections: u32,
-    /// How long it may take to agree, and a peer to acknowledge what was sent.
+    /// The longest time to agree on the export, and for a peer to acknowledge sent data.
     pub timeout: Duration,
-    /// How long requests wait for it to come back.
+    /// How long requests wait for an upstream that is away.
     pub reconnect_limit: Duration,
-    /// Whether what it has answered outlives it.
+    /// Whether every write that the upstream has answered is durable.
     pub write_through: bool,
-    /// What is kept of writes that it has answered and not flushed.
+    /// The memory for writes that the upstream has answered and not flushed.
     pub unflushed_max: Size,
     /// Certificates, if the connection is encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]

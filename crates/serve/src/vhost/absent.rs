@@ -11,11 +11,11 @@ use crate::nbd::{Export, NbdError, Request};
 #[derive(Debug)]
 pub enum Rings {}
 
-/// What a monitor wants of the engine.
+/// An order of a monitor to the engine.
 #[derive(Debug)]
 pub enum Order {}
 
-/// What follows an order for the session.
+/// The session's task after an order.
 #[allow(dead_code, reason = "nothing follows, and the session knows what could")]
 pub(crate) enum Effect {
     None,

@@ -29,13 +29,13 @@ mod kind {
     pub(super) const WRITE_ZEROES: u32 = 13;
 }
 
-/// What is wrong with a chain. There is no place to answer it, so that its client is disconnected.
+/// The reason why a chain is invalid. Such a chain has no place for an answer, so its client is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadChain {
     /// The head, or the next descriptor, is not in the table.
     #[error("a descriptor is not in its table")]
     Index,
-    /// It loops, or is longer than its queue.
+    /// The chain loops, or is longer than its queue.
     #[error("a chain of descriptors loops, or is longer than its queue")]
     Length,
     /// A descriptor points outside of the memory.
@@ -44,13 +44,13 @@ pub enum BadChain {
     /// A descriptor has no bytes.
     #[error("a descriptor has no bytes")]
     Empty,
-    /// What the device reads comes after what it writes.
+    /// A descriptor that the device reads comes after one that it writes.
     #[error("what is read comes after what is written")]
     Direction,
     /// An indirect table within another, before others, or with a part of a descriptor.
     #[error("an indirect table of descriptors is not one")]
     Indirect,
-    /// It has no place for the status, or not all of the head.
+    /// The request has no place for the status, or not all of the head.
     #[error("a request has no head, or no place for its status")]
     Frame,
     /// The guest offers a request that it has offered already, or more than the queue holds.
@@ -64,34 +64,34 @@ pub enum BadChain {
 /// A place in guest memory.
 pub type Segment = (GuestAddress, u32);
 
-/// What a chain asks for.
+/// The command in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Something of the export. Its cookie is to be set.
+    /// A request to the export, whose cookie the caller has to set.
     Of(Request),
     /// The name of the device.
     Name,
-    /// A range that is not one: nothing is done.
+    /// A request whose range or length is invalid, so that nothing is done.
     Nothing,
 }
 
 /// A request in guest memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What it asks for.
+    /// The command of the request.
     pub asked: Asked,
-    /// The places of its data: to be read for a write, to be written for all else.
+    /// The segments of the data, which the device reads for a write and writes for all other commands.
     pub data: Vec<Segment>,
-    /// The place of its status.
+    /// The address of the status byte.
     pub status: GuestAddress,
 }
 
-/// Where the descriptors of a queue are.
+/// The table of a queue's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// The address of the first.
+    /// The address of the first descriptor.
     pub address: GuestAddress,
-    /// Their number.
+    /// The number of descriptors.
     pub size: u16,
 }
 
@@ -106,7 +106,7 @@ pub fn read_chain(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<C
     let [kind, _, low, high] = words(&first);
     let sector = u64::from(low) | u64::from(high) << 32;
     let with = |command, flags, sector: u64, length: u64, payload| {
-        // What overflows lies outside of every export.
+        // An offset that saturates lies outside of every export.
         let offset = sector.saturating_mul(SECTOR_BYTES);
         Asked::Of(Request { command, flags, cookie: 0, offset, length, payload })
     };
@@ -134,7 +134,7 @@ pub fn read_chain(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<C
     Ok(Chain { asked, data, status })
 }
 
-/// What a discard or a write of zeroes asks for.
+/// The command of a discard or a write of zeroes.
 fn of_range(kind: u32, range: &[u8; RANGE_BYTES]) -> Asked {
     let [low, high, sectors, flags] = words(range);
     let offset = (u64::from(low) | u64::from(high) << 32).saturating_mul(SECTOR_BYTES);
@@ -213,7 +213,7 @@ fn take_first<const BYTES: usize>(
         memory.read_slice(&mut bytes[filled..filled + taken], *address).map_err(|_| BadChain::Address)?;
         filled += taken;
         if taken < *length as usize {
-            // It lies within the memory.
+            // The sum lies within the memory, because the segment does.
             (*address, *length) = (GuestAddress(address.0 + taken as u64), *length - taken as u32);
             break;
         }

@@ -1,4 +1,4 @@
-//! What a guest is told of its disk: the features of the device, and its configuration space.
+//! The features of a disk and its configuration space, which its guest reads.
 
 use crate::nbd::Export;
 use crate::nbd::protocol::REQUEST_BYTES_MAX;
@@ -35,7 +35,7 @@ mod feature {
     pub(super) const VERSION_1: u64 = 1 << 32;
 }
 
-/// What is written to guest memory is logged: a migration.
+/// The device logs which pages of guest memory it has written, for a migration.
 pub(super) const FEATURE_LOG: u64 = 1 << 26;
 /// Notifications at an index, not at each request.
 pub(super) const FEATURE_EVENT_INDEX: u64 = 1 << 29;

@@ -70,7 +70,7 @@ pub(crate) fn begin(
     thread.map(drop)
 }
 
-/// What a monitor has said of a ring.
+/// The settings of a ring, from the messages of its monitor.
 #[derive(Debug, Default)]
 struct RingState {
     size: u16,
@@ -98,7 +98,7 @@ fn refused(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::ReqHandlerError(io::Error::other(what))
 }
 
-/// What a descriptor is for has to be an eventfd: nothing else can be written to without waiting for its reader.
+/// Checks that a descriptor for events is an eventfd, because a write to anything else may wait for a reader.
 fn event(file: Option<File>) -> Result<Option<OwnedFd>> {
     let Some(file) = file else { return Ok(None) };
     let file = OwnedFd::from(file);
@@ -123,7 +123,7 @@ impl Control {
                 Err(error) => break Some(format!("vhost-user: {error}")),
             }
         };
-        // Nobody waits for the answer.
+        // The receiver is dropped, because this thread needs no answer.
         let order = Order(Wish::End(why), channel().0);
         engine.send(Command::Rings(number, Box::new(order)));
     }

@@ -91,7 +91,7 @@ extern "C" fn handle(_signal: i32, info: *mut libc::siginfo_t, _context: *mut li
             return;
         }
     }
-    // It is none of these: the signal does what it does without a handler, when the instruction is tried again.
-    // SAFETY: it takes numbers alone.
+    // The address lies in none of the mappings: when the instruction is tried again, the signal has its default effect. SAFETY: the
+    // function takes numbers alone.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }

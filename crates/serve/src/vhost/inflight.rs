@@ -52,7 +52,7 @@ pub(super) struct InFlightQueue {
     counter: u64,
 }
 
-/// What was in flight when the ring was left.
+/// The requests that were in flight when the ring was last left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Left {
     /// Requests without an answer, in their order.
@@ -113,7 +113,7 @@ impl InFlightQueue {
 
     fn set<T: vm_memory::AtomicAccess>(&self, place: usize, value: T) {
         let region = self.shared.region.as_volatile_slice();
-        // As above.
+        // The place lies within the mapping and is aligned, so that the store cannot fail.
         let _ = region.store(value, self.at + place, Ordering::SeqCst);
     }
 
@@ -202,7 +202,7 @@ mod tests {
         for (number, size) in [(2, 8), (1, 16), (1, 4)] {
             assert!(inflight.queue(number, size, 0).is_err(), "queue {number} of {size}");
         }
-        // What the monitor has made of it is never taken for a place outside of it.
+        // Values that the monitor has changed never lead to a place outside of the memory.
         let (queue, _) = left(&inflight, 0);
         queue.set(AT_LAST, u16::MAX);
         assert!(left(&inflight, 1).1.is_empty());

@@ -12,7 +12,7 @@ use vm_memory::{
 
 use super::guard::Guard;
 
-/// What a bit of the log stands for.
+/// The bytes of guest memory for which a bit of the log stands.
 const PAGE_BYTES: u64 = 4096;
 
 /// A mapping of a file that a client shares, and may take away.
@@ -47,12 +47,12 @@ impl Shared {
 /// A region, as its monitor describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its address in the monitor.
+    /// The region's address in the monitor.
     pub(super) monitor: u64,
-    /// Its address in the guest.
+    /// The region's address in the guest.
     pub(super) guest: u64,
     pub(super) length: u64,
-    /// Where it begins in its file.
+    /// The region's offset in its file.
     pub(super) offset: u64,
 }
 
@@ -85,7 +85,7 @@ impl Memory {
         Ok(Self { regions: Arc::new(Regions { places, shared, table }), log: None })
     }
 
-    /// The same memory, with this log.
+    /// This memory, with the given log.
     pub(super) fn logged(&self, log: Option<Arc<Shared>>) -> io::Result<Self> {
         let last = self.regions.table.last_addr().0 / PAGE_BYTES / 8;
         if log.as_ref().is_some_and(|log| log.region.size() as u64 <= last) {
@@ -121,7 +121,7 @@ impl Memory {
     pub(super) fn note(&self, address: GuestAddress, length: u64) {
         let Some(log) = self.log.as_ref().filter(|_| length > 0) else { return };
         for page in address.0 / PAGE_BYTES..=(address.0 + (length - 1)) / PAGE_BYTES {
-            // It is as long as the memory, whose end an address never passes.
+            // The log covers all of the memory, whose end an address never passes, so that the byte exists.
             if let Ok(byte) = log.region.get_atomic_ref::<AtomicU8>((page / 8) as usize) {
                 byte.fetch_or(1 << (page % 8), Ordering::SeqCst);
             }

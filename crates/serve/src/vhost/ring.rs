@@ -15,7 +15,7 @@ use super::memory::Memory;
 const USED_BYTES: u64 = 6;
 const USED_ENTRY_BYTES: u64 = 8;
 
-/// What is said of a ring that is not in the memory.
+/// The error for a ring that does not lie in the guest's memory.
 pub(super) const OUTSIDE: &str = "a ring lies outside of the guest's memory";
 
 /// A ring, as its monitor describes it.
@@ -63,7 +63,7 @@ impl Ring {
         let (inflight, left) = started.map_err(|error| error.to_string())?.unzip();
         let left = left.unwrap_or_default().heads;
         if inflight.is_some() {
-            // What was taken is answered, or it is left.
+            // Every request that was taken from the ring is either answered or in `left`.
             queue.set_next_avail(used.wrapping_add(left.len() as u16)); // no more than the queue has
         }
         let taken = vec![false; usize::from(queue.size())];
@@ -138,7 +138,7 @@ impl Ring {
                 return Ok(None);
             }
         }
-        // What is offered cannot be read.
+        // The guest offers a request that cannot be read.
         Err(BadChain::Offer)
     }
 

@@ -20,7 +20,7 @@ const OK: u8 = 0;
 const FAILED: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// What the thread that talks to a monitor wants of the engine.
+/// An order to the engine, from the thread that talks to a monitor.
 #[derive(Debug)]
 pub struct Order(pub(super) Wish, pub(super) Answer);
 
@@ -43,18 +43,18 @@ pub(super) enum Wish {
     End(Option<String>),
 }
 
-/// What follows an order for the session.
+/// The session's task after an order.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// There is nothing to do.
     None,
-    /// There may be requests.
+    /// Look for requests in the rings.
     Look,
-    /// Requests were offered if this ring is kicked.
+    /// Wait for kicks of the ring of this number.
     Started(usize),
-    /// This is not waited for any more.
+    /// Stop waiting for this descriptor.
     Stopped(OwnedFd),
-    /// The client is disconnected; why, unless it has left.
+    /// Disconnect the client, for this reason unless it has left.
     Ended(Option<String>),
 }
 
@@ -171,12 +171,12 @@ impl Rings {
         Some(ring.map_or(Effect::None, |ring| Effect::Stopped(ring.into_kick())))
     }
 
-    /// What is readable when a ring has requests.
+    /// The descriptor that becomes readable when the guest has offered requests in a ring.
     pub(crate) fn kick(&self, number: usize) -> Option<BorrowedFd<'_>> {
         self.rings.get(number).and_then(Option::as_ref).map(Ring::kick)
     }
 
-    /// The same of all rings.
+    /// The descriptors that become readable when the guest has offered requests, of all rings.
     pub(crate) fn kicks(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.rings.iter().flatten().map(Ring::kick)
     }

@@ -53,10 +53,10 @@ pub fn set_commit(commit: &'static str) {
 const FRESH: Nanos = Nanos::from_millis(100);
 /// An engine that has not answered for this long counts as hung.
 const SILENCE_MAX: Nanos = Nanos::from_seconds(5);
-/// How long a client waits for the engines' answers. Later answers are counted later.
+/// How long a client waits for the reports of the engines. Later reports count for the next client.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What a watch needs to start.
+/// The parts of a server that a watch needs to start.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) controller: Controller,
@@ -109,7 +109,7 @@ impl Shared {
         let mut links = lock(&self.links);
         let most = engines.last().map_or(0, |(number, _)| number + 1).max(links.len());
         links.resize_with(most, Link::default);
-        // Nobody awaits the report of a device that was removed.
+        // A removed device sends no report any more.
         let is_present = |number: usize| engines.iter().any(|(its, _)| *its == number);
         links
             .iter_mut()
@@ -196,7 +196,7 @@ impl Shared {
         (0..links.len()).filter(|&number| is_silent(&links[number])).collect()
     }
 
-    /// What is wrong with the server, one problem on each line; empty if nothing is.
+    /// The problems of the server, one on each line; empty if it has none.
     async fn troubles(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
@@ -226,7 +226,7 @@ impl Shared {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is wrong with each device, one on each line; the engines of these numbers do not answer.
+/// The problems of the devices, one on each line; the engines of the `silent` devices do not answer.
 fn troubles(spec: &Spec, record: &Record, silent: &[usize]) -> String {
     let problem = |number: usize| {
         let report = &record.devices.get(number)?.report;

@@ -15,12 +15,12 @@ use crate::spec::{Device, Spec};
 /// The number of seconds that are kept.
 pub const HISTORY_SECONDS: usize = 120;
 
-/// What a class did in one second.
+/// The counts of a class in one second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Second {
     /// When the second began, counted from the start of the server.
     pub at_seconds: u64,
-    /// Requests answered, and bytes of those without an error, by operation.
+    /// The answered requests, and the bytes of those without an error, by operation.
     pub done: [(u64, u64); Operation::ALL.len()],
     /// The 50th, 99th and 99.9th percentile of their latency; `None` if there were none.
     pub latency_nanos: Option<[u64; 3]>,
@@ -38,7 +38,7 @@ pub(super) struct ClassRecord {
     /// The counts since the server began.
     pub(super) counts: ClassCounts,
     pub(super) seconds: VecDeque<Second>,
-    /// What it is in the fleet, if the server is one of any.
+    /// The class's state in the fleet, if it is a member of one.
     pub(super) fleet: Option<FleetClass>,
     /// The second that has not ended.
     now: Option<Box<ClassCounters>>,
@@ -47,9 +47,9 @@ pub(super) struct ClassRecord {
 /// A device.
 #[derive(Debug)]
 pub(super) struct DeviceRecord {
-    /// What it has reported last; as it is at the start, before that.
+    /// The device's last report; until the first, its state at the start.
     pub(super) report: DeviceReport,
-    /// Whether its reservations fell further behind from the report before to the last one.
+    /// Whether the last report has its reservations further behind than the report before.
     pub(super) reservations_broken: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct DeviceRecord {
 pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
     pub(super) devices: Vec<DeviceRecord>,
-    /// What is seen of the fleet, if the server is one of any.
+    /// The state of the fleet, if the server belongs to one.
     pub(super) fleet: Option<FleetStatus>,
 }
 
@@ -100,7 +100,7 @@ impl Record {
         counters
     }
 
-    /// What the services of all devices have done.
+    /// The reports of the services of all devices.
     pub(super) fn services(&self) -> impl Iterator<Item = &ServiceReport> {
         self.devices.iter().flat_map(|device| &device.report.services)
     }

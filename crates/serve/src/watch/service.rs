@@ -11,29 +11,29 @@ use crate::spec::{Class, Spec};
 pub struct ServiceState {
     /// The name in the spec.
     pub name: String,
-    /// What it does.
+    /// The kind of the service: `scrub`, `relocate` and others.
     pub kind: String,
     /// The device.
     pub device: String,
     /// Whether it has something to do and may do it.
     pub running: bool,
-    /// Why it does not ask for more, in words.
+    /// Why the service does not ask for more, in words.
     pub waits_because: String,
-    /// How long its lease still holds, if it has one.
+    /// How long the service's lease still holds, if it has one.
     pub lease_left_seconds: Option<f64>,
     /// The bytes that are still to be done.
     pub owed_bytes: u64,
     /// The bytes that were done.
     pub done_bytes: u64,
-    /// The time in which the device had at least one request of it.
+    /// The time in which the device had at least one request of the service.
     pub device_seconds: f64,
-    /// What it has found and done about it.
+    /// The damage that the service has found and mended.
     pub found: FoundState,
-    /// When it last had nothing left to do, in seconds since 1970.
+    /// When the service last had nothing left to do, in seconds since 1970.
     pub last_finished: Option<f64>,
-    /// When what it owes became due, in seconds since 1970.
+    /// When the work that is left became due, in seconds since 1970.
     pub due_since: Option<f64>,
-    /// By how much it has missed its deadline.
+    /// The time since the service's deadline; zero before it.
     pub late_seconds: f64,
 }
 

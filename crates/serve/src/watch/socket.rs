@@ -116,7 +116,7 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             | Command::ResizeDevice { .. }),
         ) => {
             let controller = shared.controller.clone();
-            // These wait for devices that open or end, and for each other.
+            // Such a command waits for devices that open or end, and for others of its kind, so it runs on a thread of its own.
             let done = tokio::task::spawn_blocking(move || change_spec(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
@@ -127,7 +127,7 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
             | Command::RemoveVolume { .. }),
         ) => {
             let controller = shared.controller.clone();
-            // As above.
+            // The commands for volumes write a file, so they run on a thread of their own.
             let done = tokio::task::spawn_blocking(move || tend_volumes(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }

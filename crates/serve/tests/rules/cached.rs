@@ -47,7 +47,7 @@ fn a_copy_that_rots_is_given_up_and_the_slow_tier_is_read() {
         let told =
             |offset: u64| format!("a copy of the 4096 bytes at {offset} was damaged: they were read from elsewhere");
         assert_eq!(said, [0, 4096, 8192].map(|offset| (RemarkKind::CopyDamaged, told(offset))));
-        // It is not there any more.
+        // The damaged copies were dropped, so the next read comes from the slow tier.
         assert_eq!(direct.read(0, &[12_288]), (vec![1; 12_288], Ok(Outcome::Plain)));
         let counts = direct.checked.checksums().unwrap();
         assert_eq!((direct.checked.remarks(), counts.blocks_damaged, counts.copies_damaged), (vec![], 0, 3));

@@ -1,4 +1,4 @@
-//! What a capture says of each request, and when it says nothing.
+//! Rules of captures: what a row holds of each request, and when it has no result.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -56,7 +56,7 @@ fn a_request_that_was_withdrawn_has_a_row_without_times_and_keeps_none_waiting()
     drop(gone);
     bench.settle();
     assert_eq!(stays.answers().len(), 1);
-    // One that is not answered before the end.
+    // A request that is not answered before the engine ends.
     stays.send(&request(READ, 0, 10, 0, 4096));
     bench.turn();
     drop(bench);

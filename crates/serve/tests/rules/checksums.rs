@@ -153,7 +153,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// What is on the device as far as the client is concerned, and which blocks are known.
+/// The contents of the device as its client expects them, and the blocks whose checksums are known.
 struct Model {
     expected: Vec<u8>,
     known: Vec<bool>,
@@ -302,7 +302,7 @@ fn holes_are_checked_as_well() {
     let zero = Action::Zero { keep: false, fast: false };
     direct.act(zero, 0, 1 << 20, Buffers::None).result.unwrap();
     assert_eq!(direct.read(100, &[9_000]).1, Ok(Outcome::Plain));
-    // It forgets what is written, and that is found.
+    // The null device drops the write, and its checksum reveals that.
     direct.write(8192, &[&[1; 4096]]).unwrap();
     assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Damaged(vec![2])));
 
@@ -414,7 +414,7 @@ fn a_worker_that_fails_fails_its_request_and_no_other() {
     direct.write(0, &[&[1; 8192]]).unwrap();
     assert_eq!(direct.write(0, &[&[0xee; 4096]]), Err(NbdError::InputOutput));
     assert_eq!(direct.checked.checksums().unwrap().items_failed, 1);
-    // Nothing of it was written, and the worker goes on.
+    // The failed write left the device unchanged, and the worker continues.
     assert_eq!(direct.read(0, &[8192]), (vec![1; 8192], Ok(Outcome::Plain)));
     assert_eq!(direct.checked.remarks().len(), 1);
 }
@@ -442,7 +442,7 @@ fn devices_that_share_workers_are_served_by_one_schedule_until_the_last_is_gone(
         assert_eq!(device.read(8192, &[8192]), (vec![number; 8192], Ok(Outcome::Plain)));
         let counts = device.checked.checksums().unwrap();
         assert_eq!((counts.blocks_written, counts.blocks_checked, counts.items_failed), (10, 2, 0));
-        // What is written again is not new.
+        // A block that is overwritten does not count as new.
         assert_eq!(counts.blocks_new, 10);
         device.start(Action::Write, 4096, 8192, buffers(std::iter::once(vec![9; 8192])));
         assert_eq!(device.some()[0].result, Ok(Outcome::Plain));
@@ -476,7 +476,7 @@ fn only_who_asked_for_a_damaged_block_hears_of_it() {
     assert_eq!(answers, [(0, 0), (1, 5), (2, 0)]);
 }
 
-/// Its second block is damaged.
+/// A device that damages its second block.
 struct Damaging(Memory);
 
 impl Backend for Damaging {
@@ -533,7 +533,7 @@ fn a_device_that_flips_bits_is_found_out() {
     assert_eq!(answers.iter().map(|answer| answer.error).collect::<Vec<_>>(), [0, 5]);
 }
 
-/// What backends of a device have said in the log.
+/// The log's remarks of the backends of a device.
 fn remarks(device: &str) -> Vec<String> {
     let events = crate::log::events(device).into_iter().filter(|event| event["event"] == "device_remark");
     events.map(|event| event["message"].as_str().unwrap().to_string()).collect()
@@ -543,9 +543,9 @@ fn remarks(device: &str) -> Vec<String> {
 struct Served {
     server: Server,
     client: UnixStream,
-    /// Its device's name in the log, which is that of the folder.
+    /// The device's name in the log, which is that of the folder.
     name: String,
-    /// What was logged before it.
+    /// The number of remarks that were logged before the server started.
     before: usize,
 }
 
@@ -637,7 +637,7 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     drop(backend::open(&device(&keys), &mut [], None).unwrap());
     assert!(!kept.exists());
 
-    // What lies there and is somebody's own is left alone.
+    // A file that is not the server's own is left alone.
     std::fs::write(&kept, "a note to myself").unwrap();
     let error = backend::open(&device(&keys), &mut [], None).err().unwrap();
     assert!(error.contains("disk.checksums: is no file of checksums"), "{error}");

@@ -1,4 +1,4 @@
-//! What a server gives up: it does all that it does, and a forbidden file or call is refused to it.
+//! Rules of confinement: a confined server does all its work, and is refused every forbidden file and call.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -21,7 +21,7 @@ const FOLDER: &str = "IOWEIR_TEST_CONFINED";
 /// A user that can do nothing by itself.
 const USER: u32 = 54_321;
 
-/// What runs in the process: it serves, tries what is forbidden, and writes down what came of it.
+/// The test's own process: it serves, tries what is forbidden, and writes the results down.
 #[test]
 #[ignore = "started by the test that needs a process"]
 fn serve_confined() {

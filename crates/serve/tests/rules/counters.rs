@@ -1,5 +1,5 @@
-//! What an engine counts, against what can be worked out from the calls of its scheduler; and changes that are made or
-//! taken back while requests are queued.
+//! Rules of counters: they agree with a model that sees only the calls of the scheduler, also when changes of shares are made or rejected
+//! while requests are queued.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -108,7 +108,7 @@ fn class(number: u32) -> Holder {
     Holder::Class(StreamId(number))
 }
 
-/// What can be worked out from the calls: each request is followed by itself.
+/// A model that derives the counters from the calls of the scheduler.
 #[derive(Default)]
 struct Model {
     queued: Vec<(Tag, Request, Nanos)>,

@@ -112,7 +112,7 @@ fn a_device_that_comes_while_the_server_runs_is_served_by_its_shares_and_shown()
     let class = served.class("b");
     assert_eq!((&class["share"]["weight"], &class["totals"]["write"]["requests"]), (&json!(300), &json!(1)));
     assert_eq!(class["device"], "second");
-    // Its scheduler holds back what the limit of a class holds back.
+    // The scheduler of an added device enforces the limits of its classes.
     let mut slow = served.client("slow");
     (0..100).for_each(|cookie| slow.write_all(&request(READ, 0, cookie, 0, 4096)).unwrap());
     let waits = loop {
@@ -126,7 +126,7 @@ fn a_device_that_comes_while_the_server_runs_is_served_by_its_shares_and_shown()
     drop((slow, a, b));
     served.ask(&Command::RemoveExport { name: "slow".into(), drain: true }).unwrap();
 
-    // What is saved is served again, with what was written.
+    // A server that is started with the saved spec serves the same devices, with the data that was written.
     let saved = served.saved();
     std::fs::write(served.spec_file(), &saved).unwrap();
     assert_eq!(served.ask(&Command::Reload {}).unwrap(), json!({ "changes": [] }), "it is what is in the file");
@@ -203,7 +203,7 @@ fn a_device_goes_when_nobody_shows_it_and_leaves_its_file_to_others() {
     assert!(served.go("d").unwrap_err().starts_with("device d: exports show it: b"));
     assert!(!served.is_free("disk"));
     served.unexport("b", true).unwrap();
-    // Its client gets the rest of its answers first.
+    // The removed export's client gets the rest of its answers first.
     let told = loop {
         match served.go("d") {
             Ok(told) => break told,
@@ -299,7 +299,7 @@ fn a_file_with_checksums_grows_and_what_is_added_is_checked() {
     std::fs::write(&file, served.saved()).unwrap();
     let again = Served { folder: served.stop(), server: crate::volumes::start(&file) };
     assert_eq!(known(&again), json!(3), "they are kept for the new length");
-    // What rots there is found.
+    // Damage in the added range is found.
     let disk = std::fs::File::options().write(true).open(again.folder.path().join("disk")).unwrap();
     disk.write_all_at(&[9; 512], 8 * MIB - 512).unwrap();
     let mut client = again.client("whole");
@@ -482,7 +482,7 @@ fn a_device_of_a_name_that_was_there_before_is_another() {
         assert_eq!(served.class("b")["totals"]["write"]["requests"], writes, "nothing is counted of the one before");
         drop(b);
         while served.unexport("b", false).is_err() {}
-        // The same export of the same device goes on where it was.
+        // An export that comes back to its device continues its counters.
         served.export("b", &["device=d"]).unwrap();
         assert_eq!(served.class("b")["totals"]["write"]["requests"], writes);
         served.unexport("b", false).unwrap();
@@ -548,7 +548,7 @@ fn a_reload_adds_and_removes_devices_with_their_exports_all_or_nothing() {
     served.stop();
 }
 
-/// What a device that is removed has to say ends nothing but it.
+/// The failure of a device that is removed ends only that device.
 #[test]
 fn a_device_that_has_failed_can_go_and_the_server_stays() {
     let served = Served::of(FIRST);

@@ -472,7 +472,7 @@ impl Observer for Counter {
                 seen.held_most = seen.held_most.max(seen.held);
                 seen.sectors_most = seen.sectors_most.max(request.sectors);
             }
-            // Nothing else is asked while these are counted.
+            // The client sends nothing else while the calls are counted.
             Call::Complete(_) | Call::Cancel(_, Ok(_)) => seen.held = seen.held.saturating_sub(1),
             _ => {}
         }

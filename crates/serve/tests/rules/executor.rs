@@ -1,6 +1,6 @@
-//! What the executor promises: every item is done exactly once, in the policy's order, whatever the others do.
+//! Rules of the executor: it runs every item exactly once, in the order of its policy, whatever other items do.
 //!
-//! Stories run on the test's own thread with a clock that only items and sleeping move; invariants also on real threads.
+//! Stories run on the test's own thread, with a clock that only items and sleeping move; invariants are tested on real threads, too.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -57,7 +57,7 @@ enum Step {
     Panic,
 }
 
-/// What happened: who, what, when in microseconds.
+/// The events of a story: the item's name, the event, and the time in microseconds.
 type Diary = Arc<Mutex<Vec<(usize, &'static str, u64)>>>;
 
 /// Does what it was told, and writes it down.
@@ -382,7 +382,7 @@ fn scripts() -> impl Strategy<Value = Vec<(Vec<Step>, usize)>> {
     proptest::collection::vec((proptest::collection::vec(step(), 0..8), 0usize..4), 1..60)
 }
 
-/// What a script must come to: a panic of its own, a second lock, or the end.
+/// Whether a script panics: by a step of its own, or because it takes a second lock.
 fn ends_in_panic(steps: &[Step]) -> bool {
     let mut held = None;
     for step in steps {
@@ -420,7 +420,7 @@ fn check(diary: &[(usize, &'static str, u64)], scripts: &[(Vec<Step>, usize)], d
 /// Processor work, as a device's thread hands it over: when, what, and for how many microseconds.
 type Burst = (u64, usize, u64);
 
-/// What ran from when on, and for how long.
+/// The slices that ran: name, begin and length.
 type Decisions = Vec<(usize, Nanos, Nanos)>;
 
 /// Uses its time in steps of a microsecond.
@@ -443,7 +443,7 @@ impl Item for Bursting {
     }
 }
 
-/// What core's schedule decides about the work alone, for a driver that does nothing but its contract.
+/// The decisions of a core schedule for this work, by a driver that only keeps its contract.
 fn decided(mut cores: Cores, bursts: &[Burst]) -> (Decisions, [cores::Counts; Queue::COUNT]) {
     let mut arrivals: Vec<(Nanos, usize)> =
         bursts.iter().zip(0..).map(|(burst, name)| (Nanos::from_micros(burst.0), name)).collect();

@@ -193,7 +193,7 @@ fn a_device_that_has_an_operation_for_half_a_minute_seems_to_hang_until_it_ends_
     send(&mut peer, FLUSH, 1);
     turns(&mut bench);
     let begun = bench.now;
-    // What else it does, and looking earlier, changes nothing.
+    // Other requests of the device, and earlier checks, change nothing.
     for (second, hangs, said) in [(20, false, 0), (29, false, 0), (31, true, 1), (45, true, 1)] {
         bench.now = begun.after(Nanos::from_seconds(second));
         send(&mut other, READ, second);
@@ -239,7 +239,8 @@ impl Backend for Hanging {
 
 #[test]
 fn a_device_that_ends_not_one_of_its_reads_and_writes_keeps_the_server_from_its_end_once() {
-    // What it has when the server is asked to stop, whether it ends one thing meanwhile, and after how many times it is left.
+    // The operations in flight when the server is asked to stop, whether one of them ends meanwhile, and the multiple of the timeout after
+    // which the device is left behind.
     for (commands, moves, times) in [
         (vec![READ, WRITE], false, 1),
         (vec![READ, WRITE], true, 2),

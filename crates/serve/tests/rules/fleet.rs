@@ -12,7 +12,7 @@ use ioweir_serve::spec::Spec;
 use crate::bench::{Bench, Peer};
 use crate::client::*;
 
-/// What etcd keeps for a server that nobody joins.
+/// A store for a server that is alone in its fleet.
 #[derive(Default)]
 struct Alone {
     revision: i64,
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// What each class was served, as the thread of a fleet asks for it.
+    /// The service that each class has received, asked for as the thread of a fleet does.
     fn served(&mut self) -> Vec<Served> {
         let (sender, answer) = channel();
         self.bench.engine.handle().send(Command::Served(sender));
@@ -108,7 +108,7 @@ impl World {
         answer.recv().unwrap()
     }
 
-    /// What the thread of a fleet does with what came of a period.
+    /// Applies the result of a period, as the thread of a fleet does.
     fn take(&mut self, turn: &Turn) {
         for own in &self.owns {
             let part = turn.parts.get(&own.class).map_or(own.share, |part| part.of(own.share));
@@ -153,7 +153,7 @@ fn an_engine_whose_server_is_alone_in_its_fleet_decides_as_one_without_a_fleet()
                     sight = Some((turn.status.sight, turn.parts.len()));
                 }
             }
-            // It took part: classes with a limit or a reservation have parts, and it sees all that there are.
+            // The server took part: classes with a limit or a reservation have parts, and it sees all servers of the fleet.
             let took_part = matches!(sight, Some((Sight::Seeing, 1..)));
             assert!(took_part || !is_in_fleet, "{policy}: {sight:?}");
             journal.0.lock().unwrap().clone()

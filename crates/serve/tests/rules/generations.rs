@@ -64,14 +64,14 @@ fn a_map_or_a_tier_of_yesterday_is_not_served_with_the_others_of_today() {
     write(&mut open(at).unwrap(), 3, 1);
     let copy = |from: &str, to: &str| {
         copy(from, to);
-        // What says how new a map is goes with it, as in a backup of the folder.
+        // The commit file, which says how new a map is, is copied with the map, as in a backup of the folder.
         if from.starts_with("map") {
             copy(&commit(from), &commit(to));
         }
     };
     for name in ["map", "fast"] {
         copy(name, &format!("{name}.yesterday"));
-        // Nothing is written, and it is another day all the same.
+        // A start makes a new generation even if it writes no data.
         drop(open(at).unwrap());
         write(&mut open(at).unwrap(), 5, 2);
         copy(name, &format!("{name}.today"));
@@ -104,7 +104,7 @@ fn a_slow_tier_is_served_with_its_map_alone_and_a_copy_of_it_is_not_taken_for_it
     };
     assert!(plain("slow").unwrap_err().contains("is the slow tier of a tiered device"));
     assert_eq!(plain("fast"), Ok(()));
-    // Its data without its attribute, as a backup may have it.
+    // A file with the same data and without the attribute, as a backup may restore it.
     fs::write(at.join("restored"), fs::read(at.join("slow")).unwrap()).unwrap();
     fs::rename(at.join("slow"), at.join("slow.before")).unwrap();
     fs::rename(at.join("restored"), at.join("slow")).unwrap();
@@ -132,7 +132,7 @@ fn open_on(grid: &Grid, fails_at: Option<u64>) -> Result<Bench, String> {
 
 #[test]
 fn tiers_belong_together_whenever_the_power_fails_while_they_are_opened() {
-    // What was being written then may be there or not.
+    // Data that was being written when the power failed may be there or not.
     for seed in 0..16 {
         let mut cuts = 0;
         for at in 1.. {

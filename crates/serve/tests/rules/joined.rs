@@ -421,7 +421,7 @@ fn part_of_the_shallow_one(depth: u32) -> f64 {
     shallow / (shallow + deep)
 }
 
-/// What docs/server/devices.md says of the depth of a device.
+/// The table of depths in docs/server/devices.md.
 #[test]
 fn a_client_of_four_requests_has_its_share_up_to_a_depth_of_six() {
     for (depth, expected) in [(1, 0.5), (4, 0.5), (6, 0.5), (8, 0.44), (16, 0.24), (32, 0.12)] {

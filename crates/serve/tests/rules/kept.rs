@@ -67,7 +67,7 @@ fn whole_spec(at: &Path) -> (String, String) {
     (others, late)
 }
 
-/// What block `block` of a device has in all kept files.
+/// The contents of this block in all kept files.
 fn pattern(block: u64) -> Vec<u8> {
     (0..BLOCK).map(|byte| (block * 31 + byte / 16 + 1) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! What was acknowledged outlives the server, however it ends: killed at random moments under load, and started again.
+//! Acknowledged writes outlive the server: it is killed at random moments under load, and started again.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use crate::client::*;
 use crate::process::Process;
 
-/// What is killed; `FOLDER` is the same in every round. One more device is one more row.
+/// The devices that are killed; `FOLDER` is the same in every round. A further device needs one more row.
 const DEVICES: [(&str, &str); 9] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
     ),
-    // What was known is not after a kill, and nothing is called damaged.
+    // A kill makes checksums unknown, and no block counts as damaged for that.
     (
         "checksums",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true",
@@ -62,10 +62,10 @@ const DEVICES: [(&str, &str); 9] = [
     ),
 ];
 
-/// What stands for the flags of a discard.
+/// A value of `flags` that stands for a discard.
 const DISCARD: u16 = u16::MAX;
 
-/// How often each is killed: `IOWEIR_KILL_ROUNDS`, or few enough for every day.
+/// The number of times that each device is killed: `IOWEIR_KILL_ROUNDS`, or few enough for every day.
 pub(crate) fn rounds() -> u64 {
     const ROUNDS: u64 = 20;
     std::env::var("IOWEIR_KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap())
@@ -86,7 +86,7 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
             if round < rounds() {
                 let left = killed.write_some(&mut client);
                 if let Some(upstream) = upstream.as_mut().filter(|_| round % 2 == 1) {
-                    // What it has answered and not flushed is kept by the other one, and written again.
+                    // The server keeps the changes that the upstream has answered and not flushed, and writes them again.
                     upstream.kill_and_start();
                     drain(&mut client, left);
                     let left = killed.write_some(&mut client);

@@ -174,7 +174,7 @@ fn discards_are_joined_paid_when_the_service_works_and_cancelled_by_writes() {
     let report = bench.services().remove(0);
     assert_eq!((report.done_bytes, report.failed_bytes), (76 << 10, 0));
     assert!(report.last_finished.is_some());
-    // What was written is there, and the discards of the service are those of its class.
+    // Written data is unharmed, and the service's discards count for its class.
     let mut peer = bench.connect(0, true);
     peer.expect(1, 1000);
     peer.send(&request(READ, 0, 1, 20 << 10, 1000));
@@ -211,7 +211,7 @@ fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_ot
     };
     let mut first = bench(open(1 << 20).unwrap());
     ask(&mut first, TRIM, 0, 8192);
-    // It dies, and the debt is there again.
+    // A server that dies leaves its debt to the next one.
     drop(first);
     let mut second = bench(open(1 << 20).unwrap());
     assert_eq!(second.services()[0].owed_bytes, 8192);
@@ -219,7 +219,7 @@ fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_ot
     let mut third = bench(open(1 << 20).unwrap());
     assert_eq!(third.services()[0].owed_bytes, 8192);
     end(third);
-    // Somebody else writes between a clean end and the next start.
+    // Another program writes to the file between a clean end and the next start.
     let later = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
     std::fs::File::options().write(true).open(&disk).unwrap().set_modified(later).unwrap();
     let mut fourth = bench(open(1 << 20).unwrap());

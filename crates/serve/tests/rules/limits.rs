@@ -72,7 +72,7 @@ fn the_limit_is_reached_at_any_size_and_no_request_waits_longer_than_those_befor
         let mut bench = Bench::new(NOTHING);
         bench.entitle(StreamId(0), limit(8 * MIB, 0));
         let mut reader = Reader::new(&mut bench, length, backlog);
-        // What is outstanding at the end has been paid for in part.
+        // Requests that are outstanding at the end of this phase have been paid for in part.
         let (begun, _) = reader.read_until(&mut bench, Nanos::from_seconds(2));
         let (bytes, longest) = reader.read_until(&mut bench, Nanos::from_seconds(22));
         assert!(is_near(bytes, 20 * 8 * u64::from(MIB)), "{length} x {backlog}: {bytes} after {begun}");

@@ -1,5 +1,5 @@
-//! Several clients at once against a model: every block behaves as if its reads and writes happened one after the other,
-//! whatever the scheduler, the splitting and the backend do; and what was said to be durable is there after the power failed.
+//! Several clients at once against a model: every block behaves as if its reads and writes happened one after the other, whatever the
+//! scheduler, the splitting and the backend do. Data that was answered as durable is there after a power failure.
 
 use crate::bench::{Bench, device};
 use crate::client::*;
@@ -181,7 +181,7 @@ proptest! {
         run.play(&moves);
         run.settle();
         if media.has_power() {
-            // It came to its end before the power failed: now it does.
+            // The run ended before the planned power failure, so the power is cut now.
             let mut random = seed;
             media.cut(|| { random = random.rotate_left(9).wrapping_mul(5); random >> 63 == 1 });
         }

@@ -1,4 +1,4 @@
-//! What an operator does to a running server: looks who is there, ends a client, lets it run dry, keeps what was changed.
+//! Rules for operators of a running server: listing clients, ending one, draining, saving the changed spec.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -245,7 +245,7 @@ fn a_server_that_drains_answers_what_was_asked_for_and_nothing_more_and_ends_wel
     let expected = "draining: nobody is let in, 2 clients get the rest of their answers however long that takes, and then the server ends";
     assert_eq!(told, expected);
     assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "who has asked for nothing is closed");
-    // What comes now is not read; it may not even be taken.
+    // The server does not read this request any more, and may not even accept it.
     let _ = slow.write_all(&request(READ, 0, 9, 0, 4096));
     let mut heard = Vec::new();
     // With a request unread, the connection ends with a reset.
@@ -386,7 +386,7 @@ fn what_is_wrong_with_the_mode_or_group_of_sockets_is_said_with_its_key() {
         );
     }
     assert!(!folder.path().join("s").exists());
-    // They do not change while the server runs.
+    // The owner and mode of sockets do not change while the server runs.
     let served = Served::new("", "unchanged");
     let error = served.ask(&Command::Set(vec!["server.socket_mode=0660".into()])).unwrap_err().to_string();
     assert!(error.starts_with("server.socket_mode=0660: unknown key `socket_mode`"), "{error}");

@@ -27,12 +27,12 @@ pub fn put_request(out: &mut Vec<u8>, replies: Replies, flags: u16, cookie: u64,
     if is_extended {
         out.extend(length.to_be_bytes());
     } else {
-        // Who asks in 32 bits asks for no more.
+        // A header without extensions has 32 bits for the length, and its callers ask for no more.
         out.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
     }
 }
 
-/// What was asked.
+/// The range and the command of a request, by which its answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The command.
@@ -70,7 +70,7 @@ pub enum Answer<'a> {
 #[error("it breaks the protocol: {0}")]
 pub struct BadAnswer(pub &'static str);
 
-/// What the bytes after a head are.
+/// The meaning of the bytes that follow a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// The offset of data in a chunk.
@@ -85,9 +85,9 @@ enum Part {
     Extents(bool),
     /// An error and the length of its message.
     Error,
-    /// What is of no use.
+    /// The rest of a chunk, which is skipped.
     Rest,
-    /// Nothing: the reply says that the request has failed.
+    /// No more bytes: the reply says that the request has failed.
     Failed(NbdError),
 }
 
@@ -319,7 +319,7 @@ impl Answers {
     }
 }
 
-/// What was taken of a body.
+/// The result of consuming bytes of a body.
 enum Taken<'a> {
     More,
     Nothing,

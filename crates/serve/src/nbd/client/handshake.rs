@@ -16,9 +16,9 @@ use super::super::reply::Replies;
 
 /// The most replies to options that are read.
 const REPLIES_MAX: u32 = 256;
-/// The most of a server's own words that are passed on.
+/// The most characters of a server's own error message that are shown.
 const MESSAGE_CHARACTERS_MAX: usize = 200;
-/// What a server may send that says nothing of blocks.
+/// The block sizes that the protocol prescribes for a server that sends none.
 const BLOCKS: BlockSizes = BlockSizes { min: 1, preferred: 4096, max: 32 << 20 };
 /// The largest of all smallest blocks.
 const BLOCK_MIN_MAX: u32 = 64 << 10;
@@ -26,7 +26,7 @@ const BLOCK_MIN_MAX: u32 = 64 << 10;
 /// Whether the connection is to be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// Not.
+    /// No encryption.
     None,
     /// Before anything else is said.
     First,
@@ -35,26 +35,26 @@ pub enum Encryption {
 /// The blocks of an export, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// What offsets and lengths are multiples of.
+    /// Offsets and lengths are multiples of this.
     pub min: u32,
-    /// What suits it.
+    /// The size that suits the export best.
     pub preferred: u32,
     /// The longest data of a request.
     pub max: u32,
 }
 
-/// What was agreed on.
+/// The result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The size of the export.
     pub size_bytes: u64,
-    /// Its transmission flags.
+    /// The export's transmission flags.
     pub flags: u16,
     /// The form of replies, and of requests.
     pub replies: Replies,
     /// The number of `base:allocation`, if block status may be asked for.
     pub allocation: Option<u32>,
-    /// Its blocks.
+    /// The export's block sizes.
     pub blocks: BlockSizes,
 }
 
@@ -121,7 +121,7 @@ fn refuse<T>(what: impl Into<String>) -> Result<T, HandshakeError> {
     Err(HandshakeError(what.into()))
 }
 
-/// What the caller does next.
+/// The next action of the handshake's caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send what was appended, if anything; all input was used, and more is needed.
@@ -384,7 +384,7 @@ impl Handshake {
     }
 }
 
-/// What a server says to an error, as far as it can be shown.
+/// A server's message for an error, without control characters and shortened.
 fn words(data: &[u8]) -> String {
     let text = String::from_utf8_lossy(data);
     let text: String = text.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARACTERS_MAX).collect();

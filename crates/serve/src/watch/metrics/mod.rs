@@ -34,7 +34,7 @@ pub type Labels = Vec<(&'static str, String)>;
 /// A value with its labels.
 pub type Sample = (Labels, Value);
 
-/// What a metric says.
+/// The value of a metric.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A count.

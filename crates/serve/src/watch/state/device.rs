@@ -32,20 +32,20 @@ pub struct DeviceState {
     pub inflight_requests: u32,
     /// Requests that are not dispatched.
     pub queued_requests: u32,
-    /// Their total length.
+    /// The total length of the queued requests.
     pub queued_bytes: u64,
-    /// Whether its policy uses shares of classes.
+    /// Whether the scheduler uses shares of classes.
     pub knows_shares: bool,
-    /// Its failure; `None` for a device that works.
+    /// The device's failure; `None` for a device that works.
     #[serde(default)]
     pub failed: Option<FailureState>,
     /// The age of these numbers: an engine that hangs reports none.
     #[serde(default)]
     pub age_seconds: f64,
-    /// How long the device has had the operation that it has had longest, if it has any.
+    /// The age of the oldest operation that is with the device, if there is one.
     #[serde(default)]
     pub oldest_operation_seconds: Option<f64>,
-    /// Whether that is so long that the device seems to hang.
+    /// Whether the oldest operation is so old that the device seems to hang.
     #[serde(default)]
     pub hangs: bool,
     /// The time by which all reservations together have fallen behind since the server began.
@@ -54,12 +54,12 @@ pub struct DeviceState {
     /// Whether the device delivers less than all that is reserved, so that reservations fall further behind.
     #[serde(default)]
     pub reservations_broken: bool,
-    /// What it has checked, if it keeps checksums.
+    /// The checksums that were checked, if the device keeps any.
     pub checksums: Option<ChecksumState>,
-    /// Its tiers, if it has any.
+    /// The state of the device's tiers, if it has any.
     #[serde(default)]
     pub tiers: Option<TiersState>,
-    /// Its upstream, or all upstreams that it is made of as one, if there is any.
+    /// The state of the device's upstream, or of all upstreams of its parts as one, if it has any.
     #[serde(default)]
     pub upstream: Option<UpstreamState>,
 }
@@ -103,17 +103,17 @@ impl DeviceState {
 /// The upstream of a device.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct UpstreamState {
-    /// Its export and address.
+    /// The upstream's export and address.
     pub name: String,
     /// Connections that there are now.
     pub connections: u32,
-    /// How often it has come back after there was none.
+    /// How often a connection was made after all were lost.
     pub reconnects: u64,
-    /// How long there has been none, if there is none.
+    /// How long the upstream has had no connection, if it has none.
     pub down_seconds: Option<f64>,
-    /// Bytes in memory of what it has answered and not flushed.
+    /// Bytes in memory of writes that the upstream has answered and not flushed.
     pub kept_bytes: u64,
-    /// Whether something that it had answered may be lost, so that the next flush fails.
+    /// Whether writes that the upstream had answered may be lost, so that the next flush fails.
     pub has_lost: bool,
     /// Why there is no connection, or not as many as there may be.
     pub problem: Option<String>,
@@ -163,11 +163,11 @@ impl TiersState {
 pub struct FailureState {
     /// When it was found.
     pub at_seconds: f64,
-    /// What it means, in words.
+    /// The meaning of the failure, in words.
     pub what: String,
 }
 
-/// What a device has checked since the server began, in blocks of 4 KiB.
+/// The checksums that a device has checked since the server began, in blocks of 4 KiB.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ChecksumState {
     /// The workers that compute them: the device's name, or `[cores]` for those that devices share.

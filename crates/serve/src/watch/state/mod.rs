@@ -58,28 +58,28 @@ pub struct State {
     pub services: Vec<ServiceState>,
     /// The last changes of the running spec.
     pub changes: Vec<ChangeState>,
-    /// What the server has given up, or could not.
+    /// The privileges that the server has given up, or could not give up.
     #[serde(default)]
     pub confinement: Vec<Confinement>,
-    /// What it sees of its fleet, if it is one of any.
+    /// The state of the server's fleet, if it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetState>,
 }
 
-/// What a server sees of its fleet.
+/// The state of a fleet as one of its servers sees it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FleetState {
     /// The fleet's name.
     pub name: String,
     /// The server's name in it.
     pub server: String,
-    /// `seeing`, `keeping` its parts while it hears nothing, or `alone`.
+    /// `seeing` if the server sees the others, `keeping` if it keeps its parts although it does not see them, or `alone`.
     pub sight: String,
     /// The servers of the newest round, itself included.
     pub servers: u32,
     /// How often an exchange with etcd has failed.
     pub failures: u64,
-    /// What is wrong.
+    /// The reason why exchanges fail at present, if they do.
     pub problem: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl FleetState {
 pub struct GroupState {
     /// The name in the spec.
     pub name: String,
-    /// Its device.
+    /// The group's device.
     pub device: String,
     /// The share of its classes together.
     pub share: ShareNumbers,
@@ -117,7 +117,7 @@ pub struct Column {
     pub title: String,
     /// The unit.
     pub unit: String,
-    /// What is counted, in a sentence.
+    /// A sentence that says what is counted.
     pub help: String,
 }
 
@@ -132,23 +132,23 @@ pub struct ClassState {
     pub export: String,
     /// The device.
     pub device: String,
-    /// Its group, if it has one.
+    /// The class's group, if it has one.
     pub group: Option<String>,
     /// The number of its clients.
     pub connections: u32,
     /// The priority of its requests, if the spec says one.
     #[serde(default)]
     pub priority: Option<String>,
-    /// Its share, if the policy uses shares.
+    /// The class's share, if the policy uses shares.
     pub share: Option<ShareNumbers>,
     /// The numbers that come from the table of metrics, such as `queued_requests` and `inflight_requests`.
     #[serde(flatten)]
     pub numbers: BTreeMap<String, Value>,
-    /// How long its oldest queued request has waited.
+    /// How long the oldest queued request has waited.
     pub oldest_wait_seconds: Option<f64>,
-    /// Why that request still waits, in words.
+    /// Why the oldest queued request still waits, in words.
     pub oldest_waits_because: Option<String>,
-    /// What was answered since the server began, by operation.
+    /// Totals of answered requests since the server began, by operation.
     pub totals: BTreeMap<String, TotalState>,
     /// The time that requests waited since the server began, by reason.
     pub wait_seconds_by_reason: BTreeMap<String, f64>,
@@ -170,7 +170,7 @@ pub struct TotalState {
     pub errors: u64,
 }
 
-/// What a class did in a second.
+/// The counts of a class in one second.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SecondState {
     /// When the second began.
@@ -205,7 +205,7 @@ pub struct SecondState {
 pub struct ChangeState {
     /// When it was made.
     pub at_seconds: f64,
-    /// What was changed.
+    /// The change in words, such as a key's path with its old and new value.
     pub what: String,
 }
 
@@ -335,7 +335,7 @@ fn in_words(cause: &WaitCause, classes: &[Class]) -> String {
         Rule::Window => format!("{words}: {clock} in flight of {own}"),
         _ => {
             let name = first.and_then(|StreamId(first)| classes.get(first as usize)).map(|class| &class.name);
-            // Their tags are virtual times, or remainders of a turn: nothing that people could compare.
+            // Other policies' tags are virtual times, or remainders of a turn, which people cannot compare.
             name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}"))
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn device(keys: &str) -> Device {
     spec.device.remove(0)
 }
 
-/// Those of a server that says nothing.
+/// The default timeouts of a server whose spec sets none.
 pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     stall: Nanos::from_seconds(30),
     idle: Nanos::NEVER,
@@ -39,7 +39,7 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     shutdown: Nanos::from_seconds(10),
 };
 
-/// When the engine's time is zero, since 1970.
+/// The time since 1970 at which the engine's clock is zero.
 pub(crate) const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
 
 /// An engine, and the clock that it sees.
@@ -132,7 +132,7 @@ impl Bench {
         Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false, hung: false }
     }
 
-    /// What it has done, and its state.
+    /// The engine's counters since the last report, and its state.
     pub(crate) fn report(&mut self) -> Report {
         let (sender, answer) = channel();
         let reply = Box::new(move |report: Report| sender.send(report).expect("somebody listens"));
@@ -142,12 +142,12 @@ impl Bench {
         answer.recv().expect("it reports")
     }
 
-    /// What its services have done, in their order.
+    /// The reports of the device's services, in their order.
     pub(crate) fn services(&mut self) -> Vec<ServiceReport> {
         self.report().device.services
     }
 
-    /// Tells the service of a class what to do.
+    /// Gives an order to the service of a class.
     pub(crate) fn order(&mut self, class: u32, order: ServiceOrder) {
         let (sender, answer) = channel();
         self.engine.handle().send(Command::Service(StreamId(class), order, sender));
@@ -277,9 +277,9 @@ pub(crate) struct Answer {
     pub(crate) error: u32,
     /// Pieces of data by offset; for simple replies from offset zero on.
     pub(crate) data: Vec<(u64, Vec<u8>)>,
-    /// Those of the last context.
+    /// The extents of the last context.
     pub(crate) extents: Vec<(u64, u32)>,
-    /// The contexts that extents have come of.
+    /// The contexts of all received extents.
     pub(crate) contexts: Vec<u32>,
 }
 

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Who signs.
+/// An authority that signs certificates.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -80,7 +80,7 @@ impl Files {
         format!("[server.tls]\ncertificate = \"{folder}/server.pem\"\nkey = \"{folder}/server-key.pem\"\n{keys}")
     }
 
-    /// What a client with this identity needs to know.
+    /// The TLS configuration of a client with this identity.
     pub(crate) fn client(&self, identity: Option<&Identity>) -> Arc<ClientConfig> {
         self.client_of(identity, rustls::DEFAULT_VERSIONS)
     }

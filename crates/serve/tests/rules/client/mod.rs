@@ -1,4 +1,4 @@
-//! What a client sends, byte by byte: a second writing of the protocol, for tests only.
+//! A client's side of the protocol, byte by byte: written a second time, for tests only.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -78,7 +78,7 @@ pub(crate) fn request(command: u16, flags: u16, cookie: u64, offset: u64, length
     bytes
 }
 
-/// The same with extended headers.
+/// A request with an extended header.
 pub(crate) fn extended(command: u16, flags: u16, cookie: u64, offset: u64, length: u64) -> Vec<u8> {
     let mut bytes = 0x21e4_1c71_u32.to_be_bytes().to_vec();
     bytes.extend(flags.to_be_bytes());
@@ -94,7 +94,7 @@ pub(crate) fn whole_talk() -> Vec<u8> {
     whole_talk_of("a")
 }
 
-/// The same about an export of this name.
+/// A negotiation about the export of this name, with every option.
 pub(crate) fn whole_talk_of(name: &str) -> Vec<u8> {
     [
         CLIENT_FLAGS.to_vec(),
@@ -148,7 +148,7 @@ pub(crate) fn agree(socket: &mut (impl Read + Write)) {
     choose(socket);
 }
 
-/// What follows the greeting.
+/// The client's part of the negotiation after the greeting.
 pub(crate) fn choose(socket: &mut (impl Read + Write)) {
     socket
         .write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat())

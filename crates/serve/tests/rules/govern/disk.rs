@@ -1,4 +1,4 @@
-//! What the kernel's counts say of the foreground, from made-up files.
+//! Rules of the source that reads the kernel's counts of a disk, on made-up files.
 
 use std::fs;
 use std::path::Path;

@@ -11,7 +11,7 @@ use super::{shell, worker_keys};
 
 const KEYS: &str = "IOWEIR_TEST_WORKER";
 
-/// What runs in the process: a worker that was told to run.
+/// The test's own process: a worker that was told to run.
 #[test]
 #[ignore = "started by the tests that need a process"]
 fn a_worker_in_a_process() {
@@ -61,7 +61,7 @@ fn when_the_governor_is_killed_each_service_does_what_its_default_is() {
 fn when_the_governor_is_killed_a_program_that_does_the_work_is_ended() {
     let folder = tempfile::tempdir().unwrap();
     let place = fifo(&folder.path().join("held"));
-    // It holds the file as long as it, or what it has started, lives.
+    // The script, and each program that it starts, holds the file as long as it lives.
     let script = format!("exec 3> {place}; echo began >&3; while :; do sleep 1; done");
     let mut child = process(&format!("run = {}", shell(&script)));
     let mut held = std::io::BufReader::new(fs::File::open(&place).unwrap());
@@ -73,7 +73,7 @@ fn when_the_governor_is_killed_a_program_that_does_the_work_is_ended() {
     assert_eq!(std::io::read_to_string(held).unwrap(), "", "nobody holds it any more");
 }
 
-/// What runs in the process: a unit that is started, frozen, thawed, and ends.
+/// The test's own process: a unit that is started, frozen and thawed, and ends.
 #[test]
 #[ignore = "started by the tests that need a process"]
 fn a_unit_in_a_process() {

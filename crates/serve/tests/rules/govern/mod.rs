@@ -36,13 +36,13 @@ pub(crate) fn source_keys(text: &str) -> SourceKeys {
     keys
 }
 
-/// What is wrong with a worker of these keys.
+/// The problem of a worker with these keys.
 fn worker_problem(text: &str) -> String {
     let keys: WorkerKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
     keys.check("worker.test").map_or_else(|complaint| complaint.problem(), |()| "nothing".into())
 }
 
-/// What is wrong with a source of these keys.
+/// The problem of a source with these keys.
 fn source_problem(text: &str) -> String {
     let keys: SourceKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
     keys.check("source[0]").map_or_else(|complaint| complaint.problem(), |()| "nothing".into())

@@ -24,12 +24,12 @@ pub(crate) struct Simple {
     pub(crate) completed: Vec<(u64, Nanos)>,
     pub(crate) owed: Vec<u64>,
     pub(crate) samples: Vec<Reading>,
-    /// What slices reserve.
+    /// The reservation of the slices that are handed out.
     pub(crate) reserved: u64,
 }
 
 impl Simple {
-    /// It begins at a wall clock's time, and so many blocks of scrub are owed.
+    /// A governor that begins at this time of a wall clock and owes this number of blocks of scrub.
     pub(crate) fn new(now: Nanos, owed_blocks: u64) -> Self {
         let services: [ServiceSettings; SERVICES_COUNT] = Service::ALL.map(|service| service.row().defaults());
         let mut executor = Executor::new(Settings {
@@ -206,8 +206,8 @@ fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
     assert_eq!(case.governor.completed[1], (bytes_next, Nanos::from_seconds(1)));
 }
 
-/// What a worker that is held to its rate is counted to take, in thousandths of what is expected of its slice: it pays so many thousandths of it,
-/// in so many seconds, after it has paid nothing in a slice before that.
+/// The time that is counted for a worker that keeps its rate, in thousandths of what its slice was expected to take. The worker pays `paid`
+/// thousandths of the slice in `seconds`, after `unpaid_seconds` in which it paid nothing.
 fn counted_of_expected(paid: u64, seconds: u64, unpaid_seconds: u64) -> u64 {
     let mut case = Case::new(Employment { keeps_rate: true, ..scrub(None, false) });
     case.governor.executor.foreground(at(0).wall, 500);

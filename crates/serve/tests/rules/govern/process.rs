@@ -20,7 +20,7 @@ fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let reader = open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     let script = format!("(sleep 20; echo alive) >{held} & (sleep 20; echo alive) >{held}", held = path.display());
     assert_eq!(run(&sh(&script), Nanos::from_millis(300)), Err(ProcessError::Hung(Nanos::from_millis(300))));
-    // What was killed may still be about to close its files.
+    // A killed program may still be about to close its files.
     ioctl_fionbio(&reader, false).unwrap();
     assert_eq!(std::io::read_to_string(std::fs::File::from(reader)).unwrap(), "");
 }

@@ -12,11 +12,11 @@ use ioweir_govern::source::{Prometheus, Reading, Source, read_instant, read_rang
 use super::{at, source_keys};
 use crate::certificates::Authority;
 
-/// What a server does with a request.
+/// The behaviour of a server at a request.
 enum Act {
     /// Answers this.
     Answer(u16, String),
-    /// Answers so many bytes of a longer answer, and closes.
+    /// Sends these bytes of a longer answer, and closes.
     Break,
     /// Reads, and never answers.
     Stall,
@@ -69,7 +69,7 @@ impl Server {
                     held.push(stream);
                 }
             }
-            // What stalls is held until the other end has given up.
+            // Connections that stall are held until the other end has given up.
             for mut stream in held {
                 let _ = std::io::Read::read(&mut stream, &mut [0]);
             }

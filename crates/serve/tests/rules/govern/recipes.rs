@@ -68,17 +68,17 @@ fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
     let task = Task { bytes: 1 << 30, bytes_per_second_max: None, ..Task::default() };
     let mut worker = open("scrub", &keys, Position::default()).unwrap();
     worker.run(&task).unwrap();
-    // It may be done before it can be paused.
+    // The scrub may end before it can be paused.
     let paused = worker.pause();
     let position = worker.position();
     assert!(position.is_begun);
-    // Its default is over before another one begins.
+    // The default of the first worker must end before another one begins.
     let _ = worker.release();
     let mut worker = open("scrub", &keys, position).unwrap();
     // For btrfs a scrub that was cancelled runs until its state is written. The governor tries again, too.
     let runs = (0..LOOKS_MAX).map(|_| worker.run(&task)).find(Result::is_ok);
     assert_eq!(runs, Some(Ok(())), "it goes on at some time");
-    // What `--raw` says is left out of a scrub of less than a second.
+    // The output of `--raw`, which for a scrub of less than a second is empty.
     let scrubbed = || {
         let counts = Command::new("btrfs").args(["scrub", "status", "-R", &mounted.place()]).output().unwrap();
         let counts = String::from_utf8(counts.stdout).unwrap();
@@ -115,7 +115,7 @@ fn fstrim_goes_through_a_file_system_in_parts() {
     worker.release().unwrap();
 }
 
-/// What a recipe makes of what its `progress` prints.
+/// The progress that a recipe reads in the output of its `progress` command.
 fn read(name: &str, service: &str, text: &str) -> Progress {
     Patterns::new(&recipe(name, service, ("", ""))).unwrap().read(text).unwrap()
 }

@@ -53,7 +53,7 @@ fn work_that_is_due_is_run_in_parts_what_it_did_is_kept_and_the_end_is_the_defau
     let log = folder.path().join("log");
     let step = shell(&format!("echo {{offset_bytes}} {{length_bytes}} >> {}", log.display()));
     let stop = Stop::default();
-    // Its last part ends the run.
+    // The step with the last part ends the run.
     let plan = plan(folder.path(), &format!("step = {step}\nsize = \"8GiB\""), &stop);
     let mut governor = Simple::new(Clocks::new().now().wall, 3 << 15);
     let mut said = Vec::new();
@@ -161,7 +161,7 @@ fn what_is_wrong_with_a_worker_or_a_source_makes_a_run_unwell_and_is_named() {
                 stream.read_to_string(&mut answer).unwrap();
                 answer
             };
-            // What is shown is renewed every few seconds.
+            // The pages are renewed every few seconds.
             let health = loop {
                 let health = get("/health");
                 if health.contains("scrub: ") && health.contains("blind: ") {

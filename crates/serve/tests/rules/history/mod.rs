@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::bench::{Bench, Peer};
 use crate::client::*;
 
-/// What the tests take for a block: it changes at one moment.
+/// The size of a block, whose bytes change all at one moment.
 pub(crate) const BLOCK: u64 = 512;
 pub(crate) const BLOCKS: u64 = 96;
 
@@ -54,7 +54,7 @@ pub(crate) struct Asked {
     /// None: never answered, so that it happened at any time later, or never.
     pub(crate) until: Option<u64>,
     pub(crate) failed: bool,
-    /// What was read, block by block.
+    /// The values that were read, block by block.
     read: Vec<u32>,
 }
 
@@ -125,7 +125,7 @@ impl Run {
     }
 }
 
-/// What can be read of every block, by a client of its own.
+/// The value that a new client reads in every block.
 pub(crate) fn read_all(bench: &mut Bench) -> Vec<u32> {
     let mut peer = bench.connect(0, true);
     peer.expect(1, (BLOCKS * BLOCK) as usize);
@@ -152,7 +152,7 @@ impl Asked {
     }
 }
 
-/// What happened to one block: a write of a value, or a read that saw it.
+/// An event of one block: a write of a value, or a read that saw it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) from: u64,
@@ -193,7 +193,7 @@ pub(crate) fn events_of(asked: &BTreeMap<u64, Asked>, block: u64) -> Vec<Event> 
                 WRITE => cookie as u32,
                 _ => 0,
             };
-            // What failed may have happened in part, at any time.
+            // A failed operation may have happened in part, at any time.
             let until = if asked.failed { None } else { asked.until };
             Some(Event { from: asked.from, until, value, writes: asked.changes() })
         })
@@ -233,12 +233,12 @@ pub(crate) fn check_with_late_discards(run: &Run) {
     }
 }
 
-/// What may be in a block after the power failed: nothing older than the last write that was made durable.
+/// Checks the value of a block after a power failure: it must not be older than the last write that was made durable.
 pub(crate) fn check_durable(asked: &BTreeMap<u64, Asked>, block: u64, found: u32) {
     check_durable_where(asked, block, found, &|_| true);
 }
 
-/// The same, where a discard need not have been carried out, whatever was flushed.
+/// Checks as [`check_durable`] does, but lets discards be undone even if they were flushed.
 pub(crate) fn check_durable_with_late_discards(asked: &BTreeMap<u64, Asked>, block: u64, found: u32) {
     check_durable_where(asked, block, found, &|write| write.command != TRIM);
 }

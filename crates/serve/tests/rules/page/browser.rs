@@ -23,7 +23,7 @@ pub(crate) struct Browser {
     child: Child,
     commands: Option<ChildStdin>,
     heard: Receiver<Value>,
-    /// What all its processes have said together, once the last of them has ended.
+    /// The standard error of all its processes, once the last of them has ended.
     ended: Receiver<String>,
     events: VecDeque<Value>,
     session: String,
@@ -31,17 +31,17 @@ pub(crate) struct Browser {
     _profile: tempfile::TempDir,
 }
 
-/// What went over the network, and what the page complained of, since it was loaded.
+/// The requests that the page has made, and its errors, since it was loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     pub(crate) requested: Vec<String>,
     pub(crate) complaints: Vec<String>,
-    /// Of requests that got no answer: what is to be expected of a server that is gone.
+    /// Errors of requests without an answer, as for a server that has ended.
     pub(crate) unanswered: Vec<String>,
 }
 
 impl Browser {
-    /// Starts it; none where there is no Chromium, which is said.
+    /// Starts a browser; `None` where there is no Chromium, which is printed.
     pub(crate) fn start() -> Option<Self> {
         let is_there = |name: &&&str| {
             Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
@@ -68,7 +68,7 @@ impl Browser {
         let (say_ended, ended) = channel();
         std::thread::spawn(move || {
             let mut said = Vec::new();
-            // Nobody may be there to hear it.
+            // The receiver may have been dropped.
             let _ = errors.read_to_end(&mut said);
             let _ = say_ended.send(String::from_utf8_lossy(&said).into_owned());
         });
@@ -128,7 +128,7 @@ impl Browser {
         assert!(opened.get("errorText").is_none(), "{address}: {opened}");
     }
 
-    /// What an expression is, in the page; a promise is waited for.
+    /// The value of an expression in the page; a promise is awaited.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", asked);
@@ -136,7 +136,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until an expression is so: looks at each change of the page.
+    /// Waits until an expression is true, and checks it at each change of the page.
     pub(crate) fn until(&mut self, expression: &str) {
         let met = self.evaluate(&format!(
             "new Promise((tell) => {{
