@@ -14,7 +14,7 @@ use ioweir_background::series::Vdi;
 const DAY: usize = 144;
 const DAYS: usize = 56;
 
-/// What `scripts/instructions` counts.
+/// `scripts/instructions` counts the instructions of this function.
 #[inline(never)]
 fn measured(what: &str, forecaster: &mut Learned) -> f64 {
     match what {

@@ -48,7 +48,7 @@ every = "7d"
 owed = "100GiB"
 "#;
 
-/// What `scripts/instructions` counts.
+/// `scripts/instructions` counts the instructions of this function.
 #[inline(never)]
 fn measured(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting<'_>) -> Plan {
     plan(system, ledger, outlook, setting)

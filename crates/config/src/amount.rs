@@ -17,9 +17,9 @@ use crate::format::shown;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n  expected: {expected}")]
 pub struct UnitError {
-    /// What is wrong with it.
+    /// The problem, in words.
     pub problem: String,
-    /// What it should look like.
+    /// The form that an amount has.
     pub expected: &'static str,
 }
 
@@ -341,13 +341,13 @@ pub enum AmountKind {
 /// A row of the page of units.
 #[derive(Clone, Copy, Debug)]
 pub struct AmountExample {
-    /// Its kind.
+    /// The kind of amount.
     pub kind: AmountKind,
     /// The text as users write it.
     pub text: &'static str,
-    /// Its value.
+    /// The value in the kind's base unit.
     pub value: u64,
-    /// What to know about it.
+    /// A remark about this way of writing.
     pub meaning: &'static str,
 }
 

@@ -38,7 +38,7 @@ pub type ScheduleChoice = Choice<ScheduleRow>;
 pub trait Choosable: Sized + 'static {
     /// The rows of the table.
     const ROWS: &'static [Self];
-    /// What a row is called in errors.
+    /// The word for a row in errors.
     const WHAT: &'static str;
     /// The topic of `ioweir doc` that lists the rows.
     const TOPIC: &'static str;
@@ -105,11 +105,11 @@ choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 /// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ChoiceError {
-    /// What is wrong.
+    /// The problem, in words.
     pub problem: String,
-    /// What it should be.
+    /// The values that are accepted.
     pub expected: String,
-    /// What the user can do; may be empty.
+    /// The advice to the user; may be empty.
     pub hint: String,
 }
 

@@ -13,9 +13,9 @@ pub struct SpecError {
     pub file: String,
     /// Line and column, from 1; absent if the error is about the whole file.
     pub position: Option<(usize, usize)>,
-    /// What is wrong. Further lines may say what was expected instead.
+    /// The problem, in words. Further lines may say what was expected instead.
     pub problem: String,
-    /// What the user can do; may be empty.
+    /// The advice to the user; may be empty.
     pub hint: String,
 }
 
@@ -83,7 +83,7 @@ impl Complaint {
         }
     }
 
-    /// What the user can do; may be empty.
+    /// The advice to the user; may be empty.
     #[must_use]
     pub fn advice(&self) -> &str {
         &self.hint
@@ -134,14 +134,14 @@ impl Complaint {
         Self { hint: hint.into(), ..self }
     }
 
-    /// The same problem of a spec that is written in a table of the file.
+    /// Moves the problem into a table of the file in which the spec is written.
     #[must_use]
     pub fn within(self, table: &str) -> Self {
         let key = self.key().map_or_else(|| table.to_owned(), |key| format!("{table}.{key}"));
         Self { place: Place::Value(key), problem: self.problem(), hint: self.hint }
     }
 
-    /// The same problem in other words, for another key.
+    /// Moves the problem to another key, and rewords it.
     #[must_use]
     pub fn about(self, key: &str, words: impl FnOnce(String) -> String) -> Self {
         let problem = words(self.problem());

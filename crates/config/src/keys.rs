@@ -12,24 +12,24 @@ use crate::choice::unknown;
 /// A key of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// The name in a file.
     pub name: &'static str,
     /// An older name, which is still accepted; empty if it has none.
     pub old_name: &'static str,
-    /// Its help.
+    /// The help text.
     pub help: &'static str,
-    /// Its default, as written in a file; `None` if it is required, empty if leaving it out has a meaning of its own.
+    /// The default, as written in a file; `None` if the key is required, empty if leaving it out has a meaning of its own.
     pub default: fn() -> Option<String>,
 }
 
 impl Key {
-    /// Whether this is its name or its old name.
+    /// Whether this is the key's name or its old name.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         name == self.name || (!self.old_name.is_empty() && name == self.old_name)
     }
 
-    /// Its help in one line.
+    /// The help text in one line.
     #[must_use]
     pub fn help_line(&self) -> String {
         self.help.split_whitespace().collect::<Vec<_>>().join(" ")

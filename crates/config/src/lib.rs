@@ -1,6 +1,7 @@
 //! Reads user input: sizes, durations, rates, policies with settings, and files. Errors give the position.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod amount;
 mod choice;

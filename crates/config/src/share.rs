@@ -10,8 +10,9 @@ use serde::de::{self, Deserializer};
 use crate::keys::OldForm;
 use crate::{ByteRate, Duration, Rate, Size};
 
-/// Each row is a key with its help and type, the field of [`Share`] that it sets and how, and, after the arrow, its number
-/// in reports: name with unit, type, how it is read from the share, and the title and unit of its column.
+/// Defines the keys of a share, one in each row: help, key, type, the field of [`Share`] that it sets and how, and, after the arrow, the
+/// number in reports. Of that number, a row gives the name with its unit, the type, how it is read from the share, and the title and unit
+/// of its column.
 macro_rules! shares {
     ($(
         $(#[doc = $help:literal])+
@@ -40,7 +41,7 @@ macro_rules! shares {
                 $(share.$field = self.$key.map_or(share.$field, $to_core);)+
             }
 
-            /// These keys, which must be filled in, as numbers.
+            /// The keys' values as numbers; missing keys must have been filled in.
             #[must_use]
             pub fn numbers(&self) -> ShareNumbers {
                 let share = self.share(Share::DEFAULT.weight);
@@ -115,7 +116,7 @@ impl ShareKeys {
 /// A number of a share, for metrics and tables.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareNumber {
-    /// Its name in [`ShareNumbers`].
+    /// The name of the number's field in [`ShareNumbers`].
     pub name: &'static str,
     /// The title of its column.
     pub title: &'static str,

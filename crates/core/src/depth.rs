@@ -63,7 +63,7 @@ impl Rate {
     }
 }
 
-/// What the present epoch is for.
+/// The purpose of the present epoch.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// The depth was raised, from this one with this rate; none if it is the first.

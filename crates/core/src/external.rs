@@ -57,7 +57,7 @@ use crate::queue::{Edge, RequestQueue};
 use crate::tenant::{self, Head, Order, Rule, RuleState, Share};
 use crate::{Nanos, QueueLimits, Reason, Request, Waiting};
 
-/// What an external policy makes its schedulers with.
+/// The factory of an external policy's schedulers.
 #[derive(Clone, Copy, Debug)]
 pub enum Maker {
     /// An elevator: it chooses among requests.
@@ -67,10 +67,10 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// What tells the code of the policy from any other's: a hash of it, for example.
+    /// A string that changes whenever the code of the policy does, such as a hash of it.
     ///
     /// # Errors
-    /// Why it cannot be told, in words about the policy.
+    /// The reason why there is none, in words about the policy.
     pub fn code(&self) -> Result<String, String> {
         match self {
             Self::Elevator(factory) => factory.code(),
@@ -107,7 +107,7 @@ pub trait OrderFactory: Debug + Sync {
     fn make(&self, tenants: u32, settings: &Settings) -> Box<dyn ExternalOrder>;
 }
 
-/// What an elevator answers when it is asked for a request.
+/// An elevator's answer to the question for its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Dispatch the request in this slot, which the elevator no longer holds.
@@ -122,7 +122,7 @@ pub trait ExternalElevator: Debug + Send {
     /// A request has been queued in `slot`.
     fn submit(&mut self, now: Nanos, slot: u32, request: &Request);
 
-    /// What is queued in `slot` has been merged with another, and is `request` from now on.
+    /// The request in `slot` has grown by a merge, and is `request` from now on.
     fn merged(&mut self, _slot: u32, _request: &Request) {}
 
     /// The request in `slot` is withdrawn, or merged into another slot's.
@@ -146,11 +146,11 @@ pub trait ExternalElevator: Debug + Send {
 /// The oldest request of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First {
-    /// What it costs, in the unit of the policy's `cost`.
+    /// The request's cost, in the unit of the policy's `cost`.
     pub cost: u32,
     /// When it arrived.
     pub arrived: Nanos,
-    /// Its number in the order of submission.
+    /// The request's number in the order of submission.
     pub sequence: u64,
 }
 

@@ -108,11 +108,11 @@ pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
 /// A request, by its slot in the order.
 #[derive(Clone, Copy, Debug)]
 struct Released {
-    /// Its tag in the elevator, if it has been released.
+    /// The request's tag in the elevator, if it has been released.
     lower: Tag,
-    /// That of its tag in the order.
+    /// The generation of the request's tag in the order.
     generation: u32,
-    /// Of the dispatch that it leads.
+    /// The number of members, if this request leads a dispatch.
     members: u32,
     /// The number of dispatches before its release.
     dispatches_before: u64,
@@ -413,7 +413,7 @@ impl Pair {
         self.answer(now, step, held)
     }
 
-    /// What most requests in the elevator wait for.
+    /// The reason for which most requests in the elevator wait.
     fn lower_reason(&self) -> Reason {
         let waiting = self.elevator.waiting();
         let most =

@@ -48,7 +48,7 @@ pub struct Priority(u8);
 impl Priority {
     /// The submitter said nothing.
     pub const NONE: Self = Self(0);
-    /// What the kernel gives to a process that sets no priority: best effort, level 4.
+    /// The priority that the kernel gives to a process which sets none: best effort, level 4.
     pub const USUAL: Self = Self(PriorityClass::BestEffort as u8 * Self::LEVELS + 4);
     /// The number of levels of a class.
     pub const LEVELS: u8 = 8;
@@ -88,7 +88,7 @@ impl Priority {
         Self(bits)
     }
 
-    /// Its rank among all priorities.
+    /// The priority's rank among all priorities.
     pub(crate) fn rank(self) -> Rank {
         RANKS[(self.0 % RANKS.len() as u8) as usize]
     }

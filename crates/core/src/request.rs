@@ -6,7 +6,7 @@ use crate::priority::Rank;
 /// Bytes in a sector, the unit of every address in the core.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -70,7 +70,7 @@ impl Direction {
     }
 }
 
-/// What the submitter said about a request beyond its operation: a set of flags, and a priority.
+/// The submitter's hints about a request beyond its operation: a set of flags, and a priority.
 ///
 /// ```
 /// use ioweir_core::{Flags, Priority};
@@ -104,7 +104,7 @@ impl Flags {
         Self(self.0 | other.bits() as u16)
     }
 
-    /// The same set, with this priority.
+    /// Returns these flags with another priority.
     #[must_use]
     pub const fn at(self, priority: Priority) -> Self {
         Self(self.bits() as u16 | (priority.bits() as u16) << u8::BITS)
@@ -154,9 +154,9 @@ pub struct StreamId(pub u32);
 /// A request as it is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it does.
+    /// Read, write, flush or discard.
     pub operation: Operation,
-    /// What the submitter said beyond the operation.
+    /// The submitter's flags and priority.
     pub flags: Flags,
     /// The stream that submits it.
     pub stream: StreamId,

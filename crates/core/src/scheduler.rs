@@ -120,12 +120,12 @@ impl Tier {
     }
 }
 
-/// What is sent to the device: a submitted request, or several that were merged.
+/// A request on its way to the device: one submitted request, or several that were merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
     /// The handle to complete it with. It is the tag of one of the members.
     pub tag: Tag,
-    /// What it does.
+    /// Read, write, flush or discard.
     pub operation: Operation,
     /// Flags of the first member.
     pub flags: Flags,
@@ -166,10 +166,10 @@ impl Dispatch {
 pub enum Step {
     /// Send this to the device now, and poll again.
     Dispatch(Dispatch),
-    /// Nothing to do before this time or the next call that changes something, whichever is first; with [`Nanos::NEVER`],
+    /// The scheduler has nothing to do before this time or the next call that changes something, whichever is first; with [`Nanos::NEVER`],
     /// only a call changes that.
     WaitUntil(Nanos, Reason),
-    /// Nothing is queued.
+    /// The queue is empty.
     Idle,
 }
 
@@ -189,9 +189,9 @@ pub enum RefusedCause {
     Full,
     /// Larger than the queue takes: the driver splits it first.
     TooLarge,
-    /// It lies on two devices: the driver splits it after this many sectors, and submits the sub-requests in order.
+    /// The request lies on two devices: the driver splits it after this many sectors, and submits the sub-requests in order.
     Split(u32),
-    /// Its client is at its limit, and its share says that requests are refused then. It would be accepted at this time.
+    /// The client is at its limit, and its share says that requests are refused then. The request would be accepted at this time.
     AtLimit(Nanos),
 }
 
@@ -200,9 +200,9 @@ pub enum RefusedCause {
 pub enum CancelError {
     /// The tag names no request.
     Unknown,
-    /// It is in flight.
+    /// The request is in flight.
     Dispatched,
-    /// It was merged, and is dispatched with the other members.
+    /// The request was merged, and is dispatched with the other members.
     Merged,
 }
 

@@ -21,7 +21,7 @@ pub enum Unit {
     Bytes,
     /// Yes (1) or no (0).
     Switch,
-    /// One of these names; the value is its position in the list.
+    /// A choice from these names; the value is the position in the list.
     Choice(&'static [&'static str]),
 }
 
@@ -38,7 +38,7 @@ pub struct Parameter {
     pub min: u64,
     /// The largest value.
     pub max: u64,
-    /// What it does.
+    /// The effect of the parameter, in a sentence.
     pub help: &'static str,
     /// The values that a search for the best ones tries.
     pub search: Search,
@@ -53,14 +53,14 @@ pub enum Search {
     Usual,
     /// From the first to the second; in equal ratios unless the first is zero.
     Between(u64, u64),
-    /// Its default alone: it says how much room there is, or what the host is, and not how to schedule.
+    /// The default alone: the parameter says how much room there is, or describes the host, and does not change the schedule.
     Nothing,
 }
 
 /// A parameter's file in `/sys/block/DEVICE/queue/iosched`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinuxFile {
-    /// Its name.
+    /// The name of the file.
     pub name: &'static str,
     /// How many of the parameter's units one in the file stands for: a million nanoseconds for milliseconds.
     pub unit: u64,
@@ -93,22 +93,22 @@ impl Parameter {
         Self::new(name, Unit::Switch, is_on as u64, (0, 1), help)
     }
 
-    /// One of these words, the first by default.
+    /// A choice from these words, the first by default.
     pub(crate) const fn choice(name: &'static str, words: &'static [&'static str], help: &'static str) -> Self {
         Self::new(name, Unit::Choice(words), 0, (0, words.len() as u64 - 1), help)
     }
 
-    /// The same, tried between these values.
+    /// Sets the values between which a search tries the parameter.
     pub(crate) const fn tried(self, from: u64, to: u64) -> Self {
         Self { search: Search::Between(from, to), ..self }
     }
 
-    /// The same, never tried with another value than the default.
+    /// Keeps searches from trying any value but the default.
     pub(crate) const fn fixed(self) -> Self {
         Self { search: Search::Nothing, ..self }
     }
 
-    /// The same, which Linux keeps in this file, in this unit.
+    /// Names the file in which Linux keeps the parameter, and the file's unit.
     pub(crate) const fn on_linux(self, name: &'static str, unit: u64) -> Self {
         Self { linux: Some(LinuxFile { name, unit }), ..self }
     }

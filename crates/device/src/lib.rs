@@ -4,6 +4,8 @@
 //! million requests a second. A device is one of the [`PRESETS`] or a TOML file in the same format ([`DeviceSpec`]); both
 //! are loaded by [`DeviceSpec::load`].
 
+#![warn(missing_docs)]
+
 mod array;
 pub mod calibration;
 mod check;
@@ -89,7 +91,7 @@ impl Service {
         self.overhead_nanos + self.seek_nanos + self.rotation_nanos + self.transfer_nanos
     }
 
-    /// The same, with the parts counted from `now` instead of from its start: a disk counts from when it became free.
+    /// Recounts the parts from `now` instead of from the service's start, for a disk, which counts from when it became free.
     const fn counted_from(self, now: Nanos) -> Self {
         let queue_nanos = self.finish.0.saturating_sub(now.0).saturating_sub(self.work_nanos());
         Self { queue_nanos, ..self }
@@ -138,17 +140,17 @@ trait Model: Clone {
     /// Checks whether the parameters fit together.
     fn check(&self) -> Result<(), Complaint>;
 
-    /// The same with all defaults filled in.
+    /// The parameters with all defaults filled in.
     fn resolved(&self) -> Self {
         self.clone()
     }
 
-    /// The same with another order of commands, if the model has a choice.
+    /// The parameters with another order of commands, if the model has a choice.
     fn with_command_order(&self, _order: CommandOrder) -> Self {
         self.clone()
     }
 
-    /// Whether it has to seek.
+    /// Whether the device has to seek.
     fn rotates(&self) -> bool {
         false
     }
@@ -158,7 +160,7 @@ trait Model: Clone {
         32
     }
 
-    /// What the drive does beyond reading and writing where it is told: buffers, read-ahead, a queue of its own.
+    /// Features of the drive beyond reading and writing where it is told: buffers, read-ahead, a queue of its own.
     fn switched_on(&self) -> Vec<String> {
         Vec::new()
     }
@@ -199,7 +201,7 @@ macro_rules! models {
         const KINDS: &[&str] = &[$(stringify!($name)),*];
 
         impl DeviceSpec {
-            /// The same device with all defaults filled in, as [`DeviceSpec::to_toml`] writes it.
+            /// The device with all defaults filled in, as [`DeviceSpec::to_toml`] writes it.
             #[must_use]
             pub fn resolved(&self) -> Self {
                 match self {
@@ -207,7 +209,7 @@ macro_rules! models {
                 }
             }
 
-            /// The same device with another order of commands, if it has a choice.
+            /// The device with another order of commands, if it has a choice.
             #[must_use]
             pub fn with_command_order(&self, order: CommandOrder) -> Self {
                 match self {
@@ -231,8 +233,7 @@ macro_rules! models {
                 }
             }
 
-            /// What the drive does beyond reading and writing where it is told, in words: read-ahead, a write cache, an order
-            /// of its own.
+            /// Features of the drive beyond reading and writing where it is told, in words: read-ahead, a write cache, an order of its own.
             #[must_use]
             pub fn switched_on(&self) -> Vec<String> {
                 match self {

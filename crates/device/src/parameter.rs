@@ -30,7 +30,7 @@ pub enum Amount {
     Skew(Skew),
     /// Whether something is on.
     Switch(bool),
-    /// One of several words.
+    /// A choice from several words.
     Word(String),
 }
 

@@ -31,11 +31,11 @@ impl Status {
 pub struct Preset {
     /// The name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// A title for lists: the device in a few words.
     pub title: &'static str,
     /// About the year in which such a device was new; `None` if it belongs to no year.
     pub year: Option<u16>,
-    /// How far it can be trusted.
+    /// How far the parameters can be trusted.
     pub status: Status,
     /// Where each group of numbers comes from.
     pub sources: &'static [&'static str],

@@ -19,7 +19,7 @@ impl Random {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// One of several independent sources for one seed.
+    /// An independent source for one seed; each `number` gives another.
     #[must_use]
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut mixer = Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));

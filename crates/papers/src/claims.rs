@@ -35,7 +35,7 @@ pub struct Claim {
     pub id: String,
     /// Figure or table of the paper.
     pub figure: String,
-    /// What is claimed.
+    /// The claim in words.
     pub claim: String,
     /// The paper's value.
     pub paper: String,
@@ -64,9 +64,9 @@ pub struct Claim {
 /// How many claims hold, and of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Agreement {
-    /// Those that hold.
+    /// The number of claims that hold.
     pub holds: usize,
-    /// All of them.
+    /// The number of all claims.
     pub of: usize,
 }
 

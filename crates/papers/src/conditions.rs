@@ -31,9 +31,9 @@ pub(super) struct Spec {
     /// Of these, the ones whose other values claims may select.
     #[serde(default)]
     free: Vec<String>,
-    /// What is lowest where the paper's side observations agree best; it may use the metrics by their names.
+    /// The expression that is smallest where the paper's side observations agree best; it may use the metrics by their names.
     score: String,
-    /// What else the map shows of each condition.
+    /// Further expressions that the map shows for each condition.
     #[serde(default)]
     metrics: BTreeMap<String, String>,
 }
@@ -127,7 +127,7 @@ impl Spec {
             let score = cell.metrics.get("score").and_then(|score| score.first()).copied();
             judged.push((score.unwrap_or(f64::INFINITY), cell));
         }
-        // Those of equal score stay in their order.
+        // The sort is stable: conditions of equal score stay in their order.
         judged.sort_by(|left, right| left.0.total_cmp(&right.0));
         let best = judged.first().filter(|(score, _)| score.is_finite()).and_then(|(_, cell)| self.place(cell));
         let inferred = best.unwrap_or_default();

@@ -58,18 +58,18 @@ impl Reproduction {
     }
 }
 
-/// What came of a claim.
+/// The result for a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Fails,
     OutOfReach,
     Holds,
-    /// It holds, and has to: it was an input.
+    /// The claim holds, as it must: its number was an input.
     Calibrated,
 }
 
 impl Outcome {
-    /// Those that ask for an explanation come first.
+    /// Outcomes in the order of the page: first the ones that ask for an explanation.
     const ALL: [Self; 4] = [Self::Fails, Self::OutOfReach, Self::Holds, Self::Calibrated];
 
     fn of(claim: &Claim) -> Self {

@@ -302,7 +302,7 @@ impl<'a> Scope<'a> {
         Self { results, file, at: Vec::new(), row, lets, numbers }
     }
 
-    /// The same scope with further terms, and names from a row of a list.
+    /// A copy of this scope with further terms, and names from a row of a list.
     pub(super) fn on(&self, row: &toml::Table, at: &str) -> Result<Self, String> {
         let mut inner = self.clone();
         inner.row.extend(row.clone());

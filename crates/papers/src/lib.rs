@@ -101,7 +101,7 @@ pub struct Reproduction {
     pub paper: String,
     /// The condition that was inferred, by axis; empty if the paper states its own.
     pub condition: Vec<(String, String)>,
-    /// What was found, in sentences.
+    /// The findings, in sentences.
     pub found: Vec<String>,
     /// How the experiments were run and what differs, in paragraphs.
     pub method: Vec<String>,

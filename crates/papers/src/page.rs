@@ -13,7 +13,7 @@ use ioweir_lab::document::{Axis, Cell, Chart, Column, Figure, Format, Mark, Seri
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageFile {
-    /// What was found, the first paragraph: sentences with numbers. One whose numbers do not exist is left out.
+    /// The findings, which are the first paragraph: sentences with numbers. A sentence whose numbers do not exist is left out.
     #[serde(default)]
     pub(super) found: Vec<String>,
     #[serde(default)]
@@ -22,7 +22,7 @@ pub(super) struct PageFile {
     pub(super) figure: Vec<FigureSpec>,
 }
 
-/// What rows, columns, charts or series are made of: the rows of a list, or the values of an axis.
+/// The source of rows, columns, charts or series: the rows of a list, or the values of an axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Dimension {
@@ -136,7 +136,7 @@ impl Dimension {
         rows.iter().map(each).collect()
     }
 
-    /// The same, or a single one if nothing is repeated.
+    /// The scopes of a dimension, or a single scope without one.
     fn each<'a>(each: Option<&Self>, scope: &Scope<'a>) -> Result<Vec<(String, Scope<'a>)>, String> {
         each.map_or_else(|| Ok(vec![(String::new(), scope.clone())]), |each| each.of(scope))
     }

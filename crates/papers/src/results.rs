@@ -43,7 +43,7 @@ impl Cell {
         self
     }
 
-    /// Its position on an axis.
+    /// The cell's position on an axis.
     pub(super) fn place(&self, axis: &str) -> Option<&str> {
         self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
     }

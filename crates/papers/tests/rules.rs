@@ -70,7 +70,7 @@ fn failing(done: &Reproduction) -> Vec<&str> {
     done.claims.iter().filter(|claim| !claim.holds).map(|claim| claim.id.as_str()).collect()
 }
 
-/// What fails of the paper's own algorithm, and of what goes beyond it.
+/// The claims that fail, of the paper's own algorithm and of what goes beyond it.
 const REWARD_FAILS: [&str; 15] = [
     "table-2-2-1-0.2-b",
     "table-2-2-1-0.2-ratio",
@@ -109,7 +109,7 @@ fn what_fails_of_the_reward_paper_is_known() {
     assert!(page.len() < 1_000_000 && !page.contains("http://") && !page.contains("https://"));
 }
 
-/// What fails with three series in place of twenty.
+/// The claims that fail with three series in place of twenty.
 const BACKGROUND_FAILS: [&str; 6] =
     ["fixed-queued", "dynamic-violated", "dynamic-queued", "calibration", "fixed-over-dynamic", "forecast-hedge"];
 

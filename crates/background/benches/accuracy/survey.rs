@@ -26,7 +26,6 @@ pub(crate) struct Subject {
     pub(crate) name: String,
     /// Where it is from.
     pub(crate) origin: &'static str,
-    /// Its values.
     pub(crate) series: Series,
     /// SMAPE of the rate behind the values on the tested days, where that is known: no forecaster can be below.
     pub(crate) rates: Option<Vec<f64>>,
@@ -235,11 +234,11 @@ pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Resu
 /// A goal, and how near it is.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Goal {
-    /// Its number in the survey of forecasting that this project began with.
+    /// The goal's number in the survey of forecasting that this project began with.
     pub(crate) name: &'static str,
-    /// What must hold.
+    /// The condition in words.
     pub(crate) wanted: &'static str,
-    /// What was measured.
+    /// The measured value in words.
     pub(crate) measured: String,
     /// Whether it holds.
     pub(crate) met: bool,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is assumed before errors are known, counted as so many days of them.
+/// The correlation that is assumed before errors are known, with a weight of `GUESS_DAYS` days of errors.
 const GUESS: Correlation = Correlation { same_day: 0.3, other_day: 0.1 };
 const GUESS_DAYS: f64 = 3.0;
 /// Days further apart than this are not compared: no plan is longer than a week by default.
@@ -84,7 +84,7 @@ mod tests {
         // All are off in the same way.
         let all = measured(|_, _| 1.0);
         assert!(all.same_day > 0.9 && all.other_day > 0.8, "{all:?}");
-        // Nothing is known.
+        // Without data the assumption holds.
         assert_eq!(measured(|_, _| f64::NAN), GUESS);
         assert_eq!(measured(|_, _| 0.0), GUESS);
     }

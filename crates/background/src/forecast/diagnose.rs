@@ -1,4 +1,4 @@
-//! What a series is like: how its bins depend on earlier ones, and its trend, seasons and rest.
+//! The diagnosis of a series: how its bins depend on earlier ones, and its trend, seasons and rest.
 
 use serde::Serialize;
 use stlrs::Mstl;
@@ -20,7 +20,7 @@ const DAYS_NAMED: usize = 14;
 /// Lags of the table, in hours.
 const LAG_HOURS: [u32; 7] = [1, 3, 6, 12, 24, 48, 168];
 
-/// What was found of a series.
+/// The structure of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
     /// The name of the series.
@@ -35,15 +35,15 @@ pub struct Diagnosis {
     pub gaps_percent: f64,
     /// The correlation of a bin with the one so many bins before it, from lag 0 on.
     pub autocorrelation: Vec<f64>,
-    /// The same, of what the bins between do not explain.
+    /// The correlation of a bin with the one so many bins before it that the bins between do not explain.
     pub partial_autocorrelation: Vec<f64>,
     /// Correlations that are nearer to zero than this are no more than chance would give (95 %).
     pub chance: f64,
-    /// How much of what is left beside the other parts is the daily season's: 1 is all of it.
+    /// The share of variance beside the other parts that the daily season explains: 1 is all of it.
     pub daily_strength: f64,
-    /// The same of the weekly season, where two weeks or more are known.
+    /// The share of variance that the weekly season explains, where two weeks or more are known.
     pub weekly_strength: Option<f64>,
-    /// The same of the trend.
+    /// The share of variance that the trend explains.
     pub trend_strength: f64,
     /// The parts, whose sum is the series.
     #[serde(skip)]
@@ -140,7 +140,7 @@ fn partial(correlations: &[f64]) -> Vec<f64> {
     let (mut weights, mut unexplained) = (Vec::<f64>::new(), 1.0_f64);
     for lag in 1..correlations.len() {
         let told: f64 = weights.iter().enumerate().map(|(at, weight)| weight * correlations[lag - 1 - at]).sum();
-        // Nothing is left to explain: the series is a sum of what came before.
+        // Below this nothing is left to explain: the series is a sum of its own past.
         let own = if unexplained > 1e-12 { (correlations[lag] - told) / unexplained } else { 0.0 };
         let turned: Vec<f64> =
             weights.iter().zip(weights.iter().rev()).map(|(weight, other)| weight - own * other).collect();
@@ -208,7 +208,7 @@ impl Diagnosis {
             let (first, last) = (points.first(), points.last());
             let [first, last] = [first, last].map(|point| point.map_or(0.0, |point| point.0));
             let bound = |value: f64| [(first, value), (last, value)];
-            // What is not finite breaks the line.
+            // A point that is not finite breaks the line.
             let chance = [bound(self.chance), [(last, f64::NAN); 2], bound(-self.chance)].concat();
             Chart {
                 title: format!("{title} of {}", self.series),

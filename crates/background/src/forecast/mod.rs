@@ -72,9 +72,8 @@ pub struct Forecast {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n  expected: {expected}")]
 pub struct ForecastError {
-    /// What is wrong.
     pub problem: String,
-    /// What it should be.
+    /// The values that are accepted.
     pub expected: String,
 }
 

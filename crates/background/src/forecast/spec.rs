@@ -162,7 +162,7 @@ impl ForecastSpec {
         self.bin_seconds().map(|_| ())
     }
 
-    /// Nothing that is only for forecasts is accepted beside a diagnosis.
+    /// Refuses options that only forecasts use beside a diagnosis.
     fn check_diagnosis(&self) -> Result<(), Complaint> {
         let usual = Self::default();
         let named = |methods: &[ForecasterChoice]| methods.iter().map(ToString::to_string).collect::<Vec<_>>();

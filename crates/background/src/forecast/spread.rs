@@ -11,7 +11,7 @@ const STEP: f64 = 1.0 / 32.0;
 const STEPS: usize = 1024;
 /// The factor by which a day's weight decays for each day of age.
 const FORGETTING: f64 = 0.95;
-/// The same factor for sums: an error of the mean is corrected within days.
+/// The decay for each day of age in sums of ratios, which is faster: an error of the mean is corrected within days.
 const RATIO_FORGETTING: f64 = 0.9;
 /// How far one day's miss moves the level.
 const ADAPTION: f64 = 0.3;

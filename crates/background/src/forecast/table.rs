@@ -27,7 +27,6 @@ pub struct Setting {
     pub max: f64,
     /// Whether only whole numbers are accepted.
     pub whole: bool,
-    /// What it does.
     pub help: &'static str,
 }
 

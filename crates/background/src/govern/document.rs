@@ -23,7 +23,7 @@ struct Json<'a> {
     past: &'a [BinRecord],
 }
 
-/// What a governor does now, in a sentence.
+/// A sentence on what the governor is doing now.
 #[must_use]
 pub fn headline(status: &Status) -> String {
     let owed: u64 = status.services.iter().map(|service| service.owed_bytes).sum();
@@ -124,7 +124,7 @@ fn slack(seconds: i64) -> Cell {
     Cell::from(if seconds < 0 { format!("-{size}") } else { size }).fails_if(seconds < 0)
 }
 
-/// What a service does, or why it does not.
+/// The state of a service: running, idle, or why it waits.
 fn doing(service: &ServiceStatus) -> String {
     match (service.is_running, service.waits) {
         (true, _) => "runs".into(),

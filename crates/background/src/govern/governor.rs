@@ -49,9 +49,9 @@ pub enum Step {
     Pause(SliceTag),
     /// End this slice by any means, complete it, and poll again: it was told to pause and did not.
     End(SliceTag),
-    /// Nothing to do before this time or the next call, whichever is first.
+    /// The governor has nothing to do before this time or the next call, whichever is first.
     WaitUntil(Nanos, Hold),
-    /// Nothing is owed; poll again by the given time.
+    /// No debt is owed; poll again by the given time.
     Idle(Nanos),
 }
 
@@ -306,7 +306,6 @@ impl Governor {
         self.executor.running().map(|running| self.slice(running))
     }
 
-    /// What it governs, and how.
     #[must_use]
     pub const fn spec(&self) -> &GovernSpec {
         &self.spec
@@ -403,7 +402,7 @@ impl Governor {
             let Some(count) = self.known.counts.get_mut(service.name()) else { continue };
             let Some(next) = count.next_unix_nanos.filter(|next| *next <= now.0) else { continue };
             let every = terms.every.map_or(0, |every| every.nanos().0);
-            // What was missed in a long pause is owed once.
+            // Debt of several periods that were missed in a long pause is owed once.
             count.next_unix_nanos = (every > 0).then(|| next + ((now.0 - next) / every.max(1) + 1) * every);
             let blocks = owed_blocks(terms, spec.block_bytes());
             let batch = self.executor.service(service).batch(now, blocks);
@@ -475,7 +474,7 @@ pub(super) fn owed_blocks(terms: &ServiceSpec, block_bytes: u64) -> u64 {
     terms.owed.map_or(0, |owed| owed.0.div_ceil(block_bytes))
 }
 
-/// What a kept state must agree with its spec in.
+/// The terms in which a kept state must agree with the spec.
 fn about(spec: &GovernSpec) -> String {
     let names: Vec<&str> = spec.services().map(|(service, _)| service.name()).collect();
     let what = spec.cores.as_ref().map_or_else(|| "a device".to_owned(), |cores| format!("{} cores", cores.count));

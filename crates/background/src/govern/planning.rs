@@ -1,4 +1,4 @@
-//! What the governor forecasts and plans: the load of bins, the debts that will come, and the directives of the executor.
+//! The forecasts and plans of a governor: the load of bins, the debts that will come, and the directives of the executor.
 
 use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
@@ -30,7 +30,7 @@ impl Governor {
         let bin = self.spec.bin();
         let rates = [measured.foreground, measured.written_bytes, measured.unmapped_bytes];
         let load = load(&self.spec, bin_nanos, rates.map(|sum| measured.rate(bin, sum)), measured.unique());
-        // What was not measured is taken to be as it was expected.
+        // Without a measurement of the share of new blocks, the expected share counts.
         let demand = match load.unique {
             Unique::Own(ref shares) if shares[0].is_none() => {
                 Load { unique: Unique::Share(self.forecaster.expected_unique()), ..load.clone() }.demand(0)

@@ -1,11 +1,11 @@
-//! What was measured of a device, or of the cores, in a short time.
+//! Measurements of a device, or of the cores, over a short time.
 
 use ioweir_core::Nanos;
 
-/// What was measured since the sample before.
+/// The measurements since the sample before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// How long that was.
+    /// The time since the sample before.
     pub span: Nanos,
     /// Requests of the foreground.
     pub requests: u64,
@@ -13,7 +13,7 @@ pub struct Sample {
     pub written_bytes: u64,
     /// Bytes that the foreground unmapped.
     pub unmapped_bytes: u64,
-    /// Those of the bytes written that are new, and overwrite nothing; `None` if the source does not know.
+    /// The bytes written that overwrite nothing; `None` if the source does not know.
     pub new_bytes: Option<u64>,
     /// For how long the device was busy, with whatever work.
     pub busy: Nanos,

@@ -20,7 +20,7 @@ const DIRECTIVES_MAX: usize = 144;
 const BATCHES_MAX: usize = 1 << 12;
 /// With a pool: the share of blocks written that are new, until it is measured; as a policy of plans assumes without saying.
 const UNIQUE_SHARE: f64 = 0.05;
-/// What a block is without a pool.
+/// The size of a block without a pool.
 const BLOCK: Size = Size(1 << 20);
 
 keys! {
@@ -56,7 +56,7 @@ keys! {
 }
 
 keys! {
-    /// What the foreground is not to feel.
+    /// The latency that the foreground must keep.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ObjectiveSpec {
         /// the most that a request may take, at the quantile
@@ -300,7 +300,7 @@ impl GovernSpec {
         let core_work = u128::from(unit_nanos) * 1000 / u128::from(self.operation().0.max(1));
         System {
             bin,
-            // What is kept free for bursts is not planned.
+            // Cores kept free for bursts are not planned.
             cores: resource.units().saturating_sub(self.headroom_units()).max(1),
             core_requests: self.unit_requests(),
             core_work: u64::try_from(core_work).unwrap_or(u64::MAX),
@@ -423,7 +423,7 @@ impl GovernSpec {
             return Err(Complaint::new("deadline", format!("{} has no deadline", row.name), hint));
         }
         if let Some(deadline) = terms.deadline.filter(|_| Self::is_fed(service, terms)) {
-            // It counts from the begin of the first of these bins, or from the end of the retention.
+            // The deadline counts from the begin of the first of these bins, or from the end of the retention.
             let bins = terms.every.map_or(0, |every| every.nanos().0 / self.bin().0).max(1);
             let counted = Nanos(self.bin().0.saturating_mul(bins));
             let retention = terms.retention.map_or(Nanos::ZERO, Duration::nanos);

@@ -1,4 +1,4 @@
-//! What a governor knows, to be kept over a restart.
+//! The state of a governor that is kept over a restart.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct State {
     pub(super) executor: Vec<u64>,
 }
 
-/// What is known beside forecaster and executor.
+/// The state beside forecaster and executor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
@@ -51,7 +51,7 @@ pub(super) struct Known {
     pub(super) past: Vec<BinRecord>,
     /// The plan: the open bin, and those after it.
     pub(super) ahead: Vec<PlannedBin>,
-    /// What cannot be kept, and why the forecast is trusted less than usual.
+    /// Limits and promises that cannot be kept, and the reasons why the forecast is trusted less than usual.
     pub(super) notes: Vec<String>,
 }
 
@@ -59,9 +59,8 @@ pub(super) struct Known {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kept state cannot be used: {problem}\n  expected: {expected}")]
 pub struct StateError {
-    /// What is wrong.
     pub problem: String,
-    /// What it should be.
+    /// The values that are accepted.
     pub expected: String,
 }
 

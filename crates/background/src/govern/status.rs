@@ -1,4 +1,4 @@
-//! What people want to know of a governor.
+//! The status of a governor, for people and tools.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, time_to_clear};
@@ -35,7 +35,7 @@ pub struct Status {
     pub forecast: ForecastStatus,
     /// The services.
     pub services: Vec<ServiceStatus>,
-    /// What cannot be kept, and why the forecast is trusted less than usual.
+    /// Limits and promises that cannot be kept, and the reasons why the forecast is trusted less than usual.
     pub notes: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct ForecastStatus {
 pub struct ServiceStatus {
     /// The name of its kind.
     pub service: &'static str,
-    /// What it owes, with what is being paid.
+    /// The bytes that the service owes, with those being paid.
     pub owed_bytes: u64,
     /// When the first of that is due.
     pub due_unix_seconds: Option<i64>,
@@ -67,12 +67,11 @@ pub struct ServiceStatus {
     pub waits: Option<&'static str>,
     /// Bytes of its debt that a second of the device's time, or of a core, pays, as learnt.
     pub bytes_per_device_second: u64,
-    /// What was counted.
     #[serde(flatten)]
     pub count: ServiceCount,
 }
 
-/// What is counted of a service.
+/// The counters of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceCount {
     /// Bytes of debt that were paid.
@@ -98,11 +97,11 @@ pub struct BinRecord {
     pub start_unix_seconds: i64,
     /// The foreground's load in thousandths of the device, or of the cores; `None` if less than half of the bin was measured.
     pub actual_per_mille: Option<u32>,
-    /// What was forecast of it: the low quantile, the expected load, the high quantile.
+    /// The forecast of that load: the low quantile, the expected load, the high quantile.
     pub forecast_per_mille: Option<[u32; 3]>,
     /// Bytes of debt paid in it, by service.
     pub paid_bytes: Vec<(String, u64)>,
-    /// What was owed at its end.
+    /// The bytes owed at the end of the bin, by service.
     pub owed_bytes: Vec<(String, u64)>,
     /// Samples above the objective.
     pub above: u64,
@@ -115,7 +114,7 @@ pub struct PlannedBin {
     pub start_unix_seconds: i64,
     /// The low quantile, the expected load, the high quantile: in thousandths of the device, or of the cores.
     pub forecast_per_mille: [u32; 3],
-    /// What is reserved for background work.
+    /// The share that is reserved for background work.
     pub reserve_per_mille: u32,
     /// The most that it may use.
     pub limit_per_mille: u32,
@@ -124,7 +123,7 @@ pub struct PlannedBin {
 }
 
 impl Governor {
-    /// What people want to know now.
+    /// The status at a time.
     #[must_use]
     pub fn status(&self, now: Nanos) -> Status {
         let units = u64::from(self.spec.resource().units());

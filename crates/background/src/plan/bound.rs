@@ -11,7 +11,7 @@ use super::horizon::Horizon;
 use super::replay::Replayed;
 use super::system::{Demand, Ledger, System};
 
-/// What any schedule takes from the foreground.
+/// The loss that every schedule inflicts on the foreground.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     /// Bins at whose end requests wait even if the foreground has all cores.

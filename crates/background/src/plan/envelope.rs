@@ -1,4 +1,4 @@
-//! What any schedule has to stay within: the work, the room and the waiting that are possible and necessary by the end of each bin.
+//! The bounds of every schedule: the work, the room and the waiting that are possible and necessary by the end of each bin.
 
 use ioweir_core::background::Service;
 
@@ -11,7 +11,7 @@ use super::schedule::Schedule;
 pub(super) struct Envelope {
     /// All that is payable.
     pub(super) payable: Vec<u64>,
-    /// What deadlines and patience ask for.
+    /// The work that deadlines and patience require.
     pub(super) needed: Vec<u64>,
 }
 
@@ -26,8 +26,8 @@ pub(super) struct Necessary {
 }
 
 impl Horizon<'_> {
-    /// What is payable of some services, and what a schedule must have paid: by deadlines, and for debt without one, when it has
-    /// been payable for `patience_bins`.
+    /// The work of some services that is payable, and the work that a schedule must have paid: because of deadlines, and for debt without
+    /// one, because it has been payable for `patience_bins`.
     pub(super) fn envelope(&self, schedule: &Schedule, services: &[Service], patience_bins: usize) -> Envelope {
         let bins = self.bins();
         let mut envelope = Envelope { payable: vec![0; bins], needed: vec![0; bins] };

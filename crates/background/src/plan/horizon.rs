@@ -96,8 +96,8 @@ impl<'a> Horizon<'a> {
         Self { system, ledger, demand, busy, owing, taken }
     }
 
-    /// Says how many requests would feel background work in each bin, if that is not the demand that is planned for: a
-    /// quantile of sums is higher in the first bins than in those after them, only because they are the first.
+    /// Sets how many requests would feel background work in each bin, if that is not the demand that is planned for. A quantile of sums is
+    /// higher in the first bins than in later ones, only because they are the first.
     #[must_use]
     pub fn with_busy(mut self, busy: &'a [u64]) -> Self {
         if busy.len() == self.bins() {

@@ -25,15 +25,13 @@ pub enum Severity {
 /// A finding about a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its severity.
     pub severity: Severity,
-    /// Its identifier.
     pub code: &'static str,
     /// The time when it begins, if it has one.
     pub at_unix_seconds: Option<i64>,
-    /// What was found.
+    /// The finding in words.
     pub message: String,
-    /// What can be done; may be empty.
+    /// The advice to the user; may be empty.
     pub hint: &'static str,
 }
 

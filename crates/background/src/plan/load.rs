@@ -12,11 +12,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n  expected: {expected}\n\nhint: {hint}")]
 pub struct LoadError {
-    /// What is wrong.
     pub problem: String,
-    /// What it should be.
+    /// The values that are accepted.
     pub expected: String,
-    /// What the user can do.
+    /// The advice to the user.
     pub hint: String,
 }
 
@@ -53,7 +52,7 @@ pub enum Rates {
 pub enum Unique {
     /// Measured in each bin; `None` where nothing was written.
     Own(Vec<Option<f64>>),
-    /// The same in each bin.
+    /// One share for all bins.
     Share(f64),
 }
 
@@ -66,7 +65,7 @@ impl Unique {
     }
 }
 
-/// What is written, and the blocks of it that are new.
+/// The blocks written, and the ones among them that are new.
 fn written(rate_blocks: f64, unique: f64) -> (u64, u64) {
     let written = whole(rate_blocks);
     (written, written - overwrite_debt(written, (unique * 1000.0).round() as u32))
@@ -315,13 +314,13 @@ impl LoadForecaster {
         })
     }
 
-    /// The same forecaster, which takes the share of new blocks to be this one until it was measured for as long as a day.
+    /// Sets the share of new blocks that is assumed until the share was measured for as long as a day.
     #[must_use]
     pub fn with_unique_before(self, share: f64) -> Self {
         Self { unique_before: Some(share), ..self }
     }
 
-    /// Takes over how another forecaster judges which blocks are new, unless both learn it.
+    /// Copies another forecaster's model of which blocks are new, unless both learn it.
     pub fn judge_unique_as(&mut self, other: &Self) {
         if !matches!((&self.unique, &other.unique), (Model::Own(_), Model::Own(_))) {
             self.unique = other.unique.clone();
@@ -554,7 +553,7 @@ impl Band {
     }
 }
 
-/// What a plan that is made anew in each bin knows of the bins from there on.
+/// The outlook of a plan that is made anew in each bin, from that bin on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
     /// The high path, by which background work rests.

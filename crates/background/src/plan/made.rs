@@ -88,7 +88,7 @@ pub struct Sheet {
     pub bucket_blocks: u64,
     /// Space freed by paying, in blocks.
     pub reclaimed_blocks: u64,
-    /// Its work in core hours.
+    /// The work in core hours.
     pub core_hours: f64,
     /// Whether the plan keeps its deadline at the high quantile; `None` without a deadline.
     pub deadline_kept: Option<bool>,
@@ -134,7 +134,7 @@ pub struct Plan {
     pub findings: Vec<Finding>,
     /// The background cores that a foreground request meets on average, at the expected load.
     pub cores_met: f64,
-    /// The same if all work were done as soon as there are cores for it.
+    /// The background cores that a foreground request would meet if all work were done as soon as there are cores for it.
     pub cores_met_at_once: f64,
     /// The number of times that the search played the horizon.
     pub plays: u32,

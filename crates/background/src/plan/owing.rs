@@ -1,4 +1,4 @@
-//! What one service owes: its debts by bin, and when they are due.
+//! The debts of one service by bin, and when they are due.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ pub(super) struct Owing {
     pub(super) payable: Vec<u64>,
     /// Blocks due by the end of each bin, cumulative; empty if there is no deadline.
     pub(super) due: Vec<u64>,
-    /// The same, but as early as the most blocks of a bin demand.
+    /// The blocks due by the end of each bin, brought forward so that no bin pays more than its most blocks; cumulative.
     pub(super) due_in_pace: Vec<u64>,
     /// Of the blocks that are due after the horizon: what an even pace would pay within it.
     pub(super) due_later: u64,

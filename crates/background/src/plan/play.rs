@@ -102,7 +102,7 @@ struct State<'a> {
     can_wait: [bool; SERVICES_COUNT],
     waiting_left: u64,
     used_waiting: u64,
-    /// The same of those among them that give no room back.
+    /// The services among these that give no room back, and of the work, what is left for them and what they used.
     is_roomless: [bool; SERVICES_COUNT],
     roomless_left: u64,
     used_roomless: u64,
@@ -177,7 +177,7 @@ impl<'a> State<'a> {
     /// The work that is left in the bin for one service.
     fn left_for(&self, at: usize) -> u64 {
         match self.can_wait[at] {
-            // What is too little for a block of one is not spent on another in its place: that would be a crumb in every bin.
+            // Too little for a block of one service is not spent on another in its place: that would be a crumb in every bin.
             true if self.waiting_left < self.dearest => 0,
             true if self.is_roomless[at] => self.work_left.min(self.waiting_left).min(self.roomless_left),
             true => self.work_left.min(self.waiting_left),

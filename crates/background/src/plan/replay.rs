@@ -209,7 +209,7 @@ impl<'a> Player<'a> {
             self.executor.complete(ends_at, slice.tag, slice.blocks, took);
             course.paid_blocks[slice.service as usize] += slice.blocks;
             worked += u128::from(took.0);
-            // What begins at the end of the step waits for what the foreground wants then.
+            // A slice that would begin at the end of the step waits until the foreground's demand there is known.
             if ends_at < end {
                 self.start(ends_at);
             }

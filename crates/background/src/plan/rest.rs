@@ -1,6 +1,6 @@
 //! Quiet bins first: moves background work to the bins in which the foreground feels it least.
 //!
-//! **The cost of a bin** is what the foreground feels in it: the requests that come, times the share of the cores that is in
+//! The **cost of a bin** is the harm to the foreground in it: the requests that come, times the share of the cores that is in
 //! use when they come. So a core costs more in a busy bin, and each further core in a bin costs more than the one before:
 //! nights fill up evenly before days begin to.
 //!
@@ -83,7 +83,7 @@ pub(super) fn limits(
     rest.taken.into_iter().zip(of_urgent).enumerate().map(limit).collect()
 }
 
-/// What is taken of the offers of the bins.
+/// The work that was assigned to bins so far.
 struct Rest<'a> {
     horizon: &'a Horizon<'a>,
     at_once: &'a [BinCourse],
@@ -104,7 +104,7 @@ impl Rest<'_> {
         let mut sum = 0_u64;
         for (bin, needed) in needed.iter().enumerate() {
             offers.extend(self.offers_of(bin).map(Reverse));
-            // What nobody feels is done at once.
+            // Offers that no request feels are taken at once.
             while let Some(Reverse(offer)) = offers.peek().copied().filter(|next| next.0.cost == 0 || sum < *needed) {
                 offers.pop();
                 let wanted = if offer.cost == 0 { offer.work } else { offer.work.min(needed - sum) };
@@ -147,7 +147,7 @@ impl Rest<'_> {
         may_wait.into_iter().enumerate().map(by).collect()
     }
 
-    /// What is left of the cores that the foreground leaves in a bin, in steps.
+    /// The cores that the foreground leaves in a bin and that are not taken yet, in steps.
     fn offers_of(&self, bin: usize) -> impl Iterator<Item = Offer> + use<> {
         let system = self.horizon.system();
         let core_work = system.core_work.max(1);

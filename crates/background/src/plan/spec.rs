@@ -123,7 +123,7 @@ impl PlanSpec {
         self.make(origin, progress).map(|(_, document)| document)
     }
 
-    /// The same, with the plan itself. A run is the plan, and every bin that it is played on.
+    /// Makes the plan, and returns it with its document. A run is the plan, and every bin that it is played on.
     ///
     /// # Errors
     /// As [`PlanSpec::run`].
@@ -190,7 +190,7 @@ impl PlanSpec {
     }
 }
 
-/// What a plan is made from.
+/// The inputs of a plan.
 struct Case<'a> {
     history: &'a Load,
     forecaster: LoadForecaster,
@@ -267,7 +267,7 @@ impl<'a> Case<'a> {
         // The forecaster is told what came from the first planned bin on.
         let told = Load { start_unix_seconds: made.start_unix_seconds, ..actual.part(from, late, reached) };
         let mut ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.calendar);
-        // Nothing more is forecast once the work is stopped, and nothing is planned for long without a forecast.
+        // After a stop nothing more is forecast, and without a forecast planning is quick.
         let mut expect = |_: usize| {
             if progress.is_stopped() {
                 return Ahead::default();

@@ -10,7 +10,7 @@ pub struct Terms {
     pub settings: ServiceSettings,
     /// Of a thousand blocks that its source counts, the number that becomes its debt.
     pub share_per_mille: u32,
-    /// Its period: the interval between snapshots or scrubs. Zero means any time.
+    /// The period: the interval between snapshots or scrubs. Zero means any time.
     pub every: Nanos,
     /// One-time debts in blocks, each with its time since the start of the plan.
     pub owed: Vec<(Nanos, u64)>,
@@ -42,7 +42,7 @@ pub struct Demand {
     pub requests: u64,
     /// Blocks written.
     pub written_blocks: u64,
-    /// Those of them that were never written before, `u` in the paper; no service frees them.
+    /// The blocks written that were never written before, `u` in the paper; no service frees them.
     pub new_blocks: u64,
     /// Blocks unmapped, metadata included.
     pub unmapped_blocks: u64,

@@ -27,7 +27,7 @@ pub use ioweir_trace::TraceError as SeriesError;
 /// A series: values at even intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name: the column, after the label if rows have one.
+    /// The name: the column, after the label if rows have one.
     pub name: String,
     /// The start of the first bin, in seconds since 1970-01-01 (UTC, or the local clock if the file has no zone); a multiple
     /// of `bin_seconds`.

@@ -83,7 +83,7 @@ impl Layout {
             return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
                 .expected("a table with a column of times and columns of numbers"));
         };
-        // What is quoted is a name, whatever it holds: {device="sda",job="node"}.
+        // Quoted text is a name, whatever it holds: {device="sda",job="node"}.
         let unquoted: Vec<u8> = top.split(|byte| *byte == b'"').step_by(2).flatten().copied().collect();
         let count = |delimiter: u8| unquoted.iter().filter(|byte| **byte == delimiter).count();
         // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.

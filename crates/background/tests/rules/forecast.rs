@@ -157,7 +157,7 @@ fn a_load_on_the_local_clock_is_forecast_across_a_change_of_clocks() {
             forecaster.update(&values[..known]);
             forecaster.refit();
             let forecast = forecaster.predict(next, &[]);
-            // What is told after the change lies at its place, too.
+            // Values that are told after the change belong to their local hour, too.
             forecaster.update(&values[known..]);
             forecaster.refit();
             let later = forecaster.predict(48, &[]);
@@ -402,7 +402,7 @@ fn months_told_by_the_day_are_months_told_at_once() {
         daily.refit();
     }
     assert_eq!(once.predict(48, &[0.5, 0.95]), daily.predict(48, &[0.5, 0.95]));
-    // What is kept is bounded: four months are no more than three.
+    // The kept state is bounded: four months take no more room than three.
     assert!(daily.save().unwrap().len() < 300_000);
 }
 

@@ -29,7 +29,7 @@ struct Bench {
     running: BTreeMap<usize, (Slice, Nanos)>,
     /// How far beyond a slice's end a worker goes on, and ignores what it is told.
     hangs: bool,
-    /// What was done: when, and what.
+    /// The log of actions, each with its time.
     log: Vec<(Nanos, String)>,
 }
 
@@ -162,7 +162,7 @@ fn a_worker_that_hangs_is_paused_then_ended_then_reported() {
         bench.log.iter().map(|(_, what)| what.as_str()).filter(|what| matches!(*what, "pause" | "end")).collect();
     assert_eq!(told, ["pause", "end"]);
     assert_eq!(bench.governor.status(bench.now).services[0].count.overruns, 1);
-    // Its service gets no other slice until it answers.
+    // The service gets no other slice until the worker answers.
     assert_eq!(bench.running.len(), 1);
 }
 
@@ -183,7 +183,7 @@ fn without_samples_nothing_but_deadlines_gets_time() {
     assert_eq!(bench.running.len(), 1, "the deadline is an hour away");
 }
 
-/// What two governors do is the same, though one is restarted from its state now and then.
+/// Two governors decide the same, though one is restarted from its state now and then.
 #[test]
 fn a_governor_that_is_restarted_at_any_time_decides_as_one_that_is_not() {
     let (mut one, mut other) = (Bench::new(SCRUB), Bench::new(SCRUB));
@@ -330,11 +330,11 @@ fn a_clock_that_is_put_back_by_hours_keeps_what_is_owed_and_known() {
     assert_eq!(bench.owed(), before.owed_bytes, "what ran is owed again, and nothing is owed twice");
     assert_eq!(due(&bench).count.paid_bytes, before.count.paid_bytes);
     assert_eq!(bench.governor.past().last().unwrap().start_unix_seconds, (then.0 / 1_000_000_000) as i64 - 3600);
-    // It plans from what it has learnt, at the right hours.
+    // The governor plans from what it has learnt, at the right hours.
     let ahead = bench.governor.ahead();
     let at = |hour: usize| ahead[hour].forecast_per_mille[1];
     assert!((80..130).contains(&at(0)) && (700..900).contains(&at(10)), "{} at one, {} at eleven", at(0), at(10));
-    // It is done in time, by the clock as it is now.
+    // The scrub is done in time, by the clock as it is now.
     bench.days(24, 100, 800);
     let status = due(&bench);
     assert_eq!((status.owed_bytes, status.count.late_bytes), (0, 0), "{status:?}");
@@ -650,7 +650,7 @@ fn a_slice_reserves_what_urgent_debt_needs_and_most_slices_reserve_nothing() {
         for _ in 0..3 {
             bench.step(busy, None);
         }
-        // What began with less goes on with less: another one shows what there is now.
+        // A slice keeps the rate that it began with: another slice shows the rate that there is now.
         let all: Vec<_> = std::mem::take(&mut bench.running).into_values().collect();
         all.into_iter().for_each(|(slice, _)| assert!(bench.governor.complete(bench.now, slice.tag, 0, Nanos::ZERO)));
         let _ = bench.drain();

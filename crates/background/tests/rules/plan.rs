@@ -49,7 +49,7 @@ impl Small {
             let Some(terms) = &mut system.services[*service as usize] else { continue };
             let owed =
                 self.bins.iter().enumerate().map(|(bin, (_, _, debts))| (Nanos(BIN.0 * bin as u64), debts[kind]));
-            // Nothing but what is named: brute force knows no writes that leave debts.
+            // Only the named debts count: brute force knows no writes that leave debts.
             (terms.owed, terms.share_per_mille) = (owed.collect(), 0);
             if *service == Service::Rebuild {
                 terms.settings.deadline = Nanos(BIN.0 * self.deadline_bins);
@@ -77,7 +77,7 @@ impl Small {
     }
 }
 
-/// What brute force knows: the least used at the end of each bin over all plans, and whether some plan keeps everything.
+/// The results of brute force: the least used at the end of each bin over all plans, and whether some plan keeps everything.
 struct Truth {
     least_used: Vec<u64>,
     keeps_floor: bool,
@@ -125,7 +125,7 @@ fn walk(small: &Small, moment: Moment, paid_due: &mut [u64; 8], truth: &mut Trut
                 truth.least_used[bin] = truth.least_used[bin].min(used);
                 paid_due[bin] = due;
                 let paid: u64 = paid_due[..=bin].iter().sum();
-                // What arose so long ago that its last bin is this one.
+                // Debts whose last bin is this one, by their age.
                 let last = (bin as u64 + 1).saturating_sub(small.deadline_bins) as usize;
                 let must: u64 = small.bins[..=bin]
                     .iter()
@@ -299,7 +299,7 @@ fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_i
 
 #[test]
 fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_early() {
-    // Nobody wants a core until the second half of the day; the rebuild needs all of its bins at ten blocks each.
+    // The foreground wants no core until the second half of the day; the rebuild needs all of its bins at ten blocks each.
     let (mut system, mut demand) = day_of(&[(Service::Rebuild, 1400, 144), (Service::Analytics, 100, 0)]);
     if let Some(terms) = &mut system.services[Service::Rebuild as usize] {
         terms.bin_blocks_max = 10;

@@ -1,4 +1,4 @@
-//! What a plan knows of the load: which blocks are new.
+//! The knowledge of a plan about its load: which blocks are new.
 
 use ioweir_background::forecast::Calendar;
 use ioweir_background::plan::{Load, LoadForecaster, Policy};

@@ -1,4 +1,4 @@
-//! What a plan says of itself, worked by hand: the bucket of each service, what the foreground is left, and resident cores.
+//! The reports of a plan, worked by hand: the bucket of each service, the cores left for the foreground, and resident cores.
 
 use ioweir_background::forecast::Calendar;
 use ioweir_background::plan::{Demand, Ledger, Outlook, Plan, Setting, System, Terms, plan, servers_needed};
@@ -42,7 +42,7 @@ fn a_bucket_is_the_most_that_is_owed_and_the_foreground_is_cut_by_what_is_reserv
     assert_eq!(reserved, [0, 2, 4, 0, 0, 0]);
     let left: Vec<f64> = plan.bins.iter().map(|bin| bin.capacity_forecast_factor).collect();
     assert_eq!(left, [1.0, 0.5, 0.0, 1.0, 1.0, 1.0]);
-    // Nothing is paid when the first bin ends.
+    // No block is paid when the first bin ends.
     let sheet = &plan.balance[0];
     assert_eq!((sheet.bucket_blocks, sheet.paid_blocks, sheet.closing_blocks), (60, 60, 0));
     assert!(plan.findings.iter().any(|finding| finding.code == "foreground-cut"));

@@ -32,7 +32,7 @@ fn nothing_in_the_corpus_breaks_the_planner() {
     }
 }
 
-/// What a fuzzer would try first, on every run: other digits, other loads.
+/// The first inputs of a fuzzer, on every run: other digits, other loads.
 #[test]
 fn damaged_policies_and_loads_do_not_break_the_planner() {
     let mut random = Pcg64::seed_from_u64(6);

@@ -17,7 +17,7 @@ use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, Variable
 
 const HOUR: u64 = 3600;
 const PATIENCE_HOURS: usize = 24;
-/// What numbers of the linear program are divided by, so that they are of a like size.
+/// The divisor of the linear program's numbers, so that they are of a like size.
 const MILLION: f64 = 1e6;
 
 /// An array whose days are busy, with debts of every kind. `pool` is its size.
@@ -43,7 +43,7 @@ fn week(seed: u64) -> Vec<Demand> {
     made.values.iter().map(demand).collect()
 }
 
-/// What the foreground feels: for each core at work, the requests that come times the cores in use with it.
+/// The cost to the foreground: for each core at work, the requests that come times the cores in use with it.
 fn felt(system: &System, demand: &[Demand], work: &[f64], foreground: &[u64]) -> f64 {
     let bin = |((demand, work), foreground): ((&Demand, &f64), &u64)| {
         let cores = work / system.core_work as f64;
@@ -82,7 +82,7 @@ impl Case {
         self.demand.iter().map(cores).collect()
     }
 
-    /// What is felt with the planner's schedule, and if all is done at once.
+    /// The cost of the planner's schedule, and the cost if all work is done at once.
     fn planned(&self) -> (f64, f64) {
         let horizon = Horizon::new(&self.system, &self.ledger, &self.demand);
         let solution = solve(&horizon);
@@ -157,7 +157,7 @@ impl Case {
             let mut before: Option<Variable> = None;
             for bin in 0..bins {
                 let paid = problem.add_var(0.0, (0.0, debts.most));
-                // What is owed at the end of a bin: at most what is not due by then.
+                // The debt at the end of a bin: at most the blocks that are not due by then.
                 let most = if debts.has_deadline { debts.payable[bin] - debts.due[bin] } else { f64::INFINITY };
                 let owed = problem.add_var(0.0, (0.0, most));
                 let new = debts.payable[bin] - if bin > 0 { debts.payable[bin - 1] } else { 0.0 };
@@ -254,7 +254,7 @@ fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
     }
     let last_night = &solution.course[solution.course.len() - 30];
     assert!(last_night.background_cores > 0, "{last_night:?}");
-    // Nobody is there: nothing is put off.
+    // Without foreground requests nothing is put off.
     let nobody: Vec<Demand> = days.iter().map(|demand| Demand { requests: 0, ..*demand }).collect();
     let case = Case::new(&Policy::parse("night.toml", &text).unwrap(), nobody);
     let horizon = Horizon::new(&case.system, &case.ledger, &case.demand);
@@ -317,7 +317,7 @@ fn beside_what_cannot_wait_a_pressing_bin_has_no_crumbs_of_what_can_and_gives_no
 
 #[test]
 fn what_is_left_where_room_is_pressed_for_is_only_for_what_gives_some_back() {
-    // What is to be looked at comes on the morning of the day on which room is shortest.
+    // The data to be analysed comes on the morning of the day on which room is shortest.
     let text = policy("3400GiB", "[service.analytics]\nowed = \"300GiB\"\nowed_at = \"104h\"\n").to_toml();
     let text = text.replace("foreground_iops = 150", "foreground_iops = 60");
     let case = Case::new(&Policy::parse("pressing.toml", &text).unwrap(), week(1));
@@ -401,12 +401,12 @@ fn least_queued(case: &Case) -> f64 {
     (outcome.solution().unwrap().objective() + beyond) * case.system.core_requests as f64
 }
 
-/// What a program takes a core for.
+/// How a program counts cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cores {
-    /// Its time can be divided between the foreground and background work.
+    /// A core's time can be divided between the foreground and background work.
     Divided,
-    /// In a bin it is of one of them, as in a plan; the program counts from below what that costs.
+    /// In each bin a core serves one of the two, as in a plan; the program counts that cost from below.
     Whole,
 }
 

@@ -177,7 +177,7 @@ impl Progress for Enough {
     }
 }
 
-/// What came of the work, and how many runs were done.
+/// Runs until `most` runs are done and then stops: the error, and how many runs were done.
 fn stopped_after<T: std::fmt::Debug>(
     most: usize,
     run: impl Fn(&dyn Progress) -> Result<T, RunError>,

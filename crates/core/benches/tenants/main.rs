@@ -1,4 +1,4 @@
-//! What does a decision between tenants cost, and what does the dearest single call?
+//! Measures the cost of one decision between tenants, and of the single calls that could be dear.
 //!
 //! `cargo bench -p ioweir-core --bench tenants [-- POLICY...]` prints, for 10, 1,000 and 10,000 clients that each keep four
 //! requests queued, at weights from 1 to 16: nanoseconds of this thread for a submission, a dispatch and a completion, one by
@@ -24,7 +24,7 @@ use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step
 
 use heap::HeapWfq;
 
-/// Who is measured: all that order clients, and the estimator that is not the paper's.
+/// The measured policies: all that order clients, and `reward` with its other estimator of service times.
 const POLICIES: &[&str] =
     &["heap", "fifo", "token-bucket", "sfq", "wfq", "drr", "mclock", "reward", "reward-service", "pclock", "parda"];
 const CLIENTS: [u32; 3] = [10, 1_000, 10_000];
@@ -99,8 +99,8 @@ fn scheduler(name: &str, clients: u32) -> Policy {
     scheduler
 }
 
-/// The same on a server that is alone in its fleet: each client has been told that its part is the whole, and that it was served
-/// nothing elsewhere.
+/// The scheduler as in a fleet of one server: each client has been told that its part is the whole, and that other servers served it
+/// nothing.
 fn alone_in_a_fleet(mut scheduler: Policy, clients: u32) -> Policy {
     let control = scheduler.tenants_mut().expect("a tenant policy");
     for client in 0..clients {
@@ -110,10 +110,10 @@ fn alone_in_a_fleet(mut scheduler: Policy, clients: u32) -> Policy {
     scheduler
 }
 
-/// What is measured: something that requests are put into and taken from.
+/// A queue under measurement: clients add requests, and the device pulls and finishes them.
 trait Queue {
     fn add(&mut self, now: Nanos, client: u32);
-    /// The client that is next, and what to complete.
+    /// Takes the next request: its client, and the tag to complete it with.
     fn pull(&mut self, now: Nanos) -> (u32, Option<Tag>);
     fn finish(&mut self, now: Nanos, tag: Option<Tag>);
 }
@@ -172,7 +172,7 @@ impl<Q: Queue> Load<Q> {
         self.queue.add(self.now, client);
     }
 
-    /// What `scripts/instructions` counts for `turn`.
+    /// `scripts/instructions` counts this function for `turn`.
     #[inline(never)]
     fn measured_turns(&mut self, turns: u64) {
         for _ in 0..turns {
@@ -180,7 +180,7 @@ impl<Q: Queue> Load<Q> {
         }
     }
 
-    /// What it counts for `pull`: the completion is outside.
+    /// Pulls requests for `pull`: `scripts/instructions` counts `measured_pull` only, so completions are not counted.
     fn pulls(&mut self, turns: u64) {
         for _ in 0..turns {
             self.now.0 += 1_000;

@@ -8,14 +8,14 @@ use ioweir_core::{Nanos, Scheduler, Step, StreamId};
 
 use super::{BACKLOG, request, scheduler, share, weight};
 
-/// What is called, how often, on which client.
+/// One kind of call to measure: the state before it, how often it is called, and on which client.
 struct Single {
     name: &'static str,
     /// Requests that each client has queued before.
     backlog: u32,
-    /// Of how many of the clients.
+    /// The number of clients that have requests queued.
     busy: fn(clients: u32) -> u32,
-    /// Limits that end at the same moment.
+    /// Whether all clients have limits that end at the same moment.
     is_limited: bool,
     calls: fn(clients: u32) -> u32,
     call: fn(scheduler: &mut Policy, client: u32),
@@ -73,7 +73,7 @@ const SINGLES: &[Single] = &[
             control.remove(NOW, StreamId(client)).expect("it is there");
         },
     },
-    // Nothing else is queued: the client leaves the order.
+    // The client has no other request queued, so that cancelling takes it out of the order.
     Single {
         name: "cancel",
         backlog: 0,
@@ -114,7 +114,7 @@ fn prepare(single: &Single, policy: &str, clients: u32) -> Policy {
     scheduler
 }
 
-/// What `scripts/instructions` counts.
+/// `scripts/instructions` counts the instructions of this function.
 #[inline(never)]
 fn measured_calls(single: &Single, scheduler: &mut Policy, calls: u32) {
     for client in 0..calls {

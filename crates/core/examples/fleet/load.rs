@@ -1,4 +1,4 @@
-//! What tenants ask for, of which servers: skewed, and in bursts.
+//! The load of the simulated tenants: which server each asks and how much, in bursts and skewed towards one server.
 
 use std::ops::Range;
 
@@ -85,9 +85,9 @@ impl Load {
             for (at, member) in members[tenant.members.clone()].iter_mut().enumerate() {
                 let even = tenant.limit / tenant.members.len() as u64;
                 member.offered = match random.below(4) {
-                    // It pauses.
+                    // The tenant pauses on this server.
                     0 | 1 => 0,
-                    // It asks for more than there is.
+                    // The first server is asked for twice the tenant's whole limit.
                     2 if is_skewed && at == 0 => tenant.limit * 2,
                     2 => even / 2 + random.below(even.max(1)),
                     _ => random.below(tenant.limit * 2),

@@ -30,13 +30,13 @@ const MOVE_BEFORE_END: u64 = 25;
 /// The period that rates a second are given for.
 const PERIOD_SECONDS: f64 = 0.25;
 
-/// What a member has of its server.
+/// A tenant's state on one server.
 #[derive(Clone, Copy)]
 struct State {
     part: Part,
-    /// What the newest round gives it, which the server takes up when it next looks.
+    /// The part that the newest round gives to this server, which takes it up when it next looks.
     given: u64,
-    /// What it said last.
+    /// The demand in this server's last report.
     said: u64,
     /// Units served since its last report, in units a second times ticks, and ticks in which it was held.
     served: u64,

@@ -36,7 +36,7 @@ impl Tally {
         }
     }
 
-    /// What a tenant got in a tick, asked for, and may have.
+    /// Adds one tick of a tenant: the units served, the units offered, and the tenant's limit.
     pub(super) fn count(&mut self, tenant: usize, (got, offered, limit): (u64, u64, u64), _tick: u64) {
         let of = &mut self.round[tenant];
         *of = (of.0 + got, of.1 + offered.min(limit), limit);

@@ -1,9 +1,9 @@
-//! What an executor is told at the start and by a plan, and what it answers.
+//! The messages between an executor and its caller: settings and directives in, steps out.
 
 use super::{Pool, SERVICES_COUNT, Service, ServiceSettings, Slice, SliceTag, Watermark};
 use crate::Nanos;
 
-/// What background work takes from the foreground.
+/// The resource that background work shares with the foreground.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// So many cores, at least one.
@@ -42,15 +42,15 @@ pub enum Bucket {
         /// Whether what is idle is used below the watermark.
         harvests: bool,
     },
-    /// What the foreground leaves, as far as the plan lets it, and at least what it reserves: the second scheduler of the
+    /// The units that the foreground leaves idle, up to the plan's limit, and at least the plan's reservation: the second scheduler of the
     /// paper.
     Planned,
 }
 
-/// What a plan asks for from a given time.
+/// The limits and reservations that a plan sets from a given time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// When it takes effect; it ends when the next directive begins.
+    /// When the directive takes effect; it ends when the next one begins.
     pub from: Nanos,
     /// Units that background work gets even if the foreground wants them.
     pub reserve_units: u32,
@@ -68,7 +68,7 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// What holds without a plan: anything may be paid with what the foreground leaves.
+    /// The directive without a plan: any debt may be paid with the units that the foreground leaves.
     pub const NONE: Self = Self {
         from: Nanos::NEVER,
         reserve_units: 0,
@@ -83,7 +83,7 @@ impl Directive {
 /// The settings of an executor.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What both domains share.
+    /// The resource that foreground and background share.
     pub resource: Resource,
     /// The time of one background operation on one unit.
     pub operation: Nanos,
@@ -111,15 +111,15 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Hold {
-    /// It must not be paid yet: a snapshot is kept for its retention.
+    /// The debt must not be paid yet: a snapshot is kept for its retention.
     Retention,
     /// The foreground has the resource.
     Foreground,
-    /// The foreground has just given something up; it may want it back.
+    /// The foreground has just given units up, and may want them back.
     Calm,
     /// There is not enough debt yet for the fixed watermark.
     Watermark,
-    /// All that the background may use is in use.
+    /// All units that the background may use are in use.
     Running,
     /// The plan rests: there will be a quieter time.
     Plan,
@@ -171,7 +171,8 @@ pub enum Step {
     Pause(SliceTag),
     /// End this slice by any means: it was told to pause and runs still. Poll again.
     End(SliceTag),
-    /// Nothing to do before this time or the next call, whichever is first; with [`Nanos::NEVER`], only a call changes that.
+    /// The executor has nothing to do before this time or the next call, whichever is first; with [`Nanos::NEVER`], only a call changes
+    /// that.
     WaitUntil(Nanos, Hold),
     /// There is no debt.
     Idle,

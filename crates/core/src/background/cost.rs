@@ -2,8 +2,8 @@
 
 use crate::Nanos;
 
-/// What slices took and paid; each new slice takes an eighth of the weight of all before it. Both parts lose the same share, also where
-/// there are too few blocks for an eighth: else the time alone would fade, and with it the cost.
+/// The time and the blocks of past slices, where each new slice has an eighth of the weight. Time and blocks are scaled by the same factor,
+/// also where there are too few blocks to take an eighth of: if the time alone faded, so would the cost of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Learnt {
     blocks: u64,

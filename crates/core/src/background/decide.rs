@@ -144,13 +144,13 @@ impl Executor {
     /// Why no more of the payable debt runs.
     pub(super) fn hold(&self) -> Hold {
         let (granted, used) = (self.granted(), self.slots.used_units(self.now));
-        // What is left for urgent debt alone is nothing to what waits beside it.
+        // Units reserved for urgent debt are not available to other debt, so only the units open to all count here.
         let granted = if granted > used { self.open_to_all() } else { granted };
         if granted > used {
             let is_paced = |service| self.is_payable(service) && self.paced_until[service as usize] > self.now;
             let is_held = self.directive.limit_work != u64::MAX || self.directive.pressing;
             return match Service::ALL.into_iter().any(is_paced) {
-                // What is ready and does not run is what the plan does not have for now.
+                // A service that is ready and does not run has no work in the plan for now.
                 _ if is_held && Service::ALL.into_iter().any(|service| self.is_ready(service)) => Hold::Plan,
                 true => Hold::Rate,
                 false => Hold::Running,
@@ -352,7 +352,7 @@ impl Executor {
     }
 }
 
-/// What it takes to pay a batch and all that is paid before it.
+/// The time that a batch needs, including all batches paid before it.
 #[derive(Clone, Copy)]
 pub(super) struct Queued {
     /// The time that one unit needs.

@@ -1,4 +1,4 @@
-//! What background work gets even if the foreground wants all of it.
+//! The units that background work gets even if the foreground wants all of them.
 
 use super::Service;
 use super::contract::Bucket;

@@ -175,7 +175,7 @@ impl Service {
         Self::Analytics,
     ];
 
-    /// Its row of the table.
+    /// The service's row in the table of services.
     #[must_use]
     pub const fn row(self) -> &'static ServiceRow {
         &SERVICES[self as usize]

@@ -30,7 +30,7 @@ pub struct Slice {
     pub tag: SliceTag,
     /// The service that it pays debt of.
     pub service: Service,
-    /// What it holds of the resource: one core, or a share of the device's time in thousandths.
+    /// The units of the resource that the slice holds: one core, or a share of the device's time in thousandths.
     pub units: u32,
     /// The number of blocks that it pays.
     pub blocks: u64,
@@ -42,7 +42,7 @@ pub struct Slice {
     pub ends_at: Nanos,
 }
 
-/// What a slice was told.
+/// The last instruction that the executor gave to a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,

@@ -48,7 +48,7 @@ impl Rate {
     }
 }
 
-/// What consistency points need and get.
+/// The state of pacing flushes: how much CPU time consistency points need to finish before the log is full, and how much they get.
 #[derive(Clone, Debug)]
 pub(super) struct Pacing {
     /// The log as it was seen last, and as it was when rates were computed and when the point began.

@@ -10,7 +10,7 @@ use alloc::vec;
 use crate::Nanos;
 use crate::structure::{Heap, Links, List, NONE};
 
-/// One of the three queues.
+/// A queue of the schedule: high, low or maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Queue {

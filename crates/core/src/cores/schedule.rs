@@ -26,11 +26,11 @@ pub struct Schedule {
 /// The order in which requests leave HQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Those with a deadline first, by deadline; then the others as they came.
+    /// Requests with a deadline go first, the earliest deadline before others; the rest follow in the order of arrival.
     Deadline,
-    /// As they came.
+    /// The order of arrival.
     Arrival,
-    /// As they came, but delayed in proportion to the CPU time that they need or have had.
+    /// The order of arrival, but each request is delayed in proportion to the CPU time that it needs or has had.
     Attained,
 }
 
@@ -107,7 +107,7 @@ pub struct ScheduleRow {
     pub section: &'static str,
     /// How it works here, and where it differs from the source.
     pub doc: &'static str,
-    /// Its parameters.
+    /// The parameters of the schedule.
     pub parameters: &'static [Parameter],
     dispatch: Dispatch,
     sharing: Sharing,
@@ -189,7 +189,7 @@ static ADAPTIVE: [Parameter; COUNT] =
 /// A request runs to its end.
 static WHOLE: [Parameter; COUNT] = parameters(&Defaults { quantum: SECOND, ..BASELINE });
 static PREEMPTIVE: [Parameter; COUNT] = parameters(&Defaults { quantum: 250 * MICRO, ..BASELINE });
-/// What is short goes first, but for one turn of a thousand.
+/// Short requests are preferred as under no other schedule: LQ still gets one turn of a thousand.
 static RESERVED: [Parameter; COUNT] = parameters(&Defaults { high_weight: 30_000, quantum: SECOND, ..BASELINE });
 
 /// The largest weight.

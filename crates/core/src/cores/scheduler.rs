@@ -105,7 +105,7 @@ pub struct Cores {
     schedule: Schedule,
     queues: Queues,
     selector: Selector,
-    /// It learns under every schedule, though not all use it.
+    /// The scheduler learns CPU times under every schedule, so that its reports have them even where the order does not use them.
     learning: Learning,
     pacing: Pacing,
     /// How long requests are, by which HQ delays them.

@@ -45,7 +45,7 @@ pub enum Source {
 /// A request as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// What it does.
+    /// The kind of operation.
     pub kind: Kind,
     /// Where it comes from.
     pub source: Source,
@@ -104,15 +104,15 @@ pub struct Run {
     pub allowance: Nanos,
 }
 
-/// What a request that no worker runs waits for.
+/// The reason why a request is not running on any worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Wait {
-    /// Its queue is being served, and others in the queue go first.
+    /// Workers serve the request's queue, and others in that queue go first.
     Order,
     /// No worker serves its queue now.
     Turn,
-    /// It is suspended until a disk, a lock or memory is available.
+    /// The request is suspended until a disk, a lock or memory is available.
     Resource,
 }
 

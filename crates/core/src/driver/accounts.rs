@@ -13,7 +13,7 @@ use crate::{Nanos, Reason, Scheduler, StreamId, Waiting};
 /// grows by a microsecond for each class, so that reading takes about one percent of the time for any number of classes.
 const CLASSES_READ_AT_ONCE: usize = 8;
 
-/// What a class has in the driver now.
+/// The number of a class's sub-requests in the driver, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassState {
     /// Dispatched sub-requests that are not completed.
@@ -24,7 +24,7 @@ pub struct ClassState {
     pub held: u32,
 }
 
-/// What a class waits for.
+/// The reason why a class waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     For(Reason),

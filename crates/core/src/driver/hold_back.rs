@@ -382,7 +382,7 @@ mod tests {
             steps in proptest::collection::vec((0u8..8, 0u32..6, any::<bool>(), 0u64..5), 1..300),
         ) {
             let mut hold_back = HoldBack::new(2, true);
-            // What each client has of the queue, and how many requests it has here, by direction.
+            // The model: for each client its part of the queue, and the number of requests held back here, by direction.
             let mut model: BTreeMap<u32, (u64, [u32; 2])> = BTreeMap::new();
             for (step, client, is_write, fill) in steps {
                 let operation = if is_write { Operation::Write } else { Operation::Read };

@@ -87,9 +87,9 @@ pub struct Capacity {
 /// A client's request of any length. Its stream is its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientRequest {
-    /// What it does.
+    /// Read, write, flush or discard.
     pub operation: Operation,
-    /// What else the submitter said.
+    /// The submitter's flags and priority.
     pub flags: Flags,
     /// The stream that submits it.
     pub stream: StreamId,
@@ -124,7 +124,7 @@ pub struct Finished {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// What a driver reports while it submits.
+/// The calls by which a driver reports its submissions to its caller.
 pub trait Caller {
     /// The scheduler has taken a sub-request.
     fn submitted(&mut self, _request: u32, _handle: u32, _tag: Tag, _sub_request: &Request) {}
@@ -412,7 +412,7 @@ impl<S: Scheduler> Driver<S> {
         self.classes.read(now, &self.scheduler);
     }
 
-    /// What a class has in the driver now.
+    /// The number of a class's sub-requests in the driver, by state.
     #[must_use]
     pub fn class(&self, class: StreamId) -> ClassState {
         self.classes.state(class.0)

@@ -40,9 +40,9 @@ pub const MEMBERS_MAX: usize = 1 << 16;
 /// The largest whole: every rate of a share fits.
 pub const WHOLE_MAX: u64 = 1 << 40;
 
-/// What a member asks for, given what it was served in a second, and whether it was held at its part for a good deal of the
-/// time: then four times that, since nobody knows how much he wants, and otherwise a sixteenth more, so that he is not held
-/// the next moment.
+/// The demand that a member reports, computed from its service in the last second. A member that was held at its part for much of that
+/// second asks for four times its service, as its real demand is unknown; any other asks for a sixteenth more than its service, so that it
+/// is not held the next moment.
 #[must_use]
 pub const fn demand(served_per_second: u64, is_held: bool) -> u64 {
     match (is_held, served_per_second) {
@@ -97,7 +97,7 @@ pub fn apportion(whole: u64, least: u64, demands: &[u64], parts: &mut [u64]) {
         if taken(middle) <= rest { level = middle } else { too_high = middle }
     }
     let mut left = rest - taken(level);
-    // Those that ask for more than the level get the units that did not fill it.
+    // The units that do not suffice to raise the level of all by one go to members that ask for more than the level.
     let mut above =
         if level < rest { demands.iter().filter(|demand| beyond(demand) > level).count() as u64 } else { 0 };
     let one_more = left.min(above);

@@ -1,5 +1,5 @@
-//! What a server tells the others: for each of its tenants, what he asks for and what he got. Text, so that people can read it
-//! where it is kept; whoever reads it trusts none of it.
+//! The report that a server of a fleet gives to the others: the demand and the service of each of its tenants. The report is text, so that
+//! people can read it where it is kept; readers validate every line.
 //!
 //! ```text
 //! ioweir-fleet 1
@@ -23,20 +23,20 @@ pub const NAME_BYTES_MAX: usize = 4096;
 /// The longest report, in bytes.
 pub const REPORT_BYTES_MAX: usize = 1 << 20;
 
-/// What one server says of one tenant.
+/// The part of a report about one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The tenant.
     pub tenant: &'a str,
-    /// What he asks for within his limit, in units of cost a second.
+    /// The tenant's demand within its limit, in units of cost a second.
     pub demand: u64,
-    /// What he asks for within his limit in bytes a second.
+    /// The tenant's demand within its limit, in bytes a second.
     pub demand_bytes: u64,
-    /// What he asks for of his reservation, in units of cost a second.
+    /// The tenant's demand within its reservation, in units of cost a second.
     pub demand_reserved: u64,
-    /// What he was served since the server began, in units of cost.
+    /// The tenant's service since the server began, in units of cost.
     pub served: u64,
-    /// The bytes that he was served.
+    /// The bytes that the tenant was served since the server began.
     pub served_bytes: u64,
 }
 
@@ -64,12 +64,12 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(['\n', '\r'])
 }
 
-/// What is wrong with a report.
+/// An error in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportError {
     /// The line, from one.
     pub line: usize,
-    /// What is wrong there, in words.
+    /// The error in words.
     pub problem: &'static str,
 }
 

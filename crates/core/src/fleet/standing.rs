@@ -1,4 +1,4 @@
-//! What a server may use from round to round, and whether it can see the others.
+//! A server's parts from round to round, and whether it is in touch with the other servers of its fleet.
 
 use crate::Nanos;
 
@@ -6,9 +6,9 @@ use crate::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     round: u64,
-    /// What the round gives it.
+    /// The part that the newest round gives to the member.
     given: u64,
-    /// What it uses: no more than the round before gave it.
+    /// The part that the member uses, at most the part that the round before gave.
     used: u64,
 }
 
@@ -19,7 +19,7 @@ impl Part {
         Self { round, given, used: given }
     }
 
-    /// What it uses now.
+    /// The part that the member uses now.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
@@ -36,14 +36,14 @@ impl Part {
     }
 }
 
-/// Whether a server sees the others.
+/// Whether a server is in touch with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// It heard of them a moment ago.
+    /// The server has heard of the others a moment ago.
     Seeing,
-    /// It does not hear of them, and keeps its parts until its lease ends.
+    /// The server does not hear of the others, and keeps its parts until its lease ends.
     Keeping,
-    /// It has heard nothing for a lease, or never: it goes by what it was configured for.
+    /// The server has heard nothing for a lease, or never has: its configuration applies.
     Alone,
 }
 
@@ -52,7 +52,7 @@ impl Sight {
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::Seeing, "seeing"), (Self::Keeping, "keeping"), (Self::Alone, "alone")];
 
-    /// Its name.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::ALL[self as usize].1
@@ -76,7 +76,7 @@ impl Standing {
         Self { late, lease, heard: None, renewed: None }
     }
 
-    /// What was sent at this time has been answered.
+    /// Records that a message sent at this time has been answered.
     pub fn heard(&mut self, sent: Nanos) {
         self.heard = self.heard.max(Some(sent));
     }
@@ -92,7 +92,7 @@ impl Standing {
         self.renewed = None;
     }
 
-    /// What it sees.
+    /// Whether the server is in touch with the others now.
     #[must_use]
     pub fn sight(&self, now: Nanos) -> Sight {
         let since = |then: Option<Nanos>| then.map_or(Nanos::NEVER, |then| Nanos(now.0.saturating_sub(then.0)));

@@ -105,7 +105,7 @@ impl Positioning {
         known.map_or_else(|| Self::assumed(way), |way| way.nanos)
     }
 
-    /// What a way costs of which nothing is known: that of a disk.
+    /// The assumed cost of a way that was never measured: that of a disk.
     fn assumed(way: usize) -> u64 {
         match (way % LENGTHS) as u64 {
             0 => MILLI / 4,

@@ -44,7 +44,7 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
         }
     }
 
-    /// The same, with two sides for each class of priority.
+    /// Turns these sides into two for each class of priority.
     pub(crate) fn by_class(self) -> Self {
         Self { by_class: true, ..self }
     }

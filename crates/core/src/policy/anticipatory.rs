@@ -85,7 +85,7 @@ each kind, and a batch ends one request and one wait of `antic-expire` after its
 
 #[derive(Clone, Copy, Debug)]
 struct Process {
-    /// Its requests, queued and in flight.
+    /// The number of the process's queued requests.
     queued: u32,
     in_flight: u32,
     /// When the device last completed all that it had of the process.
@@ -111,7 +111,7 @@ enum Anticipation {
     Off,
     /// The request of the process waited for is still in flight.
     ForCompletion,
-    /// It has completed; the disk idles for the next.
+    /// The awaited process's request has completed; the disk idles until this time for the next one.
     Until(Nanos),
     /// The wait is over: the next request goes, whatever it is.
     Over,

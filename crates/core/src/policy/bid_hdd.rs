@@ -348,7 +348,7 @@ impl BidHdd {
         }
         self.open(number, stream, now);
         while let Some(slot) = self.links.pop_front(&mut outside) {
-            // They arrive together in a new queue, without gaps.
+            // The requests of a new queue arrive together, without gaps.
             self.stage(queue, number, now, slot, false);
         }
         // The next gap begins where the newest of them came, not here.

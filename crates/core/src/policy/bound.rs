@@ -6,7 +6,7 @@
 use super::Settings;
 use crate::Nanos;
 
-/// What a request meets when it is submitted, as far as bounds on its wait depend on it.
+/// The backlog that a request meets when it is submitted: the inputs of a bound on its wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Backlog {
     /// Requests queued before it.
@@ -36,9 +36,9 @@ impl Backlog {
 pub enum Wait {
     /// At most this many dispatches go before it.
     Dispatches(fn(&Backlog, &Settings) -> u64),
-    /// It is dispatched within this time.
+    /// The request is dispatched within this time.
     Within(fn(&Backlog, &Settings) -> Nanos),
-    /// Others can keep it waiting for ever.
+    /// Other requests can keep it waiting for ever.
     Unbounded,
 }
 

@@ -73,7 +73,7 @@ requests queued it is among the next `overdue` + k + 1 dispatches, whatever the 
     form: (),
 };
 
-/// What is to be short; in the order of the parameter's names.
+/// The latency that the policy minimizes, in the order of the parameter's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     Usual,

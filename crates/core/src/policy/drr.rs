@@ -53,7 +53,7 @@ struct Node {
     /// The cost of its next request.
     cost: u32,
     allowance: u64,
-    /// What a turn did not give, since allowances are whole: less than one, as a multiple of the least weight.
+    /// The remainder of the last allowance, which is a whole number: less than one unit of cost, as a multiple of the least weight.
     rest: u64,
 }
 

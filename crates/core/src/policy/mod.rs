@@ -54,9 +54,9 @@ pub struct PolicyRow {
     pub doc: &'static str,
     /// How long a request can wait.
     pub bound: Bound,
-    /// Its name in `/sys/block/DEVICE/queue/scheduler`, if current Linux has it.
+    /// The policy's name in `/sys/block/DEVICE/queue/scheduler`, if current Linux has it.
     pub linux: Option<&'static str>,
-    /// Its parameters.
+    /// The policy's parameters.
     pub parameters: &'static [Parameter],
     /// Whether it places data on a fast device beside the addressed one.
     pub places: bool,
@@ -132,7 +132,7 @@ it the elevator's.",
 pub struct Below {
     /// The policy table's row of the elevator.
     pub row: &'static PolicyRow,
-    /// Its parameters.
+    /// The elevator's parameters.
     pub settings: Settings,
     /// The parameters of the pair.
     pub pair: Settings,
@@ -183,10 +183,11 @@ impl PolicyRow {
         }
     }
 
-    /// What tells the code of a policy from outside from any other's; empty for one of the table, which is known by version.
+    /// A string that changes whenever the code of a policy from outside does; empty for a policy of the table, which the version of ioweir
+    /// identifies.
     ///
     /// # Errors
-    /// Why it cannot be told, in words about the policy.
+    /// The reason why there is none, in words about the policy.
     pub fn code(&self) -> Result<String, String> {
         match &self.make {
             Make::Upper(..) | Make::Lower(..) => Ok(String::new()),

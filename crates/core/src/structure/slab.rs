@@ -80,7 +80,7 @@ impl<T> Slab<T> {
     #[inline]
     #[must_use]
     pub const fn has_room(&self) -> bool {
-        // The same comparison as the bounds check of `free`, so that the compiler merges the two.
+        // This comparison equals the bounds check of `free`, so that the compiler merges the two.
         (self.free as usize) < self.entries.len()
     }
 

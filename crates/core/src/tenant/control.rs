@@ -43,7 +43,7 @@ pub trait TenantControl {
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
-    /// What a request of a client would cost now, in the unit of reservations and limits.
+    /// The cost that a request of a client would have now, in the unit of reservations and limits.
     fn expected_cost(&self, client: StreamId, operation: Operation, sectors: u32) -> u32;
 
     /// The time by which all reservations together have fallen behind since the start: zero unless they were ever broken. If
@@ -58,15 +58,15 @@ pub trait TenantControl {
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
 }
 
-/// What a client was served on other servers, in units of cost: dmClock's delta and rho, tag by tag.
+/// A client's service on other servers, in units of cost: dmClock's delta and rho, tag by tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// What moves the tag of his weight: delta, all that he was served.
+    /// The service that moves the tag of the client's weight: delta, all service elsewhere.
     pub by_weight: u64,
-    /// What moves the tag of his reservation: rho, what was served because of it. Zero where his reservation here is a part of
-    /// the whole.
+    /// The service that moves the tag of the client's reservation: rho, the service elsewhere because of the reservation. Zero where the
+    /// reservation here is a part of the whole.
     pub by_reservation: u64,
-    /// What moves the tag of his limit: delta again. Zero where his limit here is a part of the whole.
+    /// The service that moves the tag of the client's limit: delta again. Zero where the limit here is a part of the whole.
     pub by_limit: u64,
 }
 
@@ -75,15 +75,15 @@ pub struct Elsewhere {
 pub enum Rule {
     /// Older requests of the same client go first.
     OwnQueue,
-    /// Its client is at its limit. `own` is when it is eligible again.
+    /// The client is at its limit. `own` is when it is eligible again.
     Limit,
-    /// Its client is at its limit in bytes, which holds it longest.
+    /// The client is at its limit in bytes, which holds it longest.
     ByteLimit,
-    /// Its group is at its limit. `own` is when it is eligible again.
+    /// The group is at its limit. `own` is when it is eligible again.
     GroupLimit,
-    /// Its group is at its limit in bytes, which holds it longest.
+    /// The group is at its limit in bytes, which holds it longest.
     GroupByteLimit,
-    /// Its group is next, and another client of the group has an earlier virtual start.
+    /// The group is next, and another client of the group has an earlier virtual start.
     Group,
     /// Clients go in the order of submission of their oldest requests. Tags are sequence numbers.
     Arrival,
@@ -103,12 +103,12 @@ pub enum Rule {
     Reward,
     /// A policy from outside has chosen another client. Tags are sequence numbers.
     External,
-    /// The order has released it, and the elevator serves others first. Tags are the number of dispatches since its release,
-    /// and the number of requests in the elevator.
+    /// The order has released the request, and the elevator serves others first. Tags are the number of dispatches since its release, and
+    /// the number of requests in the elevator.
     Elevator,
-    /// It is next, and the device is full.
+    /// The request is next, and the device is full.
     Device,
-    /// It is next, and the policy's window is full. Tags are the numbers of requests allowed and in flight.
+    /// The request is next, and the policy's window is full. Tags are the numbers of requests allowed and in flight.
     Window,
 }
 

@@ -68,12 +68,12 @@ pub(crate) struct Fair {
     hand: u32,
     /// How far the last charge moved a start.
     moved: u64,
-    /// What a pair has released and not dispatched, if its window adapts.
+    /// The requests that a pair has released and not dispatched, if its window adapts.
     held: Option<Box<Held>>,
 }
 
-/// What an adaptive pair has released into its elevator: a node whose requests are all there is *hidden*. It asks, and the
-/// order, in which it is not active, must not give its part away.
+/// The requests that an adaptive pair has released into its elevator. A node all of whose requests are there is *hidden*: the order takes
+/// it for inactive, but it still asks for service, so its part must not be given away.
 #[derive(Clone, Debug)]
 struct Held {
     /// Requests released and not dispatched, by node.

@@ -17,7 +17,7 @@ pub(crate) struct Group {
     pub(crate) is_throttled: bool,
     /// The number of requests of its active clients.
     pub(crate) requests: u32,
-    /// Its active clients, sorted by start tag.
+    /// The group's active clients, sorted by start tag.
     active: Root,
     clock: u64,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Moment {
     last: Nanos,
     /// The mean number of completions for each that was seen.
     crowd: u64,
-    /// What requests took, and nobody has paid yet.
+    /// The service time of completed requests that has not been charged to anybody yet.
     unpaid_nanos: u64,
 }
 

@@ -172,7 +172,7 @@ impl Requests {
         head
     }
 
-    /// What an order sees of a queue: its oldest request, if there is one.
+    /// The oldest request of a queue, as an order sees it.
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &Fifo) -> Option<Head> {
         let slot = fifo.head;

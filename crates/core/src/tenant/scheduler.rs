@@ -44,7 +44,7 @@ pub(crate) struct Client {
     pub(crate) fifo: Fifo,
     pub(crate) in_flight: u32,
     pub(crate) stream: StreamId,
-    /// Its group, or `NONE`.
+    /// The client's group, or `NONE`.
     pub(crate) group: u32,
     pub(crate) is_configured: bool,
     /// Whether its own limit throttles it.
@@ -420,7 +420,7 @@ impl<P: Order> TenantScheduler<P> {
         self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
-    /// What a request will probably cost the device.
+    /// The expected cost of a request to the device.
     #[cold]
     pub(crate) fn estimate(&self, client: u32, request: &Request) -> u32 {
         match &self.times {

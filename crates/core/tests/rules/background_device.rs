@@ -17,7 +17,7 @@ fn settings() -> Settings {
         let defaults = row.defaults();
         ServiceSettings { item_blocks: 1, cost_per_mille: 1000, tied_per_mille: 0, ..defaults }
     });
-    // One of them has a rate: a third of what the device does.
+    // One service has a rate: a third of what the device does.
     services[Service::OfflineDedup as usize].block_nanos_min = Nanos::from_millis(3);
     Settings {
         resource: Resource::DeviceTime,
@@ -142,7 +142,7 @@ fn what_the_plan_has_for_the_bin_goes_first_and_its_limit_holds_the_rest() {
     let slice = run(&mut executor, Nanos::ZERO).expect("the plan has work");
     assert_eq!((slice.service, slice.units, slice.blocks), (Service::Analytics, 200, 2000));
     executor.complete(seconds(10), slice.tag, 2000, seconds(2));
-    // What was planned is paid: the others have their turns.
+    // The planned work is paid: other services have their turns.
     let slice = run(&mut executor, seconds(10)).expect("there is debt, and room in the plan");
     assert_ne!(slice.service, Service::Analytics);
     executor.complete(seconds(20), slice.tag, 2000, seconds(2));
@@ -188,7 +188,7 @@ fn what_a_plan_has_for_a_service_is_kept_for_it_while_it_is_paid_at_its_rate() {
     }
     executor.adopt(Nanos::ZERO, &[limited(6000, &[(Service::OfflineDedup, 5000)])]);
     executor.foreground(Nanos::ZERO, 0);
-    // Its rate is a third of the device: of its 5000 blocks a slice pays 3333.
+    // The service's rate is a third of the device, so that a slice pays 3333 of its 5000 blocks.
     let slice = run(&mut executor, Nanos::ZERO).expect("all is idle");
     assert_eq!((slice.service, slice.blocks), (Service::OfflineDedup, 3333));
     let slice = run(&mut executor, Nanos::ZERO).expect("two thirds are idle");
@@ -203,7 +203,7 @@ fn what_a_slice_did_not_pay_may_be_paid_later_in_the_bin() {
     executor.foreground(Nanos::ZERO, 0);
     let slice = run(&mut executor, Nanos::ZERO).expect("all is idle");
     assert_eq!(slice.blocks, 4000);
-    // It is paused after a quarter.
+    // The slice is paused after a quarter of its blocks.
     executor.complete(seconds(1), slice.tag, 1000, seconds(1));
     let mut now = seconds(1);
     assert_eq!(pay(&mut executor, &mut now), Some((Service::Unmap, 3000)));
@@ -383,7 +383,7 @@ fn a_slice_that_overruns_is_paused_then_ended_and_what_it_did_not_pay_is_owed_ag
     assert_eq!(run(&mut executor, seconds(101)).map(|slice| slice.service), Some(Service::Unmap));
 }
 
-/// What an executor does from a time on, each with how far away it was then.
+/// The steps of an executor from a time on, each with its distance from that time.
 fn course(executor: &mut Executor, from: Nanos) -> Vec<(u64, String)> {
     let (mut now, mut course) = (from, Vec::new());
     for _ in 0..60 {
@@ -463,7 +463,7 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
 /// Services without a deadline.
 const NAMED: [Service; 4] = [Service::Unmap, Service::Analytics, Service::OfflineDedup, Service::SnapshotDelete];
 
-/// What the rules say, without queues, slots or turns.
+/// A naive model of the executor's rules, without queues, slots or turns.
 #[derive(Default)]
 struct Naive {
     owed: [u64; SERVICES_COUNT],
@@ -475,7 +475,7 @@ struct Naive {
     /// Work that the plan leaves, and since when there is a plan.
     work_left: Option<u64>,
     planned_at: Nanos,
-    /// What a thousand blocks cost then.
+    /// The cost of a thousand blocks of each service at that time.
     planned_costs: [u32; SERVICES_COUNT],
     /// Slices that run, with whether they were told to end, and units that are held until a time.
     running: Vec<(Slice, Nanos, bool)>,
@@ -558,7 +558,7 @@ proptest! {
             match call {
                 Call::Owe(service, blocks) => naive.owed[NAMED[service] as usize] += blocks,
                 Call::Forgive(service, blocks) => {
-                    // What is being paid is not forgiven.
+                    // Blocks of a running slice are not forgiven.
                     let service = NAMED[service];
                     let running = naive.running.iter().filter(|(slice, _, _)| slice.service == service);
                     let running: u64 = running.map(|(slice, _, _)| slice.blocks).sum();

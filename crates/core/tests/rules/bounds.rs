@@ -84,7 +84,7 @@ impl Adversary {
     }
 }
 
-/// What the victim's request met, and how long it waited.
+/// The backlog that the victim's request met, and how long the request waited.
 struct Waited {
     backlog: Backlog,
     dispatches: u64,

@@ -24,14 +24,14 @@ struct Item {
     /// CPU time that it has used, and the most that it was expected to need in all.
     used: u64,
     size: u64,
-    /// What it stands by in HQ.
+    /// The time by which HQ orders the request.
     due: Option<Nanos>,
     place: Place,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    /// In a queue, as so manieth.
+    /// Queued in this queue, with this sequence number.
     Queued(Queue, u64),
     Running(u32),
     Suspended,
@@ -56,7 +56,7 @@ struct Model {
     schedule: Schedule,
     items: BTreeMap<usize, Item>,
     sequence: u64,
-    /// What each kind of request needs, from how many samples; and all of them together.
+    /// The CPU time needed by each kind of request, with the number of samples; and the mean of all kinds.
     needs: BTreeMap<Kinship, (u64, u64)>,
     mean: (u64, u64),
     /// CPU time of short requests and of all: since the last look, and at that.
@@ -118,7 +118,7 @@ impl Model {
                 Some(Nanos(due + 2 * item.size))
             }
         };
-        // What a paced flush has begun goes before all others in MQ, the last one first.
+        // A preempted request of a paced flush goes before all others in MQ, the latest one first.
         let is_first = item.work.source == Source::Critical && item.preempted && self.schedule.maintenance.paced;
         let sequence = if is_first { u64::MAX / 2 - self.sequence } else { u64::MAX / 2 + self.sequence };
         item.place = Place::Queued(self.queue(&item), sequence);

@@ -25,11 +25,11 @@ struct Server {
     slots: usize,
     mean: u64,
     times: Times,
-    /// It is looked at so often, in nanoseconds; zero means at each completion.
+    /// How often the driver looks at the server, in nanoseconds; zero means at each completion.
     looks_every: u64,
     /// The most that clients ask for at once.
     asked_max: u32,
-    /// They ask for up to so many less, as it comes.
+    /// The largest number by which clients ask for less than `asked_max`, at random.
     asked_varies: u32,
     random: Random,
     now: u64,
@@ -98,7 +98,7 @@ impl Server {
     fn ends_near(&mut self, slots: u32) -> Result<(), TestCaseError> {
         self.serve(60_000);
         let (least, largest) = self.serve(60_000);
-        // What is completed between two looks has to be there, too.
+        // Requests that are completed between two looks are in flight, too.
         let unseen = self.looks_every * u64::from(slots) / self.mean;
         let (low, high) = (slots.div_ceil(2), 2 * (slots + unseen as u32));
         prop_assert!(

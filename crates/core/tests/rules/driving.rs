@@ -33,7 +33,7 @@ struct Sub {
     since: Nanos,
 }
 
-/// What the driver's caller knows, and the model beside it.
+/// The knowledge of the driver's caller, and the model beside it.
 #[derive(Default)]
 struct World {
     now: Nanos,

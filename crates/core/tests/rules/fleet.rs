@@ -72,7 +72,7 @@ proptest! {
         let mut held: Vec<Part> = first.iter().map(|&given| Part::first(0, given)).collect();
         for (number, (demands, begins)) in (1..).zip(&rounds[1..]) {
             let given = parts(whole, demands);
-            // They take up a round one by one, whoever comes first.
+            // Members take up a round one by one, in an arbitrary order.
             for step in 0..members {
                 let member = (begins.index(members) + step) % members;
                 held[member] = held[member].next(number, given[member]);
@@ -203,9 +203,9 @@ fn silence_is_late_then_alone_by_the_own_clock() {
 /// always; with a request, client 0 says what he has got elsewhere since his last one there.
 struct Fleet {
     servers: Vec<Policy>,
-    /// What each client got on each server.
+    /// The units that each client got on each server.
     got: Vec<[u64; 2]>,
-    /// What client 0 had got elsewhere when he last asked a server.
+    /// The units that client 0 had got elsewhere when it last asked each server.
     said: Vec<u64>,
 }
 
@@ -248,8 +248,8 @@ impl Fleet {
     }
 }
 
-/// What client 0 gets of each server if the fleet is one fluid: his service over his weight, and that of each client beside
-/// him, grow alike where both are served.
+/// The rate of client 0 on each server if the fleet is one fluid: its service over its weight, and that of each client beside it, grow at
+/// the same rate where both are served.
 fn fluid_fleet(wide: u32, local: &[u32]) -> Vec<f64> {
     let gets = |level: f64| local.iter().map(move |&weight| (1.0 - level * f64::from(weight)).max(0.0));
     let (mut low, mut high) = (0.0, 1.0);

@@ -139,7 +139,8 @@ impl Both {
         }
         assert_eq!(self.schedulers[0].queued(), self.schedulers[1].queued());
         let [one, other] = [0, 1].map(|which| self.schedulers[which].waiting());
-        // What a window of the order's own holds back waits for that in a pair, and alone for the device if that is full.
+        // Requests that an order's own window holds back wait for that window in a pair; without a pair they wait for the device, if that
+        // is full.
         assert!(one == other || self.has_window, "at {}: {one:?} {other:?}", self.now);
     }
 
@@ -246,7 +247,7 @@ proptest! {
         let (order, elevator) = (orders[order % orders.len()], elevators[elevator % elevators.len()]);
         let limits = QueueLimits { depth, ..QueueLimits::with_requests(30) };
         let build = || with_cost(order.name, cost, Some((elevator, window)), limits);
-        // The same calls give the same answers; and a copy goes on as the original.
+        // Equal calls give equal answers, and a copy goes on as the original.
         let mut both = Both::new([build(), build()], true);
         for (at, &call) in calls.iter().enumerate() {
             both.call(call);
@@ -327,7 +328,7 @@ fn shares_hold_within_what_the_window_adds() {
             let (mut now, mut outstanding, mut served) = (Nanos::ZERO, [0u32; 3], [0u64; 3]);
             let mut of_tag: BTreeMap<usize, usize> = BTreeMap::new();
             let (mut calls, mut is_on) = (0u32, true);
-            // Those two are active throughout.
+            // Clients 0 and 1 are active throughout.
             let mut lead = (i64::MAX, i64::MIN);
             while calls < 1_000_000 / 3 {
                 is_on ^= random.below(500) == 0;
@@ -383,7 +384,7 @@ fn an_adaptive_window_takes_no_shares_away_whatever_the_elevator_prefers() {
                         // The first reads on and on, the others anywhere.
                         let sector = if client == 0 { next % 100_000 } else { random.below(10_000_000) };
                         next += u64::from(client == 0);
-                        // Nothing is adjacent, so that nothing merges.
+                        // No two requests are adjacent, so that none merge.
                         let request = read(client as u32, sector * 16);
                         of_tag.insert(policy.submit(now, request).unwrap().index(), client);
                         *outstanding += 1;
@@ -424,7 +425,7 @@ fn limits_and_reservations_hold_at_release() {
         let rates = world.rates_until(20 * SECOND);
         assert!(near(rates[0], 500.0, 0.02) && near(rates[1], 100.0, 0.02), "{lower}: {rates:?}");
         let limited: Vec<u64> = world.dispatches.iter().filter(|of| of.1 == 1).map(|of| of.0.0).collect();
-        // What the limit lets go, and what the window had let go before.
+        // The bound: the burst and the rate of the limit, and the requests that the window had released before.
         for (at, start) in limited.iter().enumerate() {
             let within = limited[at..].iter().take_while(|time| **time < start + SECOND).count();
             assert!(within <= 10 + 100 + 8, "{lower}: {within}");

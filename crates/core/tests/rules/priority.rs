@@ -129,7 +129,7 @@ fn mq_deadline_lets_nobody_wait_for_longer_than_the_aging_time_and_those_before(
     }
 }
 
-/// What two processes that read without end get, in requests.
+/// The number of requests that two processes get which read without end.
 fn divide(policy: &str, parameters: &[(&str, u64)], priorities: [Priority; 2]) -> [u64; 2] {
     let mut disk = Disk::new(policy, parameters);
     let mut done = [0_u64; 2];

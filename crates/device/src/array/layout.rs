@@ -13,12 +13,12 @@ pub(super) struct Striping {
 /// The parts of members, by number: sectors of the member, at most one range of each.
 pub(super) type Parts = Vec<(usize, Range<u64>)>;
 
-/// What a write does.
+/// The reads and writes on members that one write to the array causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Update {
-    /// What is read first, for the new parity; a member may have two ranges, of two rows.
+    /// The reads, which come first and are needed for the new parity; a member may have two ranges, of two rows.
     pub(super) reads: Parts,
-    /// What is written then.
+    /// The writes that follow.
     pub(super) writes: Parts,
 }
 
@@ -67,8 +67,8 @@ impl Striping {
         row * self.chunk_sectors + part.start..row * self.chunk_sectors + part.end
     }
 
-    /// What the sectors from `first` to before `end` are on each member. Parity in between belongs to it: a drive reads across
-    /// it.
+    /// The sectors of each member that hold the array's sectors from `first` to before `end`. Parity in between is included: a drive reads
+    /// across it.
     pub(super) fn parts(&self, first: u64, end: u64) -> Parts {
         let mut parts = Parts::new();
         if first < end {
@@ -83,7 +83,7 @@ impl Striping {
         parts
     }
 
-    /// What a write of the sectors from `first` to before `end` does in an array with parity.
+    /// The reads and writes by which an array with parity writes the sectors from `first` to before `end`.
     pub(super) fn update(&self, first: u64, end: u64) -> Update {
         let mut update = Update::default();
         if first >= end {

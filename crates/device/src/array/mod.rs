@@ -134,7 +134,7 @@ impl Array {
         }
     }
 
-    /// What is asked of each member by all but updates of parity.
+    /// The sectors that each member reads or writes for a dispatch, except for updates of parity.
     fn parts(&self, now: Nanos, first: u64, end: u64, dispatch: &Dispatch) -> Parts {
         let all = |range: Range<u64>| (0..self.members.len()).map(|number| (number, range.clone())).collect();
         match self.layout {

@@ -18,8 +18,8 @@ const CHUNK_MAX: Size = Size(1 << 30);
 pub enum ArrayLayout {
     /// One member after another.
     Concat,
-    /// The same data on every member (RAID 1). A read goes to the member that is free first, and of several to the one whose
-    /// head is nearest.
+    /// All members hold the same data (RAID 1). A read goes to the member that is free first; where several are free, to the one whose head
+    /// is nearest.
     Mirror,
     /// Chunks on each member in turn (RAID 0).
     Stripe,

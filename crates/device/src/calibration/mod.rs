@@ -26,13 +26,13 @@ const DRAWS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// What was measured: a trace, or the device itself by probes.
+    /// The kind of measurement: a trace, or probes of the device itself.
     pub source: Source,
     /// The trace's file, or the device.
     pub name: String,
-    /// The SHA-256 of what was measured, in hexadecimal.
+    /// The SHA-256 of the measurement, in hexadecimal.
     pub sha256: String,
-    /// The requests of which it was made.
+    /// The number of requests in the measurement.
     pub requests: u64,
     /// The version of ioweir that made it.
     pub version: String,
@@ -53,7 +53,7 @@ pub struct Calibration {
     pub parameters: Vec<Parameter>,
 }
 
-/// What was measured.
+/// The kind of measurement that a calibration rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -96,7 +96,7 @@ impl Part {
 pub struct ClassError {
     /// The class: `all`, or operation and place, such as `read near`.
     pub name: String,
-    /// Its requests.
+    /// The number of requests in the class.
     pub requests: u64,
     /// The mean response time of the device.
     pub measured_mean: Duration,
@@ -104,7 +104,7 @@ pub struct ClassError {
     pub modelled_mean: Duration,
     /// The demerit: the root mean square distance between the two distributions of response times.
     pub demerit: Duration,
-    /// The same distance between the device's own two halves: less than this says little.
+    /// The demerit between two halves of the device's own measurement: a smaller error of the model is within the noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<Duration>,
     /// The demerit of the simplest alternative: a table of quantiles by class, made of the same requests as the fit.
@@ -116,9 +116,9 @@ pub struct ClassError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// Its key in the device file, such as `hdd.overhead.read_after_read`.
+    /// The key in the device file, such as `hdd.overhead.read_after_read`.
     pub key: String,
-    /// Its value, which is that of the device.
+    /// The fitted value, which the device file has.
     pub value: Amount,
     /// The least value that the measurement allows; absent for words and switches, which have no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]

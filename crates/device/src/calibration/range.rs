@@ -33,7 +33,7 @@ impl<T: Copy> From<Span<T>> for [T; 2] {
     }
 }
 
-/// What requests were like. What is absent was not seen, or is not known.
+/// The range of requests that a device was seen with. A field is absent where no such requests were seen, or nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
@@ -55,7 +55,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// What of `other` lies outside of this range, in words that follow "the trace has"; empty if nothing does.
+    /// The parts of `other` that lie outside of this range, in words that follow "the trace has"; empty if there are none.
     #[must_use]
     pub fn outside(&self, other: &Self) -> Vec<String> {
         let mut outside = Vec::new();

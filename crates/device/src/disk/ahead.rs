@@ -12,11 +12,11 @@ use super::segmented::Segmented;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     pub(super) segment: usize,
-    /// A stream position that the head passes, in the past or the future ...
+    /// A stream position that the head passes, in the past or the future.
     stream_nanos: u64,
-    /// ... and the time when it does.
+    /// The time when the head passes it.
     at_nanos: u64,
-    /// It stops before this sector.
+    /// The sector before which reading ahead stops.
     pub(super) limit: u64,
 }
 

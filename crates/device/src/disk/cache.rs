@@ -119,7 +119,7 @@ impl CacheSpec {
         u64::try_from(part / u128::from(Ratio::ONE_MILLIONTHS)).unwrap_or(u64::MAX)
     }
 
-    /// The same with all defaults filled in.
+    /// The cache with all defaults filled in.
     pub(super) fn resolved(&self) -> Self {
         Self { read_ahead_most: Some(self.read_ahead_most.unwrap_or(self.segment_size)), ..self.clone() }
     }

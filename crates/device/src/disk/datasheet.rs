@@ -123,7 +123,7 @@ fn nanos(value: f64) -> u64 {
 
 impl Model for DiskDatasheet {
     fn check(&self) -> Result<(), Complaint> {
-        // What the model says of a derived parameter is about the numbers from which it follows.
+        // Complaints of the model about a derived parameter concern the data sheet's numbers from which it follows.
         Model::check(&self.expand()?).map_err(|complaint| {
             complaint.about("disk_datasheet", |problem| format!("gives a disk that cannot be: {problem}"))
         })

@@ -183,7 +183,7 @@ keys! {
 }
 
 impl HddSpec {
-    /// The same disk with all defaults filled in.
+    /// The disk with all defaults filled in.
     pub(crate) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
         resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
@@ -213,7 +213,7 @@ impl HddSpec {
         self.revolutions_per_minute.revolution_nanos()
     }
 
-    /// The same disk with the zones that its zoning stands for.
+    /// The disk with its zoning expanded into zones.
     pub(crate) fn with_zones(&self) -> Result<Self, Complaint> {
         let Some(zoning) = &self.zoning else { return Ok(self.clone()) };
         if !self.zones.is_empty() || self.cylinders > 0 {

@@ -41,8 +41,8 @@ const PROFILE_STEPS: u32 = 6;
 pub struct Groups {
     /// The group of each request.
     pub of: Vec<usize>,
-    /// What an access of each group takes without the wait for a place of the medium, in nanoseconds, where that is known: the
-    /// group then shows this time. Others show the distribution of their response times.
+    /// The duration of an access of each group without the wait for a place of the medium, in nanoseconds, where it is known: the group
+    /// then shows this time. Other groups show the distribution of their response times.
     pub accesses: Vec<Option<f64>>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Fit<'a> {
         Ok(Self { rows, ..fit })
     }
 
-    /// The same fit to requests that are in groups.
+    /// Fits to requests that are in groups.
     #[must_use]
     pub fn grouped(self, groups: Option<&'a Groups>) -> Self {
         Self { groups: groups.map(|groups| (&groups.of[..], &groups.accesses[..])), ..self }
@@ -328,7 +328,8 @@ impl Unit {
             Self::Bytes => Amount::Size(Size(0)),
             Self::BytesPerSecond => Amount::Rate(ByteRate(0)),
         };
-        // Nothing is known to a part of a sector, a tenth of a microsecond or a kilobyte a second. But a write of 128 KiB has 32 units.
+        // Values are rounded, since no measurement is exact to a part of a sector, a tenth of a microsecond or a kilobyte a second. Times
+        // per unit are rounded to whole nanoseconds, as a write of 128 KiB has 32 units.
         let step = match self {
             Self::Count | Self::NanosEach => 1.0,
             Self::Share | Self::Revolutions => 0.001,

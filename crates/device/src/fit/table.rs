@@ -18,7 +18,7 @@ pub enum Values {
     Between(f64, f64, Unit),
     /// From one amount to another, equal ratios equally likely.
     Ratios(f64, f64, Unit),
-    /// One of several words.
+    /// A choice from several words.
     Words(&'static [&'static str]),
     /// On or off.
     Switch,
@@ -106,8 +106,8 @@ pub const DISK: &[Row] = &[
     switch("hdd.cache.store_and_forward"),
 ];
 
-/// What a trace leaves open of a disk whose zones are not known, and probes do not: how far its tracks are turned against each other. That is often
-/// two or three times as far as its arm and heads need, so that it does not follow from them.
+/// Parameters of a disk without known zones that a trace, unlike probes, leaves open: how far tracks are turned against each other. That is
+/// often two or three times as far as arm and heads need, so that it does not follow from their times.
 pub const DISK_TRACED: &[Row] = &[
     Row { beside: Some(ZONING), ..row("hdd.surface_skew", Values::Between(0.0, 0.6, Unit::Revolutions)) },
     Row { beside: Some(ZONING), ..row("hdd.cylinder_skew", Values::Between(0.0, 0.6, Unit::Revolutions)) },
@@ -135,11 +135,11 @@ pub const FLASH: &[Row] = &[
     time("ssd.wake.takes", 0.0, 3.0 * MS),
 ];
 
-/// What probes tell in addition: how far even and odd pages differ. With that, a fit to the response times of a trace came out worse on
-/// requests that it did not see.
+/// Parameters that only probes determine: how far even and odd pages differ. Fitted to the response times of a trace, this parameter made
+/// the error larger on requests outside the fit.
 pub const FLASH_PROBED: &[Row] = &[time("ssd.read_spread", 0.0, 60.0 * US)];
 
-/// What a read of one unit costs by itself, which reads of one unit beside longer ones show.
+/// The cost of a read of one unit, which reads of one unit beside longer ones show.
 pub const FLASH_ONE_UNIT: &[Row] = &[
     Row { beside: Some("ssd.read_one_unit"), ..time("ssd.read_one_unit", 5.0 * US, 300.0 * US) },
     Row { beside: Some("ssd.overhead.read_one_unit"), ..time("ssd.overhead.read_one_unit", 0.0, 300.0 * US) },

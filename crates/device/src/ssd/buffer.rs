@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// The memory in which writes wait for their programs.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    /// Its size in units; zero without a buffer.
+    /// The buffer's size in units; zero without a buffer.
     units: u32,
     taken_units: u32,
     /// When each program ends, and how many units it frees; the first to end comes first.

@@ -7,7 +7,7 @@
 /// The reservations of a resource that serves one request at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
-    /// Nothing is reserved from here on.
+    /// The time from which on nothing is reserved.
     free_nanos: u64,
     /// Beginning and end of the free times before that, in order.
     gaps: Vec<(u64, u64)>,
@@ -50,7 +50,7 @@ impl Calendar {
         start
     }
 
-    /// The same in a gap.
+    /// Reserves a time within a gap, if one is long enough.
     fn reserve_gap(&mut self, ready_nanos: u64, nanos: u64) -> Option<u64> {
         let first = self.gaps.partition_point(|gap| gap.1 <= ready_nanos);
         for index in first..self.gaps.len() {
@@ -80,7 +80,7 @@ impl Calendar {
         }
     }
 
-    /// The same, while others may yet be used.
+    /// Notes a free time beside earlier gaps that may yet be used.
     #[inline(never)]
     fn remember_another(&mut self, now_nanos: u64, gap: (u64, u64)) {
         if self.gaps.len() >= self.gaps_max {

@@ -142,7 +142,7 @@ fn span(nanos: f64) -> Duration {
 
 impl Model for FlashDatasheet {
     fn check(&self) -> Result<(), Complaint> {
-        // What the model says of a derived parameter is about the numbers from which it follows.
+        // Complaints of the model about a derived parameter concern the data sheet's numbers from which it follows.
         self.expand()?.lay_out().map(drop).map_err(|complaint| {
             complaint.about("flash_datasheet", |problem| format!("gives a drive that cannot be: {problem}"))
         })

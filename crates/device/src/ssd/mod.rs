@@ -97,7 +97,7 @@ impl FlashCounts {
 /// A program that is running or scheduled.
 #[derive(Clone, Copy, Debug)]
 struct Program {
-    /// Its first location divided by the units of a program.
+    /// The program's first location divided by the units of a program.
     number: u32,
     end_nanos: u64,
 }

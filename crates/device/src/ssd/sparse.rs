@@ -112,7 +112,7 @@ impl Sparse {
         }
     }
 
-    /// The same, of units whose leaves are at these places.
+    /// Visits runs as `runs` does, where the places of the units' leaves are known.
     #[inline]
     pub(super) fn runs_of(&self, places: &[u32], first: u32, end: u32, mut each: impl FnMut(u32, u32)) {
         // All are looked at before the first is used, so that the processor waits for memory once, and not once for each.
@@ -157,13 +157,13 @@ impl Sparse {
         self.set_all(unit, units, number, |sparse, group| sparse.make_one(group));
     }
 
-    /// The same of units with these places, which are those of leaves from that of `first` on.
+    /// Sets the numbers as `set_run` does, where the places of the leaves from that of `first` on are known.
     #[inline]
     pub(super) fn set_run_of(&mut self, places: &[u32], first: u32, unit: u32, units: u32, number: u32) {
         self.set_all(unit, units, number, |_, group| places[(group - first / LEAF) as usize]);
     }
 
-    /// The same of units whose leaves are at the places that `place` finds for their groups.
+    /// Sets the numbers of units whose leaves are at the places that `place` finds for their groups.
     #[inline(always)]
     fn set_all(&mut self, unit: u32, units: u32, number: u32, place: impl Fn(&mut Self, u32) -> u32) {
         let (mut unit, mut number, mut left) = (unit, number, units);

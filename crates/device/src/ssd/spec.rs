@@ -162,7 +162,7 @@ fn complain<T>(key: &str, problem: String, hint: impl Into<String>) -> Result<T,
 }
 
 impl SsdSpec {
-    /// The same drive with all defaults filled in.
+    /// The drive with all defaults filled in.
     pub(in super::super) fn resolved(&self) -> Self {
         let overhead = &self.overhead;
         Self {

@@ -1,4 +1,4 @@
-//! What the steps of requests take.
+//! The durations of the steps of requests.
 
 use super::SsdSpec;
 use super::clock::Pace;
@@ -30,7 +30,7 @@ pub(super) struct Times {
     pub(super) program_move: u64,
 }
 
-/// What moving units of a page to the host takes.
+/// The durations of moving units of a page to the host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moves {
     pub(super) channel_nanos: u64,
@@ -40,7 +40,7 @@ pub(super) struct Moves {
 }
 
 impl Times {
-    /// Those of a spec with all defaults filled in.
+    /// The durations of a spec with all defaults filled in.
     pub(super) fn new(spec: &SsdSpec, shape: &Shape) -> Self {
         let overhead = &spec.overhead;
         let mut times = Self {
@@ -69,7 +69,7 @@ impl Times {
         times
     }
 
-    /// What moving so many units of a page takes.
+    /// The durations of moving a number of units of one page.
     pub(super) fn moves(&self, units: u32) -> Moves {
         let bytes = u64::from(units) * self.unit_bytes;
         let chunk_bytes = self.chunk_bytes.min(bytes);

@@ -1,5 +1,5 @@
-//! What a drive's own buffer does, on a disk small enough to follow by hand: one surface, 100 sectors of 0.1 ms on a track,
-//! 2 ms from a track to the next, 1 ms to seek there, no overhead, and 5.12 us for each sector at the interface.
+//! Tests of a drive's own buffer. The disk is small enough to follow by hand: one surface, 100 sectors of 0.1 ms on a track, 2 ms from a
+//! track to the next, 1 ms to seek there, no overhead, and 5.12 us for each sector at the interface.
 
 use ioweir_config::{Duration, Ratio, Size};
 use proptest::prelude::*;

@@ -35,7 +35,7 @@ const SMALL_SECTORS: u32 = 16;
 /// A request with the response time that the device had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// What it did.
+    /// Read, write, flush or discard.
     pub operation: Operation,
     /// First sector.
     pub sector: u64,
@@ -93,7 +93,7 @@ pub fn replay(device: &mut dyn Device, requests: &[Measured], load: Load) -> Res
 pub struct Replayed {
     /// When it was sent.
     pub arrival_nanos: u64,
-    /// What the model did.
+    /// The service by the model.
     pub service: Service,
 }
 
@@ -178,7 +178,7 @@ fn replay_released(device: &mut dyn Device, requests: &[Measured], order: Comman
                 serve(number, service);
             }
             Some(_) => {
-                // What waits does not wait for a request that comes later.
+                // Requests that wait do not wait for one that comes later.
                 if done.flying.is_empty() && done.free_nanos < arrival_nanos {
                     done.begin(device, &mut serve);
                 }

@@ -40,13 +40,14 @@ pub(super) struct LoadSpec {
 #[serde(deny_unknown_fields)]
 pub(super) struct DaysSpec {
     load: LoadSpec,
-    /// The same as for `ioweir plan --policy`, except that `pools_gib` and `scales` set the pool's size and the level of the load.
+    /// The policy, with the keys of `ioweir plan --policy`; `pools_gib` and `scales` take the place of the pool's size and the level of the
+    /// load.
     pub(super) policy: Policy,
     pools_gib: Vec<u64>,
     scales: Vec<f64>,
     /// The fixed bucket: debt in percent of the pool at which paying begins.
     low_percent: f64,
-    /// And at which it takes all cores, proportionally between.
+    /// The debt at which the fixed bucket takes all cores, proportionally between.
     highs_percent: Vec<f64>,
     /// A cell has one number for each.
     seeds: Vec<u64>,
@@ -85,7 +86,7 @@ impl DaysSpec {
 enum Decides {
     /// The fixed bucket: a watermark of the pool.
     Fixed,
-    /// The same, but idle cores are used, too.
+    /// The fixed bucket, with the use of idle cores.
     Harvesting,
     /// The dynamic bucket, planned from this quantile of the forecast.
     P95,

@@ -104,7 +104,7 @@ pub const TRACE_FLAG: &str = "--trace";
 pub(super) struct Run {
     pub(super) name: String,
     kind: Kind,
-    /// Its table for each variant, in full and with `--quick`.
+    /// The run's table for each variant, in full and with `--quick`.
     tables: [Vec<(Option<String>, Table)>; 2],
     /// The stored measurement.
     stored: &'static str,
@@ -114,7 +114,7 @@ pub(super) struct Run {
 #[derive(Default)]
 pub(super) struct Ran {
     pub(super) cells: Vec<Cell>,
-    /// What the reader of the page must know about this run.
+    /// Remarks about this run for the readers of the page.
     pub(super) notes: Vec<String>,
     pub(super) inputs: Vec<TraceMeta>,
     /// Every parameter: what it belongs to, and its values.

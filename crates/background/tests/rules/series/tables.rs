@@ -147,10 +147,10 @@ fn labels_are_series_of_their_own_or_a_total() {
     let both = read_all(table, &bins(60)).unwrap();
     assert_eq!(both.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["a bytes", "b bytes"]);
     assert_eq!(both[1].values, [Some(10.0), Some(20.0)]);
-    // What one disk does not tell is not known of their sum.
+    // A bin in which one disk has no value has no sum.
     let total = read(table, &SeriesOptions { total: true, ..bins(60) });
     assert_eq!(total.values, [Some(11.0), Some(22.0), None]);
-    // One of two labels is 1,600 years later: there is no room for what lies between.
+    // The second label is 1,600 years later: there is no room for the bins between.
     let table = "ts,disk,bytes\n0,a,1\n60,a,1\n51180149220,b,1\n51180149280,b,2\n";
     assert_eq!(read_all(table, &bins(60)).unwrap().len(), 2);
     let error = read_all(table, &SeriesOptions { total: true, ..bins(60) }).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What limits turns and raising: the settings, or what the measured rate of the device makes of them.
+//! The limits of turns and of raised weights: the settings, or values that follow from the measured rate of the device.
 
 use super::rate::PeakRate;
 use super::row::{BUDGET_MAX_USUAL, Config};
@@ -62,7 +62,7 @@ impl Limits {
         self.budget_max
     }
 
-    /// What is taken for the largest budget where queues are new, or get the smallest.
+    /// The largest budget that is assumed for new queues, and for the smallest budget.
     pub(super) const fn budget_usual(&self) -> u64 {
         if self.is_budget_fixed || self.turns >= TURNS_MIN { self.budget_max } else { BUDGET_MAX_USUAL }
     }

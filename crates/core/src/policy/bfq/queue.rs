@@ -22,7 +22,7 @@ pub(super) struct Queue {
     /// Whether it waits for a turn, or has it.
     pub(super) is_busy: bool,
     pub(super) raising: Raising,
-    /// Its next budget, in sectors.
+    /// The queue's next budget, in sectors.
     pub(super) budget: u64,
     /// The rest of the budget of a turn that ended because the queue was empty; zero if it may no longer be used.
     pub(super) budget_left: u64,

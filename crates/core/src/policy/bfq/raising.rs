@@ -46,7 +46,7 @@ impl Raise {
 /// How a queue may be raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum May {
-    /// Its process already has a weight of its own.
+    /// The queue is never raised, because its process has set a weight of its own.
     Never,
     Interactive,
     Both,
@@ -189,7 +189,7 @@ impl Raising {
         self.in_large_burst |= burst.is_large(self.burst);
         match self.raise {
             Raise::None => {}
-            // It was raised before the burst became large.
+            // The queue was raised before the burst became large.
             _ if self.in_large_burst => self.raise = Raise::None,
             Raise::Interactive => {
                 self.sectors += sectors;

@@ -116,7 +116,7 @@ impl Config {
         let [idle, budget_bytes, timeout, low_latency, interactive, expire_sync, expire_async, rotational, rules] =
             settings.values();
         let is_kernel = rules == 1;
-        // What is the default follows the rate under the kernel's rules.
+        // Under the kernel's rules, a setting that is left at its default follows the measured rate.
         let set = |value, usual| Some(value).filter(|_| !is_kernel || value != usual);
         Self {
             idle: Nanos(idle),

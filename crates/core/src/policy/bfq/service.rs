@@ -342,7 +342,7 @@ mod tests {
                 } else {
                     service.end_turn(None);
                     model.finished[chosen as usize] = finish;
-                    // It becomes busy again at once.
+                    // The queue becomes busy again at once.
                     service.activate(chosen, usual(weight), budget, false);
                     model.activate(chosen, weight, budget);
                 }

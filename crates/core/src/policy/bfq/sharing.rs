@@ -25,7 +25,7 @@ pub(super) struct Mark {
     made: u64,
 }
 
-/// What a queue shares with others.
+/// A queue's relation to the queues that it may be merged with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
     made: u64,

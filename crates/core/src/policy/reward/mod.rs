@@ -236,7 +236,7 @@ impl Reward {
         }
     }
 
-    /// What the first requests of a node are charged until one has completed: the mean charge of all.
+    /// The charge for a node's first requests, until one has completed: the mean charge of all nodes.
     #[cold]
     fn guess(&mut self, node: u32) -> u64 {
         let guess = (self.mean_charge >> MEAN_SHIFT).max(1);
@@ -455,7 +455,7 @@ impl Order for Reward {
     }
 
     fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) {
-        // What it would have been charged here.
+        // The charge that this service would have had here.
         let nanos = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
         let unit = self.order.fair.span_of_nanos(node, nanos.max(1));
         self.order.served_elsewhere(now, node, unit, elsewhere);

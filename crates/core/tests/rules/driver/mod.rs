@@ -8,7 +8,7 @@ use ioweir_core::{Flags, Nanos, Operation, Priority, QueueLimits, Request, Sched
 pub(crate) struct Disk {
     pub(crate) scheduler: Policy,
     pub(crate) now: Nanos,
-    /// What requests say that are submitted from now on.
+    /// The priority of requests that are submitted from now on.
     pub(crate) priority: Priority,
     /// How long the disk takes for a request.
     pub(crate) service: Nanos,
@@ -69,7 +69,7 @@ impl Disk {
         self.now = self.now.after(span);
     }
 
-    /// What the scheduler does now.
+    /// Polls the scheduler, and counts a dispatch.
     pub(crate) fn step(&mut self) -> Step {
         let step = self.scheduler.poll(self.now);
         if let Step::Dispatch(dispatch) = step {

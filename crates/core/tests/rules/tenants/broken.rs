@@ -36,7 +36,7 @@ fn broken_reservations_shrink_in_proportion_and_starve_none() {
         // Weight 100 of 102 has this part of all by its floor.
         let floor = parameters.iter().find(|of| of.0 == "floor").map_or(50, |of| of.1) as f64;
         assert!(rates[2] >= floor * 0.98, "{name} {parameters:?}: {rates:?}");
-        // What is said to be missing is.
+        // The reported loss of reservations equals the measured one.
         let kept = 1.0 - control(&mut world.policy).reservations_behind().since(behind).as_seconds() / 30.0;
         if floor < 1_000.0 {
             assert!(near(rates[0], 3.0 * rates[1], 0.02), "{name} {parameters:?}: {rates:?}");

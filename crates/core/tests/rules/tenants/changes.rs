@@ -97,7 +97,7 @@ fn infeasible_shares_are_refused_with_the_arithmetic() {
          300/s are left"
     );
     configure(1, reserve(300)).unwrap();
-    // What a client has already does not count against it.
+    // A client's present reservation does not count against its new one.
     configure(0, reserve(650)).unwrap();
     configure(1, Share { limit_per_second: 100, ..reserve(50) }).unwrap();
     let says = |error: Result<(), String>, text: &str| assert_eq!(error.unwrap_err(), text);
@@ -214,7 +214,7 @@ fn one_that_waits_is_told_why() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
-    /// What is cancelled, or refused because the queue is full, was never there.
+    /// Requests that are cancelled, or refused because the queue is full, leave no trace.
     #[test]
     fn refunds_are_exact(
         calls in proptest::collection::vec((0u32..5, any::<bool>(), 0u32..3), 1..120),

@@ -37,7 +37,7 @@ impl Fluid {
     }
 }
 
-/// What each client asks for at each unit of time: up to three requests, often none.
+/// The number of requests that each client submits at each unit of time: up to three, often none.
 fn arrivals() -> impl Strategy<Value = (Vec<u32>, Vec<Vec<u32>>)> {
     (2usize..6).prop_flat_map(|clients| {
         let asked = prop_oneof![6 => Just(0u32), 1 => 1u32..4, 1 => Just(1)];
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// What each of the clients asks for, unit by unit.
+/// The number of requests of each of five clients, unit by unit.
 const FIRST_REQUESTS: &str = "\
 00000 00000 00300 00200 00100 00120 01010 03000 00000 30000 30010 00001 00103 00000 00000 00000 00000 00010 \
 10303 00000 00101 00000 00010 03100 10100 03000 03300 10010 00000 00000 00000 11001 00011 10120 30000 00000 \

@@ -285,7 +285,7 @@ impl Bucket {
         if self.rate == 0 {
             return;
         }
-        // What a bucket has of a nanosecond that was rounded up it keeps.
+        // The bucket keeps the part of a nanosecond by which a time was rounded up.
         if self.full_at.div_ceil(self.rate) < now {
             self.full_at = now * self.rate;
         }
@@ -379,7 +379,7 @@ proptest! {
                 && waiting.is_none()
             {
                 let request = Request { operation, ..read(0, u64::from(sectors) * SECTOR_BYTES) };
-                // What a discard or a flush costs in sectors is learnt.
+                // The cost of a discard or a flush in sectors is learnt.
                 let expected = control(&mut policy).expected_cost(StreamId(0), operation, request.sectors);
                 policy.submit(Nanos(now), request).unwrap();
                 waiting = Some((request, expected));

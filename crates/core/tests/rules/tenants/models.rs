@@ -24,7 +24,7 @@ struct Client {
     full_at: u128,
     allowance: u64,
     rest: u64,
-    /// Its limit held it back when it was looked at last.
+    /// Whether the client's limit held it back at the last look.
     is_held: bool,
 }
 
@@ -36,7 +36,7 @@ impl Client {
 }
 
 impl Client {
-    /// It asks, and no limit holds it back: it begins at the clock, and what it did not use is lost.
+    /// Makes the client active if no limit holds it back: it begins at the clock, and service that it did not use before is lost.
     fn enter(&mut self, now: Nanos, clock: u64) {
         self.is_held = !self.may_go(now);
         if !self.is_held {

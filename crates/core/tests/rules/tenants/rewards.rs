@@ -17,7 +17,7 @@ fn reads_from_5_seconds_on(seed: u64) -> Work {
     })
 }
 
-/// What part of all that is gained when client 0 turns to reads is client 0's, and how much is gained.
+/// The gain of all clients when client 0 turns to reads, and client 0's part of it.
 fn part_of_gain(estimator: u64, depth: u32, servers: usize) -> (f64, f64) {
     let (mut gains, seeds) = ([0.0; 2], 6);
     for seed in 0..seeds {
@@ -193,7 +193,7 @@ fn above_tiers(estimator: u64, depth: u32, hit_percent: u64) -> [f64; 2] {
     done.map(|done| done as f64 / ((end - warm_up) as f64 / SECOND as f64))
 }
 
-/// What the policy's row says of the estimators: tiers side by side are no device of one queue.
+/// The statement of the policy's row on estimators: tiers side by side are no device of one queue.
 #[test]
 fn above_tiers_the_estimate_of_service_times_is_diluted_and_response_times_are_right() {
     for (hit_percent, of_table) in [(20, [4923.0, 122.0]), (50, [4841.0, 193.0]), (75, [4612.0, 373.0])] {

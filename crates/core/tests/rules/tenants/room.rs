@@ -35,14 +35,14 @@ fn order(name: &str) -> Policy {
     row.build(limits(), &row.defaults())
 }
 
-/// What each client gets within a second that keeps this many requests with the driver; the device serves four at a time,
-/// each for four milliseconds.
+/// The requests that each client gets in a second while it keeps this many requests with the driver; the device serves four at a time, each
+/// for four milliseconds.
 fn served(policy: Policy, clients: &[(Share, u32)]) -> Vec<u32> {
     let clients: Vec<_> = clients.iter().map(|&(share, most)| (share, most, SECTORS)).collect();
     served_of(policy, &clients)
 }
 
-/// The same for requests of these lengths, in sectors; longer ones than [`SECTORS`] become several.
+/// As [`served`], for requests of these lengths in sectors; the driver splits those longer than [`SECTORS`].
 fn served_of(mut policy: Policy, clients: &[(Share, u32, u64)]) -> Vec<u32> {
     for (client, (share, ..)) in (0..).zip(clients) {
         control(&mut policy).configure(Nanos::ZERO, StreamId(client), *share).expect("it can be had");

@@ -42,7 +42,7 @@ fn a_newcomer_waits_for_as_many_requests_as_its_policy_states() {
     for weights in [[1, 1, 1, 1, 1, 1], [1, 2, 3, 4, 5, 2], [9, 9, 9, 9, 9, 1]] {
         let (n, victim) = (u64::from(VICTIM), f64::from(weights[5]));
         let others: u32 = weights[..5].iter().sum();
-        // One of each whose finish lies before the victim's, at its weight.
+        // Each other client goes first with the requests that finish before the victim's, at its weight.
         let finishes = weights[..5].iter().map(|&weight| 1.0 + (f64::from(weight) / victim).ceil()).sum::<f64>() as u64;
         for (name, parameters, bound) in [
             ("sfq", &[][..], n),
@@ -67,7 +67,7 @@ fn pclock_lets_no_request_pass_whose_deadline_is_later() {
     for seed in 0..40 {
         let mut policy = build("pclock", &[("latency", 20 * MILLI)], limits(1));
         let passed = passed(&mut policy, &[1; 6], seed);
-        // What is served in 20 ms, and the one of each other whose deadline was earlier.
+        // At most the requests that are served in 20 ms go first, and one of each other client whose deadline was earlier.
         assert!(passed <= 20 + 5, "seed {seed}: {passed}");
         let mut policy = build("pclock", &[], limits(1));
         for client in 0..5 {

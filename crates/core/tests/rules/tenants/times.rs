@@ -150,7 +150,7 @@ fn idling_is_charged_to_the_tenant_that_the_elevator_idles_for() {
     }
     let done = start.after(Nanos(MILLI));
     policy.complete(done, first.tag);
-    // It idles for the first in vain.
+    // The device idles for the first client in vain.
     let Step::WaitUntil(until, Reason::Anticipating) = policy.poll(done) else { panic!("it idles") };
     let Step::Dispatch(second) = policy.poll(until) else { panic!("others ask") };
     assert_eq!(second.stream, StreamId(1));

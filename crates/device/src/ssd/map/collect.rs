@@ -86,7 +86,7 @@ impl Map {
         Some((units[start] - 1).wrapping_add(slot - start as u32))
     }
 
-    /// The same in a block that the fill has written, of which no unit that has moved on is still untouched.
+    /// The next valid unit in a block that the fill has written, of which no unit that has moved on is still untouched.
     fn next_of_fill(&self, block: u32, mut slot: u32) -> Option<(u32, u32)> {
         // The fill leaves the end of a block empty.
         let end = self.fill.units(block);

@@ -46,14 +46,14 @@ struct Block {
     lost: u32,
     /// The leaf of the reverse map; none in a block that the fill has written.
     leaf: u32,
-    /// Its group of victims.
+    /// The block's group of victims.
     group: u32,
     die: u16,
     role: Role,
 }
 
 impl Block {
-    /// The same, erased.
+    /// The block after an erase.
     const fn erased(self) -> Self {
         Self { key: 0, lost: 0, leaf: NONE, role: Role::Free, ..self }
     }
@@ -214,7 +214,7 @@ impl Map {
         self.places.runs(first, end, self.collector(first, runs));
     }
 
-    /// The same, where it is known where the map has them.
+    /// Collects runs as [`Map::runs`] does, where the leaves are known that hold the units.
     pub(super) fn runs_of(&self, leaves: &[u32], first: u32, end: u32, runs: &mut Vec<Run>) {
         self.places.runs_of(leaves, first, end, self.collector(first, runs));
     }

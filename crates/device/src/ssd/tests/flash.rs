@@ -18,8 +18,8 @@ fn overwrite(ssd: &mut Ssd, times: u64, seed: u64) -> f64 {
         / (now.written_units - before.written_units) as f64
 }
 
-/// The write amplification of greedy collection under uniform random writes: blocks lose a constant share of their valid
-/// units for each block written, so `used = (kept - 1) / ln(kept)`, where `kept` is the share that the victim still holds.
+/// The write amplification of greedy collection under uniform random writes. For each block that is written, blocks lose a constant share
+/// of their valid units, so `used = (kept - 1) / ln(kept)`, where `kept` is the share that the victim still holds.
 fn expected(used: f64) -> f64 {
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
     for _ in 0..100 {
