@@ -1,4 +1,5 @@
-//! What a lease reserves for a service: it is kept beside clients that want all of the device, ends with the lease, and is shown.
+//! Rules of the reservation that a lease gives a service: it is kept beside clients that want all of the device, ends with the lease, and
+//! is shown.
 
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use ioweir_serve::log::EventKind;
 use ioweir_serve::spec::{Holder, Service};
 
 const MIB: u64 = 1 << 20;
-/// What is reserved, and the most.
+/// The rate that the lease reserves, which is also its limit.
 const RATE: u64 = 256 << 10;
 const SECONDS: u64 = 8;
 /// The scrub's class.
@@ -159,7 +160,7 @@ fn a_reservation_outlives_a_change_of_any_share_or_is_said_to_be_lost() {
         case.change(Share::weighted(1), true);
         assert!(case.reserved() >= reserved);
     }
-    // What the lease has put in the place of the share is not taken for it.
+    // After the lease, the class has its own share again, without the reservation of the lease.
     case.bench.order(SCRUB, ServiceOrder::Release);
     assert_eq!(case.reserved(), None);
 }

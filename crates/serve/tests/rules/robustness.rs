@@ -42,7 +42,7 @@ fn requests() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What clients send, from their flags to the first requests.
+/// Streams of bytes that clients send, from their flags to the first requests.
 fn talks() -> Vec<Vec<u8>> {
     let (flags, requests) = (CLIENT_FLAGS.to_vec(), requests().concat());
     let chosen = option(OPTION_EXPORT_NAME, b"export");
@@ -131,9 +131,9 @@ fn rest(socket: &mut UnixStream) -> Vec<u8> {
     heard
 }
 
-/// Sends what the server takes, and says that this was all; hears the answers.
+/// Sends as much as the server takes, closes this direction, and reads the answers.
 fn talk_and_listen(mut socket: UnixStream, bytes: &[u8]) {
-    // Whoever talks nonsense may be cut off before the end of it.
+    // The server may disconnect a client that breaks the protocol before all is sent.
     let _ = socket.write_all(bytes);
     let _ = socket.shutdown(Shutdown::Write);
     rest(&mut socket);
@@ -244,13 +244,13 @@ fn clients_that_only_take_places_give_them_back() {
     watched.check();
 }
 
-/// Goes. A process that another test starts at this moment may hold the socket for longer than we do.
+/// Disconnects a client. A process that another test starts at this moment may hold the socket for longer than this one.
 fn leave(peer: crate::bench::Peer) {
-    // It may have been closed by the other side.
+    // The other side may have closed the connection.
     let _ = peer.socket.shutdown(Shutdown::Both);
 }
 
-/// Nothing is left in the engine of anybody but one client, which is served.
+/// Checks that the engine holds no requests and no clients but the witness, which is served.
 fn check_engine(bench: &mut Bench, witness: &mut crate::bench::Peer, when: &str) {
     bench.settle();
     bench.turn();

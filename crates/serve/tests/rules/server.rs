@@ -129,7 +129,7 @@ fn clients_of_one_class_take_no_more_places_than_it_has() {
     let mut good = served.connect();
     agree(&mut good);
     flush(&mut good);
-    // Its place is free with its end, which the server sees a moment later.
+    // The client's place is free once the server has seen its end, a moment later.
     drop(first);
     while rest_of_flush(&mut of_other()).is_empty() {}
     served.stop();
@@ -292,7 +292,7 @@ fn what_a_server_that_runs_has_is_found_in_the_words_of_a_start_and_nothing_is_m
         check(&spec(server, MEMORY)).unwrap();
         assert_eq!(names(), before);
     }
-    // Those of the command line, or of a service manager, take the place of those of the spec.
+    // Sockets of the command line, or of a service manager, take the place of the spec's sockets.
     let held = spec("listen = [\"unix:AT/held\"]", MEMORY);
     let place = |text: &str| [text.replace("AT", at.to_str().unwrap()).parse::<Listen>().unwrap()];
     ioweir_serve::server::check_free(&held, &place("unix:AT/new"), false).unwrap();
@@ -393,7 +393,7 @@ const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
 
 #[test]
 fn the_client_of_the_kernel_lists_what_it_can_connect_to() {
-    // It is for root alone.
+    // Only root can run this client.
     let client = ["/usr/sbin/nbd-client", "nbd-client"].into_iter().find(|tool| has(tool));
     let Some(client) = client else { return };
     let served = crate::operators::Served::new("", "listed by nbd-client");
@@ -551,7 +551,7 @@ fn the_system_looks_whether_a_client_over_tcp_is_still_there() {
     let mut client = TcpStream::connect(&place).unwrap();
     client.read_exact(&mut [0; 18]).unwrap();
     let (ours, theirs) = (client.local_addr().unwrap().port(), client.peer_addr().unwrap().port());
-    // Its end of the connection, and which timer that has: none, one of what was sent, or keepalive.
+    // The timer of the server's end of the connection: none, for sent data, or keepalive.
     let timer = || {
         let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let ends = [format!(":{theirs:04X}"), format!(":{ours:04X}")];

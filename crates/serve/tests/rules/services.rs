@@ -213,14 +213,14 @@ fn a_scrub_that_is_started_again_neither_skips_nor_repeats_more_than_a_slice() {
         let mut bench = Bench::with_services(device, Box::new(backend), [(spec, Some(state.clone()))]);
         for turn in 1..=turns {
             let due = bench.turn();
-            // What is to be made durable takes its time.
+            // Saving progress takes time on a thread of its own.
             bench.engine.wait(Nanos::from_millis(1)).unwrap();
             if turn % 16 == 0 && due < bench.now.after(Nanos::from_seconds(20)) {
                 bench.now = bench.now.max(due);
             }
         }
         is_over = only(&mut bench).last_finished.is_some();
-        // It dies here, as by a kill: nothing is asked to end.
+        // The engine dies here, as if killed: it is not asked to end.
         drop(bench);
         let mut repeated = 0;
         for (offset, length) in reads.lock().unwrap().iter().copied() {
@@ -232,7 +232,7 @@ fn a_scrub_that_is_started_again_neither_skips_nor_repeats_more_than_a_slice() {
         assert!(repeated <= SLICE_BYTES, "{repeated} bytes were read again");
     }
     assert!(is_over && read.iter().all(|&times| times > 0), "nothing is skipped: {read:?}");
-    // It is not due again, and a new start knows.
+    // The pass is not due again, which a new start reads from the file.
     let text = std::fs::read_to_string(&state).unwrap();
     assert!(text.contains("\"position_bytes\":null"), "{text}");
 }
@@ -314,7 +314,7 @@ fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
         bench.turn();
         bench.order(3, ServiceOrder::Pause(day));
         let before = reads.lock().unwrap().len();
-        // What the device has ends; nothing more begins.
+        // A paused service lets the operation on the device end, and begins no other.
         for _ in 0..20 {
             bench.now = bench.now.after(Nanos::from_millis(100));
             bench.turn();
@@ -460,7 +460,7 @@ fn what_is_wrong_with_a_service_is_said_with_its_place() {
 fn a_service_is_commanded_changed_and_shown_as_any_class_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
-    // What is written is due soon, whenever that is.
+    // With a period of 100 ms, a new pass is due soon after each write.
     let served = Served::of("", &SPEC.replace("FOLDER", &path).replace("1d", "100ms"));
     let mut client = served.client("export");
     client.write_all(&[request(WRITE, FUA, 1, 0, 1 << 20), vec![1; 1 << 20]].concat()).unwrap();
@@ -494,7 +494,7 @@ fn a_service_is_commanded_changed_and_shown_as_any_class_is() {
     // A state is at most a tenth of a second old.
     while !state()["lease_left_seconds"].is_null() {}
 
-    // Its requests are those of a class, with a share that can be changed.
+    // The service's requests belong to a class, with a share that can be changed.
     let told = ask("{\"state\":{}}").unwrap();
     let class = told["classes"].as_array().unwrap().iter().find(|class| class["name"] == "nightly").unwrap().clone();
     assert_eq!((class["kind"].as_str(), class["share"]["weight"].as_u64()), (Some("service"), Some(10)));

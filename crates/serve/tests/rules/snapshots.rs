@@ -54,7 +54,7 @@ impl Mounted {
         Self::made_by("mkfs.xfs")
     }
 
-    /// What the file system has written into its image: what a disk would have if the power went now.
+    /// A copy of the file system's image as a disk would hold it if the power went now.
     fn on_disk(&self) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::copy(self.folder.path().join("image"), folder.path().join("image")).unwrap();
@@ -71,7 +71,7 @@ impl Mounted {
 
     /// An XFS as it would be if the power went now, beside it.
     fn after_power_cut(&self) -> Self {
-        // It has the identity of the first one.
+        // The copy has the identity of the first file system, which nouuid allows.
         Self::of_disk(self.on_disk(), "loop,nouuid")
     }
 
@@ -201,7 +201,7 @@ fn a_snapshot_that_was_kept_is_whole_after_a_power_cut() {
         fs::write(&disk, vec![1; 1 << 20]).unwrap();
         File::open(&disk).unwrap().sync_all().unwrap();
         let snapshots = Snapshots::open(&disk, &folder).unwrap();
-        // What was done before is no longer open, as it would be after a while: btrfs would keep all of it with the new name.
+        // Closes earlier transactions, as time would: btrfs would otherwise commit them together with the new name.
         rustix::fs::syncfs(File::open(&folder).unwrap()).unwrap();
         let taking = snapshots.begin("one").unwrap();
         taking.clone_now().unwrap();
@@ -307,9 +307,9 @@ fn a_deletion_is_done_in_slices_and_goes_on_after_a_crash() {
     let taking = snapshots.begin("one").unwrap();
     taking.clone_now().unwrap();
     taking.keep().unwrap();
-    // It has its blocks to itself.
+    // The snapshot now has its blocks to itself.
     fs::write(&disk, vec![2; 40 << 20]).unwrap();
-    // One that was being taken at the crash is owed, too.
+    // A snapshot that was being taken at a crash is owed, too.
     let half = snapshots.begin("two").unwrap();
     half.clone_now().unwrap();
     drop((half, snapshots));
@@ -401,7 +401,7 @@ fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
         }
         bench.settle();
         assert_eq!(peer.answers().len(), 1);
-        // It is over: whoever cloned meanwhile hears that clients went on.
+        // The pause is over, and the thread that cloned meanwhile learns that clients continued.
         bench.engine.handle().send(Command::Resume(answer));
         bench.turn();
         assert_eq!(paused.try_recv(), Ok(None));
@@ -476,7 +476,7 @@ fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
     };
     assert_eq!(pause(&mut bench), Err("a flush has failed".into()));
     assert_eq!(pause(&mut bench), Err("it has failed".into()));
-    // Its clients go on: they read, and hear of the flush.
+    // Clients continue: they read, and their flushes fail.
     let mut peer = bench.connect(0, true);
     peer.send(&request(READ, 0, 1, 0, 4096));
     peer.expect(1, 4096);
@@ -555,7 +555,7 @@ fn a_device_that_does_not_come_to_rest_in_time_is_not_kept_from_its_clients() {
     }
     bench.turn();
     assert_eq!(refused.try_recv(), Ok(Err("it pauses already".into())));
-    // Nobody is left who wants it: clients go on once that is known.
+    // The caller has left, so clients continue once the engine notices.
     drop(hear);
     let began = bench.now;
     peer.send(&[request(WRITE, 0, 1, 0, 4096), vec![1; 4096]].concat());

@@ -44,7 +44,7 @@ fn a_server_that_takes_over_gets_the_sockets_and_the_devices_and_refuses_nobody_
     let mut before = start(folder.path());
     let mut client = before.connect();
     agree(&mut client);
-    // It is not flushed: that is for the end of the first server.
+    // The write is not flushed, which the first server does at its end.
     client.write_all(&[request(WRITE, 0, 1, 0, 512), vec![7; 512]].concat()).unwrap();
     client.read_exact(&mut [0; 16]).unwrap();
     let socket = folder.path().join("s");

@@ -88,7 +88,7 @@ proptest! {
         } else {
             Placed::open(slow, fast, Ledger::in_memory().unwrap(), 4).map(|backend| Box::new(backend) as Box<dyn Backend>)
         };
-        // One that fails at once is not opened.
+        // Tiers that fail at once are not opened.
         if let Ok(backend) = opened {
             let device = device(&keys(policy, LENGTHS[length], &format!("{cache}\n{rest}")));
             let mut run = Run::new(Bench::over(device, backend, Pool::new(256 << 10)));
@@ -129,7 +129,7 @@ proptest! {
         run.settle();
         let Run { bench, asked, .. } = run;
         drop(bench);
-        // It may have come to its end before the power failed: now it does.
+        // The run may have ended before the planned power failure, so the power is cut now.
         grid.cut();
         grid.restore();
         let mut bench = open_on(&grid, PLACING[policy], LENGTHS[length], seed);

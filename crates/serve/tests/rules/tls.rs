@@ -54,7 +54,7 @@ type Secret = StreamOwned<ClientConnection, UnixStream>;
 impl Served {
     fn connect(&self) -> UnixStream {
         let socket = UnixStream::connect(&self.socket).unwrap();
-        // What never comes is a failure, and not a test that hangs.
+        // A missing answer makes the test fail instead of hang.
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         socket
     }
@@ -140,7 +140,7 @@ fn read_and_write(socket: &mut (impl Read + Write), mut random: u64) {
         (random >> 33) % below
     };
     for _ in 0..40 {
-        // What is asked at once does not overlap, so that there is one answer.
+        // Requests in flight together do not overlap, so that each has one right answer.
         let mut asked = Vec::new();
         for slot in 0..4_u64 {
             let room = SIZE as u64 / 4;
@@ -364,13 +364,13 @@ fn garbage_instead_of_a_handshake_ends_the_connection_and_no_other() {
     ] {
         let mut socket = served.connect();
         start_tls(&mut socket).unwrap();
-        // It may be closed before all of it is sent.
+        // The server may close the connection before all of the garbage is sent.
         let _ = socket.write_all(&garbage);
         let _ = socket.shutdown(Shutdown::Write);
         rest(&mut socket);
         flush(&mut witness);
     }
-    // The same where requests are expected: the connection was good, and is not any more.
+    // Garbage in the place of a request ends a connection that was good until then.
     let mut secret = served.client(&served.files.client(None)).unwrap();
     secret.sock.write_all(&[0x17; 100]).unwrap();
     rest(&mut secret.sock);

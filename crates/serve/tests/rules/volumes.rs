@@ -32,7 +32,7 @@ fn open(grid: &Grid) -> Result<Volumes, String> {
     Volumes::opened_by(grid.opener(0), DEVICE_BYTES)
 }
 
-/// What is done to a table: the name of a volume, and its length; zero removes it.
+/// A change of a table: the name of a volume, and its length; zero removes the volume.
 type Step = (u8, u64);
 
 fn do_step(volumes: &mut Volumes, (name, blocks): Step) -> Result<(), String> {
@@ -115,7 +115,7 @@ proptest! {
             if do_step(&mut volumes, step).is_ok() {
                 told = volumes.places().clone();
             } else if !grid.media(0).has_power() {
-                // It may have become durable all the same.
+                // The failed change may have become durable all the same.
                 maybe = Some((before, step));
                 break;
             }
@@ -136,13 +136,13 @@ proptest! {
             do_step(&mut model, step).unwrap();
             prop_assert_eq!(&found, model.places());
         }
-        // It goes on.
+        // The table can be changed again.
         if let Ok(place) = again.find_room("another", 4096) {
             again.keep("another", place).unwrap();
         }
     }
 
-    /// Whatever a client of a slice asks for, the rest of the device stays as it is, and it reads nothing of it.
+    /// A client of a slice can neither change nor read the rest of the device, whatever it asks for.
     #[test]
     fn a_client_reaches_nothing_outside_of_its_slice(
         offset in 0..200_u64,
@@ -213,7 +213,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// One of a device with volumes.
+    /// A server of one device with volumes.
     fn new(device: &str, exports: &str) -> Self {
         Self::of(&format!(
             "[[device]]\nname = \"{device}\"\nbackend = \"file\"\npath = \"AT/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n\
@@ -221,7 +221,7 @@ impl Served {
         ))
     }
 
-    /// One of these devices and exports; `AT` is its folder.
+    /// A server of these devices and exports; `AT` is its folder.
     pub(crate) fn of(tables: &str) -> Self {
         listen();
         let folder = tempfile::tempdir().unwrap();
@@ -338,7 +338,7 @@ fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
         (Some(300.0), Some(2))
     );
 
-    // What has clients stays, and serves on.
+    // An export or volume that has clients cannot be taken away, and they are served on.
     for refused in [served.unexport("a", false), served.remove(device, "one"), served.resize(device, "one", 5)] {
         let error = refused.unwrap_err();
         assert!(error.starts_with("export a: 1 client is connected, and what it shows would be taken away"), "{error}");
@@ -350,7 +350,7 @@ fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
     let state = served.ask(&Command::State {}).unwrap();
     assert_eq!(state["classes"].as_array().unwrap().len(), 1);
 
-    // What comes in its place reads as zeroes.
+    // A new volume in the same place reads as zeroes.
     while served.remove(device, "one").is_err() {}
     assert_eq!(changes(&served.add(device, "three", 8).unwrap()), "device volumes live: volume three: 8 MiB at 0 B");
     served.export("a", &["device=volumes live", "volume=three"]).unwrap();
@@ -358,7 +358,7 @@ fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
     assert_eq!((size, read(&mut a, 0)), (8 * MIB, vec![0; 4096]));
     assert_eq!(read(&mut b, 0), [7; 4096]);
 
-    // It grows in place while it has clients; who connects later sees that.
+    // A volume with clients grows in place; clients that connect later see the new length.
     assert_eq!(
         changes(&served.resize(device, "three", 10).unwrap()),
         "device volumes live: volume three: 8 MiB -> 10 MiB"
@@ -415,7 +415,7 @@ fn a_reload_says_which_exports_it_takes_back_and_takes_none_from_its_clients() {
     assert_eq!(changes(&told), "export.live is removed, which takes back an assignment");
     assert!(served.open("live").is_none());
 
-    // What the file has more is added, and what it has not is removed.
+    // A reload adds the exports that are new in the file, and removes the ones that it lacks.
     let text = std::fs::read_to_string(served.spec_file()).unwrap();
     std::fs::write(
         served.spec_file(),
@@ -516,10 +516,10 @@ fn a_change_of_a_volume_that_was_refused_frees_no_place_whatever_became_of_its_c
     volumes.keep("one", 0..MIB).unwrap();
     file.0.lock().unwrap().1 = 1;
     assert!(volumes.remove("one").unwrap_err().contains("cannot be made durable"));
-    // It is served as before, and the next one does not come over it.
+    // The volume is served as before, and the next one gets other space.
     assert_eq!(volumes.find_room("two", MIB).unwrap(), MIB..2 * MIB);
     volumes.keep("two", MIB..2 * MIB).unwrap();
-    // So it is with a change that is taken back after it was made.
+    // A change that is made and then undone leaves the table as it was, too.
     volumes.remove("one").unwrap();
     volumes.restore("one", Some(0..MIB)).unwrap();
     let expected = BTreeMap::from([("one".to_string(), 0..MIB), ("two".to_string(), MIB..2 * MIB)]);

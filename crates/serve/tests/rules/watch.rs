@@ -187,7 +187,7 @@ fn the_state_tells_what_is_served_and_what_was_done() {
     assert_eq!(class(&state, "silver")["group"], "g");
     let columns = state["share_columns"].as_array().unwrap().iter().map(|column| column["key"].as_str().unwrap());
     assert_eq!(columns.collect::<Vec<_>>(), ["weight", "latency_seconds"], "nobody has a limit");
-    // The same by HTTP, and what was done is in one of the seconds once that is over.
+    // The state by HTTP agrees, and counts the requests in one of its seconds once that is over.
     loop {
         let state: Value = serde_json::from_str(&served.get("/state")).unwrap();
         let seconds = class(&state, "export")["seconds"].as_array().unwrap().clone();
@@ -425,7 +425,7 @@ fn garbage_does_no_harm() {
     let mut client = served.client("export");
     for garbage in [&b"\0\xff\xfe garbage\r\n\r\n"[..], &[b'a'; 200_000], b"GET / HTTP/1.1\r\nHost", b""] {
         let mut stream = TcpStream::connect(&served.place).unwrap();
-        // It may be closed before all is said.
+        // The server may close the connection before all is sent.
         let _ = stream.write_all(garbage);
         let _ = stream.shutdown(Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
@@ -451,7 +451,7 @@ fn garbage_does_no_harm() {
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers.lines().map(|line| line.contains("\"ok\"")).collect::<Vec<_>>(), [true, false, true]);
-    // Who only holds a place does not keep the clients from being served.
+    // Idle connections do not keep other clients from being served.
     let idle: Vec<_> =
         (0..25).map(|_| (TcpStream::connect(&served.place), UnixStream::connect(served.control()))).collect();
     read(&mut client, 4096);
@@ -503,7 +503,8 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
             "export.export.limit_per_second=5 export.export.reservation_per_second=6: the limit, 5/s, is below",
         ),
         (
-            // What only the scheduler knows: its requests have cost time, and so many do not fit into a second.
+            // Only the scheduler knows that this reservation is infeasible: requests have cost time, and this many do not fit into a
+            // second.
             &["export.silver.weight=7", "export.export.reservation_per_second=1000000000"],
             "export.export: device disk: 1000000000/s cannot be reserved",
         ),
@@ -548,7 +549,7 @@ fn the_priority_of_a_class_changes_and_is_said() {
 fn a_reservation_moves_from_one_to_another_in_one_change() {
     let served = Served::new();
     let mut client = served.client("export");
-    // What a request has cost at most is known from here on; more than half of what fits into a second is reserved.
+    // From here on the largest cost of a request is known; more than half of the rate that fits into a second is reserved.
     for _ in 0..50 {
         read(&mut client, 4096);
     }
@@ -637,7 +638,7 @@ fn a_failed_device_is_said_to_be_and_is_opened_again_over_the_socket_only_where_
     assert_eq!(reopen("d"), "device d: it is in memory: opened again it would be empty");
     assert_eq!(reopen("good"), "device good: it has not failed");
     assert!(reopen("none").starts_with("unknown device `none`"));
-    // It ends as one whose data is lost.
+    // The server ends with an error, because data is lost.
     let server = served.server.take().unwrap();
     server.stopper().stop();
     server.wait().unwrap_err();

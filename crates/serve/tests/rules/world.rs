@@ -98,7 +98,7 @@ fn nobody_hears_of_copies_that_are_damaged_however_many_read_them_at_once() {
 
 #[test]
 fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
-    // What lies on the fast tier is known, and so are gaps between parts: nothing else wakes an idle server.
+    // The scrub knows the blocks of the fast tier and the gaps between parts without asking, so no answer wakes an idle server.
     for backing in [Backing::Placed, Backing::Joined] {
         let outcome = run(&scrubbed(backing, vec![after(4_000, Act::Rest)]), false);
         assert_eq!(outcome.verdict.broken, None, "{}", backing.name());

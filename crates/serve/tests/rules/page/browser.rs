@@ -163,9 +163,9 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// What has been noticed of the page until now.
+    /// The requests and errors of the page until now.
     pub(crate) fn noticed(&mut self) -> Noticed {
-        // What happened before an answer has been told before it.
+        // Events that happened before this answer arrive before it.
         self.evaluate("0");
         let mut noticed = Noticed::default();
         for event in &self.events {
@@ -199,7 +199,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // One that has ended in the meantime needs no signal.
+            // A browser that has ended in the meantime needs no signal.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();
         }

@@ -12,7 +12,7 @@ use ioweir_serve::spec::Spec;
 
 use crate::client::*;
 
-/// What each client has under way.
+/// The number of requests that each client has in flight.
 const DEPTH: u64 = 8;
 const REQUEST_BYTES: u32 = 4096;
 const DISK_BYTES: u64 = 1 << 30;

@@ -61,7 +61,7 @@ impl Grid {
         self.0.lock().expect("nobody panics with it")
     }
 
-    /// The same, but for one disk that is another.
+    /// This grid, with another disk in this place.
     pub(crate) fn with(&self, at: usize, disk: Media) -> Self {
         let supply = self.supply();
         let (mut disks, mut lengths) = (supply.disks.clone(), supply.lengths.clone());
@@ -103,7 +103,7 @@ impl Grid {
         supply.disks.iter().for_each(Media::restore);
     }
 
-    /// What opens a database on a disk.
+    /// A function that opens the database on a disk.
     pub(crate) fn opener(&self, at: usize) -> Box<dyn FnMut() -> Result<Database, DatabaseError> + Send> {
         let length = Arc::clone(&self.supply().lengths[at]);
         let file = PoweredFile { grid: self.clone(), at, length };
@@ -131,7 +131,7 @@ impl Backend for Powered {
         if !supply.fails_now() {
             return self.inner.start(now, io);
         }
-        // What is on its way gets a part of its sectors onto the device, and no answer.
+        // An operation in flight gets a part of its sectors onto the device, and no answer.
         self.inner.start(now, Io { durable: false, ..io });
         self.inner.collect(Nanos(u64::MAX - 1), &mut self.lost).expect("memory can be talked to");
         self.lost.iter_mut().for_each(|done| done.result = Err(NbdError::InputOutput));
@@ -192,7 +192,7 @@ impl StorageBackend for PoweredFile {
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         let before = self.length.swap(length, Ordering::SeqCst);
-        // What is cut off is zero where it grows again.
+        // A range that is cut off reads as zeroes if the file grows again.
         let zeroes = vec![0; before.saturating_sub(length) as usize];
         self.grid.media(self.at).write(length.min(before), &zeroes)
     }

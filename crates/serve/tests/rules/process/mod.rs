@@ -14,7 +14,7 @@ use ioweir_serve::spec::Spec;
 /// The path of the spec that the process serves.
 const SPEC: &str = "IOWEIR_TEST_SPEC";
 
-/// What runs in the process.
+/// The test's own process: it serves a spec until it ends.
 #[test]
 #[ignore = "started by the tests that need a process"]
 fn serve_as_a_process() {

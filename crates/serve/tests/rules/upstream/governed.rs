@@ -1,4 +1,4 @@
-//! What is captured of an upstream, and background work on it.
+//! Rules of captures of an upstream, and of background work on it.
 
 use std::io::{Read as _, Write as _};
 
@@ -51,7 +51,7 @@ fn what_is_captured_of_an_upstream_adds_up_to_the_latency_of_each_request() {
         assert_eq!(record.time.0 + waits, served.dispatched.0, "waits end with the dispatch");
         assert_eq!(record.latency, Some(served.completed.since(record.time)));
     }
-    // What the upstream has held back, and was asked again after its death, is the device's time.
+    // Time in which the upstream held a request back, or died and was asked again, counts as the device's.
     let took = |(_, served): &(_, Option<ServedRow>)| served.map(|served| served.completed.since(served.dispatched));
     assert!(rows.iter().filter_map(took).max() >= Some(Nanos::from_millis(90)));
 }
@@ -82,7 +82,7 @@ fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_o
     while in_flight() != Some(1) {}
     sham.set(|manner| manner.held.clear());
     while worker.progress().unwrap().done_bytes == Some(0) {}
-    // What the source reads may be of before the worker has heard of it.
+    // The first reading may be from before the worker's order.
     let mut seen = (1..).map(|second| source.read(at(second)).unwrap());
     let quiet = seen.find(|seen| seen.background_busy > Some(0.0)).unwrap();
     assert_eq!((quiet.requests, quiet.written_bytes), (Some(0.0), Some(0.0)));
@@ -92,7 +92,7 @@ fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_o
     client.read_exact(&mut [0; 16]).unwrap();
     let loud = seen.find(|seen| seen.requests != Some(0.0)).unwrap();
     assert!(loud.written_bytes > Some(0.0), "{loud:?}");
-    // Its rate lets nothing more go, until it has another.
+    // The worker's rate is used up, until it gets another.
     let before = worker.progress().unwrap();
     assert!(before.done_bytes < Some(SIZE) && before.device > Some(Nanos::ZERO), "{before:?}");
     worker.run(&Task { bytes: SIZE, bytes_per_second_max: None, ..Task::default() }).unwrap();

@@ -154,7 +154,7 @@ fn fio_finds_what_it_wrote_through_an_nbdkit_that_is_slow_stops_and_is_killed() 
     drop(server.connect());
     let fio = verify(folder.path(), 4);
     wait(700);
-    // It is there and does not answer: nothing is asked again, and all goes on where it was.
+    // A stopped upstream keeps its connections and does not answer: no request is repeated, and all continue later.
     upstream.signal(Signal::STOP);
     wait(800);
     upstream.signal(Signal::CONT);

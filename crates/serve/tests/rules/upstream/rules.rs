@@ -330,7 +330,7 @@ fn errors_of_an_upstream_are_those_of_the_device() {
     sham.set(|manner| manner.fails = vec![(READ, 5), (WRITE, 28)]);
     assert_eq!((asking.read(0), asking.write(0, 0, 1)), (Err(EIO), 28));
     assert_eq!(asking.counts(EventKind::OperationFailed), 2);
-    // It is about to stop: that is no answer.
+    // An upstream that is about to stop breaks the connection with this error instead of answering.
     sham.set(|manner| manner.fails = vec![(READ, 108)]);
     let read = asking.send(READ, 0, 0, 4096, &[]);
     asking.until("it was left", |asking| asking.counts(EventKind::UpstreamBroken) > 0);

@@ -22,12 +22,12 @@ pub(crate) const ALL: u16 = EXPORT_HAS_FLAGS
     | EXPORT_SEND_WRITE_ZEROES
     | EXPORT_CAN_MULTI_CONN;
 
-/// What it is like at present.
+/// The behaviour of the sham server at present.
 pub(crate) struct Manner {
     pub(crate) flags: u16,
     pub(crate) size: u64,
     pub(crate) block_min: u32,
-    /// Commands that are not answered while they are in here.
+    /// Commands that the server does not answer while they are listed here.
     pub(crate) held: Vec<u16>,
     /// How many more reads are answered; all if absent.
     pub(crate) reads_left: Option<u64>,
@@ -63,7 +63,7 @@ impl Sham {
         Self::like(folder, ALL)
     }
 
-    /// One that can do this.
+    /// A server with these transmission flags.
     pub(crate) fn like(folder: &Path, flags: u16) -> Self {
         let manner = Manner {
             flags,
@@ -111,7 +111,7 @@ impl Sham {
         }
     }
 
-    /// It is gone with all its connections, and with what was not durable if `loses`.
+    /// The server dies with all its connections, and if it `loses`, with all data that is not durable.
     pub(crate) fn die(&self, loses: bool) {
         self.set(|manner| {
             manner.is_there = false;
@@ -126,14 +126,14 @@ impl Sham {
         }
     }
 
-    /// One of its connections breaks.
+    /// The connection of this number breaks.
     pub(crate) fn break_one(&self, number: usize) {
         self.set(|manner| {
             let _ = manner.connections.remove(number).shutdown(std::net::Shutdown::Both);
         });
     }
 
-    /// It is there again.
+    /// The server listens again.
     pub(crate) fn revive(&self) {
         let listener = UnixListener::bind(&self.path).unwrap();
         self.set(|manner| manner.is_there = true);

@@ -14,7 +14,7 @@ struct Stage {
     bench: Bench,
     peers: [Peer; 2],
     cookie: u64,
-    /// What each has asked of the upstream's time.
+    /// The upstream's time that each peer has used.
     spent: [Nanos; 2],
     _folder: tempfile::TempDir,
 }
@@ -45,7 +45,7 @@ impl Stage {
     fn fill(&mut self) -> u64 {
         for _ in 0..100_000 {
             let report = self.bench.report();
-            // What is dispatched is sent at once, but for the beginning, when a flush comes first.
+            // A dispatch is sent at once, except at the beginning, when a flush comes first.
             let has_begun = self.sham.manner().asked.iter().any(|asked| asked.0 == READ);
             if report.device.inflight >= report.device.depth && has_begun {
                 return report.device.inflight.into();
@@ -55,7 +55,7 @@ impl Stage {
         panic!("the upstream never gets what it may have");
     }
 
-    /// After this time the server looks at the upstream, which has answered so many requests meanwhile and taken so long for each.
+    /// After this time the server reads the upstream's answers: this many requests, each of which took this long.
     fn look(&mut self, span: Nanos, count: u64, each: Nanos) {
         let count = self.fill().min(count);
         self.sham.answer(count);
@@ -95,7 +95,7 @@ fn shares_of_an_upstreams_time_hold_while_it_becomes_slow_and_fast_again() {
 #[test]
 fn the_depth_of_an_upstream_is_learnt_where_the_spec_does_not_say_it() {
     let mut stage = Stage::new("scheduler = \"sfq\"");
-    // It serves eight at a time.
+    // The upstream serves eight requests at a time.
     for look in 0..1200 {
         stage.look(Nanos::from_millis(1), 8, Nanos::from_millis(1));
         let depth = stage.bench.report().device.depth;

@@ -1,4 +1,4 @@
-//! What operators see of an upstream.
+//! Rules of the reports about upstreams for operators.
 
 use std::path::Path;
 

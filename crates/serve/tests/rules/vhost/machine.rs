@@ -37,7 +37,7 @@ pub(super) const WRITE_ZEROES: u32 = 13;
 pub(super) const OK: u8 = 0;
 pub(super) const FAILED: u8 = 1;
 pub(super) const UNSUPPORTED: u8 = 2;
-/// What a status is before it is written.
+/// The status of a request that has no answer yet.
 const UNWRITTEN: u8 = 0xff;
 
 pub(super) const FEATURE_READ_ONLY: u64 = 1 << 5;

@@ -146,7 +146,7 @@ fn what_the_disk_does_not_have_is_answered_and_the_guest_goes_on() {
         // A range that is cut short, and one that is followed by another.
         (DISCARD, 0, &[Part(BUFFER, 8, false)], FAILED),
         (DISCARD, 0, &[Part(BUFFER, 32, false)], FAILED),
-        // Nothing to read, nothing to write.
+        // Requests of no length.
         (IN, 0, &[], OK),
         (OUT, 0, &[], OK),
     ] {
@@ -187,7 +187,7 @@ fn every_queue_is_served_and_stops_by_itself() {
         assert!(read_over_nbd(&mut served.nbd(), u64::from(ring) * 4096, 4096) == whole);
     }
     assert_eq!(monitor.stop(2), 1);
-    // What is offered while it is stopped stays there.
+    // A request that is offered while the ring is stopped stays there.
     let (parts, status) = machine.request(5, IN, 0, &[Part(BUFFER, 512, true)]);
     machine.chain(Machine::table(2), 5, &parts);
     machine.offer(2, 5);
@@ -282,7 +282,7 @@ const MISDEEDS: &[Misdeed] = &[
         machine.describe(Machine::table(0), 0, Part(u64::MAX - 8, 64, false), INDIRECT, 0);
         machine.offer(0, 0);
     }),
-    // What is written before what is read.
+    // A descriptor that the device writes comes before one that it reads.
     ("what is read comes after", |machine| {
         let (mut parts, _) = machine.request(0, OUT, 0, &[Part(BUFFER, 512, false)]);
         parts.swap(1, 2);
@@ -323,7 +323,7 @@ const MISDEEDS: &[Misdeed] = &[
         machine.offer(0, 0);
     }),
     ("more requests are offered", |machine| machine.claim(0, SIZE + 1)),
-    // The same request twice.
+    // One request is offered twice.
     ("more requests are offered", |machine| {
         let (parts, _) = machine.request(0, IN, 0, &[Part(BUFFER, 512, true)]);
         machine.chain(Machine::table(0), 0, &parts);
@@ -474,10 +474,10 @@ impl Machine {
     }
 }
 
-/// What a guest has written, by block.
+/// A guest that remembers its writes, by block.
 struct Guest {
     machine: Machine,
-    /// The write that is durable, and the last one, by number.
+    /// The number of each block's last durable write, and of its last write.
     durable: [u64; 64],
     last: [u64; 64],
     writes: u64,
