@@ -20,7 +20,7 @@ pub struct Buffer {
     start: usize,
     capacity: usize,
     length: usize,
-    /// Its number among the registered buffers.
+    /// The number among the registered buffers.
     registered: Option<u16>,
 }
 
@@ -68,7 +68,7 @@ impl Buffer {
         self.capacity
     }
 
-    /// Its number, if it is a registered buffer.
+    /// The number among the registered buffers, if it is one.
     #[must_use]
     pub const fn registered(&self) -> Option<u16> {
         self.registered
@@ -115,7 +115,7 @@ impl Buffers {
         self.as_mut_slice().iter_mut().for_each(|buffer| buffer.bytes_mut().fill(0));
     }
 
-    /// What is needed to have others of these sizes in their place.
+    /// The sizes by which equal buffers can be allocated in place of these.
     #[must_use]
     pub fn shape(&self) -> Shape {
         let size = |buffer: &Buffer| (buffer.capacity, buffer.length);

@@ -18,7 +18,7 @@ type Commit<C> = Box<dyn FnMut(&C) -> Result<(), NbdError> + Send>;
 
 /// Where commits are made.
 enum Place<C> {
-    /// What was ordered is done before the thread ends with this.
+    /// In a thread, which completes all orders before it ends.
     Thread { orders: Option<Sender<C>>, done: Receiver<Result<(), NbdError>>, thread: Option<JoinHandle<()>> },
     /// In the thread that asks for the result.
     Here { orders: VecDeque<C>, commit: Commit<C> },

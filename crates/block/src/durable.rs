@@ -20,12 +20,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_by(path, |file| file.write_all(bytes))
 }
 
-/// The same by a new file, which `fill` fills.
+/// Replaces a file by a new one, which `fill` writes.
 pub fn replace_by<T>(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
     let mut name = path.as_os_str().to_os_string();
     name.push(".ioweir-new");
     let new = PathBuf::from(name);
-    // What a crash has left.
+    // Removes the file that a crash may have left.
     if let Err(error) = fs::remove_file(&new)
         && error.kind() != io::ErrorKind::NotFound
     {

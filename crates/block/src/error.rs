@@ -14,9 +14,9 @@ pub enum NbdError {
     Invalid = 22,
     /// The device is full, or a write goes past its end.
     NoSpace = 28,
-    /// It cannot be answered in one chunk.
+    /// The request cannot be answered in one chunk.
     Overflow = 75,
-    /// It cannot be done, or not fast.
+    /// The request cannot be carried out, or not fast.
     NotSupported = 95,
     /// The server is about to stop.
     ShuttingDown = 108,
@@ -50,7 +50,7 @@ impl NbdError {
         }
     }
 
-    /// Its index in [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|&other| other == self).unwrap_or(0)
     }

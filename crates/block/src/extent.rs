@@ -5,10 +5,10 @@ pub const STATE_HOLE: u32 = 1;
 /// Flag of an extent that reads as zeroes; the number is that of NBD.
 pub const STATE_ZERO: u32 = 2;
 
-/// A range that is alike in what its flags say.
+/// A range whose blocks all have the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its length in bytes.
+    /// The length in bytes.
     pub length: u64,
     /// `STATE_HOLE`, `STATE_ZERO`.
     pub state: u32,

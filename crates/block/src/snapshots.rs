@@ -28,7 +28,7 @@ const HOLES_MAX: u32 = 4096;
 /// A snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its name: that of its file.
+    /// The name of the snapshot, which is that of its file.
     pub name: String,
     /// When it was taken, in seconds since 1970.
     pub taken_seconds: i64,
@@ -102,7 +102,7 @@ fn try_it(source: &Path, folder: &Path) -> Result<(), String> {
 /// # Errors
 /// What is wrong, in words.
 pub fn check(source: &Path, folder: &Path) -> Result<(), String> {
-    // What is not there yet is made.
+    // A folder that does not exist yet is created in its parent.
     let folder = if folder.exists() { folder } else { folder_of(folder) };
     if source.exists() && !source.is_file() { Err(no_file(source)) } else { try_it(source, folder) }
 }
@@ -144,7 +144,7 @@ impl Snapshots {
         for entry in fs::read_dir(folder).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            // One that was not whole when the server ended, or not gone.
+            // A hidden file is a snapshot that was unfinished, or partly deleted, when the server ended.
             if name.starts_with('.') && path.is_file() {
                 snapshots.owe(path)?;
             }
@@ -174,7 +174,7 @@ impl Snapshots {
         for entry in fs::read_dir(&self.folder).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let metadata = match entry.metadata() {
-                // It was deleted meanwhile.
+                // The snapshot was deleted meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 metadata => metadata.map_err(unreadable)?,
             };
@@ -230,9 +230,9 @@ impl Snapshots {
         self.owe(unnamed)
     }
 
-    /// A snapshot that was not taken is owed, whatever there is of it.
+    /// Deletes the file of a snapshot that was not finished, in the background.
     pub fn give_up(&self, taking: Taking) {
-        // What cannot be looked at is found at the next start.
+        // A file that cannot be examined now is found at the next start.
         let _ = self.owe(taking.made);
     }
 
@@ -311,14 +311,14 @@ pub fn due_in(taken: &[Snapshot], every_seconds: i64, now_seconds: i64) -> i64 {
     own.next_back().map_or(0, |last| (last.taken_seconds + every_seconds - now_seconds).max(0))
 }
 
-/// What names of snapshots begin with that the server takes of its own accord.
+/// The beginning of the names of snapshots that the server takes on its schedule.
 pub const OWN: &str = "auto-";
 
-/// The snapshots that the server took of its own accord, and that are more than are kept. `taken` is oldest first.
+/// The snapshots of the server's schedule that exceed the number to keep. `taken` is oldest first.
 #[must_use]
 pub fn too_many(taken: &[Snapshot], keep: usize, now_seconds: i64) -> Vec<String> {
     let mut own: Vec<_> = taken.iter().filter(|snapshot| snapshot.name.starts_with(OWN)).collect();
-    // Those of a time to come are from before the clock was put back.
+    // Snapshots dated in the future are from before the clock was put back, so they are the oldest.
     own.sort_by_key(|snapshot| snapshot.taken_seconds <= now_seconds);
     own.iter().take(own.len().saturating_sub(keep)).map(|snapshot| snapshot.name.clone()).collect()
 }

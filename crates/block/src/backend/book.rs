@@ -83,7 +83,7 @@ impl Book {
         older.map_or(Ok(book), Err)
     }
 
-    /// The same; one that is not the newest is opened, too, and why that is so is said.
+    /// Opens the book as [`Book::in_file`] does, but also if it is not the newest; then the reason is returned with it.
     pub fn newest_in_file(kind: &Kind, path: &Path) -> Result<(Self, Option<String>), String> {
         let damaged = |problem: &str| kind.damaged(path, problem);
         let mut open_file = opener(FileName(path.to_path_buf()));
@@ -187,12 +187,12 @@ impl Book {
         self.commits.is_some()
     }
 
-    /// Its name in messages.
+    /// The book's name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads from it; what makes the library panic is damage.
+    /// Reads from the book. A panic of the library is reported as damage.
     pub fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T, redb::Error> {
         let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
         contained(|| read(&database.begin_read()?)).unwrap_or_else(|problem| Err(redb::Error::Corrupted(problem)))
@@ -328,7 +328,7 @@ impl fmt::Display for Problem {
 /// How a book counts its commits.
 #[derive(Clone, Copy)]
 enum Has {
-    /// Nothing has been committed.
+    /// The book has no commits.
     Nothing,
     /// The commits are those of an earlier version, which did not count them.
     Uncounted,

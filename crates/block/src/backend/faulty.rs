@@ -16,7 +16,7 @@ use crate::{Extent, STATE_ZERO};
 const SECTOR: usize = SECTOR_BYTES as usize;
 
 keys! {
-    /// What a faulty device does, and when: drawn from a seed.
+    /// The faults of a faulty device, drawn from a seed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Faults {
         /// seed of everything drawn
@@ -141,7 +141,7 @@ impl Media {
         Ok(())
     }
 
-    /// Its size.
+    /// The size of the medium.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.surface().volatile.len() as u64
@@ -153,8 +153,8 @@ impl Media {
         if surface.has_power { surface.perform(io) } else { Err(NbdError::InputOutput) }
     }
 
-    /// What is not durable can be read until the power fails, and never becomes durable: so a system treats pages that it
-    /// could not write back.
+    /// Makes the data that is not durable stay so: it can be read until the power fails, as from pages that the system could not write
+    /// back.
     pub fn forget_unflushed(&self) {
         self.surface().dirty.clear();
     }

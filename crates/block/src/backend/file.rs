@@ -31,7 +31,7 @@ const SLICES_MAX: usize = 1024;
 /// The size of the zeroes that are written if a range cannot be zeroed otherwise.
 const ZEROES_BYTES: usize = 256 << 10;
 
-/// What `fstatfs` says of file systems in memory, tmpfs and ramfs.
+/// The types that `fstatfs` reports for file systems in memory, tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// A file, open in both modes.
@@ -45,15 +45,15 @@ pub struct Files {
     /// Opened for flushes alone. The kernel reports a failed writeback once on each open file, so a durable write of one
     /// client must not take the report that another client's flush should get.
     pub sync: File,
-    /// It grows while the server runs.
+    /// The length, which can grow while the server runs.
     size_bytes: AtomicU64,
     /// Whether the last range of zeroes was made without writing them: as a hole, and with its space kept.
     makes_zeroes: [AtomicBool; 2],
-    /// Its kernel may write the zeroes of a range whose space is kept.
+    /// Whether the file is a block device, whose kernel may write the zeroes of a range whose space is kept.
     is_block_device: bool,
-    /// What offsets and lengths of direct I/O are multiples of.
+    /// Offsets and lengths of direct I/O are multiples of this.
     alignment_bytes: u64,
-    /// Of a device that takes some.
+    /// The snapshots of the file, if the spec has any.
     pub snapshots: Option<Arc<Snapshots>>,
     /// Why there is no direct I/O although the spec asks for it, and whether the file is new.
     remark: String,
@@ -188,7 +188,7 @@ impl Files {
 
     /// The length of the file or device.
     pub fn size_bytes(&self) -> u64 {
-        // Nobody asks for what lies past the old end before the engine, which sets it, has said that it has grown.
+        // No request reaches past the old end before the engine, which sets this length, has reported that the file has grown.
         self.size_bytes.load(Ordering::Relaxed)
     }
 
@@ -205,7 +205,7 @@ impl Files {
         let metadata = file.metadata().map_err(|error| failed(&self.path, "cannot be looked at", &error))?;
         if metadata.is_file() && metadata.len() < size_bytes {
             file.set_len(size_bytes).map_err(|error| failed(&self.path, "cannot be made longer", &error))?;
-            // Its length is part of what a flush makes durable; this one is nobody's else.
+            // The new length must be durable. No client waits for a flush of its own on this file, so none misses an error here.
             rustix::fs::fdatasync(file).map_err(|error| failed(&self.path, "cannot be flushed", &error.into()))?;
         }
         check_length(&self.path, file, Some(size_bytes))?;
@@ -327,7 +327,7 @@ impl Files {
         Ok(())
     }
 
-    /// What is owed of a task.
+    /// The bytes of deleted snapshots whose space is still to be given back, for that task.
     pub fn owed_bytes(&self, task: Task) -> u64 {
         self.snapshots.as_ref().filter(|_| task == Task::Unsnapshot).map_or(0, |snapshots| snapshots.owed_bytes())
     }

@@ -104,7 +104,7 @@ impl Action {
             Self::Read | Self::Cache | Self::Extents => Operation::Read,
             // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Operation::Discard,
-            // Nothing else may happen on the range meanwhile.
+            // Moved blocks must not be read or written meanwhile, so the scheduler sees a write.
             Self::Serve(Task::Relocate(Tier::Fast)) => Operation::Write,
         }
     }
@@ -127,7 +127,7 @@ impl Action {
 pub struct Io {
     /// The engine's number for it.
     pub id: u32,
-    /// Its kind.
+    /// The kind of the operation.
     pub action: Action,
     /// First byte.
     pub offset: u64,
@@ -151,13 +151,13 @@ impl Io {
 /// The result of an operation that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was carried out.
+    /// The operation was carried out.
     Plain,
     /// The range is all zeroes, and the buffers were not written.
     Hole,
     /// The extents from the offset on; at least one.
     Extents(Vec<Extent>),
-    /// It was read, but the checksums of these blocks of 4 KiB, by number, are wrong.
+    /// The range was read, but the checksums of these blocks of 4 KiB, by number, are wrong.
     Damaged(Vec<u64>),
 }
 
@@ -181,11 +181,11 @@ impl Outcome {
 pub struct Done {
     /// The engine's number for it.
     pub id: u32,
-    /// Its buffers.
+    /// The buffers of the operation.
     pub buffers: Buffers,
-    /// Its result.
+    /// The outcome, or the error.
     pub result: Result<Outcome, NbdError>,
-    /// Of its time since it was started: that in which it waited for a worker, or a worker computed for it.
+    /// The part of the time since the start in which the operation waited for a worker, or a worker computed for it.
     pub cores: Nanos,
 }
 
@@ -204,7 +204,7 @@ pub trait Backend {
         None
     }
 
-    /// The same, to change it.
+    /// The backend beneath this layer, to change it.
     fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
         None
     }
@@ -259,7 +259,7 @@ pub trait Backend {
         self.inner()?.fast_tier()
     }
 
-    /// Its size.
+    /// The size of the device.
     fn size_bytes(&self) -> u64;
 
     /// Makes it this long while it serves, durably. A layer that keeps something for each block or region does not pass it on.
@@ -276,7 +276,7 @@ pub trait Backend {
         self.inner().map_or_else(Vec::new, Backend::parts)
     }
 
-    /// What offsets and lengths of requests are multiples of.
+    /// Offsets and lengths of requests are multiples of this.
     fn block_bytes_min(&self) -> u32 {
         self.inner().map_or(1, Backend::block_bytes_min)
     }
@@ -320,12 +320,12 @@ pub trait Backend {
         self.inner()?.upstream()
     }
 
-    /// What its tiers hold and have served, if it has any.
+    /// The bytes that each tier holds and has served, if there are tiers.
     fn tiers(&self) -> Option<TierStatus> {
         self.inner()?.tiers()
     }
 
-    /// Which device it is, if it keeps that itself: a number that stays wherever its files lie.
+    /// The device's identity, if it keeps one itself: a number that stays the same wherever its files lie.
     fn identity(&self) -> Option<u64> {
         self.inner()?.identity()
     }
@@ -335,8 +335,8 @@ pub trait Backend {
         self.inner()?.checksums()
     }
 
-    /// What was read of a range is not what was written there: drops the copies that it keeps of it for speed alone. Says whether
-    /// it keeps any such copies, so that reading again at once may help: those that were read may have been dropped meanwhile.
+    /// Drops the copies of a range that are kept for speed alone, because a checksum of what was read is wrong. Returns whether any such
+    /// copies are kept, so that reading again at once may help: the damaged ones may have been dropped meanwhile.
     fn distrust(&mut self, range: Range<u64>) -> bool {
         self.inner_mut().is_some_and(|inner| inner.distrust(range))
     }

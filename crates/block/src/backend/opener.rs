@@ -25,7 +25,7 @@ const CACHE_BYTES: usize = 16 << 20;
 /// clean end.
 const MAGIC: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
 const IS_OPEN: u8 = 2;
-/// What is copied at once.
+/// The bytes that are copied at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The name of a file.
@@ -40,7 +40,7 @@ pub trait Name: Send + 'static {
     fn replace(&self, fill: &dyn Fn(&Self::File) -> io::Result<()>) -> io::Result<Self::File>;
 }
 
-/// What opens the database in the file of this name, as often as it is needed.
+/// A function that opens the database in the file of this name, as often as it is needed.
 pub fn opener(name: impl Name) -> Open {
     let opener = Opener { name, is_sound: Arc::default() };
     Box::new(move || opener.open())
@@ -159,7 +159,7 @@ impl Name for FileName {
         let path = fs::canonicalize(&self.0)?;
         replace_by(&path, |file| {
             be_like(&path, file)?;
-            // Whoever finds it under the name finds it locked.
+            // Another process that finds the file under its name finds it locked.
             let file = lock(file.try_clone()?).map_err(io::Error::other)?;
             fill(&file)?;
             Ok(file)
@@ -172,7 +172,7 @@ impl FileName {
     fn claim(&self, file: File) -> Result<FileBackend, DatabaseError> {
         let place = place_of(&file.metadata()?);
         let file = lock(file)?;
-        // Who had it open may have put another one in its place.
+        // The process that had the file open may have put another one in its place.
         if place_of(&fs::metadata(&self.0)?) != place {
             return Err(DatabaseError::DatabaseAlreadyOpen);
         }
@@ -264,7 +264,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let place = || place_of(&fs::metadata(&path).unwrap());
         let before = place();
-        // What another start has left, which broke off.
+        // A file that an interrupted start has left.
         fs::write(folder.path().join("book.ioweir-new"), b"a part").unwrap();
         drop(in_file(&path).unwrap());
         let copied = place();

@@ -53,7 +53,7 @@ pub(super) struct Patience {
     /// When this span began, and what has completed in it.
     began: Nanos,
     completed: u64,
-    /// What completed in a second of the last usual span.
+    /// The operations completed in a second, over the last usual span.
     usual_per_second: u64,
     /// Usual spans until the next trial, and from one to the next.
     left: u32,
@@ -61,7 +61,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// That of a process which may use one processor, or several.
+    /// The patience of a process that may use one processor, or several.
     pub(super) const fn new(is_alone: bool) -> Self {
         let usual = FIRST[is_alone as usize];
         let (trial, next, wins, began, completed) = (None, 0, 0, Nanos::ZERO, 0);

@@ -5,24 +5,24 @@ use ioweir_core::Nanos;
 /// An upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamStatus {
-    /// Its address and export.
+    /// The upstream's address and export.
     pub name: String,
     /// Connections that have agreed on the export.
     pub connections: u32,
-    /// How often it has come back.
+    /// How often a connection was made after all were lost.
     pub reconnects: u64,
-    /// How long it has had no connection, if it has none.
+    /// How long the upstream has had no connection, if it has none.
     pub down: Option<Nanos>,
-    /// What is kept of changes that are not durable.
+    /// The bytes of changes that are kept because they are not durable.
     pub kept_bytes: u64,
-    /// Whether something that it had answered may be lost.
+    /// Whether changes that the upstream had answered may be lost.
     pub has_lost: bool,
     /// Why the last connection has ended, or could not be made, until another one is made.
     pub problem: Option<String>,
 }
 
 impl UpstreamStatus {
-    /// That of all upstreams that a device is made of, if there are any: the sums, and how long one has been gone for the longest.
+    /// The status of all upstreams of a device together, if there are any: sums, and the longest time that one has been away.
     pub fn of_all(each: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         let each: Vec<Self> = each.into_iter().flatten().collect();
         let is_one = each.len() == 1;

@@ -157,7 +157,7 @@ impl Uring {
     /// Handles a completion: it succeeded, failed, or must be repeated by a thread (a short transfer, or one that the ring
     /// cannot do).
     fn finish(&mut self, now: Nanos, number: u64, result: i32, done: &mut Vec<Done>) {
-        // It is the slot that the operation was started with.
+        // The number is the slot that the operation was started with.
         let Some(Flight { io, .. }) = self.flights.remove(number as u32) else { return };
         let moved = matches!(io.action, Action::Read | Action::Write);
         let result = match result {

@@ -269,7 +269,7 @@ fn entries(transaction: &ReadTransaction) -> Result<Vec<(String, Range<u64>)>, r
     for entry in table.iter()? {
         let (name, place) = entry?;
         let (begin, bytes) = place.value();
-        // One that is too long is refused by its bounds.
+        // A volume whose end overflows is refused for its bounds later.
         entries.push((name.value().to_string(), begin..begin.saturating_add(bytes)));
     }
     Ok(entries)

@@ -39,7 +39,7 @@ pub struct MachineClock {
 }
 
 impl MachineClock {
-    /// Its origin is now.
+    /// A clock whose origin is now.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "the crate that has a clock has it here")]
     #[allow(clippy::new_without_default, reason = "a default that differs with every call misleads")]
@@ -47,7 +47,7 @@ impl MachineClock {
         Self { origin: Instant::now() }
     }
 
-    /// The time since 1970 of its origin, as the system's clock says now.
+    /// The time since 1970 of the clock's origin, by the system's clock at this moment.
     #[must_use]
     pub fn epoch(&self) -> Nanos {
         time_of(ClockId::Realtime).since(self.now())

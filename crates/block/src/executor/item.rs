@@ -16,15 +16,15 @@ pub trait Item: Send {
 /// The progress of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is done, and is dropped.
+    /// The item is done, and is dropped.
     Done,
-    /// It has to wait, and runs again after that.
+    /// The item has to wait, and runs again after that.
     Wait(Wait),
-    /// Its slice is over: it queues again as preempted.
+    /// The item's slice is over: it queues again as preempted.
     Preempted,
 }
 
-/// What an item waits for.
+/// The event that an item waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// A time.

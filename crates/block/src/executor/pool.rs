@@ -33,7 +33,7 @@ pub enum RefusedCause {
     /// There is no room: submit again once an item is done.
     #[error("the executor is full")]
     Full,
-    /// Nothing more is accepted.
+    /// The executor accepts no more items.
     #[error("the executor is shutting down")]
     Closed,
 }
@@ -134,7 +134,7 @@ struct Place {
     tag: Option<Tag>,
     /// `None` while it runs.
     item: Option<Box<dyn Item>>,
-    /// What it waits for, while it is suspended.
+    /// The event that a suspended item waits for.
     wait: Option<Wait>,
     /// The lock that it holds or has asked for.
     lock: Option<u32>,

@@ -25,7 +25,7 @@ impl RealError {
         Self::new(format!("{}: {problem}", shown(&path.display().to_string())))
     }
 
-    /// What the system refused.
+    /// An error for a system call that has failed.
     pub fn refused(path: &Path, what: &str, error: &io::Error) -> Self {
         Self::of(path, format_args!("{what}: {}", plain(error)))
     }

@@ -1,4 +1,4 @@
-//! What a device is and how its queue is set, as sysfs says.
+//! The identity of a device and the settings of its queue, from sysfs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,23 @@ use serde::Serialize;
 use super::RealError;
 use super::system::{Number, System, line, names};
 
-/// A block device as sysfs describes it. What it does not say is absent.
+/// A block device as sysfs describes it. Facts that sysfs does not state are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Identity {
     /// The kernel's name of the whole disk: `sda`.
     pub name: String,
-    /// Its number: `8:0`.
+    /// The device number: `8:0`.
     pub number: String,
     /// The partition of it that was named, if one was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// The vendor's name for it.
     pub model: Option<String>,
-    /// What tells it from others of the model.
+    /// The serial number.
     pub serial: Option<String>,
-    /// Its world-wide name.
+    /// The world-wide name.
     pub wwid: Option<String>,
-    /// Its size.
+    /// The size of the device.
     pub size_bytes: Option<u64>,
     /// Whether it says that it rotates; virtual disks often say so without a reason.
     pub rotational: Option<bool>,
@@ -119,7 +119,7 @@ impl Identity {
         folders.filter_map(|folder| System::number(&folder)).collect()
     }
 
-    /// Its folder in sysfs.
+    /// The device's folder in sysfs.
     pub(super) fn folder(&self, system: &System) -> Option<PathBuf> {
         system.folder(self.disk()?)
     }
@@ -132,7 +132,7 @@ impl Identity {
         })
     }
 
-    /// What to know before a measurement is trusted, in words.
+    /// Remarks for people on how far a measurement of this device can be trusted.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();

@@ -24,7 +24,7 @@ const SLEEP: Nanos = Nanos::from_millis(50);
 const PARTING: Nanos = Nanos::from_millis(1_000);
 /// The largest operation.
 const LENGTH_MAX: u64 = 64 << 20;
-/// What is written: as large as most writes.
+/// The size of the random data that writes are made of: as large as most writes.
 const NOISE_BYTES: usize = 1 << 20;
 
 /// An operation that has completed.
@@ -32,7 +32,7 @@ const NOISE_BYTES: usize = 1 << 20;
 pub struct Completed {
     /// The caller's number for it.
     pub token: u64,
-    /// Its kind.
+    /// The kind of the operation.
     pub action: Action,
     /// First byte.
     pub offset: u64,
@@ -57,7 +57,7 @@ impl Completed {
 /// Why a ring does nothing any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
-    /// It was asked to stop.
+    /// The caller asked the ring to stop.
     #[error("stopped")]
     Stopped,
     /// The device does not answer. What is in flight is given up.
@@ -68,9 +68,9 @@ pub enum Halt {
     Stalled {
         /// The kind of the oldest operation in flight.
         action: Action,
-        /// Its first byte.
+        /// The first byte of the operation.
         offset: u64,
-        /// Its length.
+        /// The length of the operation in bytes.
         length: u64,
         /// For how long it has been in flight.
         since: Nanos,

@@ -12,10 +12,10 @@ use signal_hook::flag;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// One that SIGINT, SIGTERM and SIGHUP set. A second signal ends the process at once.
+    /// A flag that SIGINT, SIGTERM and SIGHUP set. A second signal ends the process at once.
     ///
     /// # Errors
-    /// If the system takes no handlers.
+    /// If the system refuses the signal handlers.
     pub fn on_signals() -> io::Result<Self> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -10,9 +10,9 @@ use super::RealError;
 /// The number of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number {
-    /// Its driver.
+    /// The number of the driver.
     pub major: u32,
-    /// Which of the driver's.
+    /// The number among the driver's devices.
     pub minor: u32,
 }
 
@@ -133,7 +133,7 @@ impl System {
         folders.filter(|folder| folder.join("partition").exists()).collect()
     }
 
-    /// Who uses the device of a folder: mounts, swap, and devices that are built on it. Of a disk, those of its partitions too.
+    /// The users of the device of a folder: mounts, swap, and devices that are built on it. For a disk, the users of its partitions too.
     pub(super) fn users(&self, folder: &Path) -> Vec<String> {
         let mut folders = Self::partitions(folder);
         folders.push(folder.to_owned());

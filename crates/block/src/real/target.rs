@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{Identity, Number, RealError, System};
 
-/// What a target may be used for.
+/// The kinds of access to a target that the caller wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Open it for writing. A device that is in use is never opened for writing.
@@ -21,7 +21,7 @@ pub struct Access {
     pub in_use: bool,
 }
 
-/// What a target is.
+/// The kind of storage that a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A block device.
@@ -50,7 +50,7 @@ pub struct Target {
 
 /// Types of file systems whose files lie in memory.
 const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-/// Those whose files lie elsewhere: NFS, CIFS, SMB, 9P, Ceph, FUSE.
+/// Types of file systems whose files lie on other machines or in user space: NFS, CIFS, SMB, 9P, Ceph, FUSE.
 const NETWORK: [i64; 6] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x6573_5546];
 
 /// The alignment that a file needs if sysfs does not say.
@@ -84,7 +84,8 @@ impl Target {
         let kind = if is_device { Kind::Device } else { kind_of_file(&file) };
         let file = Arc::new(file);
         if kind == Kind::Network {
-            // It stays open until the process ends: to close it is to wait for a server that may not answer, before that is said.
+            // The file stays open until the process ends, because closing it may wait for a server that does not answer, before any error
+            // is printed.
             std::mem::forget(Arc::clone(&file));
         }
         let logical = identity.as_ref().and_then(|identity| identity.logical_block_bytes);
@@ -93,25 +94,25 @@ impl Target {
         Ok(Self { path, file, kind, size_bytes, alignment_bytes, is_writable: access.write, cached, identity })
     }
 
-    /// Its path, as it was named.
+    /// The target's path, as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is.
+    /// The kind of storage.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its size.
+    /// The target's size.
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// What offsets and lengths must be multiples of.
+    /// Offsets and lengths must be multiples of this.
     #[must_use]
     pub const fn alignment_bytes(&self) -> u64 {
         self.alignment_bytes
@@ -147,7 +148,7 @@ impl Target {
         format!("{what} {}, {}, {way}, {access}", self.path.display(), format_bytes(self.size_bytes))
     }
 
-    /// What to know before a measurement of it is trusted, in words.
+    /// Remarks for people on how far a measurement of this target can be trusted.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
@@ -218,7 +219,7 @@ fn kind_of_file(file: &File) -> Kind {
     rustix::fs::fstatfs(file).map_or(Kind::File, |about| kind_of_type(about.f_type))
 }
 
-/// What a file is, by the type of its file system.
+/// The kind of a file, by the type of its file system.
 fn kind_of_type(magic: i64) -> Kind {
     if MEMORY.contains(&magic) {
         Kind::Memory

@@ -73,7 +73,7 @@ pub struct Checksums {
     pub blocks_known: u64,
     /// Blocks that were written with a checksum.
     pub blocks_written: u64,
-    /// Those of them that had none before.
+    /// Written blocks that had no checksum before.
     pub blocks_new: u64,
     /// Blocks that were read and checked.
     pub blocks_checked: u64,
@@ -404,7 +404,7 @@ impl Backend for Checked {
                 let mut jobs = std::mem::take(&mut self.from_pool);
                 self.home.take(&mut jobs);
                 is_over &= jobs.is_empty();
-                // These are at most as many as there are in the pool.
+                // The pool holds at least this number of jobs, so the count cannot fall below zero.
                 self.with_pool -= jobs.len() as u32;
                 for job in jobs.drain(..) {
                     self.summed(now, job, done);

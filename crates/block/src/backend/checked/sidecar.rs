@@ -25,16 +25,16 @@ const VERSION: u32 = 1;
 pub struct Identity {
     /// The length of the file.
     pub size_bytes: u64,
-    /// The number of its device.
+    /// The number of the device that holds the file.
     pub device: u64,
-    /// Its inode.
+    /// The file's inode.
     pub inode: u64,
     /// The time of its last change (ctime): seconds and nanoseconds since 1970.
     pub changed: (i64, i64),
 }
 
 impl Identity {
-    /// That of a file now.
+    /// The present identity of a file.
     ///
     /// # Errors
     /// If there is no such file.
@@ -245,7 +245,7 @@ impl Sidecar {
         keep_name(&self.path)
     }
 
-    /// Its path.
+    /// The path of the sidecar file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -20,7 +20,7 @@ const BLOCKS_A_LOOK: usize = 16;
 pub(super) struct Edge {
     /// The block as it was read from the device.
     pub(super) old: Buffer,
-    /// Its checksum, once computed.
+    /// The checksum of the old block, once computed.
     pub(super) sum: u32,
     /// Where the rest before the data ends, or the rest after it begins.
     pub(super) at: usize,

@@ -42,7 +42,7 @@ pub struct Workers {
     pub append: Append,
 }
 
-/// What it costs to hand an item to a worker and take it back: two threads are woken. Measured with small reads, see
+/// The time to hand an item to a worker and take it back, which wakes two threads. Measured with small reads, see
 /// `experiments/serve/checksums`.
 const HAND_OVER: Duration = Duration::from_micros(10);
 /// The most that the engine's thread computes at once, however fast it is.

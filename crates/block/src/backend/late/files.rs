@@ -29,7 +29,7 @@ pub struct DataFiles {
 }
 
 impl DataFiles {
-    /// Those of a device that is not open yet; a file that does not exist is about to be made.
+    /// The files of a device that is not open yet; a file that does not exist is about to be created.
     ///
     /// # Errors
     /// If an attribute cannot be read.

@@ -14,9 +14,9 @@ use crate::backend::BLOCK_BYTES;
 const TRIMS: TableDefinition<'_, u64, u64> = TableDefinition::new("trims");
 /// The version of its tables; a journal of another version is refused.
 const VERSION: u64 = 1;
-/// The names of the facts about the device: its length, the identity and the inode by which an earlier version knew its file, and
-/// the time of the last change of it at the last clean end; the length that the device is about to get, or zero; its identity, or
-/// zero where it can have none; and when its files were last written, as of the last clean end.
+/// The names of the facts about the device. An earlier version knew the device's file by `device` and `inode`, and its last change at the
+/// last clean end by `changed_*`. `GROWS` is the length that the device is about to get, or zero. `device_id` is its identity, or zero if
+/// it can have none. `modified_*` is the time at which its files were last written, as of the last clean end.
 const FACTS: [&str; 9] = [
     "size_bytes",
     "device",
@@ -127,7 +127,7 @@ impl Journal {
         let is_other = if known != 0 {
             id != known
         } else {
-            // Those of a device that has an identity of its own, or was joined, once knew no file that stays.
+            // A joined device, or one with an identity of its own, was recorded by an earlier version with the identity of no lasting file.
             let inode = files.former.as_ref().map(|file| [file.device, file.inode]);
             own_id.is_none() && facts[1..3] != [0, 0] && inode.is_some_and(|inode| facts[1..3] != inode)
         };

@@ -38,7 +38,7 @@ use ranges::{Changes, Ranges};
 /// The most ranges in the journal: beyond it, discards are carried out at once.
 const RANGES_MAX: usize = 1 << 16;
 
-/// What the device is doing.
+/// The owner of an operation of the inner device.
 enum Flight {
     /// An operation of the engine, as it is.
     Plain(u32),
@@ -46,7 +46,7 @@ enum Flight {
     Part(u32),
 }
 
-/// What waits for a commit.
+/// An operation that waits for a commit of the journal.
 enum Waiter {
     /// A client's discard.
     Discard(Io),
@@ -75,9 +75,9 @@ struct Commit {
 /// A device whose discards are carried out later.
 pub struct Late {
     inner: Box<dyn Backend>,
-    /// What is still to be trimmed.
+    /// The ranges that are still to be discarded.
     pending: Ranges,
-    /// What the durable journal may name: the same, and what could not be taken out of it.
+    /// The ranges that the durable journal may hold: the pending ones, and ones whose removal is not durable.
     named: Ranges,
     /// Changes that are in no commit yet.
     changes: Changes,
@@ -136,7 +136,7 @@ impl Late {
         })
     }
 
-    /// The same with room for fewer ranges, for tests.
+    /// This device with room for fewer ranges, for tests.
     #[must_use]
     pub fn with_ranges_max(mut self, ranges_max: usize) -> Self {
         self.ranges_max = ranges_max;
@@ -206,7 +206,7 @@ impl Late {
             return;
         }
         let Some(Payment { id, parts, result, .. }) = self.payments.remove(number) else { return };
-        // One that fails is not tried again: a discard need not be carried out.
+        // A failed discard is not tried again, because no discard has to be carried out.
         parts.into_iter().for_each(|part| self.take_out(part));
         self.wait(Waiter::Paid(id, result));
     }
@@ -231,12 +231,12 @@ impl Late {
         if result.is_ok() {
             for range in taken {
                 self.named.remove(range.clone(), &mut Changes::new());
-                // It may have been discarded again.
+                // The range may have been discarded again meanwhile.
                 let again: Vec<_> = self.pending.within(range).collect();
                 again.into_iter().for_each(|range| self.named.insert(range, &mut Changes::new()));
             }
         } else {
-            // It may be durable or not: all of it is part of the next one.
+            // The failed commit may be durable or not, so its changes are part of the next one.
             taken.append(&mut self.taken);
             self.taken = taken;
             for (&start, &end) in changes.iter() {

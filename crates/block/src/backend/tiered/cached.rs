@@ -152,7 +152,7 @@ impl Backend for Cached {
                 self.directory.forget(blocks_of(start, end));
                 vec![Piece { start, end, place: Place::Home }]
             }
-            // What the tiers do not know, they refuse.
+            // Actions that the tiers do not know are passed on, and refused there.
             Action::Flush | Action::Cache | Action::Extents | Action::Serve(_) => {
                 vec![Piece { start, end, place: Place::Home }]
             }

@@ -12,9 +12,9 @@ enum State {
     Free,
     /// A copy is being written to it.
     Filling,
-    /// Its block changed while the copy was being written.
+    /// The block changed while its copy was being written.
     Spoilt,
-    /// It holds a copy.
+    /// The slot holds a valid copy.
     Clean,
 }
 

@@ -1,9 +1,9 @@
-//! What binds tiers and their map: an identity, and how often the map was opened. A map, a fast or a slow tier of another day is
-//! not taken for the newest one, and a slow tier is not taken for a whole device.
+//! The binding of tiers to their map, by an identity and a count of how often the map was opened. A map or tier from an older backup is not
+//! taken for the newest one, and a slow tier is not taken for a whole device.
 //!
-//! A fast tier has its mark in its first slot, a file that is a slow tier in an attribute. When a map is opened, the marks first
-//! name the next generation beside the one of the map, then the map is given it, then the marks name it alone: so after a crash
-//! at any moment each mark names that of the map.
+//! A fast tier has its mark in its first slot, a file that is a slow tier in an attribute. When a map is opened, the marks first name the
+//! next generation beside the one of the map, then the map is given it, then the marks name it alone: so after a crash at any moment each
+//! mark names that of the map.
 
 use std::fmt;
 use std::fs::File;
@@ -26,11 +26,11 @@ const ATTRIBUTE: &str = "user.ioweir.tiers";
 const WORDS_BYTES: usize = 100;
 const NUMBER_BYTES: usize = size_of::<u64>();
 
-/// What a tier says of the map that it belongs to.
+/// The mark on a tier, which names its map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     identity: u64,
-    /// Of the map, or the one before that.
+    /// The generation of the map, or the one before that.
     generation: u64,
     next: u64,
 }

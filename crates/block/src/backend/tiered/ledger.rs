@@ -29,7 +29,7 @@ pub struct Ledger {
     home: Option<PathBuf>,
 }
 
-/// What is made durable.
+/// A change that is made durable.
 pub(super) enum Entry {
     /// Changes of the map.
     Changes(Arc<Changes>),
@@ -78,7 +78,7 @@ impl Ledger {
         Self { book, home: None }
     }
 
-    /// The same, and the file of the slow tier is marked, so that nothing else uses it.
+    /// This ledger, which also marks the file of the slow tier, so that nothing else uses it.
     #[must_use]
     pub fn marking(self, home: &Path) -> Self {
         Self { home: Some(home.into()), ..self }

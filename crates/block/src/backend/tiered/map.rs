@@ -40,7 +40,7 @@ impl Piece {
         }
     }
 
-    /// Its offset on its tier.
+    /// The piece's offset on its tier.
     pub(super) const fn offset(&self) -> u64 {
         match self.place {
             Place::Home => self.start,

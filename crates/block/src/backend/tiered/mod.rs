@@ -75,20 +75,20 @@ pub struct FastTier {
     pub placed: Vec<Range<u64>>,
 }
 
-/// What two tiers hold, and what they have served since they were opened.
+/// The bytes that two tiers hold, and their traffic since they were opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierStatus {
     /// Bytes of the blocks on the fast tier: placed there, or copies.
     pub held_bytes: u64,
     /// Bytes that the fast tier has room for.
     pub room_bytes: u64,
-    /// What the slow tier has served.
+    /// The traffic of the slow tier.
     pub slow: Traffic,
-    /// What the fast tier has served.
+    /// The traffic of the fast tier.
     pub fast: Traffic,
 }
 
-/// What was read from a tier and written to it, for clients or to move blocks.
+/// The bytes that were read from a tier and written to it, for clients or to move blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes that were read.

@@ -17,7 +17,7 @@ pub(super) struct Pair {
     /// The owner of each operation, by its number on the devices.
     flights: Slots<Flight>,
     done: Vec<Done>,
-    /// What was read and written so far, of the slow one and the fast one.
+    /// The traffic so far, of the slow tier and of the fast one.
     traffic: [Traffic; 2],
 }
 
@@ -51,7 +51,7 @@ impl Pair {
         }
     }
 
-    /// What they hold and have served; the fast one has these slots for blocks, so many of which are used.
+    /// The bytes held and served by the tiers, where the fast one has `slots` for blocks, of which `used` are used.
     pub(super) const fn status(&self, slots: u64, used: u64) -> TierStatus {
         let [slow, fast] = self.traffic;
         TierStatus { held_bytes: used * BLOCK_BYTES, room_bytes: slots * BLOCK_BYTES, slow, fast }

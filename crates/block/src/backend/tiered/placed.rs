@@ -44,7 +44,7 @@ struct Sync {
 pub struct Placed {
     pub(super) pair: Pair,
     pub(super) map: Map,
-    /// What is moved in the background, if anything.
+    /// The moving of blocks in the background, if the spec asks for it.
     pub(super) relocation: Option<Relocation>,
     /// The heat of before, until something moves by it.
     heat: Heat,
@@ -306,7 +306,7 @@ impl Placed {
 
     fn wait_for_sync(&mut self, now: Nanos, mut op: Op) {
         if let Some(error) = self.loss() {
-            // It began before the sync failed.
+            // The operation began before the sync failed.
             op.staged.result = Err(error);
             return self.finish(op);
         }

@@ -24,7 +24,7 @@ const LOOKS_MAX: usize = 1024;
 /// The most blocks that are looked at each time for one that was not used, to make room for others that were.
 const LOOKS_FOR_ROOM: usize = 64;
 
-/// What is moved, and when.
+/// The choice of blocks that are moved in the background.
 #[derive(Debug)]
 pub(super) struct Relocation {
     pub(super) heat: Heat,

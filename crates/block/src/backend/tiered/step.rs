@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 pub(super) enum Stage {
     /// The rest of each partly written block is being read from the slow tier.
     Edges,
-    /// Its pieces are in flight.
+    /// The pieces of the operation are in flight.
     Pieces,
     /// All pieces are completed, and it waits to be durable.
     Sync,
@@ -24,9 +24,9 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moving {
     Not,
-    /// It reads them, to move them to this tier.
+    /// The operation reads blocks, to move them to this tier.
     Reads(Tier),
-    /// It writes them.
+    /// The operation writes the blocks that are moved.
     Writes,
 }
 
