@@ -34,7 +34,7 @@ fn spec(policy: &str, clients: u64, requests: u64) -> String {
     )
 }
 
-/// What `scripts/instructions` counts: the run with all that is set up for it.
+/// `scripts/instructions` counts the instructions of this function: a run with its preparation.
 #[inline(never)]
 fn measured(experiment: &Experiment) -> u64 {
     run_observed(experiment, &mut Unobserved).expect("an experiment that runs").0.requests_simulated

@@ -20,7 +20,7 @@ fn number(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// What `scripts/instructions` counts.
+/// `scripts/instructions` counts the instructions of this function.
 #[inline(never)]
 fn measured(server: &Server, scheduling: &Scheduling, load: &ServerLoad) -> u64 {
     server.run(scheduling, load).expect("no law is broken").simulated

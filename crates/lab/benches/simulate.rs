@@ -87,7 +87,7 @@ fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
     requests as f64 / seconds
 }
 
-/// What `scripts/instructions` counts.
+/// `scripts/instructions` counts the instructions of this function.
 #[inline(never)]
 fn measured(simulation: Simulation<'_, Policy>, records: &[Record], load: Load) -> u64 {
     let outcome =

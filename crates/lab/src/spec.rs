@@ -1,4 +1,4 @@
-//! What the specs of all verbs share: values that a file may write in more than one way, and how traces are read.
+//! The common parts of all verbs' specs: values that a file may write in more than one way, and how traces are read.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -107,7 +107,7 @@ fn latencies(info: &Info) -> Option<String> {
     Some(format!("of {known} requests{}", reasons.collect::<String>()))
 }
 
-/// What an object says, a fact for each value; names within others are joined.
+/// The values of an object, a fact for each; names within others are joined.
 fn said(about: &serde_json::Value, within: &str) -> Vec<(String, String)> {
     use serde_json::Value;
     let Value::Object(object) = about else { return Vec::new() };

@@ -17,7 +17,7 @@ pub(super) const CLOSED: usize = 1;
 /// The highest ratio that counts; also that to a value of zero.
 const RATIO_MAX: f64 = 1e3;
 
-/// What is kept of a run.
+/// The figures of a run that advice is based on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measure {
     /// In the order of [`Goal::ALL`], in seconds.
@@ -60,7 +60,7 @@ pub(super) fn score(goal: Goal, own: &Measures, other: &Measures) -> f64 {
     (ratio(goal, &own[RECORDED], &other[RECORDED]) * ratio(goal, &own[CLOSED], &other[CLOSED])).sqrt()
 }
 
-/// What all runs have in common.
+/// The settings that all runs share.
 pub(super) struct Bench<'a> {
     /// The queue and the device with nothing set.
     pub(super) base: Setup,

@@ -53,11 +53,11 @@ impl Change {
     }
 }
 
-/// What the rounds say of a candidate.
+/// The judgement of a candidate over all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
-    /// What everything is compared with.
+    /// The candidate that changes nothing, with which the others are compared.
     LeaveIt,
     /// Shown to be better over both loads, at none shown to be worse, and within the bound.
     Better,
@@ -129,8 +129,8 @@ impl Rounds {
         self.measures.len()
     }
 
-    /// What a candidate is called in tables: its name, or that of its scheduler where the name is long and no other of that
-    /// scheduler is judged.
+    /// The candidate's name in tables; the scheduler's name instead where the full name is long and no other candidate of that scheduler is
+    /// judged.
     pub(super) fn label(&self, at: usize) -> String {
         let name = self.candidates[at].to_string();
         let family = self.candidates[at].family();
@@ -186,7 +186,7 @@ impl Rounds {
         self.measures.iter().filter(|round| score(goal, &round[at], &round[0]) >= 1.0).count()
     }
 
-    /// What is shown of a candidate.
+    /// The judgement of a candidate.
     pub(super) fn verdict(&self, at: usize, goal: Goal, bound: Option<Bound>) -> Verdict {
         if at == 0 {
             return Verdict::LeaveIt;

@@ -45,7 +45,7 @@ pub(super) struct Advice {
 pub(super) struct Row {
     /// As the command line takes it, with what else is set.
     pub(super) candidate: String,
-    /// What tables call it.
+    /// The name in tables.
     pub(super) label: String,
     pub(super) verdict: Verdict,
     pub(super) recorded_seconds: Option<f64>,

@@ -1,4 +1,4 @@
-//! What to type on a host: to note what is set, to apply the advice, to keep it, to verify it and to undo it.
+//! The commands to type on a host: to note its settings, to apply the advice, to keep it, to verify it and to undo it.
 
 use ioweir_config::format_value;
 use serde::Serialize;

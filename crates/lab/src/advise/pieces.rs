@@ -33,7 +33,7 @@ struct Block {
     end: Nanos,
 }
 
-/// What was kept of one or several traces.
+/// Pieces of one or several traces.
 pub(super) struct Pieces {
     name: String,
     pieces: Vec<Vec<Block>>,

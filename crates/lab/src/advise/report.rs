@@ -80,7 +80,7 @@ impl AdviseSpec {
         self.run_on(&self.find()?.0, origin, progress)
     }
 
-    /// The same on traces that [`AdviseSpec::find`] has found.
+    /// Runs on traces that [`AdviseSpec::find`] has found.
     ///
     /// # Errors
     /// As [`AdviseSpec::run`].
@@ -94,8 +94,7 @@ impl AdviseSpec {
         Ok(document(&spec.report(traces, progress)?, origin)?)
     }
 
-    /// The same with what a trace says of the device that it was recorded on: its scheduler and its name, where nobody named
-    /// others.
+    /// Completes the spec with the device on which a trace was recorded: its scheduler and its name, where the user named no others.
     fn told_by(&self, files: &[TraceFiles]) -> Result<Self, RunError> {
         let mut spec = self.clone();
         for file in files {
@@ -135,8 +134,8 @@ impl AdviseSpec {
         Ok(QueueLimits { depth, request_sectors_max, ..QueueLimits::with_requests(self.queue_requests) })
     }
 
-    /// The traces, a folder standing for those in it, or the generated mixes where none is named; and files of folders that are no
-    /// traces, with why.
+    /// The traces to advise on, and the files of folders that are no traces, with the reasons. A folder stands for the traces in it; where
+    /// no trace is named, the generated mixes are taken.
     ///
     /// # Errors
     /// [`RunError`] if there is no such trace, or a folder holds none.
@@ -148,7 +147,7 @@ impl AdviseSpec {
         TraceFiles::find_all(&names, &ReadOptions { latency: true, ..options }, false)
     }
 
-    /// What "leave it" means: the scheduler of the trace, or what current Linux chooses for such a device.
+    /// The candidate that changes nothing: the scheduler of the trace, or the one that current Linux chooses for such a device.
     pub(super) fn leave(&self, device: &DeviceSpec) -> Result<Candidate, RunError> {
         let usual = if device.rotates() { "mq-deadline" } else { "none" };
         let choice = self.recorded_under.map_or_else(|| usual.parse(), Ok)?;
@@ -288,7 +287,7 @@ fn seen(pieces: &Pieces) -> ioweir_device::calibration::Range {
     observed.range()
 }
 
-/// What is judged: leaving it, schedulers as they come, the best that was found, and the best of some others.
+/// The candidates to judge: leaving it, schedulers with default parameters, the best that was found, and the best of some others.
 fn finalists(leave: &Candidate, plain: &[Candidate], searched: &Searched) -> Vec<Candidate> {
     let is_plain = |candidate: &&Candidate| plain.contains(candidate);
     let found = || searched.best.iter().map(|sample| &sample.candidate).filter(|candidate| *candidate != leave);

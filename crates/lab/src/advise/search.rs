@@ -20,7 +20,7 @@ use crate::run::RunError;
 
 /// Pieces of the trace that each stage of halving runs on.
 const STAGES: [usize; 3] = [2, 4, Pieces::SEEN];
-/// One of this many goes on to the next stage.
+/// The divisor of each stage: one of this many candidates goes on to the next.
 const KEPT: usize = 3;
 /// The fewest runs of a search: one of each load for a few candidates.
 pub(super) const BUDGET_MIN: u32 = 20;
@@ -31,22 +31,22 @@ const SIMPLER_SHARE: f64 = 0.002;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) candidate: Candidate,
-    /// Its value relative to that of leaving everything as it is.
+    /// The candidate's value relative to that of leaving everything as it is.
     pub(super) score: f64,
     /// By what factor it exceeds the bound; one if it does not.
     excess: f64,
 }
 
-/// What a search found.
+/// The results of a search.
 pub(super) struct Searched {
     /// All samples on the first pieces, for what they say about the settings.
     pub(super) samples: Vec<Sample>,
-    /// Those that were run on the whole half, the best first.
+    /// The samples of candidates that were run on the whole half, the best first.
     pub(super) best: Vec<Sample>,
     pub(super) runs: usize,
 }
 
-/// What is searched.
+/// The inputs of a search.
 pub(super) struct Search<'a> {
     pub(super) bench: &'a Bench<'a>,
     pub(super) pieces: &'a Pieces,
@@ -55,7 +55,7 @@ pub(super) struct Search<'a> {
     pub(super) seed: u64,
     /// The most runs.
     pub(super) budget: usize,
-    /// What everything is compared with.
+    /// The candidate with which all others are compared.
     pub(super) leave: &'a Candidate,
     /// The schedulers as they come.
     pub(super) plain: &'a [Candidate],
@@ -155,7 +155,7 @@ impl Search<'_> {
         let Some(mut centre) = best.iter().min_by(|one, other| order(one, other)).cloned() else { return Ok(()) };
         let space = dimensions(&centre.candidate, &self.bench.base);
         let mut divisor = 4;
-        // What is left for putting back is kept free.
+        // Enough runs are kept for putting settings back to their defaults.
         while divisor <= 64 && *runs + 2 * (space.len() + 2) < self.budget {
             let left = (self.budget - *runs) / 2 - space.len() - 1;
             let mut steps = self.steps(&centre.candidate, &space, divisor, best);
@@ -177,7 +177,7 @@ impl Search<'_> {
             let is_as_good =
                 |found: &Sample| found.excess <= centre.excess && found.score <= centre.score * (1.0 + SIMPLER_SHARE);
             if let Some(mut found) = found.into_iter().find(is_as_good) {
-                // It takes the place of what it is as good as.
+                // The simpler candidate takes the place of the one that it is as good as.
                 found.score = found.score.min(centre.score);
                 best.retain(|one| one.candidate != found.candidate && one.candidate != centre.candidate);
                 best.push(found.clone());

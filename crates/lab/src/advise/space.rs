@@ -1,4 +1,4 @@
-//! What a search may set: a table of knobs beside the parameters of schedulers, and candidates with a value for each.
+//! The space of a search: a table of knobs beside the parameters of schedulers, and candidates with a value for each.
 
 use std::fmt;
 
@@ -22,9 +22,9 @@ pub(super) enum Setting {
 
 /// Something that can be set beside the scheduler and its parameters.
 pub struct Knob {
-    /// Its name in results.
+    /// The name in results.
     pub name: &'static str,
-    /// What it does.
+    /// The effect of the knob, in a sentence.
     pub help: &'static str,
     unit: Unit,
     pub(super) setting: Setting,
@@ -41,7 +41,7 @@ impl Knob {
         self.unit
     }
 
-    /// Its value where it is not set.
+    /// The value where the knob is not set.
     pub(super) fn default(&self, base: &Setup) -> u64 {
         (self.default)(base)
     }
@@ -227,7 +227,7 @@ pub(super) fn family(scheduler: &SchedulerChoice) -> String {
     }
 }
 
-/// What a dimension of the search sets.
+/// The setting that a dimension of the search varies.
 #[derive(Clone, Copy)]
 enum Target {
     /// A parameter of the scheduler, or of the order of a pair.
@@ -250,7 +250,7 @@ pub(super) struct Dimension {
 }
 
 impl Dimension {
-    /// Its name in results.
+    /// The name in results.
     pub(super) fn name(&self) -> &'static str {
         match self.target {
             Target::Upper(parameter) | Target::Lower(parameter) | Target::Pair(parameter) => parameter.name,
@@ -318,12 +318,12 @@ impl Dimension {
     }
 }
 
-/// What can be searched for a scheduler on this device; what has no choice of values is left out.
+/// The dimensions of the search for a scheduler on this device; settings without a choice of values are left out.
 pub(super) fn dimensions(candidate: &Candidate, base: &Setup) -> Vec<Dimension> {
     let choice = candidate.scheduler;
     let on_linux = candidate.linux().is_some();
     let of = |parameters: &'static [Parameter], target: fn(&'static Parameter) -> Target| {
-        // What the host cannot set is no advice.
+        // A parameter that the host cannot set makes no advice.
         let settable = move |parameter: &&Parameter| !on_linux || parameter.linux.is_some();
         parameters.iter().filter(settable).filter(|parameter| parameter.search != Search::Nothing).map(
             move |parameter| Dimension {

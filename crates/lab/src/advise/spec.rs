@@ -46,9 +46,9 @@ pub struct AdviseSpec {
     /// The scheduler that the trace was recorded under, with its parameters; what "leave it" means. If absent, what the trace
     /// says of it (`ioweir record`), or what current Linux would choose for such a device.
     pub recorded_under: Option<SchedulerChoice>,
-    /// What is to be best: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
+    /// The figure to minimize: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
     pub goal: Goal,
-    /// What must not be exceeded at the recorded load: `read-p99=20ms`.
+    /// The bound to keep at the recorded load: `read-p99=20ms`.
     pub bound: Option<Bound>,
     /// Schedulers to choose among.
     pub schedulers: Vec<SchedulerChoice>,
@@ -76,7 +76,7 @@ const LINUX: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 const ROUNDS: (u32, u32) = (5, 1_000);
 /// The most runs of a search.
 const BUDGET_MAX: u32 = 100_000;
-/// What a host's device is called if it was not named.
+/// The name of the host's device if the user named none.
 pub(super) const ANY_DEVICE: &str = "DEVICE";
 
 impl Default for AdviseSpec {

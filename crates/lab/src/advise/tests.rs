@@ -305,7 +305,7 @@ fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
     let verify: Vec<&String> = verify.iter().filter(|line| line.starts_with("verify: ")).collect();
     assert_eq!(verify[0], "verify: ioweir trace generate grep grep.parquet");
     assert!(verify[1].starts_with("verify: ioweir replay grep.parquet /dev/sda ") && verify.len() == 2, "{verify:?}");
-    // The same scheduler with another value: the value that was there comes back.
+    // For the same scheduler with another value, the undo command restores the old value.
     let own =
         lines(&candidate("mq-deadline:fifo-batch=1"), &candidate("mq-deadline:fifo-batch=64:read-expire=1s"), &spec);
     assert!(own.contains(&"apply: echo 500 > /sys/block/sda/queue/iosched/read_expire".into()), "{own:#?}");
@@ -313,7 +313,7 @@ fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
     assert!(own.contains(&"undo: echo 64 > /sys/block/sda/queue/iosched/fifo_batch".into()), "{own:#?}");
     let beside = "--scheduler mq-deadline:read_expire=1000:fifo_batch=64,mq-deadline:fifo_batch=1 --device hdd";
     assert!(own.iter().any(|line| line.ends_with(beside)), "a scheduler beside itself: {own:#?}");
-    // What Linux lacks is only with the server; a pair has weights, and a bound a target.
+    // A policy that Linux lacks is advised with the server only; a pair has weights, and a bound a target.
     let spec = AdviseSpec { bound: "read-p99=20ms".parse().ok(), ..spec };
     let pair = lines(&candidate("sfq+bid-hdd:wait=2ms"), &candidate("none"), &spec);
     assert!(pair[0].ends_with("scheduler = \"sfq+bid-hdd:wait=2ms\""), "{pair:#?}");

@@ -43,7 +43,7 @@ struct Given<'a> {
     sha256: String,
     load: Load,
     fitted: (Part, &'a [Measured]),
-    /// What those that are fitted to show, if they are of probes.
+    /// The groups of the fitted requests, if they come from probes.
     groups: Option<&'a Groups>,
     judged: (Part, &'a [Measured]),
     range: Range,
@@ -51,7 +51,7 @@ struct Given<'a> {
     rows: Vec<Row>,
 }
 
-/// What is known of a fit beside the device.
+/// The result of a fit beside the device.
 struct Fitted {
     unseen: Validation,
     searched: Vec<Ends>,
@@ -70,11 +70,11 @@ pub struct Calibrated {
     evaluations: usize,
     without_latency: u64,
     folded: u64,
-    /// What the page says of reads of one unit that a trace does not show.
+    /// The page's remark on reads of one unit, which a trace does not show.
     of_units: Option<String>,
-    /// What the capture lacks.
+    /// The gaps of the capture, in sentences.
     completeness: Vec<String>,
-    /// What the probes say directly.
+    /// Facts that the probes measure directly.
     facts: Vec<(String, String)>,
     /// The random reads a second that probes measured.
     read_random_per_second: Option<f64>,
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// What a trace leaves open beside these.
+    /// Parameters that a fit to a trace needs in addition.
     const fn rows_traced(self) -> &'static [Row] {
         match self {
             Self::Disk => DISK_TRACED,
@@ -104,7 +104,8 @@ impl CalibrationSpec {
     /// # Errors
     /// If the trace or the start cannot be read, or do not fit together.
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
-        // What is no trace is said first: what is missing may have been meant to be a device, whose kind is seen.
+        // A file that is no trace is reported before a missing kind of device: its argument may have been meant to be a device, whose kind
+        // is seen.
         let (files, options) = (self.files()?, self.options()?);
         let kind = self.known_kind()?;
         let mut trace = MeasuredTrace::read(&files, &options)?;
@@ -172,7 +173,7 @@ impl CalibrationSpec {
             result.map_err(|error| failed(error.to_string(), ""))
         };
         let (seen_result, unseen_result) = (judge(known)?, judge(unseen)?);
-        // What the probes of one kind and the mix of another take says nothing about how far a device is from itself.
+        // The difference between probes of one kind and the mix of another says nothing about how far a device is from itself.
         let halves = (given.source == Source::Trace).then_some(&seen_result);
         // Probes and the mix that judges them are of different classes, which no table of the one says of the other.
         let tabled = halves.map(|_| tabled(known, unseen, sectors));
@@ -300,7 +301,7 @@ fn reaching(row: Row, start: &DeviceSpec) -> Row {
     }
 }
 
-/// What candidates cost, side by side.
+/// The costs of candidates, computed in parallel.
 fn costs(fit: &Fit<'_>, points: &[Vec<f64>]) -> Vec<f64> {
     points.par_iter().map(|genes| fit.cost(genes)).collect()
 }
@@ -347,7 +348,7 @@ impl Calibrated {
         self.file.calibration.as_ref().map_or((Verdict::Outside, Vec::new()), Calibration::verdict)
     }
 
-    /// Its record.
+    /// The errors by class of the calibration record.
     #[must_use]
     pub fn record(&self) -> &[ClassError] {
         self.file.calibration.as_ref().map_or(&[], |calibration| &calibration.classes)

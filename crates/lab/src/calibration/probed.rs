@@ -18,12 +18,12 @@ use crate::run::{Origin, Progress, RunError, hexadecimal};
 use crate::validation::range_of;
 use ioweir_config::to_table;
 
-/// What probes of a device found.
+/// The results of probing a device.
 #[derive(Clone, Debug, Default)]
 pub struct Probed {
     /// The device's name.
     pub name: String,
-    /// What it is, and what the probes say directly, as the result shows it.
+    /// The device's description, and facts that the probes measure directly, as the result shows them.
     pub facts: Vec<(String, String)>,
     /// Parameters that the probes say directly. They are not searched.
     pub known: Vec<(String, Amount)>,
@@ -31,7 +31,7 @@ pub struct Probed {
     pub enclosed: Vec<(String, (f64, f64))>,
     /// The requests that the rest is fitted to, in the order of submission.
     pub requests: Vec<Measured>,
-    /// What these requests show.
+    /// The groups of these requests.
     pub groups: Groups,
     /// The requests that judge, in the order of submission.
     pub held_out: Vec<Measured>,
@@ -93,7 +93,7 @@ fn from_first(held_out: &[Measured], kind: Kind) -> Vec<Measured> {
 /// is.
 fn rows(kind: Kind, probed: &Probed, all: &[Measured]) -> Vec<Row> {
     let is_seen = |row: &Row| match row.key {
-        // Its part in a read looks like a part of the command, and a faster interface hides the rest.
+        // The parameter's part in a read looks like a part of the command, and a faster interface hides the rest.
         "hdd.cache.store_and_forward" => false,
         "ssd.program" | "ssd.write_buffer" => false,
         key => is_shown(key, all),

@@ -1,4 +1,4 @@
-//! What other systems want to know of a device, computed by running its model: Linux's io.cost, systemd's hwdb, Ceph, Seastar.
+//! Settings of other systems for a device, computed by running its model: Linux's io.cost, systemd's hwdb, Ceph, Seastar.
 //!
 //! The model is loaded at depth 32 with one kind of requests at a time. Where a write burst is faster than what the device
 //! sustains, the settings take the sustained figure.
@@ -89,7 +89,7 @@ pub fn settings(spec: &DeviceSpec) -> Result<Settings, RunError> {
     })
 }
 
-/// What one kind of requests came to.
+/// The results of loading the model with one kind of requests.
 struct Loaded {
     per_second: u64,
     /// Over the first requests, as many as are outstanding.
@@ -171,7 +171,7 @@ impl Settings {
         )
     }
 
-    /// What is wrong with these figures, if probes measured another rate of random reads.
+    /// A warning if these figures contradict the rate of random reads that probes measured.
     pub(super) fn contradiction(&self, measured_per_second: f64) -> Option<String> {
         let modelled = self.read_random_per_second;
         let factor = modelled as f64 / measured_per_second.max(1.0);

@@ -39,7 +39,7 @@ pub struct CalibrationSpec {
     pub alone: bool,
     /// Fold requests past the end of the device onto it, instead of refusing them.
     pub fold: bool,
-    /// What the device is: `disk` or `flash`.
+    /// The kind of the device: `disk` or `flash`.
     pub kind: Option<Kind>,
     /// The preset or device file where the fit begins; what it does not fit stays. If absent, a disk that is not known, or
     /// `ssd-970pro`.
@@ -114,7 +114,7 @@ impl CalibrationSpec {
         spec::to_toml(self)
     }
 
-    /// What the device is.
+    /// The kind of the device.
     pub(super) fn known_kind(&self) -> Result<Kind, RunError> {
         if !(1..=GENERATIONS_MAX).contains(&self.generations) {
             let problem = format!("generations is {}\n  expected: 1 to {GENERATIONS_MAX}", self.generations);

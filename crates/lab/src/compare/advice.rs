@@ -16,7 +16,7 @@ const TODAY: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 /// A value that is worse by this share is clearly worse.
 const CLEAR_SHARE: f64 = 0.05;
 
-/// What to set on a Linux host.
+/// The settings that a Linux host should have.
 #[derive(Serialize)]
 pub(super) struct Advice {
     goal: Goal,

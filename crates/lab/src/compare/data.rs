@@ -104,7 +104,7 @@ fn standings(report: &Report) -> Vec<JsonStanding<'_>> {
     standings
 }
 
-/// What to set on a Linux host.
+/// The settings that a Linux host should have.
 #[derive(Serialize)]
 struct JsonAdvice<'a> {
     trace: &'a str,

@@ -206,7 +206,7 @@ pub(crate) fn folded(run: &Outcome) -> String {
     )
 }
 
-/// What a closed loop means here: the number of streams, and how many requests each keeps outstanding.
+/// The meaning of a closed loop here: the number of streams, and how many requests each keeps outstanding.
 fn outstanding(section: &Section<'_>) -> String {
     let Ok(Load::Closed { outstanding, .. }) = section.load.parse() else { return String::new() };
     let streams = section.reference().run().stream_names.len() as u64;

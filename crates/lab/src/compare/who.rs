@@ -31,7 +31,7 @@ enum Counted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Who {
     counted: Counted,
-    /// Whose requests count for the goal, as the end of a phrase such as "completion of"; `None` if all do.
+    /// The owners of the requests that count for the goal, as the end of a phrase such as "completion of"; `None` if all requests count.
     pub(super) words: Option<String>,
     /// Streams whose own figures are kept, with their names.
     streams: Vec<(StreamId, String)>,

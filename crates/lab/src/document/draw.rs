@@ -182,7 +182,7 @@ impl<'a> Scale<'a> {
         if axis.is_logarithmic {
             (low, high) = (low.log10(), high.log10());
         }
-        // What differs by no more than sums are rounded is a level.
+        // Values that differ by no more than rounding errors of sums are one level.
         if high - low <= low.abs().max(high.abs()) * ROUNDED {
             (low, high) = (low - 0.5, high + 0.5);
         }

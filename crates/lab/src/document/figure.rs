@@ -5,11 +5,11 @@
 pub enum Mark {
     /// A line from point to point; a value that is not finite breaks it.
     Line,
-    /// The same, but as a hairline, for many points.
+    /// A hairline from point to point, for many points.
     Hair,
     /// A level that holds until the next point.
     Steps,
-    /// The area under such levels.
+    /// The area under levels that hold until the next point.
     Area,
     /// A dot at each point.
     Dots,
@@ -19,10 +19,10 @@ pub enum Mark {
     Stack,
 }
 
-/// One of the two directions of a chart.
+/// An axis of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
-    /// What it measures, with its unit.
+    /// The quantity, with its unit.
     pub label: String,
     /// Whether equal distances mean equal ratios.
     pub is_logarithmic: bool,
@@ -39,7 +39,7 @@ impl Axis {
         Self { label: label.into(), ..Self::default() }
     }
 
-    /// The same, from zero.
+    /// An axis that begins at zero.
     #[must_use]
     pub fn from_zero(label: impl Into<String>) -> Self {
         Self { shows: vec![0.0], ..Self::new(label) }
@@ -69,13 +69,13 @@ impl Axis {
         Self::new(label).words(inside.map(|(day, at)| (at, weekday(day).to_owned())))
     }
 
-    /// The same axis, with these values visible.
+    /// Makes these values visible.
     #[must_use]
     pub fn showing(self, shows: impl IntoIterator<Item = f64>) -> Self {
         Self { shows: shows.into_iter().collect(), ..self }
     }
 
-    /// The same axis with words at values.
+    /// Writes words at values, in place of numbers.
     #[must_use]
     pub fn words(self, words: impl IntoIterator<Item = (f64, String)>) -> Self {
         Self { words: words.into_iter().collect(), ..self }
@@ -92,7 +92,7 @@ pub fn weekday(day: i64) -> &'static str {
 /// Values that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What the values are.
+    /// The name of the series in legends.
     pub name: String,
     /// How they are drawn.
     pub mark: Mark,
@@ -111,7 +111,7 @@ impl Series {
         Self { name: name.into(), mark, points, band: Vec::new(), colour: None }
     }
 
-    /// The same series in one of the page's colours.
+    /// Sets the colour, by its number on the page.
     #[must_use]
     pub fn colour(self, colour: usize) -> Self {
         Self { colour: Some(colour), ..self }
@@ -121,7 +121,6 @@ impl Series {
 /// Series on common axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What it shows.
     pub title: String,
     /// The horizontal axis.
     pub across: Axis,
@@ -160,7 +159,6 @@ impl Chart {
 /// Charts that are seen together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it shows.
     pub title: String,
     /// How to read it.
     pub text: String,
@@ -177,7 +175,7 @@ impl Figure {
         Self { title: title.into(), text: text.into(), charts, is_zoomable: false }
     }
 
-    /// The same charts on common axes, to be magnified together.
+    /// Lets viewers magnify the charts together, as they have common axes.
     #[must_use]
     pub fn zoomable(self) -> Self {
         Self { is_zoomable: true, ..self }

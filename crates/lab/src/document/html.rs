@@ -35,7 +35,7 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     }
 }
 
-/// What a page shows.
+/// The contents of a page.
 pub(super) struct Page<'a> {
     pub(super) command: &'static str,
     pub(super) title: String,

@@ -87,7 +87,7 @@ fn block(piece: &Piece, page: &Page<'_>) -> Markup {
     }
 }
 
-/// What a table is called by those who do not see it: its title, or the first sentence about it, or the page's title.
+/// The name of a table for people who do not see it: its title, or the first sentence about it, or the page's title.
 fn label<'a>(title: &'a str, text: &'a str, page: &'a str) -> &'a str {
     let sentence = text.split_once(". ").map_or(text, |(first, _)| first);
     [title, sentence, page].into_iter().find(|words| !words.is_empty()).unwrap_or_default()

@@ -22,7 +22,7 @@ pub(super) const FORM: Form =
 /// Tables with fewer rows are written as they are.
 const PACKED_ROWS_MIN: usize = 64;
 
-/// What the program's own keys in a file's metadata begin with.
+/// The prefix of the program's own keys in a file's metadata.
 const KEY_PREFIX: &str = "ioweir.";
 
 fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
@@ -99,7 +99,7 @@ fn column<'a, T: DataType>(
     writer.close()
 }
 
-/// What a file holds that [`written`] has made: its table, and what is said about it.
+/// The contents of a file that [`written`] has made: its table and its metadata.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) table: Table,
@@ -107,7 +107,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// What is said about the table under a key.
+    /// The value of a key in the metadata.
     pub(crate) fn about(&self, key: &str) -> Option<&str> {
         let is_meant = |pair: &&KeyValue| pair.key.strip_prefix(KEY_PREFIX) == Some(key);
         self.about.iter().find(is_meant)?.value.as_deref()

@@ -9,7 +9,7 @@ pub(crate) const SAME_SHARE: f64 = 0.01;
 /// Rows of typed values under named columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows; may be empty.
+    /// The title; may be empty.
     pub title: String,
     /// How to read it. Terminals leave it out.
     pub text: String,
@@ -24,9 +24,8 @@ pub struct Table {
 /// A column: its name, its unit and how its values are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What its values are.
     pub name: String,
-    /// Their unit; may be empty.
+    /// The unit of the values; may be empty.
     pub unit: String,
     /// How they are written.
     pub format: Format,
@@ -74,14 +73,14 @@ pub struct Cell {
 /// Why a value is special.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
-    /// It is not special.
+    /// The value is not special.
     #[default]
     None,
-    /// It is the best of its column.
+    /// The value is the best of its column.
     Best,
-    /// It breaks a rule.
+    /// The value breaks a rule.
     Fails,
-    /// It is based on too little data: a question mark follows.
+    /// The value is based on too little data: a question mark follows.
     Doubtful,
 }
 
@@ -102,7 +101,7 @@ pub enum Value {
     Flag(bool),
 }
 
-/// What the values of a column of records are.
+/// The type of the values in a column of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Yes or no.
@@ -140,13 +139,13 @@ impl Table {
         Self { title: title.into(), columns: columns.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same table, with a text on how to read it.
+    /// Sets the text on how to read the table.
     #[must_use]
     pub fn caption(self, text: impl Into<String>) -> Self {
         Self { text: text.into(), ..self }
     }
 
-    /// The same table, for pages only.
+    /// Leaves the table out except on pages.
     #[must_use]
     pub fn detail(self) -> Self {
         Self { is_detail: true, ..self }
@@ -250,19 +249,19 @@ impl Column {
         Self::new(name, "", Format::Seconds)
     }
 
-    /// The same column with another unit.
+    /// Sets the unit.
     #[must_use]
     pub fn unit(self, unit: impl Into<String>) -> Self {
         Self { unit: unit.into(), ..self }
     }
 
-    /// The same column with another format.
+    /// Sets the format.
     #[must_use]
     pub fn format(self, format: Format) -> Self {
         Self { format, ..self }
     }
 
-    /// The same column with its best value marked.
+    /// Lets the best value be marked.
     #[must_use]
     pub fn better(self, better: Better) -> Self {
         Self { better: Some(better), ..self }
@@ -394,13 +393,12 @@ impl Value {
 }
 
 impl Cell {
-    /// The same value with an emphasis.
     #[must_use]
     pub fn emphasis(self, emphasis: Emphasis) -> Self {
         Self { emphasis, ..self }
     }
 
-    /// The same value, marked if it breaks a rule.
+    /// Marks the value if it breaks a rule.
     #[must_use]
     pub fn fails_if(self, fails: bool) -> Self {
         if fails { self.emphasis(Emphasis::Fails) } else { self }

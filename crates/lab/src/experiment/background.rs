@@ -177,7 +177,7 @@ impl Background {
         }
     }
 
-    /// What was owed by class, and what became of it by `end`.
+    /// The debts by class, with the bytes that are left or late at `end`.
     pub(super) fn debts(&self, end: Nanos) -> Vec<(usize, DebtOutcome)> {
         let mut debts: Vec<(usize, DebtOutcome)> = Vec::new();
         for lane in &self.lanes {

@@ -1,4 +1,4 @@
-//! What of an experiment lies outside of the range in which its calibrated device was seen.
+//! The parts of an experiment that lie outside of the range in which its calibrated device was seen.
 
 use ioweir_device::calibration::{Range, Span};
 use ioweir_trace::ReadOptions;
@@ -39,7 +39,7 @@ fn of(device: &str) -> String {
 }
 
 impl ClassSpec {
-    /// What its requests are like; how many it has at once is not known.
+    /// The range of the class's requests; how many it has at once is not known.
     fn range(&self) -> Result<Range, RunError> {
         if let Some(name) = &self.trace {
             let traces = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;

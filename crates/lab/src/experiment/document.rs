@@ -65,7 +65,8 @@ fn headline(report: &ExperimentReport) -> String {
     format!("{found} {duration} after {warm_up} of warm-up, {seeds}{verdict}.{broken}")
 }
 
-/// What came out: the class whose p99 depends most on the scheduler or the point, or each class's if there is one of both.
+/// The main finding: the class whose p99 depends most on the scheduler or the point; or each class's p99 if there is one scheduler and one
+/// point.
 fn found(report: &ExperimentReport) -> String {
     let Some(metric) = METRICS.iter().find(|metric| metric.name == "latency_p99") else { return String::new() };
     let p99 =
@@ -359,7 +360,7 @@ fn verdicts(report: &ExperimentReport) -> Table {
     table
 }
 
-/// What each class got over time, with the first seed.
+/// The throughput and latency of each class over time, with the first seed.
 fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<document::Figure> {
     let cell = summary.cells.first()?;
     let step = report.experiment.interval.nanos().as_seconds();

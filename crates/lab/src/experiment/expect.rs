@@ -52,7 +52,7 @@ impl Expectation {
         METRICS.iter().find(|metric| metric.name == self.metric)
     }
 
-    /// What is expected, in words.
+    /// The expectation in words.
     pub(super) fn words(&self) -> String {
         let mut text = match &self.class {
             Some(class) => format!("{} of {class}", self.metric),
@@ -82,13 +82,13 @@ impl Expectation {
 /// An expectation judged for one point and scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What was expected.
+    /// The expectation in words.
     pub expected: String,
     /// Under which scheduler.
     pub scheduler: String,
     /// At which point of the sweep.
     pub point: Vec<(String, String)>,
-    /// What came out: the mean over the seeds.
+    /// The mean over the seeds.
     pub value: Option<f64>,
     /// By how much the bound is missed, in its own unit; zero where it is met.
     pub missed_by: f64,

@@ -111,7 +111,7 @@ impl<S> Observer<S> for Slowest<'_> {
     }
 }
 
-/// What held the request for a while.
+/// The cause that held the request for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Held {
     /// A tenant policy says by which rule.
@@ -120,7 +120,7 @@ enum Held {
     Counted([u32; Reason::COUNT]),
 }
 
-/// What happened to one request.
+/// The events in the life of one request.
 struct Story<'a> {
     number: u64,
     clients: &'a Clients,
@@ -139,15 +139,15 @@ struct Story<'a> {
     now: Nanos,
     /// The request of each tag, by device.
     numbers: Vec<Vec<u64>>,
-    /// Its time by layer, in a machine.
+    /// The request's time by layer, in a machine.
     times: Option<LayerTimes>,
-    /// What holds it since when.
+    /// The cause that holds the request now, and since when.
     held: Option<(Nanos, Held)>,
     first: Option<Explanation>,
     last: Option<Explanation>,
     by_rule: Vec<(Rule, Nanos)>,
     by_reason: [u128; Reason::COUNT],
-    /// Who went first meanwhile, by class, and the first and the last of them.
+    /// The requests that went first meanwhile: their number by class, and the first and the last of them.
     passed: BTreeMap<String, u64>,
     first_passed: Vec<(u64, StreamId, Nanos)>,
     last_passed: VecDeque<(u64, StreamId, Nanos)>,
@@ -359,7 +359,7 @@ impl Story<'_> {
         out
     }
 
-    /// Its time in the cores; answers when it left them for its device.
+    /// Tells the request's time in the cores; returns when the request left them for its device.
     fn tell_cores(&self, out: &mut String, dispatched: Nanos) -> Option<Nanos> {
         let times = self.times?;
         if times.of_layer(Layer::Cores) > 0 {

@@ -66,7 +66,7 @@ pub(super) fn times(report: &ExperimentReport) -> Option<Table> {
     Some(table)
 }
 
-/// The same as bars, a row for each class.
+/// The times by layer as bars, a row for each class.
 pub(super) fn figure(report: &ExperimentReport) -> Option<document::Figure> {
     let parts = parts(report);
     let rows: Vec<(&Summary, &str, String)> = rows(report).take(ROWS_MAX).collect();
@@ -147,7 +147,7 @@ pub(super) fn devices(report: &ExperimentReport) -> Option<Table> {
     report.summaries.iter().any(Summary::is_machine).then_some(table)
 }
 
-/// What background classes owed and paid.
+/// The debts of background classes, and the shares that were paid.
 pub(super) fn debts(report: &ExperimentReport) -> Option<Table> {
     let metric = |name: &str| METRICS.iter().find(|metric| metric.name == name);
     let (paid, late) = (metric("debt_paid")?, metric("debt_late")?);

@@ -5,9 +5,9 @@ use crate::sim::{ClassOutcome, DebtOutcome, Layer, LayerTimes, Outcome};
 /// A figure, of a class, of the whole run, or of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// What expectations and JSON call it.
+    /// The name in expectations and JSON.
     pub name: &'static str,
-    /// What it says.
+    /// The meaning, in a sentence.
     pub help: &'static str,
     /// Whether it is a time, in seconds.
     pub is_time: bool,
@@ -27,7 +27,7 @@ fn per_second(count: u64, measured: &Outcome) -> Option<f64> {
     (measured.span.0 > 0).then(|| count as f64 / seconds(measured.span.0))
 }
 
-/// Nothing of nothing is no time.
+/// A quantile of latencies; `None` for a class without requests.
 fn quantile(class: &ClassOutcome, nanos: u64) -> Option<f64> {
     (class.requests > 0).then(|| seconds(nanos))
 }

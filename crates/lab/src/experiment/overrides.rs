@@ -1,4 +1,4 @@
-//! What the caller of an experiment puts in the place of its keys, and the command that says so.
+//! Values that the caller of an experiment puts in the place of its keys, and the command that says so.
 
 use ioweir_config::{ChoiceError, SpecError};
 
@@ -33,7 +33,7 @@ impl Overrides {
             experiment.seeds.clone_from(&self.seeds);
         }
         if !self.schedulers.is_empty() || !self.seeds.is_empty() {
-            // They have no place in a file.
+            // Errors in flags have no place in a file.
             experiment = Experiment::parse("the flags", &experiment.to_toml())
                 .map_err(|error| SpecError { position: None, ..error })?;
         }

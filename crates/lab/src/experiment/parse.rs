@@ -50,7 +50,7 @@ impl Experiment {
         crate::spec::to_toml(self)
     }
 
-    /// The same with every name in its canonical form and the device written out.
+    /// Checks the experiment, and returns it with every name in its canonical form and the device written out.
     pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
         self.check_machine()?;
         self.check_run()?;
@@ -214,7 +214,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// What all closed loops can have outstanding.
+    /// The most requests that all closed loops can have outstanding.
     fn outstanding(&self) -> u64 {
         let most = |class: &ClassSpec| {
             let phases = class.phases.iter().filter_map(|phase| phase.backlog);
@@ -368,7 +368,7 @@ fn takes_no_time(device: &DeviceSpec) -> bool {
     matches!(device, DeviceSpec::Null(null) if null.service.nanos() == Nanos::ZERO)
 }
 
-/// What is wrong with a share whatever others have, at the key that it is about.
+/// Checks a share by itself, whatever others have; a complaint names the key that it is about.
 fn check_share(keys: &ShareKeys, is_in_group: bool, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
     let zero = [("limit", keys.limit == Some(Rate(0))), ("limit_bytes", keys.limit_bytes == Some(ByteRate(0)))];
     if let Some((name, _)) = zero.into_iter().find(|(_, is_zero)| *is_zero) {

@@ -36,7 +36,7 @@ pub struct ExperimentMeta {
     pub spec_toml: String,
     /// Traces that were read.
     pub traces: Vec<TraceMeta>,
-    /// What of the classes lies outside of the range in which a calibrated device was seen, one sentence each.
+    /// The parts of classes that lie outside of the range in which a calibrated device was seen, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside_of_calibration: Vec<String>,
 }

@@ -24,7 +24,7 @@ const FIRST_DRAWS: u64 = 16;
 /// The requests of all classes of an experiment.
 pub(crate) struct ClassArrivals {
     classes: Vec<Class>,
-    /// Whose each stream is.
+    /// The owner of each stream.
     population: Clients,
     groups: Vec<(GroupId, GroupSpec)>,
     capacity_per_second: u64,
@@ -44,7 +44,7 @@ pub(crate) struct ClassArrivals {
     /// Whether any class is fed by a trace.
     has_traces: bool,
     background: Background,
-    /// Nothing arrives from then on.
+    /// The time from which on no request arrives.
     end: Nanos,
 }
 
@@ -98,7 +98,7 @@ struct Class {
     /// With constant spacing: since when, and how many arrivals there were.
     since: Nanos,
     arrived: u64,
-    /// Whose turn it is.
+    /// The client that sends the next request, round robin.
     turn: u32,
 }
 
@@ -207,7 +207,7 @@ impl Class {
     }
 }
 
-/// What every class is made from beside its spec.
+/// The settings that classes share beside their specs.
 struct World<'a> {
     population: &'a Clients,
     groups: &'a [(GroupId, GroupSpec)],
@@ -222,7 +222,7 @@ struct World<'a> {
 pub(crate) struct Place {
     /// The devices that serve them.
     pub(crate) route: Route,
-    /// What these hold together.
+    /// The capacity of these devices together.
     pub(crate) bytes: u64,
 }
 
@@ -232,7 +232,7 @@ fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
 }
 
 impl Experiment {
-    /// Its clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
+    /// The experiment's clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
     /// of the class, and so does a device that draws hits by client.
     pub(crate) fn clients(&self, compared: &PolicyRow) -> Clients {
         let draws_hits =
@@ -535,7 +535,7 @@ impl Arrivals<Policy> for ClassArrivals {
 }
 
 impl ClassArrivals {
-    /// What background work there was, by class.
+    /// The background work of the run, by class.
     pub(crate) fn debts(&self) -> Vec<(usize, DebtOutcome)> {
         self.background.debts(self.end)
     }
@@ -567,7 +567,7 @@ impl ClassArrivals {
         names
     }
 
-    /// What is said to the schedulers before anything else.
+    /// Configures the schedulers before the run.
     fn prepare(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
         let refused = |error: ShareError| Failure::Refused { time: now, problem: error.to_string() };
         for device in 0..sites.devices() {

@@ -28,7 +28,7 @@ pub type ClassSums = [ClassSum; Classes::NAMES.len()];
 pub struct ByClass {
     sorter: Sorter,
     streams: HashMap<u32, Sorter>,
-    /// What has arrived and is not answered: class and arrival.
+    /// Requests that have arrived and are not answered: class and arrival.
     open: HashMap<u64, (u8, Nanos)>,
     sums: ClassSums,
 }
@@ -57,7 +57,7 @@ impl ByClass {
         }
     }
 
-    /// What came of each class.
+    /// The sums of each class.
     #[must_use]
     pub const fn sums(&self) -> &ClassSums {
         &self.sums

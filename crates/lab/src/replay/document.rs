@@ -234,7 +234,7 @@ fn lateness(page: &Page) -> f64 {
     if page.is_open { late.fold(0.0, f64::max) } else { 0.0 }
 }
 
-/// What to know before the numbers are trusted.
+/// Remarks to read before the numbers are trusted.
 fn remarks(page: &Page) -> Vec<String> {
     let mut remarks = Vec::new();
     let in_flight = page.measured.iter().map(|run| run.in_flight_max).max().unwrap_or(0);

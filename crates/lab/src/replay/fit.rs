@@ -9,12 +9,12 @@ use crate::run::Fold;
 /// The largest request that is replayed.
 const LENGTH_MAX: u64 = 64 << 20;
 
-/// What a device takes.
+/// The limits that a device and its user set to the requests of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     /// The size of the device.
     pub size_bytes: u64,
-    /// What offsets and lengths must be multiples of.
+    /// The number of bytes of which offsets and lengths must be multiples.
     pub alignment_bytes: u64,
     /// Whether it may be written.
     pub may_write: bool,
@@ -28,7 +28,7 @@ pub struct Fit {
     pub until: Option<Nanos>,
 }
 
-/// What was done to the requests of a trace.
+/// The changes to a trace's requests, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Left {
     /// Requests that are replayed.
@@ -67,7 +67,7 @@ impl<'a> Fitted<'a> {
         Self { source, name: name.into(), fit, left: Left::default(), number: 0, volume: None, is_over: false }
     }
 
-    /// What was done so far.
+    /// The changes so far.
     #[must_use]
     pub const fn left(&self) -> &Left {
         &self.left

@@ -22,7 +22,7 @@ pub use document::document;
 pub use fit::{Fit, Fitted, Left};
 pub use rows::Rows;
 
-/// What was measured of one replay under one scheduler.
+/// The measurements of one replay under one scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// The scheduler, by the kernel's name.
@@ -43,7 +43,7 @@ pub struct Measured {
     pub failed_at: Option<u64>,
     /// The most requests in flight.
     pub in_flight_max: u64,
-    /// Those that were carried out, by class.
+    /// The requests that were carried out, by class.
     pub by_class: ClassSums,
 }
 
@@ -78,7 +78,7 @@ impl Measured {
 pub struct Model {
     /// The preset or file.
     pub name: String,
-    /// What it says.
+    /// The model's parameters.
     pub spec: DeviceSpec,
     /// Requests that the device holds at once; none for what the model says.
     pub depth: Option<u32>,
@@ -106,7 +106,7 @@ impl Model {
         QueueLimits { depth: self.depth(), rotational: self.spec.rotates(), request_sectors_max, ..limits }
     }
 
-    /// What `ioweir compare` says of a scheduler on the model, for the same requests under the same load.
+    /// Simulates a scheduler on the model as `ioweir compare` does, for the same requests under the same load.
     ///
     /// # Errors
     /// If the requests do not fit the model.
@@ -132,14 +132,14 @@ impl Model {
     }
 }
 
-/// What a scheduler was predicted to do.
+/// The prediction for a scheduler.
 #[derive(Clone, Debug)]
 pub struct Predicted {
     /// The scheduler, by the kernel's name.
     pub scheduler: String,
     /// The outcome of the simulation.
     pub outcome: Outcome,
-    /// Its requests by class.
+    /// The predicted requests by class.
     pub by_class: ClassSums,
 }
 
@@ -160,13 +160,13 @@ pub struct Page {
     pub model: Option<(String, u32)>,
     /// The standing of the model.
     pub standing: Option<Standing>,
-    /// What was left out or moved to suit the device.
+    /// The requests that were left out or moved to suit the device.
     pub left: Left,
     /// Requests that the device holds below its scheduler.
     pub depth: Option<u64>,
     /// Whether arrivals have times of their own, so that lateness means something.
     pub is_open: bool,
-    /// What else to know before the numbers are trusted.
+    /// Further remarks to read before the numbers are trusted.
     pub remarks: Vec<String>,
 }
 

@@ -183,7 +183,7 @@ fn a_request_has_the_class_of_its_place_after_the_one_before_in_its_stream() {
     for (number, (stream, sector, operation)) in (0..).zip(requests) {
         by_class.arrived(number, &record(stream, sector, operation), Nanos(number));
     }
-    // One that failed has no latency, and one that is unknown is none.
+    // A request that failed has no latency, and an answer to an unknown request counts for nothing.
     by_class.answered(1, None);
     by_class.answered(7, Some(Nanos(9)));
     [4, 0, 3, 2].iter().for_each(|number| by_class.answered(*number, Some(Nanos(number + 100))));

@@ -30,7 +30,7 @@ pub enum Traffic {
 pub struct Job {
     /// The scheduler as the user asked for it.
     pub scheduler: SchedulerChoice,
-    /// Its settings, with places for all clients.
+    /// The scheduler's settings, with places for all clients.
     pub settings: Settings,
     /// The device.
     pub device: Arc<DeviceSpec>,
@@ -48,7 +48,7 @@ pub struct Job {
     pub spreads: bool,
     /// Seed of everything random.
     pub seed: u64,
-    /// What is measured.
+    /// The measured part of the run.
     pub window: Window,
     /// The requests.
     pub traffic: Traffic,
@@ -57,7 +57,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What errors call it.
+    /// The name in errors.
     fn name(&self) -> String {
         if let Traffic::Trace(trace, _) = &self.traffic {
             return trace.name();
@@ -66,7 +66,7 @@ impl Job {
         format!("{}{}, seed {}", self.scheduler, set.concat(), self.seed)
     }
 
-    /// Its clients; whether the streams of traces are kept depends on the scheduler.
+    /// The clients of the traffic; whether the streams of traces are kept depends on the scheduler.
     pub(crate) fn clients(&self) -> Clients {
         match &self.traffic {
             Traffic::Trace(trace, _) => Clients::of_trace(trace.name()),
@@ -140,7 +140,7 @@ impl Job {
         Ok((outcome, ended))
     }
 
-    /// What stopped it, with its name.
+    /// The error of a run that a failure stopped.
     pub(super) fn stopped(&self, failure: Failure) -> RunError {
         match failure {
             Failure::Trace(error) => RunError::Trace(error),

@@ -62,7 +62,7 @@ pub enum RunError {
     /// A finished run could not be kept.
     #[error("a finished run cannot be kept: {0}")]
     Store(String),
-    /// Whoever watched the run had it stopped.
+    /// The observer of the run had it stopped.
     #[error("stopped")]
     Stopped,
     /// A result cannot be written, which is a defect of the program.
@@ -113,10 +113,10 @@ pub trait Progress: Sync {
     }
 }
 
-/// What came of a step of the work, unless it was stopped meanwhile.
+/// The result of a step of the work, unless the work was stopped meanwhile.
 ///
 /// # Errors
-/// [`RunError::Stopped`] if it was, or the step's own error.
+/// [`RunError::Stopped`] if it was stopped, or the step's own error.
 pub fn unless_stopped<T, E: Into<RunError>>(progress: &dyn Progress, done: Result<T, E>) -> Result<T, RunError> {
     if progress.is_stopped() { Err(RunError::Stopped) } else { done.map_err(E::into) }
 }

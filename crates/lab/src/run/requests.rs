@@ -29,7 +29,7 @@ impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Recorder<W> {
         Self { write, clients: job.clients(), waits, done: BTreeMap::new(), next: 0, failure: None }
     }
 
-    /// What could not be written.
+    /// The first error in writing.
     fn into_result(self) -> Result<(), TraceError> {
         self.failure.map_or(Ok(()), Err)
     }

@@ -3,9 +3,9 @@
 use ioweir_core::SECTOR_BYTES;
 use ioweir_trace::{Names, Position, Record, TraceError, TraceSource};
 
-/// What stays together: a block group of ext4, and two blocks of HDFS. Within it neighbours stay neighbours.
+/// The length of a piece that stays together: a block group of ext4, and two blocks of HDFS. Within it neighbours stay neighbours.
 const PIECE_BYTES: u64 = 128 << 20;
-/// Pieces begin at a multiple of this, so that what was aligned stays so.
+/// Pieces begin at a multiple of this, so that aligned addresses stay aligned.
 const ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// The addresses that a trace uses.

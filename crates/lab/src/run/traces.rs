@@ -185,7 +185,7 @@ impl TraceFiles {
         self.resamples && !matches!(self.origin, Requests::Mix(_))
     }
 
-    /// Its files.
+    /// The trace's files.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         match &self.origin {
@@ -225,7 +225,7 @@ impl TraceFiles {
         Ok(Box::new(Spread::new(open()?, self.name(), Extent::of(open()?)?, device_sectors)?))
     }
 
-    /// What it says of itself as a whole, as a JSON object: where and how it was recorded.
+    /// The trace's description of itself as a whole, as a JSON object: where and how it was recorded.
     pub(crate) fn description(&self) -> Result<Option<String>, TraceError> {
         let Requests::Files(group) = &self.origin else { return Ok(None) };
         Ok(trace::open(&group.files, &self.options)?.description().map(str::to_owned))
@@ -262,7 +262,7 @@ impl TraceFiles {
     }
 }
 
-/// What is known of the trace that files form.
+/// The name, format and hashes of the trace that files form.
 pub(crate) fn meta_of(name: String, files: &[PathBuf], options: &ReadOptions) -> Result<TraceMeta, TraceError> {
     let format = trace::recognise(files, options)?.name.into();
     let files: Result<Vec<_>, TraceError> = files.iter().map(|path| hashed(path)).collect();

@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 
 use super::random::{Exponential, Stream};
 
-/// What has been begun and when it completes. Of two operations that complete at the same moment, the one begun first goes
-/// first, whatever slots they have.
+/// Operations in progress, each with the time of its completion. Of two operations that complete at the same moment, the one begun first
+/// goes first, whatever slots they have.
 pub(super) struct Completions {
     begun: BinaryHeap<Reverse<(u64, u64, u32)>>,
     sequence: u64,

@@ -68,9 +68,8 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
 /// The result of an experiment on servers.
 #[derive(Clone, Debug)]
 pub struct ServerReport {
-    /// What was run.
     pub experiment: ServerExperiment,
-    /// What is needed to run it again.
+    /// The versions and inputs that are needed to run the experiment again.
     pub meta: ExperimentMeta,
     /// The peaks, server by server.
     pub peaks: Vec<Peak>,

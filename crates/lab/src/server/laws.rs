@@ -1,10 +1,9 @@
-//! Checks every run against laws that hold for any queueing system.
+//! Checks every run against laws that hold for any queueing system. Both sides of each law are counted independently, in whole
+//! nanoseconds, in every run: a few additions per event.
 //!
 //! - **Little's law**: the number of requests in the server, integrated over time, equals the sum of their response times.
 //! - **Utilisation law**: worker time is busy time plus idle time.
 //! - **Work conservation**: no worker idles while more requests are queued than workers are taking up turns.
-//!
-//! Both sides of each law are counted independently, in whole nanoseconds, in every run: a few additions per event.
 
 /// A broken law, which is a defect of the simulator, not an error of its user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,7 @@ use crate::sim::Latencies;
 pub struct Responses {
     /// Response times, in nanoseconds.
     pub time: Latencies,
-    /// Their sum, for an exact mean.
+    /// The sum of the response times, for an exact mean.
     pub sum_nanos: u128,
 }
 
@@ -73,11 +73,11 @@ impl Batches {
 pub struct ServerOutcome {
     /// Answered client requests.
     pub all: Responses,
-    /// The same by kind, indexed by [`Kind`].
+    /// Answered client requests by kind, indexed by [`Kind`].
     pub by_kind: [Responses; Kind::ALL.len()],
     /// Mean response times, in seconds, of consecutive parts of equal length.
     pub batches: Vec<f64>,
-    /// The same by operation of the workload, with its name.
+    /// Answered client requests by operation of the workload, with its name.
     pub by_operation: Vec<(String, Responses)>,
     /// Length of the measured part in seconds.
     pub measured_seconds: f64,

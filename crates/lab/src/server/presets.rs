@@ -15,9 +15,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// A named platform or workload.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerPreset {
-    /// Its name in specs.
+    /// The name in specs.
     pub name: &'static str,
-    /// What it is.
+    /// The title in lists.
     pub title: &'static str,
     /// Sources of its numbers.
     pub sources: &'static [&'static str],
@@ -116,9 +116,8 @@ pub const COST_SETS: &[ServerPreset] = &[ServerPreset {
 
 /// A part of a server that a file describes.
 pub trait Part: DeserializeOwned {
-    /// What it is.
+    /// The word for such a part in errors.
     const WHAT: &'static str;
-    /// Its presets.
     const PRESETS: &'static [ServerPreset];
 
     /// The first invalid value, if any.

@@ -79,7 +79,6 @@ impl Server {
         Ok(Self { platform, workload, costs })
     }
 
-    /// Its hardware.
     #[must_use]
     pub fn platform(&self) -> &PlatformSpec {
         &self.platform

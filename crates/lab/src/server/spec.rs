@@ -79,11 +79,10 @@ pub struct WorkloadSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationSpec {
-    /// Its name in reports.
+    /// The name in reports.
     pub name: String,
-    /// Its frequency relative to the other shares.
+    /// The frequency relative to the other shares.
     pub share: f64,
-    /// What it does.
     pub kind: OperationKind,
     /// The sizes and their frequencies; if absent, it moves no data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +116,7 @@ pub struct DeadlineSpec {
     pub within: Duration,
 }
 
-/// What a request does.
+/// The work of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {

@@ -5,7 +5,6 @@ use ioweir_core::StreamId;
 /// Clients that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientClass {
-    /// Its name.
     pub name: String,
     /// Clients in it, at least one.
     pub clients: u32,
@@ -118,7 +117,7 @@ impl Clients {
         }
     }
 
-    /// What the streams of the trace of a class are to the scheduler.
+    /// The streams by which the scheduler sees the trace of a class.
     #[must_use]
     pub fn streams(&self, class: usize) -> Streams {
         match self.traces.iter().position(|trace| *trace as usize == class) {

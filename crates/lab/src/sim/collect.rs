@@ -19,11 +19,9 @@ pub struct Finished {
     pub now: Nanos,
     /// When it arrived.
     pub arrival: Nanos,
-    /// What it did.
     pub operation: Operation,
-    /// Its length.
     pub bytes: u64,
-    /// Whose it was.
+    /// The stream that sent it.
     pub stream: StreamId,
 }
 
@@ -313,7 +311,7 @@ impl Collector {
         (self.dispatches, self.busy.time)
     }
 
-    /// What was counted, with the names of streams; the names of the run, and what it alone knows, are left empty.
+    /// The counts of the run, with the names of streams; the names of the run, and figures that only the run knows, are left empty.
     #[must_use]
     pub fn into_outcome(mut self, has_fast: bool, names: impl Fn(StreamId) -> String) -> Outcome {
         self.end_steps(self.window.to);
@@ -373,7 +371,7 @@ fn jain(requests: &[u64], clients: &Clients) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (requests.len() as f64 * squares) }
 }
 
-/// What the event loop reports, in the order of simulated time.
+/// The reports of the event loop, in the order of simulated time.
 impl Collector {
     /// Until `now`, for `span`, this many requests have waited, while the device held `in_device` dispatches.
     pub(super) fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize) {

@@ -67,13 +67,13 @@ impl CoreWork {
 /// A request that leaves the cores, by its number in the caller's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// For its device.
+    /// The request goes to its device.
     ForDevice(u32),
-    /// It is answered.
+    /// The request is answered.
     Answered(u32),
 }
 
-/// What the cores need of the caller's table of requests.
+/// The cores' view of the caller's table of requests.
 pub(super) trait CoreRequests {
     fn work(&mut self, request: u32) -> (&Record, &mut CoreWork, &mut LayerTimes);
     /// Whether it is background work of the server itself.

@@ -12,11 +12,11 @@ use super::{Arrivals, Collector, Failure, Observer, Site, Sites};
 use ioweir_device::{CommandOrder, CommandQueue, Device};
 use ioweir_trace::Record;
 
-/// What determines a run, apart from the arrivals.
+/// The inputs of a run, apart from the arrivals.
 pub struct Simulation<'a, S> {
     /// The scheduler, fresh.
     pub scheduler: S,
-    /// Its limits.
+    /// The limits of the scheduler.
     pub limits: QueueLimits,
     /// The device, fresh.
     pub device: &'a mut dyn Device,
@@ -29,7 +29,7 @@ pub struct Simulation<'a, S> {
     pub until: Nanos,
 }
 
-/// What a run leaves beside what the collector has.
+/// The end of a run: figures that the collector does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// When the last dispatch was completed.
@@ -62,7 +62,7 @@ pub(super) struct Engine<'a, S, O> {
     flights: BinaryHeap<Reverse<Flight>>,
     /// The dispatches in flight.
     dispatches: Slab<Dispatch>,
-    /// What a device that chooses among its commands holds and has not begun, with slots of dispatches.
+    /// Dispatches that a device that chooses among its commands holds and has not begun, with their slots.
     commands: CommandQueue<u32>,
     chooses: bool,
     /// Dispatches that the base device holds.

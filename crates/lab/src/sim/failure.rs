@@ -13,11 +13,11 @@ pub enum Failure {
     Record {
         /// Number of the record, from 1.
         number: u64,
-        /// What is wrong with it.
+        /// The problem in words.
         problem: String,
-        /// What would fit.
+        /// Values that would fit.
         expected: String,
-        /// What the user can do.
+        /// The advice to the user.
         hint: String,
     },
     /// The scheduler holds requests for which nothing can come any more.
@@ -26,15 +26,15 @@ pub enum Failure {
         /// How many.
         requests: u32,
     },
-    /// Whoever watched the run had it stopped.
+    /// The observer of the run had it stopped.
     #[error("stopped")]
     Stopped,
-    /// What was to be done at some time was refused.
+    /// A change at some time of the run was refused.
     #[error("at {time}: {problem}")]
     Refused {
         /// When.
         time: ioweir_core::Nanos,
-        /// What was refused, and why.
+        /// The change, and why it was refused.
         problem: String,
     },
 }

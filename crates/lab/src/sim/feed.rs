@@ -13,8 +13,8 @@ use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 /// Records read but not yet submitted, at most. It bounds memory.
 pub const LOOK_AHEAD_RECORDS: usize = 4096;
 
-/// The same in a closed loop, where it is how far one stream can run ahead of another. With less, a stream whose records
-/// come late in the trace would wait for others though it has nothing outstanding. Some 60 MB hold as many.
+/// Records read but not yet submitted in a closed loop, at most, which is how far one stream can run ahead of another. With less, a stream
+/// whose records come late in the trace would wait for others though it has nothing outstanding. Some 60 MB hold as many.
 const LOOK_AHEAD_CLOSED_RECORDS: usize = 1 << 20;
 
 /// Where a run takes its requests from.
@@ -61,7 +61,7 @@ pub trait Sites<S> {
     fn site(&mut self, device: usize) -> Site<'_, S>;
 }
 
-/// What can be changed of a device during a run.
+/// The scheduler and the device of one site, which arrivals may change during a run.
 pub struct Site<'a, S> {
     /// The scheduler.
     pub scheduler: &'a mut S,

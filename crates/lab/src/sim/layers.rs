@@ -34,7 +34,7 @@ pub struct TimePart {
     pub layer: Layer,
     /// The name used in reports and JSON.
     pub name: &'static str,
-    /// Its meaning in words.
+    /// The meaning in words.
     pub words: &'static str,
 }
 
@@ -92,7 +92,7 @@ impl LayerTimes {
         self.part_nanos[CORE_RUN] += nanos;
     }
 
-    /// Its way through the scheduler and the device.
+    /// Adds the request's way through the scheduler and the device.
     pub(super) fn served(&mut self, stay: &Stay) {
         for (part, wait) in self.part_nanos[FIRST_REASON..].iter_mut().zip(stay.wait_nanos) {
             *part += wait;

@@ -23,7 +23,6 @@ use super::{
 pub struct MachineDevice<'a> {
     /// The device, its scheduler and limits.
     pub simulation: Simulation<'a, Policy>,
-    /// Its counters.
     pub collector: &'a mut Collector,
     /// Whether its policy knows shares.
     pub knows_shares: bool,
@@ -39,7 +38,7 @@ pub struct MachineCores {
     pub costs: CoreCosts,
 }
 
-/// What determines a run of a machine, apart from the arrivals.
+/// The inputs of a machine's run, apart from the arrivals.
 pub struct Machine<'a> {
     /// The cores; without them requests go to their devices at once.
     pub cores: Option<MachineCores>,
@@ -57,7 +56,7 @@ pub struct Machine<'a> {
     pub until: Nanos,
 }
 
-/// What a run of a machine leaves beside what the collectors have.
+/// The end of a machine's run: figures that the collectors do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineEnded {
     /// Of the whole machine: its last answer, all that was skipped or not answered.
@@ -357,7 +356,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         });
         match &mut self.workers {
             Some(workers) => {
-                // What was read late has waited for its turn since it arrived.
+                // A record that was read late has waited for its turn since it arrived.
                 self.table.requests[request].times.core_waited(self.now.since(arrival).0);
                 workers.arrive(self.now, request, &mut self.table);
                 Ok(())

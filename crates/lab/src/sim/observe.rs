@@ -105,10 +105,10 @@ impl Checker {
         }
     }
 
-    /// What must hold once the run is over, given what it says of itself.
+    /// Checks the sums of a finished run against its outcome.
     ///
     /// # Panics
-    /// Where it does not.
+    /// If a sum differs.
     pub fn conclude(&self, outcome: &super::Outcome) {
         self.conclude_served(outcome.all.requests);
         let waited: u128 = outcome.wait_nanos.iter().sum();

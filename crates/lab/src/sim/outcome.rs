@@ -11,7 +11,7 @@ use super::{Latencies, LayerTimes};
 pub struct Class {
     /// Requests as submitted, before merging and splitting.
     pub requests: u64,
-    /// Their bytes.
+    /// The bytes of these requests.
     pub bytes: u64,
     /// Arrival to completion, nanoseconds, one entry a request as submitted; kept for comparisons.
     pub latency: Latencies,
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub merged_requests: u64,
     /// First arrival to last completion.
     pub completion: Nanos,
-    /// What went to the fast device, if the scheduler places data on one; what follows speaks of the other only.
+    /// The work of the fast device, if the scheduler places data on one; the fields that follow are about the other device only.
     pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
     pub busy: Nanos,
@@ -90,7 +90,7 @@ pub struct Outcome {
     pub throughput: Throughput,
     /// Where the head was, for the track plots; thinned to a bounded number of points. Kept for comparisons.
     pub head: Vec<HeadPoint>,
-    /// What the device did to its flash; none if it has none.
+    /// The operations of the device on its flash; none if it has none.
     pub flash: Option<ioweir_device::FlashCounts>,
     /// The devices of a machine.
     pub devices: Vec<DeviceOutcome>,
@@ -122,15 +122,14 @@ impl Outcome {
 /// One class of clients in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassOutcome {
-    /// Its name.
     pub name: String,
-    /// Its clients.
+    /// The number of clients.
     pub clients: u32,
     /// Requests that were done.
     pub requests: u64,
     /// Reads among them.
     pub reads: u64,
-    /// Their bytes.
+    /// The bytes of all requests.
     pub bytes: u64,
     /// Sum of their latencies, arrival to completion.
     pub latency_sum_nanos: u64,
@@ -146,11 +145,11 @@ pub struct ClassOutcome {
     pub dispatched: u64,
     /// Sum of their times in the device.
     pub device_sum_nanos: u64,
-    /// Those that the fast tier served.
+    /// Requests that the fast tier served.
     pub fast_requests: u64,
     /// Requests that were refused at a limit.
     pub refused: u64,
-    /// Their time by layer; known of machines.
+    /// The time of the requests by layer; known of machines.
     pub layers: Option<LayerTimes>,
     /// Of background work.
     pub debt: Option<DebtOutcome>,
@@ -161,11 +160,10 @@ pub struct ClassOutcome {
 /// One stream in a run: a process of the trace, or a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamOutcome {
-    /// Its name.
     pub name: String,
     /// Requests that were done.
     pub requests: u64,
-    /// Their bytes.
+    /// The bytes of these requests.
     pub bytes: u64,
     /// Sum of their latencies.
     pub latency_sum_nanos: u64,
@@ -177,14 +175,14 @@ pub struct StreamOutcome {
     pub latency_max_nanos: u64,
 }
 
-/// What a class of background work owed.
+/// The debt of a class of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebtOutcome {
     /// All of it.
     pub owed_bytes: u64,
-    /// What was left at the end.
+    /// Bytes left at the end of the run.
     pub left_bytes: u64,
-    /// What was paid after its deadline, or was left then.
+    /// Bytes paid after the deadline, or left at that time.
     pub late_bytes: u64,
 }
 
@@ -200,9 +198,7 @@ impl DebtOutcome {
 /// One device of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOutcome {
-    /// Its name.
     pub name: String,
-    /// Its scheduler.
     pub scheduler: String,
     /// Dispatches that it was given.
     pub dispatches: u64,
@@ -224,7 +220,7 @@ pub struct CoresOutcome {
 pub struct Step {
     /// Requests that were done.
     pub requests: u64,
-    /// Their mean latency.
+    /// The mean latency of these requests.
     pub mean_nanos: u64,
     /// Half of them took no longer.
     pub p50_nanos: u64,
@@ -240,7 +236,6 @@ pub struct Step {
 /// One tier of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TierOutcome {
-    /// Its name.
     pub name: String,
     /// Dispatches that it was given.
     pub requests: u64,
@@ -250,10 +245,9 @@ pub struct TierOutcome {
     pub busy_nanos: u64,
 }
 
-/// What a fast device did beside the disk.
+/// The work of a fast device beside the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FastOutcome {
-    /// Its name.
     pub device: String,
     /// Dispatches sent to it.
     pub dispatches: u64,
@@ -309,6 +303,5 @@ pub struct HeadPoint {
     pub time: Nanos,
     /// The track (cylinder) it began on.
     pub track: u32,
-    /// What it did.
     pub operation: Operation,
 }

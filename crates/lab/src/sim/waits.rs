@@ -30,7 +30,7 @@ pub struct Stay {
     pub tier: Tier,
     /// When it completed.
     pub completed: Nanos,
-    /// What it waited for before it went to the device, indexed by [`Reason`]; adds up to `dispatched` less `arrival`.
+    /// The reasons for the wait before the dispatch, indexed by [`Reason`]; they add up to `dispatched` less `arrival`.
     pub wait_nanos: [u64; Reason::COUNT],
     /// Time in the device before its service: for other requests that the device holds.
     pub device_queue_nanos: u64,

@@ -31,7 +31,7 @@ impl FromStr for Name {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Nothing but what is written: a number may also have a sign.
+        // Only hexadecimal digits are accepted: `from_str_radix` would accept a sign, too.
         let is_name = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = if is_name { u64::from_str_radix(text, 16).ok() } else { None };
         number.map(Self).ok_or_else(|| format!("{text:?} is no name of a cell"))
@@ -54,11 +54,11 @@ pub struct Place {
 pub struct Cells {
     pub(super) sweep: Sweep,
     pub(super) origin: Origin,
-    /// What was found under names of traces, which points share.
+    /// The traces found under names, which points share.
     found: Mutex<BTreeMap<String, Found>>,
     /// Traces with the hashes of their files.
     metas: Mutex<BTreeMap<(String, Vec<PathBuf>), TraceMeta>>,
-    /// What tells the code of a policy from outside from any other's, by its name.
+    /// Strings that change with the code of policies from outside, by the policy's name.
     codes: Mutex<BTreeMap<&'static str, String>>,
     /// The point that was asked for last: the next cell is often at the same.
     last: Mutex<Option<(usize, Arc<Resolved>)>>,
@@ -140,7 +140,7 @@ impl Cells {
         self.sweep.to_toml()
     }
 
-    /// What the user should know before it runs, a line each.
+    /// Remarks for the user before the sweep runs, a line each.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,7 +274,7 @@ impl Cells {
         Ok(Name(digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))))
     }
 
-    /// What tells the code of a policy from outside from any other's, which is asked for once.
+    /// The string that changes with the code of a policy from outside; it is asked for once.
     fn code(&self, row: &'static PolicyRow) -> Result<String, RunError> {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(row.name) {

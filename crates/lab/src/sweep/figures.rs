@@ -13,7 +13,7 @@ const SERIES_MAX: usize = 12;
 /// From this ratio of the largest to the smallest value on, an axis has equal distances for equal ratios.
 const LOGARITHMIC_FROM: f64 = 15.0;
 
-/// What goes from left to right.
+/// The horizontal axis of a figure.
 struct Across {
     /// The number of the dimension.
     at: usize,

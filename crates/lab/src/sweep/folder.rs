@@ -32,7 +32,7 @@ const REPORTED_MAX: usize = 10;
 /// Threads that write parts which come from elsewhere.
 const TAKING_THREADS_MAX: usize = 8;
 
-/// What a sweep is, as its folder keeps it.
+/// The description of a sweep that its folder keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct About {
     layout: u32,
@@ -90,7 +90,7 @@ impl fmt::Display for Shard {
     }
 }
 
-/// What is run, and on how many threads.
+/// The part of a sweep to run, and on how many threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
     /// Which of the cells.
@@ -99,16 +99,16 @@ pub struct Running {
     pub threads: Option<usize>,
 }
 
-/// What is left to run.
+/// The cells that are left to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// How many cells were asked for.
     pub cells: usize,
-    /// Those that have no part, in order.
+    /// The places of cells without a part, in order.
     pub places: Vec<Place>,
 }
 
-/// What a run of a sweep did.
+/// The result of running cells of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
     /// Cells that it was to do.
@@ -155,7 +155,7 @@ impl Status {
     }
 }
 
-/// What there is of a cell.
+/// The state of a cell in the folder.
 pub(super) enum State {
     Done(Table),
     Missing,
@@ -259,7 +259,7 @@ impl Folder {
         self.path.join("parts").join(format!("{name}.failed"))
     }
 
-    /// What there is of a cell.
+    /// The state of a cell in the folder.
     pub(super) fn state(&self, name: &str) -> State {
         match contents(&self.part(name), PART_BYTES_MAX) {
             Ok(bytes) => match read(bytes, PART_ROWS_MAX).and_then(|read| self.counted(name, read)) {
@@ -339,7 +339,7 @@ impl Folder {
             }
             self.keep(made)
         };
-        // They wait for the disk, together.
+        // The threads wait for the disk together.
         on_threads(Some(made.len().clamp(1, TAKING_THREADS_MAX)), || made.par_iter().try_for_each(take))
     }
 
@@ -421,7 +421,7 @@ fn contents(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-/// What becomes of a file that has the name already.
+/// Whether an existing file of the same name is replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
     IsReplaced,

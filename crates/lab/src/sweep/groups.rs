@@ -100,7 +100,7 @@ impl Measured {
         (0..self.dimensions.len()).filter(of).map(|at| (at, point.at[at]))
     }
 
-    /// What was chosen, in words.
+    /// The chosen values of a point, in words.
     pub(super) fn choice(&self, point: &Point) -> String {
         self.words(self.part(point, true))
     }

@@ -8,12 +8,12 @@ use crate::document::parquet::written;
 use crate::run::{Progress, RunError};
 use crate::sim::Unobserved;
 
-/// What became of a cell.
+/// The result of running a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// The cell.
     pub name: Name,
-    /// Its part, or why it failed.
+    /// The cell's part, or why it failed.
     pub part: Result<Vec<u8>, String>,
 }
 

@@ -42,7 +42,7 @@ impl Amount {
         Some(Self { before, number, after: text[end..].to_owned(), is_text: true, is_whole: !digits.contains('.') })
     }
 
-    /// The same with another number.
+    /// The value with another number.
     fn with(&self, number: f64, is_whole: bool) -> Value {
         if self.is_text {
             return Value::String(format!("{}{number}{}", self.before, self.after));

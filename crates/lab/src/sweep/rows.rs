@@ -54,7 +54,7 @@ fn of_comparison(outcome: &Outcome) -> Table {
 
 fn of_experiment(outcome: &Outcome) -> Table {
     let of_class: Vec<&Metric> = METRICS.iter().filter(|metric| metric.of_class.is_some()).collect();
-    // What only all classes have together stands in the row of each.
+    // Figures of the run as a whole are repeated in the row of each class.
     let of_run: Vec<&Metric> = METRICS.iter().filter(|metric| metric.of_class.is_none()).collect();
     let names = ["depth", "scheduler", "seed", "class", "requests"].map(String::from).into_iter();
     let names = names.chain(of_class.iter().map(|metric| metric_key(metric)));

@@ -68,7 +68,7 @@ impl Kind {
 /// A sweep file with its base, ready to be planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// What it is about; may be empty.
+    /// The subject of the sweep; may be empty.
     pub title: String,
     /// The file as the user named it, and its text, for errors.
     file: String,
@@ -80,7 +80,7 @@ pub struct Sweep {
     pub(super) lists: Vec<Axis>,
     /// The other keys that are swept, the last running fastest.
     pub(super) axes: Vec<Axis>,
-    /// What does not come out of a sweep although the base asks for it.
+    /// Outputs that the base asks for and a sweep does not have.
     pub(super) left_out: Vec<&'static str>,
 }
 

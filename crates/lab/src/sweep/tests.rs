@@ -1,4 +1,4 @@
-//! What must hold of a sweep whatever happens to it.
+//! Rules that hold for a sweep whatever happens to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -181,7 +181,7 @@ fn parts_that_are_damaged_or_of_another_cell_or_version_are_said_not_counted_and
     let whole = merged(folder.path());
     let mut of_version_two = plan(EXPERIMENT);
     of_version_two.resolved.origin.version = "2".into();
-    // The same names, as if the hash did not hold the version.
+    // The names are the same, as if the hash did not hold the version.
     run(other.path(), &of_version_two, "1/1", 1);
     let files = parts(folder.path());
     let bytes = fs::read(&files[0]).unwrap();

@@ -33,7 +33,7 @@ pub struct DeviceValidation {
     requests: Vec<Measured>,
     result: Validation,
     without_latency: u64,
-    /// What the device's calibration says about such a trace.
+    /// Remarks that follow from the device's calibration.
     remarks: Vec<String>,
     provenance: Provenance,
 }
@@ -55,7 +55,7 @@ struct Data<'a> {
     remarks: &'a [String],
 }
 
-/// What measured requests were like.
+/// The range of measured requests.
 #[must_use]
 pub fn range_of(requests: &[Measured]) -> Range {
     let mut observed = Observed::default();
@@ -206,8 +206,7 @@ impl DeviceValidation {
     }
 }
 
-/// What a calibration says about a trace: whether it was made of this one, and what lies outside of its range.
-/// What to know of requests that were folded onto the device, if any were.
+/// A remark on requests that were folded onto the device, if any were.
 pub(crate) fn folded_remark(folded: u64) -> Option<String> {
     let words = || {
         format!(

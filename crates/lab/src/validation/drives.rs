@@ -41,7 +41,7 @@ impl Drive {
         Self { preset, file, disksim_demerit_nanos, bench_rate: None }
     }
 
-    /// The same behind the bus of a test bench.
+    /// Puts the drive behind the bus of a test bench.
     const fn over(self, bench_rate: ByteRate) -> Self {
         Self { bench_rate: Some(bench_rate), ..self }
     }
@@ -65,7 +65,7 @@ pub const DRIVES: [Drive; 5] = [
     Drive::new("hdd-15k", "cheetah15k5.trace", 297_000.0),
 ];
 
-/// What to know where these are the measured requests of a preset's drive, and were measured over a slower bus than the drive's own.
+/// A remark if these are the measured requests of a preset's drive, and were measured over a slower bus than the drive's own.
 pub(super) fn bench_remark(preset: &str, files: &[PathBuf]) -> Option<String> {
     let is_of = |drive: &&Drive| {
         let names = files.iter().filter_map(|file| file.file_name()?.to_str());
@@ -91,7 +91,7 @@ pub struct DriveRow {
     pub modelled: Distribution,
     /// Root mean square of the horizontal distance between the two distributions.
     pub demerit_nanos: f64,
-    /// The same, as a part of the measured mean.
+    /// The demerit as a part of the measured mean.
     pub demerit_share: f64,
     /// The mean demerit of sixteen replays whose think times are longer by a random part of a revolution. A single replay is
     /// one sample, since every wait for a sector depends on every nanosecond before it.

@@ -18,7 +18,7 @@ pub struct MeasuredTrace {
     pub without_latency: u64,
     /// Lines that lenient reading left out.
     pub skipped: u64,
-    /// What the capture lacks.
+    /// The gaps of the capture.
     pub completeness: Completeness,
 }
 

@@ -10,7 +10,7 @@ use ioweir_core::Nanos;
 pub struct Weighted {
     /// Length in sectors.
     pub sectors: u32,
-    /// Its share.
+    /// The weight of this length relative to the others.
     pub weight: u32,
 }
 

@@ -96,7 +96,7 @@ fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
     let same = DeviceValidation::run(own, &[path], &ReadOptions::default(), (None, false), None, &origin()).unwrap();
     let said = same.document().unwrap().to_terminal(false);
     assert!(said.contains("The device was fitted to the first half of this trace"), "{said}");
-    // What is drawn from the record is a device.
+    // Draws from the record are valid devices.
     let draws: Vec<DeviceSpec> = (0..4).map(|seed| record.draw(&read.spec, seed)).collect();
     assert!(draws.iter().all(|draw| draw.build(0).is_ok()) && draws[0] != draws[1]);
     let text = result.document().unwrap().to_terminal(false);
@@ -272,7 +272,7 @@ fn an_experiment_says_which_of_its_classes_lie_outside_of_the_calibration() {
              backlog = 1\n{class}"
         );
         let experiment = Experiment::parse("e.toml", &text).unwrap();
-        // What was seen stays known when the device has been written out.
+        // The calibrated range is kept when the device has been written out.
         let experiment = Experiment::parse("again.toml", &experiment.to_toml()).unwrap();
         let report = experiment::run(&experiment, &origin(), &Silent).unwrap();
         let text = experiment::document(&report).unwrap().to_terminal(false);

@@ -1,4 +1,4 @@
-//! What holds for every scheduler on every sample trace under every load.
+//! Rules that hold for every scheduler on every sample trace under every load.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ fn scheduler(name: &str) -> SchedulerChoice {
     name.parse().expect("a scheduler")
 }
 
-/// One of each kind.
+/// One trace of each kind.
 fn few_traces() -> Vec<String> {
     let kinds = ["oltp", "hdd-emul/terasort.", "loop-ssd/grep."];
     let traces: Vec<_> = traces().into_iter().filter(|name| kinds.iter().any(|kind| name.contains(kind))).collect();

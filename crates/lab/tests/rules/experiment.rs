@@ -1,4 +1,4 @@
-//! What holds for every scheduler under every experiment, and for experiment files.
+//! Rules that hold for every scheduler under every experiment, and for experiment files.
 
 #[path = "../../../../fuzz/drive_experiment.rs"]
 mod drive_experiment;
@@ -197,7 +197,7 @@ fn a_class_with_both_limits_gets_the_smaller_whatever_the_size() {
         let class = format!("[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"{size}\"\n{limits}");
         let got = bandwidths(&class);
         assert!((got[0] / goal - 1.0).abs() < 0.01, "{size}: {got:?} of {goal}");
-        // The same for a group, of what its classes get together.
+        // A group's limit holds its classes together.
         let group = format!("[[group]]\nname = \"g\"\n{limits}");
         let member =
             |name: &str| format!("[[class]]\nname = \"{name}\"\nbacklog = 8\nsize = \"{size}\"\ngroup = \"g\"\n");
@@ -485,7 +485,7 @@ fn nothing_in_the_corpus_breaks_the_reader() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever the classes are, nobody gets more than there is, and weights are kept where all ask throughout.
+    /// For any classes, no class gets more than there is, and weights are kept where all ask throughout.
     #[test]
     fn weighted_sharing_keeps_to_the_weights(weights in prop::collection::vec(1_u32..8, 2..5), depth in 1_u32..5, seed in 0_u64..1000) {
         let classes: String = weights

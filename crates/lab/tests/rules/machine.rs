@@ -1,4 +1,4 @@
-//! What holds for machines: cores above several devices, and background work.
+//! Rules for machines: cores above several devices, and background work.
 
 use ioweir_lab::experiment::{Experiment, Which, document, explain, run, run_observed};
 use ioweir_lab::run::{Origin, Silent};
@@ -19,7 +19,7 @@ fn outcome(text: &str) -> Outcome {
     report.summaries[0].cells[0].clone()
 }
 
-/// The same file with its device as the only one of several.
+/// The experiment with its device as the only one of several.
 fn as_machine(text: &str) -> String {
     text.replace("[device.tiered]", "[[device]]\nname = \"only\"\n[device.model.tiered]")
 }

@@ -40,7 +40,7 @@ fn comparison(trace: &str, scheduler: &str, device: &str, depth: u32) -> Outcome
     report.outcomes.into_iter().next().expect("one run")
 }
 
-/// What both keep: a comparison has series, distributions and names of streams beside it, an experiment has steps.
+/// The figures that both keep: a comparison has series, distributions and names of streams beside them, an experiment has steps.
 fn kept_by_both(outcome: Outcome) -> Outcome {
     let sums = |class: Class| Class { latency: Default::default(), ..class };
     let class = |class: ClassOutcome| ClassOutcome { name: String::new(), steps: Vec::new(), ..class };

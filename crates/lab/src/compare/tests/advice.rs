@@ -10,7 +10,7 @@ use crate::document::Form;
 use crate::run::{Origin, Silent};
 use crate::sim::Latencies;
 
-/// What Linux calls the schedulers of these tests.
+/// Linux's names of the schedulers in these tests.
 const LINUX: [(&str, &str); 5] =
     [("none", "none"), ("noop", "none"), ("mq-deadline", "mq-deadline"), ("kyber", "kyber"), ("bfq", "bfq")];
 

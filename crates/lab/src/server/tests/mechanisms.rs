@@ -1,4 +1,4 @@
-//! What each part of the model does: a server with it against the same server without it.
+//! Tests of each mechanism of the model: a server with it against the same server without it.
 
 use super::*;
 use ioweir_config::Duration;

@@ -15,8 +15,8 @@ fn mean_nanos(run: &Outcome) -> f64 {
     run.all.latency_sum_nanos as f64 / run.all.requests as f64
 }
 
-/// An earlier fill of closed loops, which looked ahead by 4,096 records and so let streams that come late in the trace starve,
-/// made both of them a third slower here: the disk idled for processes whose next request could not come.
+/// An earlier fill of closed loops looked ahead by 4,096 records, and so let streams starve that come late in the trace. That made both
+/// sorts a third slower here: the disk idled for processes whose next request could not come.
 #[test]
 fn cfq_comes_to_the_times_of_the_kernels_rules_on_the_sorts_in_closed_loops() {
     register_policy(&MODEL).expect("the name is free");
