@@ -28,7 +28,7 @@ class _Rows:
 
 @final
 class Result(_Rows):
-    """What a run found. As Arrow it is its records: one row for each result."""
+    """The result of a run. As Arrow it is its records: one row for each result."""
 
     @property
     def title(self) -> str: ...
@@ -104,7 +104,7 @@ class Request:
 
 @final
 class Wait:
-    """What `poll` answers to wait although requests are queued."""
+    """An answer of `poll` to wait although requests are queued."""
 
     def __new__(cls, until: int) -> Wait: ...
     @property

@@ -179,7 +179,7 @@ impl TraceSink for Collecting {
         let schema = Arc::new(Schema::new_with_metadata(self.fields, about));
         let batches = self.batches.into_iter().map(|batch| batch.with_schema(Arc::clone(&schema)));
         let batches = batches.collect::<Result<_, _>>().map_err(broken)?;
-        // Whoever asked for them may have been interrupted.
+        // The receiver is gone if the caller was interrupted.
         let _ = self.done.send(RequestBatches { schema, batches });
         Ok(())
     }

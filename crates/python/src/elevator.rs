@@ -17,13 +17,13 @@ use crate::watch::raise;
 #[pyclass(frozen, module = "ioweir")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// What `poll` answers to dispatch it. Ids are used again after completion.
+    /// The id by which `poll` names the request to dispatch. Ids are used again after completion.
     #[pyo3(get)]
     id: u32,
     /// The first sector, of 512 bytes.
     #[pyo3(get)]
     sector: u64,
-    /// Its length in sectors.
+    /// The length in sectors.
     #[pyo3(get)]
     sectors: u32,
     /// The stream that submitted it.
@@ -55,7 +55,7 @@ impl Request {
     }
 }
 
-/// What `poll` answers to wait although requests are queued.
+/// An answer of `poll` to wait although requests are queued.
 #[pyclass(frozen, module = "ioweir")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
@@ -157,7 +157,7 @@ impl ElevatorFactory for Factory {
     }
 }
 
-/// What a function of Python's answers, or what it raises, as text.
+/// The answer of a Python function, or the exception that it raises, as text.
 pub(crate) fn told(code: &Py<PyAny>) -> Result<String, String> {
     Python::attach(|py| {
         let answer = code.call0(py).and_then(|answer| answer.extract(py));
@@ -217,7 +217,7 @@ struct Elevator {
     methods: Methods,
     form: Form,
     merges: bool,
-    /// What is queued, in the order of arrival.
+    /// The queued requests, in the order of arrival.
     queued: BTreeMap<u64, Request>,
     /// The places of slots in that order.
     slots: BTreeMap<u32, u64>,

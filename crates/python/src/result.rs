@@ -11,7 +11,7 @@ use pyo3::types::PyCapsule;
 use crate::arrow::{RequestBatches, batch_of, capsule};
 use crate::{InputError, RunError};
 
-/// What a run found, to be read, written or taken into a data frame. As Arrow it is its records: one row for each result.
+/// The result of a run, to be read, written or taken into a data frame. As Arrow it is its records: one row for each result.
 #[pyclass(frozen, module = "ioweir")]
 #[derive(Debug)]
 pub(crate) struct Result {
@@ -43,13 +43,13 @@ impl Result {
         &self.document.title
     }
 
-    /// What was found, in a sentence or two.
+    /// The finding, in a sentence or two.
     #[getter]
     fn headline(&self) -> &str {
         &self.document.headline
     }
 
-    /// What the user should know about the run, a line each: traces that were left out, for example.
+    /// Remarks for the user about the run, a line each: traces that were left out, for example.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.notices.clone()
@@ -141,7 +141,7 @@ pub(crate) struct Table(ioweir_lab::document::Table);
 
 #[pymethods]
 impl Table {
-    /// What it shows.
+    /// The title.
     #[getter]
     fn title(&self) -> &str {
         &self.0.title

@@ -24,7 +24,7 @@ impl Spec {
             },
         };
         let Some(keys) = keys.filter(|keys| !keys.is_empty()) else { return Ok(given) };
-        // What is wrong with the spec itself is said with its place there, by whoever parses it whole.
+        // Errors in the spec itself are reported with their place there, when it is parsed whole.
         if let Ok(mut whole) = given.text.parse::<Table>() {
             whole.extend(table(keys)?);
             given.text = text_of(&whole);

@@ -62,7 +62,7 @@ impl SweepPlan {
         stem(&self.name)
     }
 
-    /// What the user should know before it runs, a line each.
+    /// Remarks for the user before the sweep runs, a line each.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.plan.resolved().notices()

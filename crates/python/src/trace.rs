@@ -46,13 +46,13 @@ impl Trace {
         self.format.name
     }
 
-    /// Its files.
+    /// The files of the trace.
     #[getter]
     fn files(&self) -> Vec<PathBuf> {
         self.files.clone()
     }
 
-    /// The names of its streams and volumes, which the numbers in those columns stand for. Reads the whole trace.
+    /// The names of streams and volumes, which the numbers in those columns stand for. Reads the whole trace.
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut source = self.open()?;
         let names = py.detach(|| {

@@ -24,7 +24,7 @@ use crate::spec::Spec;
 use crate::watch::watched;
 use crate::{InputError, RunError};
 
-/// What the lab says is wrong, as an exception.
+/// An error of the lab as an exception.
 pub(crate) struct Raised(PyErr);
 
 impl From<Raised> for PyErr {

@@ -72,7 +72,7 @@ pub(crate) fn watched<T: Send + 'static, E: Into<PyErr> + Send + 'static>(
             Ok(pool) => pool.install(|| act(&*watched).map_err(Into::into)),
             Err(error) => Err(RunError::new_err(format!("threads cannot be started: {error}"))),
         }));
-        // Nobody may listen any more.
+        // The receiver is gone if the caller was interrupted.
         let _ = ended.send(result);
     });
     worker.map_err(|error| RunError::new_err(format!("a thread cannot be started: {error}")))?;

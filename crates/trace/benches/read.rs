@@ -122,7 +122,7 @@ fn input(format: &str, size: usize) -> Vec<u8> {
     out
 }
 
-/// What `scripts/instructions` counts.
+/// `scripts/instructions` counts the instructions of this function.
 #[inline(never)]
 fn measured(inputs: &[Input], options: &ReadOptions) -> u64 {
     let mut source = trace::open_inputs(inputs.to_vec(), options).unwrap();
@@ -137,7 +137,7 @@ fn measured(inputs: &[Input], options: &ReadOptions) -> u64 {
     }
 }
 
-/// What instructions are counted by: events of blktrace, records of what has no text, bytes of text.
+/// The units by which instructions are counted: events of blktrace, records of formats without text, bytes of text.
 fn bytes_or_records(format: &str, size: f64, records: u64) -> u64 {
     match format {
         "vscsi" | "parquet" => records,

@@ -1,8 +1,8 @@
-//! What a capture lacks, as far as its reader can tell, and what that means for its numbers.
+//! The gaps of a capture, as far as its reader can tell, and their effect on its numbers.
 
 use serde::Serialize;
 
-/// What a capture lacks, as far as its reader can tell.
+/// The gaps of a capture, as far as its reader can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Completeness {
     /// Places where events are missing: marked by the tracer, or seen as gaps in the numbers of events.

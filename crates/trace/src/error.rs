@@ -30,11 +30,11 @@ pub struct TraceError {
     pub file: String,
     /// The position in it.
     pub position: Position,
-    /// What is wrong.
+    /// The problem in words.
     pub problem: String,
-    /// What should be there; may be empty.
+    /// The expected input; may be empty.
     pub expected: String,
-    /// What the user can do; may be empty.
+    /// The advice to the user; may be empty.
     pub hint: String,
 }
 

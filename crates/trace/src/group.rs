@@ -11,7 +11,7 @@ use crate::{Position, TraceError};
 pub struct TraceGroup {
     /// The name of the trace: the file name, or the common part of the names of per-processor files.
     pub name: String,
-    /// Its files; per-processor files in the order of their processors.
+    /// The files; per-processor files in the order of their processors.
     pub files: Vec<PathBuf>,
 }
 

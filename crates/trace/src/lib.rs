@@ -44,9 +44,9 @@ pub struct Record {
     pub offset_bytes: u64,
     /// The length; zero for flushes, and allowed for data in some formats.
     pub length_bytes: u64,
-    /// What it did.
+    /// Read, write, flush or discard.
     pub operation: Operation,
-    /// What else the trace says about it.
+    /// The submitter's flags, as far as the trace has them.
     pub flags: Flags,
     /// How urgent it was, if the format holds that.
     pub priority: Priority,
@@ -110,7 +110,7 @@ pub trait TraceSource: Send {
         self.inner()?.epoch_unix_nanos()
     }
 
-    /// What is known of the trace as a whole, as a JSON object: where and how it was recorded.
+    /// The trace's description as a whole, as a JSON object: where and how it was recorded.
     fn description(&self) -> Option<&str> {
         self.inner()?.description()
     }
@@ -125,7 +125,7 @@ pub trait TraceSource: Send {
         self.inner().map_or(0, |inner| inner.folded())
     }
 
-    /// What is known to be missing from the capture, after it has been read to its end.
+    /// The gaps of the capture, which are known after it has been read to its end.
     fn completeness(&self) -> Completeness {
         self.inner().map_or_else(Completeness::default, |inner| inner.completeness())
     }

@@ -16,7 +16,7 @@ const ALL: u32 = 0;
 
 type Clocks = [u128; Reason::COUNT];
 
-/// What the clocks of a client showed when a request began to wait.
+/// The state of a client's clocks when a request began to wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitStart {
     at: Nanos,

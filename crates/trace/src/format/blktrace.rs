@@ -451,7 +451,7 @@ fn beyond(sector: u64) -> Box<Fault> {
     Fault::new(0, format!("sector {sector} lies beyond 2^64 bytes")).expected("an extent that ends within 2^64 bytes")
 }
 
-/// What the category bits mean; `None` if the event neither moves data nor is a flush.
+/// The operation and flags of category bits; `None` if the event neither moves data nor is a flush.
 #[inline]
 fn meaning(category: u32, bytes: u32) -> Option<(Operation, Flags)> {
     let has = |bits: u32| category & bits != 0;

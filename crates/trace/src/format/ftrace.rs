@@ -193,7 +193,7 @@ impl EventText for Ftrace {
     }
 }
 
-/// What a line is that does not begin like an event.
+/// The kind of a line that does not begin like an event.
 #[cold]
 fn other_line(line: &[u8]) -> Faulty<Line> {
     let text = line.trim_ascii();

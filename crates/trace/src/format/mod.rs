@@ -189,7 +189,7 @@ pub struct ReadOptions {
 /// Opens the files of one trace, as grouped by [`crate::group()`].
 ///
 /// # Errors
-/// If a file cannot be read or is of no known format, or if it is one of a set of which others lie beside it and
+/// If a file cannot be read or is of no known format. Also if the file is one of a set of which others lie beside it, and
 /// [`ReadOptions::alone`] is not set.
 pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
     let files_missing = files_missing(paths, options.alone)?;
@@ -283,7 +283,7 @@ fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     }
 }
 
-/// What the beginning of a file would be in each of these formats.
+/// A preview of the beginning of a file in each of these formats.
 fn as_each(head: &[u8], possible: &[&'static Format]) -> String {
     let end = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |place| place + 1);
     let mut out = String::new();

@@ -1,6 +1,6 @@
 //! Files that only stand for a trace: pointers of Git LFS and git-annex, pages that a server sent instead, archives.
 
-/// What a file is that is no trace, and what to do about it.
+/// The kind of a file that is no trace, as the end of a sentence, and a hint.
 pub(crate) fn named(head: &[u8]) -> Option<(String, String)> {
     let text = head.trim_ascii_start();
     if text.starts_with(b"version https://git-lfs.github.com/spec/") {

@@ -49,11 +49,11 @@ pub struct Info {
     pub busiest_streams: Vec<Stream>,
     /// The number of volumes that had a request.
     pub volumes: u64,
-    /// Their names, in the order of appearance.
+    /// The names of the volumes, in the order of appearance.
     pub volume_names: Vec<String>,
     /// The share of reads and writes that start where the previous one ended, on the same volume.
     pub sequential_in_trace_ratio: Option<f64>,
-    /// The same, but compared with the previous one of the same stream.
+    /// The share of reads and writes that start where the previous one of the same stream ended.
     pub sequential_in_stream_ratio: Option<f64>,
     /// Among reads only: the share that start where the previous read ended.
     pub read_sequential_in_trace_ratio: Option<f64>,
@@ -75,7 +75,7 @@ pub struct Info {
     pub implausible: Vec<String>,
     /// Requests with data that have no latency.
     pub requests_without_latency: u64,
-    /// What the capture lacks.
+    /// The gaps of the capture.
     pub completeness: Completeness,
     /// Input units that lenient reading left out.
     pub skipped_records: u64,
@@ -112,9 +112,9 @@ pub struct Times {
 /// A stream and its figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stream {
-    /// Its name.
+    /// The name of the stream.
     pub name: String,
-    /// Its requests.
+    /// The number of requests.
     pub requests: u64,
     /// Bytes it read.
     pub read_bytes: u64,

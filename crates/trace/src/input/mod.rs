@@ -196,7 +196,7 @@ pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceErr
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => failure,
         io::ErrorKind::FileTooLarge => failure.hint("write it to a file first"),
         io::ErrorKind::Unsupported => failure.hint("unpack it first"),
-        // What the system refuses is not damaged.
+        // A file that the system refuses to read is not damaged.
         _ if error.raw_os_error().is_some() => failure,
         _ => failure
             .hint("if the file is compressed it may be cut short or damaged: test it with `gzip -t` or `zstd -t`"),

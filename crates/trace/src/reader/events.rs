@@ -12,7 +12,7 @@ use crate::reader::tracker::Tracker;
 use crate::reader::units::Decoder;
 use crate::{Completeness, Event, Names, Position, ReadOptions, Record, TraceError};
 
-/// What an event reports.
+/// The meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A request, at one of the events that can be chosen.
@@ -39,7 +39,7 @@ pub(crate) struct Described {
     pub(crate) extent: (u64, u64),
 }
 
-/// What a trace reports of a request or its completion, before it is understood. Places are for errors.
+/// The report of a request or its completion, before it is understood. Places are for errors.
 pub(crate) struct Reported<'a> {
     pub(crate) time_nanos: u64,
     /// The letters, and their place.
@@ -194,7 +194,7 @@ pub(crate) struct EventLine {
     pub(crate) counted: Counted,
 }
 
-/// What a line says about the processor of its event, by which a loss is found.
+/// The processor and the sequence number of a line's event, by which losses are found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     /// Empty if the line does not say it.
@@ -205,7 +205,7 @@ pub(crate) struct Counted {
     pub(crate) is_remap: bool,
 }
 
-/// What a line of a text of events is.
+/// The kinds of lines in a text of events.
 pub(crate) enum Line {
     Event(EventLine),
     /// A heading, a comment, a blank line, or a part of the summary.

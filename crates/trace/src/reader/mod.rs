@@ -25,12 +25,12 @@ pub(crate) trait RawSource: Send {
     fn names(&self) -> &Names;
     /// The wall-clock time at the format's time zero.
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128>;
-    /// What is known of the trace as a whole, as a JSON object.
+    /// The trace's description as a whole, as a JSON object.
     fn description(&self) -> Option<&str> {
         None
     }
     fn skipped(&self) -> u64;
-    /// What is known to be missing.
+    /// The gaps of the capture.
     fn completeness(&self) -> Completeness {
         Completeness::default()
     }

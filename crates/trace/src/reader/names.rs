@@ -73,7 +73,7 @@ impl Volumes {
         Ok(number)
     }
 
-    /// The same for streams that have only a name. One table is used either for volumes or for streams.
+    /// Numbers a stream that has only a name. One table is used either for volumes or for streams.
     pub(crate) fn stream(&mut self, key: &[u8], names: &mut Names) -> Faulty<StreamId> {
         if let Some(number) = self.known(key) {
             return Ok(StreamId(number));

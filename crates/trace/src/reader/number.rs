@@ -5,7 +5,7 @@ pub(crate) mod endian;
 use crate::Position;
 use crate::TraceError;
 
-/// What is wrong with one unit of input; the reader adds file and position.
+/// An error in one unit of input; the reader adds file and position.
 #[derive(Debug)]
 pub(crate) struct Fault {
     /// The offset in bytes from the start of the line or record.
@@ -158,7 +158,7 @@ pub(crate) fn sector_extent(sector: u64, sectors: u64, at: usize) -> Faulty<(u64
     }
 }
 
-/// The same for an extent in bytes.
+/// Checks an extent in bytes.
 #[inline]
 pub(crate) fn byte_extent(offset: u64, length: u64, at: usize) -> Faulty<(u64, u64)> {
     if offset.checked_add(length).is_some() {

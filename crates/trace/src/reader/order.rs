@@ -110,7 +110,7 @@ impl Order {
         }
     }
 
-    /// What is known to be missing.
+    /// The gaps of the capture.
     pub(crate) fn completeness(&self) -> Completeness {
         let of = |count: fn(&Latencies) -> u64| self.latencies.as_ref().map_or(0, count);
         Completeness {

@@ -48,7 +48,7 @@ pub(crate) trait Decoder: Send {
         None
     }
 
-    /// What the decoder itself knows to be missing, or has passed over.
+    /// The events that the decoder itself knows to be missing, or has passed over.
     fn completeness(&self) -> Completeness {
         Completeness::default()
     }

@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// What a column becomes, and what its row says about it.
+/// The role of a column, and its row's remarks.
 fn meaning(column: &Column) -> String {
     let role = match column.role {
         Role::Time => "arrival".to_owned(),

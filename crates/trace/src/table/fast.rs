@@ -12,7 +12,7 @@ use crate::reader::names::Volumes;
 use crate::reader::number::{digits, scan, scan_fixed, word as word_at};
 use crate::reader::units::LINE_BYTES_MAX;
 
-/// What is read from one separator to the next, and the byte that ends it.
+/// The parsing of one column: the kind of its value, and the byte that ends it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     kind: Kind,
@@ -25,7 +25,7 @@ enum Kind {
     Whole(Role, u64),
     /// A number with this number of decimals; further decimals are an error, or dropped.
     Decimals(Role, usize, bool),
-    /// One of the words of the reader.
+    /// A word of the reader's list.
     Words,
     Letters,
     /// The text of this number of columns; the flag says whether the last of them must be a number.

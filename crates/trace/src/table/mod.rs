@@ -22,9 +22,9 @@ use crate::writer::Writer;
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What a reader must know before the columns, if their names do not say it.
+    /// Remarks to read before the columns, if their names do not explain them.
     pub(crate) about: &'static str,
-    /// What a reader must know after the columns.
+    /// Remarks to read after the columns.
     pub(crate) notes: &'static str,
     pub(crate) separator: Separator,
     pub(crate) heading: Heading,
@@ -62,15 +62,15 @@ pub(crate) enum Separator {
 /// The first line of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heading {
-    /// It is a request.
+    /// The first line is a request.
     None,
-    /// It may name the columns.
+    /// The first line may name the columns.
     Optional,
-    /// It names the columns, in their order.
+    /// The first line names the columns, in their order.
     Required,
-    /// It names the columns, in any order and among others; the function compares a name in it with that of a column.
+    /// The first line names the columns, in any order and among others; the function compares a name in it with that of a column.
     Names(fn(&[u8], &str) -> bool),
-    /// It is a heading if it cannot be read as a request.
+    /// The first line is a heading if it cannot be read as a request.
     Guessed,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Value {
     Hexadecimal,
     /// A whole number.
     Number,
-    /// One of these words.
+    /// A word of this list.
     Words(&'static [(&'static str, Operation)]),
     /// A word that begins with one of these.
     Beginnings(&'static [(&'static str, Operation)]),
@@ -164,7 +164,7 @@ pub(crate) enum Value {
     Date,
     /// A time of day: `12:00:00.5`.
     Clock,
-    /// One of the words of lines that are requests.
+    /// A word that marks a line as a request.
     OneOf(&'static [&'static str]),
     Text,
 }
@@ -177,9 +177,9 @@ pub(crate) struct Column {
     pub(crate) value: Value,
     /// The text put before a volume's column, or between it and the previous column.
     pub(crate) prefix: &'static str,
-    /// What an empty column means. For an operation it is an error, and this explains it; otherwise the value is unknown.
+    /// The meaning of an empty column. For an operation it is an error, which this text explains; otherwise the value is unknown.
     pub(crate) empty: Option<&'static str>,
-    /// What is said about it beyond its role.
+    /// Remarks beyond the column's role.
     pub(crate) note: &'static str,
 }
 
@@ -208,7 +208,7 @@ impl Table {
         write: None,
     };
 
-    /// The same, separated by blanks.
+    /// A table whose columns are separated by blanks.
     pub(crate) const BLANKS: Self = Self { separator: Separator::Blanks, ..Self::COMMAS };
 }
 

@@ -111,7 +111,7 @@ pub enum FormatError {
     /// There is no format of this name.
     #[error(transparent)]
     Unknown(#[from] ChoiceError),
-    /// Its columns cannot be read.
+    /// The columns of the format cannot be read.
     #[error(transparent)]
     Columns(#[from] TraceError),
 }
@@ -182,7 +182,7 @@ struct Raw<'a> {
     modifiers: Vec<(usize, &'a str)>,
 }
 
-/// What is wrong at a byte of a list or a file.
+/// An error at a byte of a list or a file.
 struct Wrong {
     at: usize,
     problem: String,

@@ -43,7 +43,7 @@ pub struct Layout {
 pub struct LayoutError {
     /// The file of tracefs.
     pub file: String,
-    /// What is wrong with it.
+    /// The problem in words.
     pub problem: String,
 }
 

@@ -32,7 +32,7 @@ pub struct Recorded {
     pub issued: Option<Nanos>,
 }
 
-/// What a recording has seen.
+/// The counters of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingCounts {
     /// Bytes of pages.
@@ -67,7 +67,7 @@ pub struct Recording {
     pending: Vec<Seen>,
     /// The times of the first events after a loss.
     holes: Vec<u64>,
-    /// What waits to be issued, and what was.
+    /// Requests that wait to be issued, and requests in flight.
     waiting: Latencies,
     issued: BTreeMap<Key, (u64, Priority)>,
     batch: Vec<Record>,
@@ -161,7 +161,7 @@ impl Recording {
         &self.names
     }
 
-    /// What was seen.
+    /// The counters so far.
     #[must_use]
     pub const fn counts(&self) -> &RecordingCounts {
         &self.counts

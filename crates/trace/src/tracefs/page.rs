@@ -54,7 +54,7 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// What was dropped before a page.
+/// Events that the kernel dropped before a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Missed {
     pub(super) events: u64,
@@ -67,7 +67,7 @@ pub(super) struct Missed {
 pub struct PageError {
     /// Where.
     pub offset: usize,
-    /// What is wrong.
+    /// The problem in words.
     pub problem: &'static str,
 }
 

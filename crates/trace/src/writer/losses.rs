@@ -6,7 +6,7 @@ use ioweir_core::{Flags, Operation, Priority};
 
 use crate::{Names, Record};
 
-/// What a format can hold of a request. Anything not listed here it either holds or refuses with an error.
+/// The properties of requests that a format can hold. A property that is not listed here is either held or refused with an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Holds {
     /// The resolution of its times in nanoseconds; smaller parts are dropped.
@@ -34,9 +34,9 @@ pub struct Holds {
 /// How a format treats the wall clock of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// It is kept if there is one.
+    /// A clock is kept.
     Kept,
-    /// It is dropped.
+    /// A clock is dropped.
     Dropped,
     /// Times are wall-clock times; without a clock they begin at 1970-01-01.
     Needed,
@@ -64,7 +64,7 @@ impl Holds {
 /// Something that a conversion did not carry over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What it is, as the subject of "... not kept".
+    /// The property that is lost, as the subject of "... not kept".
     pub what: &'static str,
     /// The number of requests affected.
     pub requests: u64,
@@ -149,7 +149,7 @@ impl Counted {
         self.requests += 1;
     }
 
-    /// What was lost, and in how many requests.
+    /// The losses, each with the number of requests that it affects.
     pub(crate) fn finish(mut self, epoch: Option<i128>) -> Vec<Loss> {
         let clock = self.holds.clock;
         if clock == Clock::Dropped && epoch.is_some() || clock == Clock::Needed && self.epoch.is_none() {

@@ -64,7 +64,7 @@ pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
 pub struct Writer {
     /// Opens a trace for writing.
     pub open: WriteFn,
-    /// What it can hold of a request.
+    /// The properties of requests that the format can hold.
     pub holds: Holds,
 }
 
@@ -73,7 +73,7 @@ pub struct Writer {
 pub struct Converted {
     /// The number of requests read, including those that the format cannot hold.
     pub records: u64,
-    /// What of them the target does not hold.
+    /// The properties of requests that the target does not hold.
     pub losses: Vec<Loss>,
 }
 

@@ -27,11 +27,11 @@ pub struct Served {
 /// The names of the run that requests belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunNames {
-    /// Its scheduler.
+    /// The scheduler's name.
     pub scheduler: String,
-    /// Its device.
+    /// The device's name.
     pub device: String,
-    /// Its classes of clients.
+    /// The names of the classes of clients.
     pub classes: Vec<String>,
     /// Everything that distinguishes it from other runs, as a JSON object.
     pub about: String,

@@ -20,7 +20,7 @@ fn nothing_in_the_corpus_breaks_a_reader() {
     }
 }
 
-/// What a fuzzer would try first, on every run: whatever comes out of a damaged trace is still in order and has names.
+/// The first inputs of a fuzzer, on every run: records read from a damaged trace are still in order and have names.
 #[test]
 fn damaged_seeds_hold_what_a_reader_promises() {
     let mut random = Pcg64::seed_from_u64(23);

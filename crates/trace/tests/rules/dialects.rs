@@ -5,8 +5,7 @@
 
 use ioweir_trace::{self as trace, Completeness, Event, Input, ReadOptions, Record};
 
-/// What a text is read as, in short: each record as operation, sector, sectors, microseconds and latency, and then what is
-/// known to be missing.
+/// The records of a text in short, each as operation, sector, sectors, microseconds and latency; and then the gaps of the capture.
 fn told(text: &str, event: Event) -> String {
     let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
     match trace::open_inputs(vec![Input::from_bytes("trace", text.as_bytes().to_vec())], &options) {

@@ -55,7 +55,7 @@ Write;Very Low;sql server.exe;1,080116400;1,080275600;1.159,200;159,200;16.384;0
 Flush;Normal;System;1,080116500;1,080275600;159,200;159,200;0;0xFFFFFFFFFFFFFFFF;0xFFFFFFFFFFFFFFFF;0;0;2;1
 ";
 
-/// The same from a machine of another country.
+/// Requests like these, from a machine whose numbers have decimal points.
 pub(crate) const WPA_POINTS: &str = "\
 Disk,IO Type,Process (Name),Init Time (s),IO Time (us),Size (B),Min Offset
 1,Read,System,1.079943800,87.200,512,0x0000000000000000
@@ -85,7 +85,7 @@ pub(crate) const FTRACE: &str = "\
          python3-1928    [001] .....  2541.074904: block_bio_queue: 7,3 FWS 0 + 0 [python3]
 ";
 
-/// What perf script and trace-cmd make of the same.
+/// The output of perf script for these events.
 pub(crate) const PERF: &str = "\
          python3    1928 [001]  2541.040392: block:block_bio_queue: 7,3 RM 69896 + 8 [python3]
  my-comm [x] (y) 70/77   [000]  2541.040425123: block:block_bio_queue: 7,3 WS 80 + 16 [my-comm [x] (y)]

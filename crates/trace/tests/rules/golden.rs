@@ -1,4 +1,4 @@
-//! What the readers make of real captures, against the tables of the samples' READMEs and against other readers.
+//! Real captures as the readers read them, against the tables of the samples' READMEs and against other readers.
 
 use std::path::Path;
 
@@ -232,7 +232,7 @@ fn unpack(archive: &Path, prefix: &str) -> Vec<Input> {
     inputs
 }
 
-/// What `blkparse -d` makes of the files of the processors: all records in one file.
+/// `blkparse -d` writes the files of the processors into one, with all records.
 #[test]
 fn one_merged_binary_file_is_the_same_trace_as_the_files_of_the_processors() {
     let files = ["oltp.blktrace.0.gz", "oltp.blktrace.1.gz"].map(|file| repository().join("traces/oltp").join(file));

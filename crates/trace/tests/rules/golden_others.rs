@@ -1,4 +1,4 @@
-//! What the readers make of other people's traces, against the table of the samples' README.
+//! Other people's traces as the readers read them, against the table of the samples' README.
 
 use ioweir_trace::{self as trace, Info, Input, ReadOptions};
 

@@ -104,7 +104,7 @@ role = "stream"
     let name = path.display().to_string();
     let format = trace::named(&name).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read_by(format, THESIOS.as_bytes()).unwrap(), read(THESIOS.as_bytes()).unwrap());
-    // The same text is the same format: nothing is made twice.
+    // An equal text gives the same format, which is not made twice.
     assert!(std::ptr::eq(format, trace::named(&name).unwrap()));
     std::fs::write(&path, toml.replace("\"offset\"", "\"ofset\"")).unwrap();
     let error = trace::named(&name).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What each reader makes of small traces written out here.
+//! Small traces, written out here, as each reader reads them.
 
 use std::io::Write;
 

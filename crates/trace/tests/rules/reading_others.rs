@@ -1,4 +1,4 @@
-//! What each reader of other people's formats makes of its fixture.
+//! Fixtures of other people's formats as their readers read them.
 
 use ioweir_core::{Flags, Operation, Priority, PriorityClass};
 use ioweir_trace::{self as trace, Event, Input, ReadOptions};

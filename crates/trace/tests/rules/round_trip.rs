@@ -1,4 +1,4 @@
-//! What is written reads back the same, as far as the format can hold it.
+//! Written traces read back unchanged, as far as the format can hold them.
 
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 use ioweir_trace::{Names, Record};
@@ -215,7 +215,7 @@ proptest! {
         }
     }
 
-    /// What a conversion does not tell as lost is there when the target is read again.
+    /// Every property that a conversion does not report as lost is there when the target is read again.
     #[test]
     fn nothing_is_lost_in_silence(records in records(), epoch in prop::option::of(0..1_i128 << 62)) {
         let names = names_of(&["1 a", "7", "b"], &["8,0", "host_1"]);

@@ -89,7 +89,7 @@ struct Completion {
     id: u64,
 }
 
-/// What was found in the queues.
+/// The contents of the queues.
 #[derive(Default)]
 struct Found {
     requests: Vec<Request>,

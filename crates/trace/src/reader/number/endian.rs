@@ -10,7 +10,7 @@ pub(crate) fn little<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The same, big-endian.
+/// Reads a big-endian number of `N` bytes; zero past the end.
 #[inline]
 pub(crate) fn big<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
