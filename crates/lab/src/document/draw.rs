@@ -288,11 +288,11 @@ fn short(value: f64) -> String {
     format!("{trimmed}{suffix}")
 }
 
-/// A number in three significant digits or more, with all digits before the point.
+/// A number of three significant digits or more.
 fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
-        size if size >= 100.0 || size == 0.0 => 0,
-        size if size >= 10.0 => 1,
+        size if size >= 1_000.0 || size == 0.0 => 0,
+        size if size >= 100.0 => 1,
         size if size >= 1.0 => 2,
         _ => 3,
     };
