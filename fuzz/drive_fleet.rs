@@ -1,4 +1,5 @@
-//! Runs one fuzzing input through what a server reads of its fleet, for the target and for the test that replays the corpus on stable.
+//! What one fuzzing input means to what a server reads of its fleet, for the target and for the test that replays the corpus on
+//! stable.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,5 @@
-//! Runs one fuzzing input through the client's side of NBD, for the target and for the test that replays the corpus on stable.
+//! What one fuzzing input means to the client's side of NBD, for the target and for the test that replays the corpus on
+//! stable.
 
 use ioweir_serve::nbd::client::{Answer, Answers, Asked, Coverage, Encryption, Handshake, Step, Terms};
 use ioweir_serve::nbd::{Command, NbdError};
@@ -6,7 +7,7 @@ use ioweir_serve::nbd::{Command, NbdError};
 /// The size of the export that is asked.
 pub(crate) const SIZE: u64 = 1 << 20;
 
-/// The requests, under the cookies from zero on.
+/// What was asked, under the cookies from zero on.
 pub(crate) const ASKED: [Asked; 5] = [
     Asked { command: Command::Read, offset: 4096, length: 8192 },
     Asked { command: Command::Write, offset: 0, length: 4096 },
@@ -18,7 +19,7 @@ pub(crate) const ASKED: [Asked; 5] = [
 /// Of one answer: data by place, whether all of it came, extents, error, and how often it was done.
 pub(crate) type Answered = (Vec<(u64, u8)>, Coverage, Vec<(u64, u32)>, Option<NbdError>, u32);
 
-/// The results of reading a stream of bytes.
+/// What came out of a stream of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) said: Vec<u8>,
@@ -102,18 +103,19 @@ fn take(answers: &mut Answers, input: &mut &[u8], heard: &mut Heard) {
     }
 }
 
-/// Runs an input whole and in pieces: however it is cut, the result is the same.
+/// First byte: the length of the pieces, and whether the connection is to be encrypted. The rest is what a server sends.
+/// However it is cut, the same comes out.
 pub(crate) fn drive(data: &[u8]) {
     let Some((&length, bytes)) = data.split_first() else { return };
     if length & 1 == 1 {
-        // Bytes that follow STARTTLS at once are refused, so that the cut matters.
+        // What follows STARTTLS at once is refused, so that the cut matters.
         drop(hear(Encryption::First, bytes, usize::from(length)));
         return;
     }
     let whole = hear(Encryption::None, bytes, usize::MAX);
     let pieces = hear(Encryption::None, bytes, usize::from(length));
     assert_eq!((&whole.problem, &whole.said), (&pieces.problem, &pieces.said), "the same in pieces as at once");
-    // Answers that came in before an error need not be equal.
+    // What came in before something was wrong is of no use.
     assert!(whole.problem.is_some() || whole == pieces, "the same in pieces as at once");
     assert!(whole.said.len() <= 4096, "what is said is bounded, whatever comes");
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{ChoiceError, SchedulerChoice, read_spec, shown};
 use ioweir_device::{DeviceSpec, PRESETS};
-use ioweir_lab::advise::AdviseSpec;
+use ioweir_measure::advise::AdviseSpec;
 
 use crate::arguments::AdviseArguments;
 use crate::engine::{self, set, set_list};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{read_spec, shown};
 use ioweir_device::Verdict;
-use ioweir_lab::calibration::CalibrationSpec;
+use ioweir_measure::calibration::CalibrationSpec;
 
 use crate::arguments::CalibrateArguments;
 use crate::engine::{self, set, set_list};

@@ -1,8 +1,8 @@
-//! A stand-in for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
+//! What stands for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
 
 use ioweir_config::Key;
 #[cfg(feature = "advise")]
-use ioweir_lab::calibration::{Calibrated, CalibrationSpec};
+use ioweir_measure::calibration::{Calibrated, CalibrationSpec};
 
 #[cfg(feature = "advise")]
 use crate::arguments::CalibrateArguments;

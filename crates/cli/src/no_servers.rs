@@ -1,4 +1,4 @@
-//! A stand-in for experiments on the model of a storage server where the feature `servers` is off.
+//! What stands for experiments on the model of a storage server where the feature `servers` is off.
 
 use ioweir_lab::experiment::Overrides;
 
@@ -10,7 +10,7 @@ fn refused<T>() -> Result<T, Failure> {
     left_out::refused("model of a storage server, which [[server]] tables describe", "servers")
 }
 
-/// Whether a text describes such an experiment: it has `[[server]]` tables.
+/// They have `[[server]]` tables.
 pub(crate) fn are_described_by(text: &str) -> bool {
     let table = text.parse::<toml::Table>();
     table.is_ok_and(|table| table.get("server").is_some_and(toml::Value::is_array))

@@ -110,7 +110,7 @@ fn formats() -> String {
     out
 }
 
-/// The properties of requests that a writer does not hold, from the same table that conversions count losses by.
+/// What a writer does not hold, from the same table that conversions count losses by.
 fn holds(format: &Format) -> String {
     let Some(writer) = format.write else { return String::new() };
     let holds = writer.holds;
@@ -183,7 +183,7 @@ fn cores() -> String {
     out
 }
 
-/// The parameters as a table; empty where there are none.
+/// What can be set, as a table; nothing where nothing can.
 fn parameters(parameters: &[Parameter]) -> String {
     if parameters.is_empty() {
         return String::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ioweir_config::shown;
 use ioweir_device::validate::Load;
 use ioweir_lab::document::{Document, quoted};
-use ioweir_lab::validation::{DeviceValidation, document, validate_drives};
+use ioweir_measure::validation::{DeviceValidation, document, validate_drives};
 
 use crate::arguments::ValidateArguments;
 use crate::engine;

@@ -31,7 +31,7 @@ for _ in 1 2 3 4 5; do
     sleep 1
 done
 kill -s KILL -- \"-$group\"";
-/// A script that reads process groups until the pipe closes, and then lets the last one go on.
+/// The same, but at the end of the pipe it lets the last group go on.
 const THEN_CONTINUE: &str = "trap '' HUP INT TERM
 group=
 while read -r next; do group=$next; done
@@ -42,9 +42,9 @@ while read -r next; do group=$next; done
 pub(super) enum Fallback {
     /// A command is run.
     Run(Vec<String>),
-    /// The process group that it was told goes on.
+    /// What runs in the process group that it was told goes on.
     Continue,
-    /// The process group that it was told is ended.
+    /// What runs in the process group that it was told is ended.
     End,
 }
 

@@ -18,31 +18,31 @@ use ioweir_block::executor::{Clock as _, MachineClock};
 /// How often a worker that runs is asked how far it is, and a source what it sees.
 pub const PERIOD: Nanos = Nanos::from_seconds(1);
 
-/// An order to a worker.
+/// What a worker is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Run, or go on running.
     Run(Task),
     /// Rest.
     Pause,
-    /// End work that did not rest.
+    /// End what did not rest.
     End,
 }
 
-/// The report of a worker.
+/// What a worker answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The number of the worker.
+    /// Whose it is.
     pub worker: usize,
     /// The order that it has followed, if this is the answer to one: its number, and what came of it.
     pub answer: Option<(u64, Result<(), WorkerError>)>,
     /// How far it is.
     pub progress: Result<Progress, WorkerError>,
-    /// The worker's position, which is to be kept.
+    /// What is to be kept of it.
     pub position: Position,
 }
 
-/// Data that is shared with a thread.
+/// What is shared with a thread.
 struct Shared<T> {
     slot: Mutex<T>,
     changed: Condvar,
@@ -60,7 +60,7 @@ struct Orders {
     /// Only the last one counts.
     next: Option<(u64, Order)>,
     is_over: bool,
-    /// The result of the release, once it is done.
+    /// What came of the release, once it is done.
     released: Option<Result<(), WorkerError>>,
 }
 
@@ -101,7 +101,7 @@ impl Hand {
         self.shared.changed.notify_one();
     }
 
-    /// Waits until `end` for the release, and returns its result.
+    /// What came of the release, waiting for it until `end`.
     #[must_use]
     pub fn released(&self, clock: &MachineClock, end: Nanos) -> Option<Result<(), WorkerError>> {
         let mut orders = self.shared.lock();
@@ -149,7 +149,7 @@ fn obey(worker: &mut dyn Worker, order: &Order, is_active: &mut bool) -> Result<
     }
 }
 
-/// A reading, or an error, with its time.
+/// What was last seen.
 pub type Seen = (Moment, Result<Reading, SourceError>);
 
 #[derive(Default)]
@@ -193,7 +193,7 @@ impl Eye {
         Ok(Self { shared })
     }
 
-    /// The last reading since the last call; `None` if there was none.
+    /// What was seen since the last call; `None` if nothing was.
     #[must_use]
     pub fn take(&self) -> Option<Seen> {
         self.shared.lock().seen.take()

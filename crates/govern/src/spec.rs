@@ -82,13 +82,13 @@ pub enum WorkerKind {
     Server,
 }
 
-/// The default of a service without a governor.
+/// What a service does without a governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Otherwise {
-    /// The service rests.
+    /// It rests.
     Rest,
-    /// The service runs.
+    /// It runs.
     Run,
 }
 

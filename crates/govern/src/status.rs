@@ -1,4 +1,4 @@
-//! The status of a governor and its workers, for people and monitors: as JSON, and as metrics for Prometheus.
+//! What a governor and its workers are doing, for people and monitors: as JSON, and as metrics for Prometheus.
 
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
@@ -6,19 +6,20 @@ use serde::Serialize;
 use super::source::Reading;
 use ioweir_serve::watch::metrics::{Family, Sample, Value, encoded};
 
-/// The governor's status of a service.
+/// What a governor says of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServiceStatus {
+    /// Its name.
     pub name: String,
-    /// The debt in bytes, payable or not.
+    /// What it owes, payable or not.
     pub owed_bytes: u64,
     /// When the first of that is due.
     pub due_unix_seconds: Option<i64>,
     /// How much later than necessary it could begin: below zero it is in danger. Absent without a deadline.
     pub slack_seconds: Option<i64>,
-    /// The bytes paid since the state began.
+    /// What it has paid since the state began.
     pub paid_bytes: u64,
-    /// The bytes of these that were paid after they were due.
+    /// What of that it paid after it was due.
     pub late_bytes: u64,
     /// The device's time that it took.
     pub device_seconds: f64,
@@ -28,7 +29,7 @@ pub struct ServiceStatus {
     pub waits: Option<String>,
 }
 
-/// The governor's own status.
+/// What a governor says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GovernorStatus {
     /// The time, since 1970-01-01 (UTC).
@@ -45,53 +46,55 @@ pub struct GovernorStatus {
     pub objective_seconds: Option<f64>,
     /// Samples with a latency.
     pub samples: u64,
-    /// Samples above the objective.
+    /// Those above the objective.
     pub samples_above: u64,
-    /// Samples above the objective that were taken beside background work, which the foreground may have felt.
+    /// Those of them beside background work: what may have been felt.
     pub samples_above_beside_background: u64,
     /// The mean error of the forecast in the last day, as a share of the load.
     pub forecast_error_share: Option<f64>,
     /// The share of bins of the last day that were not above the forecast's high quantile.
     pub forecast_covered_share: Option<f64>,
-    /// Limits and promises that cannot be kept, in words.
+    /// What cannot be kept, in words.
     pub notes: Vec<String>,
     /// The services.
     pub services: Vec<ServiceStatus>,
 }
 
-/// The status of a worker.
+/// What a worker is doing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkerStatus {
+    /// Its name.
     pub name: String,
     /// Whether it has a slice.
     pub is_running: bool,
-    /// The bytes done in this run of the governor.
+    /// What it has done in this run of the governor.
     pub paid_bytes: u64,
-    /// The bytes done in a second, if known.
+    /// What it does a second, if that is known.
     pub bytes_per_second: Option<f64>,
-    /// The bytes left to do, if the worker reports them.
+    /// What is left of its work, if it says so.
     pub owed_bytes: Option<u64>,
     /// Slices after which it had to be ended.
     pub overruns: u64,
     /// Orders that failed.
     pub failures: u64,
-    /// The present problem of the worker.
+    /// What is wrong with it now.
     pub problem: Option<String>,
-    /// The worker's findings, in words.
+    /// What it has found, in words.
     pub note: String,
     /// Why it has not the reservation that the plan gives it, if so.
     pub unreserved: Option<String>,
 }
 
-/// The whole status.
+/// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
+    /// What the governor says.
     pub governor: GovernorStatus,
     /// The workers.
     pub workers: Vec<WorkerStatus>,
-    /// The last reading of the foreground.
+    /// What was last seen of the foreground.
     pub foreground: Reading,
-    /// The problems of sources, by the sources' names.
+    /// What is wrong with the sources, by name.
     pub sources: Vec<(String, Option<String>)>,
 }
 
@@ -209,7 +212,7 @@ impl Status {
         encoded(METRICS.iter().map(family))
     }
 
-    /// The problems, one on each line; empty if there are none.
+    /// What is wrong, one problem on each line; empty if nothing is.
     #[must_use]
     pub fn troubles(&self) -> String {
         let workers = self.workers.iter().filter_map(|one| Some(format!("{}: {}\n", one.name, one.problem.as_ref()?)));

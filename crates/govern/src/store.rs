@@ -20,7 +20,7 @@ const STATE_BYTES_MAX: u64 = 256 << 20;
 /// The most damaged files that are kept.
 const DAMAGED_MAX: u32 = 100;
 
-/// The state that is kept.
+/// What is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -39,13 +39,14 @@ struct Versioned {
     rest: Value,
 }
 
-/// The result of loading a state.
+/// What was found of a state.
 #[derive(Debug)]
 pub enum Found {
     /// There is none yet.
     Nothing,
+    /// What was kept.
     Kept(Box<Kept>),
-    /// The state cannot be understood: the problem, in words.
+    /// It cannot be understood: what is wrong, in words.
     Damaged(String),
 }
 
@@ -118,7 +119,7 @@ impl Store {
     }
 }
 
-/// Reads the bytes of a state. A state of a later version is an error: it is not damaged, and must not be replaced.
+/// What the bytes of a state say. A state of a later version is an error: it is not damaged, and must not be replaced.
 fn read(bytes: &[u8]) -> Result<Found, String> {
     let versioned: Versioned = match serde_json::from_slice(bytes) {
         Ok(versioned) => versioned,

@@ -1,8 +1,15 @@
-//! Measures devices of this machine: [`record`] records the requests that they get, [`replay`] puts the requests of a trace on one,
-//! and [`probe`] finds out what one is by reading it, or writing where that was allowed.
+//! What is measured of devices, and what follows from it: [`calibration`] fits a model to measured requests, [`validation`] says how
+//! far a model is from a device, and [`advise`] what to set.
 //!
-//! Nothing is written to a device unasked.
+//! With the feature `devices`, devices of this machine are measured: [`record`] records the requests that they get, [`replay`] puts
+//! the requests of a trace on one, and [`probe`] finds out what one is by reading it, or writing where that was allowed. Nothing is
+//! written to a device unasked.
 
+pub mod advise;
+pub mod calibration;
+#[cfg(feature = "devices")]
 pub mod probe;
+#[cfg(feature = "devices")]
 pub mod record;
 pub mod replay;
+pub mod validation;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use ioweir_lab::advise::Bound;
+use ioweir_measure::advise::Bound;
 use ioweir_lab::compare::Goal;
 
 use super::compare::goals;

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ioweir_config::Size;
 use ioweir_device::SpindleSpeed;
-use ioweir_lab::calibration::Kind;
+use ioweir_measure::calibration::Kind;
 
 use super::{FoldArguments, OutputArguments, ReadingArguments};
 

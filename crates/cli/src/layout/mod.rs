@@ -9,16 +9,16 @@ use ioweir_lab::document::SCHEMA_VERSION;
 
 /// The layout of what a verb writes as JSON.
 pub(crate) struct Layout {
-    /// The name: the verb, with `-` for spaces, and a suffix where a verb has several layouts.
+    /// Its name: the verb, with `-` for spaces, and what else tells it apart.
     pub(crate) name: &'static str,
-    /// The command that writes it.
+    /// What writes it.
     pub(crate) summary: &'static str,
-    /// The shape of the document.
+    /// Whether results are, or can be, a list of such objects.
     shape: Shape,
     keys: &'static str,
 }
 
-/// The shape of a document's top.
+/// What is at the top.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// One object.

@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-/// A node of the schema: its types, its meaning, and what it holds.
+/// What is known of a place.
 #[derive(Default)]
 struct Place {
     types: Vec<&'static str>,
     about: &'static str,
     /// Keys, and whether each is always there.
     keys: Vec<(&'static str, bool, Place)>,
-    /// The schema of each element, for a list or a map.
+    /// Of a list or a map: each of it.
     each: Option<Box<Place>>,
     is_map: bool,
-    /// The schema of an object's keys that are not listed.
+    /// What any other key of an object has.
     rest: Option<Box<Place>>,
 }
 

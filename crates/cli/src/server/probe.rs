@@ -7,7 +7,7 @@ use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, SECTOR_BYTES};
 use ioweir_device::parameter::Amount;
 use ioweir_device::validate::Measured;
-use ioweir_lab::calibration::{Calibrated, CalibrationSpec, Kind, Probed, SETTINGS_DEPTH};
+use ioweir_measure::calibration::{Calibrated, CalibrationSpec, Kind, Probed, SETTINGS_DEPTH};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
 use ioweir_measure::probe::{self, BYTES_MIN, Facts, Plan, Written};
@@ -181,7 +181,7 @@ fn write(
     Ok(Some(written))
 }
 
-/// Turns the results of probes into the input of a fit. The kind of device follows from the probes unless the user named it.
+/// What the lab fits, of what the probes found. The kind of device is what they show unless it was named.
 fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Probed) -> (CalibrationSpec, Probed) {
     let facts = Facts::of(found);
     let shows = if facts.revolution_nanos.is_some() { Kind::Disk } else { Kind::Flash };

@@ -9,10 +9,10 @@ use ioweir_core::Nanos;
 use ioweir_core::policy::Policy;
 use ioweir_device::{DeviceSpec, PRESETS, Standing};
 use ioweir_lab::document::{Provenance, TraceMeta, quoted};
-use ioweir_lab::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
+use ioweir_measure::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
-use ioweir_measure::replay::{Answered, Arrivals, Bounds, ReplayError, replay};
+use ioweir_measure::replay::device::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;
@@ -34,7 +34,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     let model = model(arguments)?;
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
     if let Some(name) = &arguments.scratch {
-        // Settings that are impossible are reported before the file is made and filled.
+        // What cannot be set is said before the file is made and filled.
         let folder = system.device_of(output::folder_of(Path::new(name)));
         let identity = folder.ok().and_then(|number| Identity::of(&system, number).ok());
         asked.settings(&system, &state, identity.as_ref(), name)?;
@@ -70,7 +70,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     }
 }
 
-/// The request of the user: the arguments, with every value read.
+/// What the arguments ask for, with every value read.
 struct Asked<'a> {
     arguments: &'a ReplayArguments,
     group: TraceGroup,
@@ -154,7 +154,7 @@ impl<'a> Asked<'a> {
         Ok(trace::open(&self.group.files, &self.options)?)
     }
 
-    /// The limits of the replay, except those of the device.
+    /// What suits the device, but for the device.
     fn fit(&self) -> Result<Fit, Failure> {
         let ReplayArguments { reads_only, folding: FoldArguments { fold }, limit, span, .. } = self.arguments;
         let until = span.as_deref().map(verb::time).transpose()?;

@@ -28,11 +28,11 @@ pub(crate) enum Block {
 
 /// A command as a document shows it.
 pub(crate) struct Shown {
-    /// The command line for the shell.
+    /// What the shell gets.
     pub(crate) line: String,
     /// The lines of the document.
     pub(crate) shown: String,
-    /// The expected output.
+    /// What it prints.
     pub(crate) expected: String,
 }
 

@@ -1,4 +1,4 @@
-//! Transcripts of `ioweir advise`.
+//! What `ioweir advise` says.
 
 use std::fs;
 

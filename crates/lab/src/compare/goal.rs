@@ -63,7 +63,8 @@ impl Goal {
     }
 
     /// The goal as the subject of a sentence.
-    pub(crate) const fn noun(self) -> &'static str {
+    #[must_use]
+    pub const fn noun(self) -> &'static str {
         match self {
             Self::Completion => "completion",
             Self::Mean => "mean latency",

@@ -174,7 +174,9 @@ fn latency_sentence(rows: &[&Row<'_>]) -> String {
     )
 }
 
-pub(crate) fn percent(share: f64) -> String {
+/// A share in percent, with a digit where it is small; what is not nothing is not shown as nothing.
+#[must_use]
+pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value >= 10.0 {
         format!("{value:.0} %")
@@ -186,7 +188,9 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-pub(crate) fn and_list(items: &[&str]) -> String {
+/// Items as a sentence lists them: "a, b and c".
+#[must_use]
+pub fn and_list(items: &[&str]) -> String {
     match items {
         [] => String::new(),
         [only] => (*only).to_string(),

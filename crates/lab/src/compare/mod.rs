@@ -6,7 +6,7 @@ mod data;
 mod document;
 mod figures;
 mod goal;
-pub(crate) mod headline;
+mod headline;
 pub mod numbers;
 mod plan;
 mod reason;
@@ -22,10 +22,11 @@ pub use document::document;
 pub(crate) use document::streams;
 pub use figures::{magnified, within};
 pub use goal::Goal;
+pub use headline::{and_list, percent};
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};
-pub(crate) use reason::reason_between;
+pub use reason::reason_between;
 
 use std::fmt;
 use std::str::FromStr;

@@ -93,7 +93,8 @@ impl Difference {
 }
 
 /// Why the first of two accounted runs is better than the second by the goal; empty if it saves nothing.
-pub(crate) fn reason_between(goal: Goal, best: &Account, (name, other): (&str, &Account)) -> String {
+#[must_use]
+pub fn reason_between(goal: Goal, best: &Account, (name, other): (&str, &Account)) -> String {
     let parts = goal.parts(best).zip(goal.parts(other));
     let difference = parts.and_then(|(best, other)| Difference::new(&best, (name, &other)));
     difference.map_or_else(String::new, |difference| difference.text())

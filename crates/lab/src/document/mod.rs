@@ -43,11 +43,9 @@ mod tests;
 pub use figure::{Axis, Chart, Figure, Mark, Series, weekday};
 pub use html::HTML_BYTES_MAX;
 pub use json::{SCHEMA_VERSION, list as json_list};
-pub(crate) use provenance::hexadecimal;
-pub use provenance::{Origin, Provenance, TraceMeta, quoted};
+pub use provenance::{Origin, Provenance, TraceMeta, hexadecimal, quoted};
 pub use records::records_of;
-pub(crate) use table::SAME_SHARE;
-pub use table::{Better, Cell, Column, Emphasis, Format, Kind, Table, Value, format_seconds};
+pub use table::{Better, Cell, Column, Emphasis, Format, Kind, SAME_SHARE, Table, Value, format_seconds};
 
 use serde::Serialize;
 

@@ -80,6 +80,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

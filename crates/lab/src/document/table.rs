@@ -4,7 +4,7 @@ use ioweir_config::{format_bytes, format_count, format_decimals, format_nanos};
 use ioweir_core::Nanos;
 
 /// Values closer than this share of the larger one count as equal: none of them is the best.
-pub(crate) const SAME_SHARE: f64 = 0.01;
+pub const SAME_SHARE: f64 = 0.01;
 
 /// Rows of typed values under named columns.
 #[derive(Clone, Debug, Default, PartialEq)]

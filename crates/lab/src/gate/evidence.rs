@@ -99,7 +99,7 @@ impl Source {
 
 /// Looks at the records of a trace, in their order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Witness {
+pub struct Witness {
     requests: u64,
     latencies: u64,
     end_nanos: u64,
@@ -116,7 +116,8 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn add(&mut self, record: &Record) {
+    /// Takes the next record into account.
+    pub fn add(&mut self, record: &Record) {
         let Record { time, operation, offset_bytes, length_bytes, latency, .. } = *record;
         self.observed.add(time.0, operation, offset_bytes, length_bytes);
         self.idle += u64::from(record.priority.class() == PriorityClass::Idle);
@@ -148,28 +149,35 @@ impl Witness {
     }
 
     /// The evidence about a model. `words` are the files with the flags that say how they are read.
-    pub(crate) fn evidence(&self, device: &DeviceSpec, words: String) -> Result<Evidence, RunError> {
+    ///
+    /// # Errors
+    /// [`RunError`] if the device cannot be built.
+    pub fn evidence(&self, device: &DeviceSpec, words: String) -> Result<Evidence, RunError> {
         let source = Source { words, latencies: self.latencies, is_flash: self.quick_jumps * 2 > self.jumps };
         Ok(Evidence { requests: self.requests, pairs: self.pairs(device)?, source, ..Evidence::default() })
     }
 
     /// The range of the requests; the depth is not known.
-    pub(crate) fn range(&self) -> Range {
+    #[must_use]
+    pub fn range(&self) -> Range {
         self.observed.range()
     }
 
     /// Whether there are requests of the idle class and others.
-    pub(crate) const fn has_idle_beside_others(&self) -> bool {
+    #[must_use]
+    pub const fn has_idle_beside_others(&self) -> bool {
         self.idle > 0 && self.idle < self.requests
     }
 
     /// The number of requests of each stream, by its number.
-    pub(crate) fn by_stream(&self) -> &[u64] {
+    #[must_use]
+    pub fn by_stream(&self) -> &[u64] {
         &self.by_stream
     }
 
     /// When the last request of the trace was completed, or arrived, in seconds after the first.
-    pub(crate) fn span_seconds(&self) -> f64 {
+    #[must_use]
+    pub fn span_seconds(&self) -> f64 {
         self.end_nanos as f64 / 1e9
     }
 
@@ -208,7 +216,7 @@ fn pair(class: &'static str, operation: Option<Operation>, times: &[(Operation, 
 }
 
 /// The files of a trace with the flags that say how they are read, as a shell takes them.
-pub(crate) fn words<'a>(
+pub fn words<'a>(
     files: impl Iterator<Item = &'a str>,
     flags: &[(&str, Option<&str>)],
     switches: &[(&str, bool)],

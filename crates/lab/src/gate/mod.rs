@@ -13,8 +13,7 @@ use ioweir_device::standing::Calibrated;
 use ioweir_device::{Standing, Verdict};
 use serde::Serialize;
 
-pub use evidence::{Evidence, Pair, Source};
-pub(crate) use evidence::{Witness, words};
+pub use evidence::{Evidence, Pair, Source, Witness, words};
 
 use crate::document::format_seconds;
 

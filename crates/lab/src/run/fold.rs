@@ -8,22 +8,24 @@ use ioweir_trace::{Names, Record, TraceError, TraceSource};
 const ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// The rule by which every verb folds addresses onto a device.
-#[derive(Clone, Copy)]
-pub(crate) struct Fold {
+#[derive(Clone, Copy, Debug)]
+pub struct Fold {
     /// Where addresses begin anew.
     end_bytes: u64,
 }
 
 impl Fold {
     /// The rule for a device of this size.
-    pub(crate) fn onto(device_bytes: u64) -> Self {
+    #[must_use]
+    pub fn onto(device_bytes: u64) -> Self {
         let whole = device_bytes - device_bytes % ALIGNMENT_BYTES;
         Self { end_bytes: if whole > 0 { whole } else { device_bytes.max(SECTOR_BYTES) } }
     }
 
     /// Where an extent goes, as offset and length, if it lies past the end: one that lies across the end is moved before it, and
     /// one that is longer than the device is cut.
-    pub(crate) fn place(self, offset_bytes: u64, length_bytes: u64) -> Option<(u64, u64)> {
+    #[must_use]
+    pub fn place(self, offset_bytes: u64, length_bytes: u64) -> Option<(u64, u64)> {
         if offset_bytes.saturating_add(length_bytes) <= self.end_bytes {
             return None;
         }
@@ -33,20 +35,22 @@ impl Fold {
 }
 
 /// A trace whose requests all lie on a device of this size.
-pub(crate) struct Folded {
+pub struct Folded {
     source: Box<dyn TraceSource>,
     fold: Fold,
     folded: u64,
 }
 
 impl Folded {
-    pub(crate) fn new(source: Box<dyn TraceSource>, device_bytes: u64) -> Self {
+    /// Folds what `source` reads onto a device of this size.
+    #[must_use]
+    pub fn new(source: Box<dyn TraceSource>, device_bytes: u64) -> Self {
         Self { source, fold: Fold::onto(device_bytes), folded: 0 }
     }
 }
 
 /// Folds measured requests onto a device of this size, and says how many were.
-pub(crate) fn fold_measured(requests: &mut [Measured], device_sectors: u64) -> u64 {
+pub fn fold_measured(requests: &mut [Measured], device_sectors: u64) -> u64 {
     let fold = Fold::onto(device_sectors.saturating_mul(SECTOR_BYTES));
     let mut folded = 0;
     for request in requests {

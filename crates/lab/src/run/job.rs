@@ -67,7 +67,8 @@ impl Job {
     }
 
     /// The clients of the traffic; whether the streams of traces are kept depends on the scheduler.
-    pub(crate) fn clients(&self) -> Clients {
+    #[must_use]
+    pub fn clients(&self) -> Clients {
         match &self.traffic {
             Traffic::Trace(trace, _) => Clients::of_trace(trace.name()),
             Traffic::Classes(experiment) => experiment.clients(self.scheduler.row),
@@ -83,7 +84,10 @@ impl Job {
     }
 
     /// Runs it, to its last request where `drains`, or else to the end of its window.
-    pub(crate) fn run<O: Observer<Policy>>(
+    ///
+    /// # Errors
+    /// [`RunError`] if a device cannot be built, a trace cannot be read, or the work is stopped.
+    pub fn run<O: Observer<Policy>>(
         &self,
         drains: bool,
         progress: &dyn Progress,

@@ -12,17 +12,12 @@ mod spread;
 mod stop;
 mod traces;
 
-#[cfg(test)]
-pub(crate) use fold::Folded;
-pub(crate) use fold::{Fold, fold_measured};
+pub use fold::{Fold, Folded, fold_measured};
 pub use job::{Job, Traffic};
 pub use requests::Requests;
-pub(crate) use traces::KeptTrace;
-pub(crate) use traces::meta_of;
-pub use traces::{MIX_PREFIX, TraceFiles, sha256};
+pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256};
 
-pub(crate) use crate::document::hexadecimal;
-pub use crate::document::{Origin, TraceMeta};
+pub use crate::document::{Origin, TraceMeta, hexadecimal};
 
 use rayon::prelude::*;
 
@@ -157,7 +152,7 @@ pub(crate) fn run_all(jobs: &[Job], progress: &dyn Progress) -> Result<Vec<Outco
 ///
 /// # Errors
 /// As [`run_all`].
-pub(crate) fn run_each<T: Send>(
+pub fn run_each<T: Send>(
     jobs: &[Job],
     progress: &dyn Progress,
     keep: impl Fn(Outcome) -> T + Sync,

@@ -47,19 +47,21 @@ enum Requests {
 
 /// Records in memory as a trace.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptTrace {
+pub struct KeptTrace {
     name: Arc<str>,
     records: Arc<[Record]>,
     names: Arc<Names>,
 }
 
 impl KeptTrace {
-    pub(crate) fn new(name: String, records: Vec<Record>, names: Names) -> Self {
+    /// A trace of these records, which are in the order of their times.
+    #[must_use]
+    pub fn new(name: String, records: Vec<Record>, names: Names) -> Self {
         Self { name: name.into(), records: records.into(), names: Arc::new(names) }
     }
 
     /// The records, from the first on.
-    pub(crate) fn source(&self) -> impl TraceSource + use<> {
+    pub fn source(&self) -> impl TraceSource + use<> {
         KeptSource { trace: self.clone(), at: 0 }
     }
 }
@@ -87,12 +89,16 @@ impl TraceSource for KeptSource {
 
 impl TraceFiles {
     /// Records in memory, of which each seed replays a sample if `resamples` is set.
-    pub(crate) fn of_records(trace: KeptTrace, resamples: bool) -> Self {
+    #[must_use]
+    pub fn of_records(trace: KeptTrace, resamples: bool) -> Self {
         Self { origin: Requests::Kept(trace), options: ReadOptions::default(), resamples }
     }
 
     /// The traces of these names: mixes are kept apart from files, which are put together to traces.
-    pub(crate) fn find(names: &[String], options: &ReadOptions) -> Result<Vec<Self>, RunError> {
+    ///
+    /// # Errors
+    /// [`RunError`] if a mix is unknown, or files cannot be put together.
+    pub fn find(names: &[String], options: &ReadOptions) -> Result<Vec<Self>, RunError> {
         let mut found = Vec::new();
         for run in names.chunk_by(|left, right| left.starts_with(MIX_PREFIX) == right.starts_with(MIX_PREFIX)) {
             if run[0].starts_with(MIX_PREFIX) {
@@ -112,7 +118,10 @@ impl TraceFiles {
 
     /// As [`TraceFiles::find`], but folders stand for the traces in them and the volume `all` for each of a trace. Answers
     /// which files of folders are no traces, too.
-    pub(crate) fn find_all(
+    ///
+    /// # Errors
+    /// [`RunError`] if a mix is unknown, a folder cannot be read, or files cannot be put together.
+    pub fn find_all(
         names: &[String],
         options: &ReadOptions,
         resamples: bool,
@@ -205,7 +214,10 @@ impl TraceFiles {
     }
 
     /// Opens it for a device of this size. What lies past its end is an error where that is seen, or folded onto it.
-    pub(crate) fn open(&self, seed: u64, device_sectors: u64, folds: bool) -> Result<Box<dyn TraceSource>, TraceError> {
+    ///
+    /// # Errors
+    /// [`TraceError`] if a file cannot be opened or recognised.
+    pub fn open(&self, seed: u64, device_sectors: u64, folds: bool) -> Result<Box<dyn TraceSource>, TraceError> {
         let device_bytes = device_sectors.saturating_mul(SECTOR_BYTES);
         let end_bytes_max = (!folds).then_some(device_bytes);
         let source: Box<dyn TraceSource> = match &self.origin {
@@ -220,19 +232,28 @@ impl TraceFiles {
     }
 
     /// Opens it for a device of this size, over which its data are spread.
-    pub(crate) fn open_spread(&self, seed: u64, device_sectors: u64) -> Result<Box<dyn TraceSource>, TraceError> {
+    ///
+    /// # Errors
+    /// [`TraceError`] if a file cannot be read.
+    pub fn open_spread(&self, seed: u64, device_sectors: u64) -> Result<Box<dyn TraceSource>, TraceError> {
         let open = || self.open(seed, u64::MAX / SECTOR_BYTES, false);
         Ok(Box::new(Spread::new(open()?, self.name(), Extent::of(open()?)?, device_sectors)?))
     }
 
     /// The trace's description of itself as a whole, as a JSON object: where and how it was recorded.
-    pub(crate) fn description(&self) -> Result<Option<String>, TraceError> {
+    ///
+    /// # Errors
+    /// [`TraceError`] if a file cannot be opened.
+    pub fn description(&self) -> Result<Option<String>, TraceError> {
         let Requests::Files(group) = &self.origin else { return Ok(None) };
         Ok(trace::open(&group.files, &self.options)?.description().map(str::to_owned))
     }
 
     /// Looks at all requests, with their latencies; the names of its streams, too.
-    pub(crate) fn witness(&self, progress: &dyn Progress) -> Result<(Witness, Vec<String>), RunError> {
+    ///
+    /// # Errors
+    /// [`RunError`] if the trace cannot be read, or the work is stopped.
+    pub fn witness(&self, progress: &dyn Progress) -> Result<(Witness, Vec<String>), RunError> {
         let options = ReadOptions { latency: true, ..self.options.clone() };
         let whole = Self { options, resamples: false, ..self.clone() };
         let mut source = whole.open(0, u64::MAX / SECTOR_BYTES, false)?;
@@ -250,11 +271,16 @@ impl TraceFiles {
     }
 
     /// Whether its requests are generated.
-    pub(crate) const fn is_generated(&self) -> bool {
+    #[must_use]
+    pub const fn is_generated(&self) -> bool {
         matches!(self.origin, Requests::Mix(_))
     }
 
-    pub(crate) fn meta(&self) -> Result<TraceMeta, TraceError> {
+    /// Its name, format and files with their hashes, for the provenance.
+    ///
+    /// # Errors
+    /// [`TraceError`] if a file cannot be read.
+    pub fn meta(&self) -> Result<TraceMeta, TraceError> {
         let Requests::Files(group) = &self.origin else {
             return Ok(TraceMeta { name: self.name(), format: "generated".into(), files: Vec::new() });
         };
@@ -263,7 +289,10 @@ impl TraceFiles {
 }
 
 /// The name, format and hashes of the trace that files form.
-pub(crate) fn meta_of(name: String, files: &[PathBuf], options: &ReadOptions) -> Result<TraceMeta, TraceError> {
+///
+/// # Errors
+/// [`TraceError`] if a file cannot be read or recognised.
+pub fn meta_of(name: String, files: &[PathBuf], options: &ReadOptions) -> Result<TraceMeta, TraceError> {
     let format = trace::recognise(files, options)?.name.into();
     let files: Result<Vec<_>, TraceError> = files.iter().map(|path| hashed(path)).collect();
     Ok(TraceMeta { name, format, files: files? })

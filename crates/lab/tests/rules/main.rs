@@ -7,7 +7,6 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
-mod calibration;
 mod cfq_kernel;
 mod every_run;
 mod experiment;
@@ -17,4 +16,3 @@ mod machine;
 mod one_run;
 mod specs;
 mod tiers;
-mod validation;

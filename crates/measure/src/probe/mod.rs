@@ -43,30 +43,30 @@ pub struct Io {
     pub length: u64,
 }
 
-/// The next step of a probe.
+/// What a probe does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Submit this read.
+    /// It reads.
     Read(Io),
-    /// Ask for nothing for so long.
+    /// It asks for nothing for so long.
     Rest(Nanos),
-    /// Wait for a completion.
+    /// It waits for a completion.
     Wait,
-    /// The probe has been carried out.
+    /// It has been carried out.
     Done,
 }
 
 /// Reads, of which so many are kept in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The name, which says what the probe shows.
+    /// What it shows.
     pub name: &'static str,
     reads: Vec<Io>,
-    /// How long the device is left alone before each of the reads; empty if they follow each other.
+    /// How long nothing is asked for before each of the reads; empty if they follow each other.
     rests: Vec<Nanos>,
     has_rested: bool,
     depth: usize,
-    /// The number of reads that begin at once, when those before have ended; all if they do not wait for each other.
+    /// So many begin at once, when those before have ended; all if they do not wait for each other.
     together: usize,
     next: usize,
     in_flight: usize,
@@ -79,19 +79,19 @@ impl Probe {
         Self { name, reads, rests: Vec::new(), has_rested: false, depth, together: usize::MAX, next: 0, in_flight: 0 }
     }
 
-    /// Adds a rest before each read.
+    /// The same with a rest before each read.
     #[must_use]
     pub fn with_rests(self, rests: Vec<Nanos>) -> Self {
         Self { rests, ..self }
     }
 
-    /// Lets so many reads begin at once, when those before have ended.
+    /// The same with so many reads at once, which begin when those before have ended.
     #[must_use]
     pub fn together(self, count: usize) -> Self {
         Self { depth: count, together: count, ..self }
     }
 
-    /// Takes the next step.
+    /// What it does next.
     pub fn step(&mut self) -> Step {
         match self.reads.get(self.next) {
             Some(io)
@@ -120,6 +120,7 @@ impl Probe {
         self.reads.truncate(self.next);
     }
 
+    /// Its reads.
     #[must_use]
     pub fn reads(&self) -> &[Io] {
         &self.reads
@@ -138,6 +139,7 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Its rounds.
     const fn rounds(&self) -> u64 {
         self.rounds.len() as u64
     }
@@ -173,7 +175,7 @@ impl Answers {
     }
 }
 
-/// The answers of a device to a plan of probes.
+/// What a device answered to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
     /// The answers, in the order of the probes; the last are those to the held-out mix.
@@ -236,7 +238,7 @@ impl Probed {
         (fitted, held_out)
     }
 
-    /// The groups of the requests that a model is fitted to.
+    /// What the requests show that a model is fitted to.
     #[must_use]
     pub fn groups(&self, facts: &Facts) -> Groups {
         let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());

@@ -1,176 +1,200 @@
-//! Puts the requests of a trace on a real device: each at its time, or as fast as its streams allow.
+//! Replays on real devices: the requests that suit one, what was measured, and what the model says beside it.
 //!
-//! What arrives when is decided by [`Arrivals`], the same for a simulated and a real device. This module keeps what has arrived
-//! in flight, within bounds, and times it.
+//! `device`, which the feature `devices` adds, sends the requests. Its measurements come in through [`Measured`]; a [`Page`] makes the
+//! document of them.
 
-use std::collections::VecDeque;
+mod classes;
+#[cfg(feature = "devices")]
+pub mod device;
+mod document;
+mod fit;
+mod rows;
 
-use ioweir_core::{Nanos, Operation};
-use ioweir_trace::Record;
+use ioweir_config::SchedulerChoice;
+use ioweir_core::{Nanos, Operation, QueueLimits};
+use ioweir_device::{DeviceSpec, Standing};
+use ioweir_trace::{Record, TraceSource};
+use serde::Serialize;
 
-use ioweir_block::NbdError;
-use ioweir_block::backend::Action;
-use ioweir_block::real::{Completed, Halt, Ring};
-use ioweir_block::slots::Slots;
+use ioweir_lab::run::RunError;
+use ioweir_lab::sim::{Class, Latencies, Load, Outcome, Simulation, simulate};
 
-/// Where a replay takes its requests from.
-pub trait Arrivals {
-    /// When the next request arrives at the earliest; `None` while none can before something completes. `held` is how many have
-    /// arrived and are not in flight.
-    ///
-    /// # Errors
-    /// What is wrong with the source.
-    fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, ReplayError>;
+pub use classes::{ByClass, ClassSum, ClassSums};
+pub use document::document;
+pub use fit::{Fit, Fitted, Left};
+pub use rows::Rows;
 
-    /// The next request that arrives at `now`, with its arrival time, which is earlier if it was read late.
-    ///
-    /// # Errors
-    /// What is wrong with the source.
-    fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, ReplayError>;
-
-    /// A request of this stream has completed.
-    fn completed(&mut self, stream: u32, now: Nanos);
-}
-
-/// Why a replay ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The device or whoever watches ended it.
-    #[error(transparent)]
-    Halted(#[from] Halt),
-    /// The source of requests failed.
-    #[error("{0}")]
-    Source(String),
-}
-
-/// The most that may be in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Requests.
-    pub requests: usize,
-    /// Bytes of them. A larger request goes alone.
-    pub bytes: u64,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { requests: 4096, bytes: 256 << 20 }
-    }
-}
-
-/// A request that the device has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
-    /// The request's number, in the order of arrival.
-    pub number: u64,
-    /// The request, with the time of its arrival.
-    pub record: Record,
-    /// When it was handed to the kernel.
-    pub submitted: Nanos,
-    /// When its completion was seen.
-    pub completed: Nanos,
-    /// Whether it was carried out.
-    pub result: Result<(), NbdError>,
-}
-
-/// A replay as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+/// The measurements of one replay under one scheduler.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The scheduler, by the kernel's name.
+    pub scheduler: String,
+    /// Which repetition, from 1.
+    pub repetition: u32,
     /// From the start to the last completion.
     pub completion: Nanos,
+    /// All requests that were carried out.
+    pub all: Class,
+    /// Reads, and writes.
+    pub by_direction: [Class; 2],
+    /// From the arrival of a request until it was handed to the kernel.
+    pub lateness: Latencies,
+    /// Requests that the device failed.
+    pub failed: u64,
+    /// The first byte of the first that failed.
+    pub failed_at: Option<u64>,
     /// The most requests in flight.
-    pub in_flight_max: usize,
-    /// The most requests that had arrived and were not in flight, because of the bounds.
-    pub held_max: usize,
+    pub in_flight_max: u64,
+    /// The requests that were carried out, by class.
+    pub by_class: ClassSums,
 }
 
-struct Replay<'a> {
-    ring: &'a mut Ring,
-    bounds: Bounds,
-    start: Nanos,
-    held: VecDeque<(u64, Record)>,
-    flights: Slots<(u64, Record)>,
-    bytes: u64,
-    arrived: u64,
-    outcome: Replayed,
-}
-
-/// Replays until the source has no more requests and all are answered. Times count from the start.
-///
-/// # Errors
-/// [`ReplayError`]; what was answered until then has been observed.
-pub fn replay(
-    ring: &mut Ring,
-    arrivals: &mut dyn Arrivals,
-    bounds: Bounds,
-    observe: &mut dyn FnMut(&Answered),
-) -> Result<Replayed, ReplayError> {
-    let start = ring.now();
-    let (held, flights) = (VecDeque::new(), Slots::default());
-    let mut replay = Replay { ring, bounds, start, held, flights, bytes: 0, arrived: 0, outcome: Replayed::default() };
-    let mut done = Vec::new();
-    loop {
-        replay.take(arrivals)?;
-        replay.send();
-        let next = arrivals.next_time(replay.now(), replay.held.len())?;
-        if next.is_none() && replay.flights.len() == 0 && replay.held.is_empty() {
-            return Ok(replay.outcome);
+impl Measured {
+    /// Counts a request, whose time is that of its arrival.
+    pub fn count(&mut self, record: &Record, submitted: Nanos, completed: Nanos, is_done: bool) {
+        self.lateness.record(submitted.since(record.time).0);
+        if !is_done {
+            self.failed += 1;
+            self.failed_at.get_or_insert(record.offset_bytes);
+            return;
         }
-        let until = next.map_or(Nanos::NEVER, |next| start.after(next));
-        replay.ring.wait(until, &mut done)?;
-        for done in done.drain(..) {
-            replay.answer(&done, arrivals, observe);
+        let latency = completed.since(record.time).0;
+        let direction = match record.operation {
+            Operation::Read => Some(0),
+            Operation::Write => Some(1),
+            Operation::Flush | Operation::Discard => None,
+        };
+        let [reads, writes] = &mut self.by_direction;
+        let class = direction.map(|direction| if direction == 0 { reads } else { writes });
+        for class in class.into_iter().chain([&mut self.all]) {
+            class.requests += 1;
+            class.bytes += record.length_bytes;
+            class.latency.record(latency);
+            class.latency_sum_nanos += u128::from(latency);
         }
     }
 }
 
-impl Replay<'_> {
-    fn now(&self) -> Nanos {
-        self.ring.now().since(self.start)
+/// The model that predictions come from, and the queue that it gets.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The preset or file.
+    pub name: String,
+    /// The model's parameters.
+    pub spec: DeviceSpec,
+    /// Requests that the device holds at once; none for what the model says.
+    pub depth: Option<u32>,
+    /// Requests that the queue holds in each direction; none for the usual.
+    pub queue_requests: Option<u32>,
+    /// The largest request.
+    pub request_bytes_max: Option<u64>,
+}
+
+/// The most requests of a queue in a prediction.
+const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
+
+impl Model {
+    /// The depth of predictions.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth.unwrap_or_else(|| ioweir_lab::compare::Depth::Device.of(&self.spec))
     }
 
-    /// Takes what has arrived.
-    fn take(&mut self, arrivals: &mut dyn Arrivals) -> Result<(), ReplayError> {
-        let now = self.now();
-        while let Some((arrival, record)) = arrivals.next(now, self.held.len())? {
-            self.held.push_back((self.arrived, Record { time: arrival, ..record }));
-            self.arrived += 1;
-            self.send();
-        }
-        self.outcome.held_max = self.outcome.held_max.max(self.held.len());
-        Ok(())
+    fn limits(&self) -> QueueLimits {
+        let requests = self.queue_requests.unwrap_or(QueueLimits::DEFAULT.requests_per_direction);
+        let limits = QueueLimits::with_requests(requests.clamp(1, QUEUE_REQUESTS_MAX));
+        let sectors = self.request_bytes_max.and_then(|bytes| u32::try_from(bytes / ioweir_core::SECTOR_BYTES).ok());
+        let request_sectors_max = sectors.filter(|&sectors| sectors > 0).unwrap_or(limits.request_sectors_max);
+        QueueLimits { depth: self.depth(), rotational: self.spec.rotates(), request_sectors_max, ..limits }
     }
 
-    /// Starts what is held, as far as the bounds allow.
-    fn send(&mut self) {
-        while let Some(&(number, record)) = self.held.front() {
-            let length = record.length_bytes;
-            let has_room =
-                self.flights.len() < self.bounds.requests && self.bytes.saturating_add(length) <= self.bounds.bytes;
-            if !has_room && self.flights.len() > 0 {
-                return;
-            }
-            self.held.pop_front();
-            let slot = self.flights.insert((number, record));
-            let action = match record.operation {
-                Operation::Read => Action::Read,
-                Operation::Write => Action::Write,
-                Operation::Flush => Action::Flush,
-                Operation::Discard => Action::Trim,
-            };
-            self.bytes = self.bytes.saturating_add(length);
-            self.ring.start(slot.into(), action, record.offset_bytes, length);
-            self.outcome.in_flight_max = self.outcome.in_flight_max.max(self.flights.len());
-        }
-    }
-
-    fn answer(&mut self, done: &Completed, arrivals: &mut dyn Arrivals, observe: &mut dyn FnMut(&Answered)) {
-        // The token is the slot that the request was started with.
-        let Some((number, record)) = self.flights.remove(done.token as u32) else { return };
-        self.bytes = self.bytes.saturating_sub(record.length_bytes);
-        let (submitted, completed) = (done.submitted.since(self.start), done.completed.since(self.start));
-        self.outcome.completion = self.outcome.completion.max(completed);
-        arrivals.completed(record.stream.0, completed);
-        observe(&Answered { number, record, submitted, completed, result: done.result });
+    /// Simulates a scheduler on the model as `ioweir compare` does, for the same requests under the same load.
+    ///
+    /// # Errors
+    /// If the requests do not fit the model.
+    pub fn predict(
+        &self,
+        scheduler: &SchedulerChoice,
+        load: Load,
+        source: Box<dyn TraceSource + '_>,
+        by_class: &mut ByClass,
+    ) -> Result<Outcome, RunError> {
+        let mut device = self.spec.build(0)?;
+        let limits = self.limits();
+        let simulation = Simulation {
+            scheduler: scheduler.build(limits),
+            limits,
+            device: &mut *device,
+            fast: None,
+            lenient: false,
+            until: Nanos::NEVER,
+        };
+        simulate(simulation, source, load, by_class)
+            .map_err(|failure| RunError::Value(format!("the prediction by {}: {failure}", self.name)))
     }
 }
+
+/// The prediction for a scheduler.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// The scheduler, by the kernel's name.
+    pub scheduler: String,
+    /// The outcome of the simulation.
+    pub outcome: Outcome,
+    /// The predicted requests by class.
+    pub by_class: ClassSums,
+}
+
+/// Everything that a replay has to say.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The trace.
+    pub trace: String,
+    /// The device and how it was used.
+    pub device: String,
+    /// The load.
+    pub load: String,
+    /// Every replay, in the order in which they ran.
+    pub measured: Vec<Measured>,
+    /// Predictions, if a model was named.
+    pub predicted: Vec<Predicted>,
+    /// The model, and the depth of its predictions.
+    pub model: Option<(String, u32)>,
+    /// The standing of the model.
+    pub standing: Option<Standing>,
+    /// The requests that were left out or moved to suit the device.
+    pub left: Left,
+    /// Requests that the device holds below its scheduler.
+    pub depth: Option<u64>,
+    /// Whether arrivals have times of their own, so that lateness means something.
+    pub is_open: bool,
+    /// Further remarks to read before the numbers are trusted.
+    pub remarks: Vec<String>,
+}
+
+/// A figure over repetitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The lowest.
+    pub min: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of some values; `None` of no value.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len();
+        let sum: f64 = values.iter().sum();
+        let (min, max) = values
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &value| (min.min(value), max.max(value)));
+        (count > 0).then(|| Self { mean: sum / count as f64, min, max })
+    }
+}
+
+#[cfg(test)]
+mod tests;

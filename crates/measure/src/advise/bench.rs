@@ -1,0 +1,130 @@
+//! Runs of candidates, and the few numbers that are kept of each.
+
+use std::sync::Arc;
+
+use super::space::{Candidate, Setup};
+use ioweir_lab::compare::Goal;
+use ioweir_lab::compare::numbers as n;
+use ioweir_lab::run::{Job, Progress, RunError, TraceFiles, Traffic, run_each};
+use ioweir_lab::sim::{Load, Outcome, Window};
+
+/// The loads of every run: the recorded one, and a closed loop.
+pub(super) const LOADS: usize = 2;
+/// The place of the recorded load.
+pub(super) const RECORDED: usize = 0;
+/// The place of the closed loop.
+pub(super) const CLOSED: usize = 1;
+/// The highest ratio that counts; also that to a value of zero.
+const RATIO_MAX: f64 = 1e3;
+
+/// The figures of a run that advice is based on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measure {
+    /// In the order of [`Goal::ALL`], in seconds.
+    values: [Option<f64>; Goal::ALL.len()],
+    pub(super) throughput: f64,
+    pub(super) fast_share: Option<f64>,
+    pub(super) busy_share: Option<f64>,
+}
+
+impl Measure {
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        Self {
+            values: Goal::ALL.map(|goal| goal.of_run(outcome)),
+            throughput: n::throughput(outcome).unwrap_or(0.0),
+            fast_share: n::fast_share(outcome),
+            busy_share: n::busy_share(outcome),
+        }
+    }
+
+    /// The goal's value in seconds, if the run has it.
+    pub(super) fn value(&self, goal: Goal) -> Option<f64> {
+        Goal::ALL.iter().position(|other| *other == goal).and_then(|at| self.values[at])
+    }
+}
+
+/// A candidate's runs, one for each load.
+pub(super) type Measures = [Measure; LOADS];
+
+/// The goal's value divided by that of `other`; one where both are the same or one is unknown.
+pub(super) fn ratio(goal: Goal, own: &Measure, other: &Measure) -> f64 {
+    match (own.value(goal), other.value(goal)) {
+        (Some(own), Some(other)) if other > 0.0 => (own / other).min(RATIO_MAX),
+        (Some(own), Some(_)) if own > 0.0 => RATIO_MAX,
+        _ => 1.0,
+    }
+}
+
+/// The geometric mean of the ratios under both loads: by this candidates are ranked.
+pub(super) fn score(goal: Goal, own: &Measures, other: &Measures) -> f64 {
+    (ratio(goal, &own[RECORDED], &other[RECORDED]) * ratio(goal, &own[CLOSED], &other[CLOSED])).sqrt()
+}
+
+/// The settings that all runs share.
+pub(super) struct Bench<'a> {
+    /// The queue and the device with nothing set.
+    pub(super) base: Setup,
+    pub(super) device_name: String,
+    pub(super) loads: [Load; LOADS],
+    pub(super) lenient: bool,
+    pub(super) progress: &'a dyn Progress,
+}
+
+impl Bench<'_> {
+    /// The runs of a candidate.
+    pub(super) fn jobs(&self, candidate: &Candidate, trace: &Arc<TraceFiles>, seed: u64, base: &Setup) -> Vec<Job> {
+        let setup = candidate.setup(base);
+        let device = Arc::new(setup.device);
+        let job = |load: Load| Job {
+            scheduler: candidate.scheduler,
+            settings: candidate.scheduler.settings,
+            device: Arc::clone(&device),
+            device_name: self.device_name.clone(),
+            fast: None,
+            limits: setup.limits,
+            lenient: self.lenient,
+            folds: false,
+            spreads: false,
+            seed,
+            window: Window::WHOLE,
+            traffic: Traffic::Trace(Arc::clone(trace), load),
+            point: Vec::new(),
+        };
+        self.loads.map(job).into()
+    }
+
+    /// Runs every candidate under both loads.
+    pub(super) fn measure(
+        &self,
+        candidates: &[&Candidate],
+        trace: &Arc<TraceFiles>,
+        seed: u64,
+    ) -> Result<Vec<Measures>, RunError> {
+        let jobs: Vec<Job> =
+            candidates.iter().flat_map(|candidate| self.jobs(candidate, trace, seed, &self.base)).collect();
+        self.run(&jobs)
+    }
+
+    /// Runs jobs that [`Self::jobs`] made.
+    pub(super) fn run(&self, jobs: &[Job]) -> Result<Vec<Measures>, RunError> {
+        let measured = run_each(jobs, &Within(self.progress), |outcome| Measure::of(&outcome))?;
+        Ok(measured.as_chunks::<LOADS>().0.to_vec())
+    }
+}
+
+/// Progress of a part of all runs, whose number has been said before.
+struct Within<'a>(&'a dyn Progress);
+
+impl Progress for Within<'_> {
+    fn read(&self, records: u64) {
+        self.0.read(records);
+    }
+
+    fn finished(&self, scheduler: &str) {
+        self.0.finished(scheduler);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+}

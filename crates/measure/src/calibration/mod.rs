@@ -1,0 +1,356 @@
+//! Calibration: a device model fitted to a trace with latencies or to probes, with its error on the part that the fit did not see.
+
+mod document;
+mod probed;
+mod settings;
+mod spec;
+mod units;
+
+use ioweir_config::{SpecError, to_table};
+use ioweir_core::{Operation, SECTOR_BYTES};
+use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
+use ioweir_device::fit::table::{DISK, DISK_QUEUED, DISK_TRACED, FLASH, Row, Values};
+use ioweir_device::fit::{Effort, Fit, Groups, Point, UNKNOWN_DISK, evolve, start};
+use ioweir_device::parameter::{self, Amount};
+use ioweir_device::validate::{Load, Measured, Validation, tabled};
+use ioweir_device::{Calibration, DeviceFile, DeviceSpec, Verdict};
+use rayon::prelude::*;
+
+use crate::validation::{MeasuredTrace, range_of};
+use ioweir_config::{Duration, Size};
+use ioweir_lab::document::Provenance;
+use ioweir_lab::run::{Origin, Progress, RunError, fold_measured, meta_of};
+
+pub use probed::Probed;
+pub use settings::{DEPTH as SETTINGS_DEPTH, Settings, settings};
+pub use spec::{CalibrationSpec, Kind};
+
+/// The fewest requests: the two halves of fewer say nothing about each other.
+const REQUESTS_MIN: usize = 200;
+/// How the intervals of parameters are found, for the record.
+const INTERVALS: &str = "profile: how far each parameter moves, the others fixed, until the cost rises by 5 %";
+
+/// The ends of a parameter's interval; words and switches have none.
+type Ends = Option<(f64, f64)>;
+
+/// The fit of all other parameters than those that came first, of a device with these.
+type Beside<'a> = fn(&Fit<'a>, &DeviceSpec) -> Option<Fit<'a>>;
+
+/// Measured requests: those that a device is fitted to, and those that judge it.
+struct Given<'a> {
+    source: Source,
+    name: &'a str,
+    sha256: String,
+    load: Load,
+    fitted: (Part, &'a [Measured]),
+    /// The groups of the fitted requests, if they come from probes.
+    groups: Option<&'a Groups>,
+    judged: (Part, &'a [Measured]),
+    range: Range,
+    /// The parameters that are searched.
+    rows: Vec<Row>,
+}
+
+/// The result of a fit beside the device.
+struct Fitted {
+    unseen: Validation,
+    searched: Vec<Ends>,
+    evaluations: usize,
+}
+
+/// A calibrated device.
+#[derive(Clone, Debug)]
+pub struct Calibrated {
+    /// The device and its record.
+    pub file: DeviceFile,
+    /// Response times of the half that the fit did not see.
+    unseen: Validation,
+    /// The least and the greatest value that was looked at, of each parameter of the record.
+    searched: Vec<Ends>,
+    evaluations: usize,
+    without_latency: u64,
+    folded: u64,
+    /// The page's remark on reads of one unit, which a trace does not show.
+    of_units: Option<String>,
+    /// The gaps of the capture, in sentences.
+    completeness: Vec<String>,
+    /// Facts that the probes measure directly.
+    facts: Vec<(String, String)>,
+    /// The random reads a second that probes measured.
+    read_random_per_second: Option<f64>,
+    provenance: Provenance,
+}
+
+impl Kind {
+    const fn rows(self) -> &'static [Row] {
+        match self {
+            Self::Disk => DISK,
+            Self::Flash => FLASH,
+        }
+    }
+
+    /// Parameters that a fit to a trace needs in addition.
+    const fn rows_traced(self) -> &'static [Row] {
+        match self {
+            Self::Disk => DISK_TRACED,
+            Self::Flash => &[],
+        }
+    }
+}
+
+impl CalibrationSpec {
+    /// Fits the device.
+    ///
+    /// # Errors
+    /// If the trace or the start cannot be read, or do not fit together.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Calibrated, RunError> {
+        // A file that is no trace is reported before a missing kind of device: its argument may have been meant to be a device, whose kind
+        // is seen.
+        let (files, options) = (self.files()?, self.options()?);
+        let kind = self.known_kind()?;
+        let mut trace = MeasuredTrace::read(&files, &options)?;
+        let name = self.trace.first().cloned().unwrap_or_default();
+        let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(&name, problem, hint));
+        if trace.requests.len() < REQUESTS_MIN {
+            let problem = format!("{} requests are too few to fit a device to", trace.requests.len());
+            return Err(failed(problem, "give at least 200"));
+        }
+        let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
+        let start = self.start(kind, end)?;
+        let folded = if self.fold { fold_measured(&mut trace.requests, start.build(0)?.sectors()) } else { 0 };
+        let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
+        let (start, of_reads, of_units) = units::open(start, self.preset.as_deref(), known);
+        let range = range_of(&trace.requests);
+        // One request at a time leaves nothing to choose among.
+        let is_queued = kind == Kind::Disk && range.depth_max.is_some_and(|depth| depth > 1);
+        let queued = if is_queued { DISK_QUEUED } else { &[] };
+        let rows = kind.rows().iter().chain(kind.rows_traced()).chain(queued).chain(of_reads);
+        let meta = meta_of(name.clone(), &files, &options)?;
+        let given = Given {
+            source: Source::Trace,
+            name: &name,
+            sha256: meta.sha256(),
+            load: Load::of(&trace.requests),
+            fitted: (Part::FirstHalf, known),
+            groups: None,
+            judged: (Part::SecondHalf, unseen),
+            range,
+            rows: rows.filter(|row| is_shown(row.key, known)).copied().collect(),
+        };
+        let given = Given { rows: given.rows.iter().map(|row| reaching(*row, &start)).collect(), ..given };
+        let (file, fit) = self.fit(&given, &start, origin, progress)?;
+        let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
+        let completeness = trace.completeness.remarks();
+        let without_latency = trace.without_latency;
+        Ok(Calibrated { without_latency, folded, of_units, completeness, ..fit.calibrated(file, provenance) })
+    }
+
+    /// Fits a device that begins as `start` to what is given, and judges it.
+    fn fit(
+        &self,
+        given: &Given<'_>,
+        start: &DeviceSpec,
+        origin: &Origin,
+        progress: &dyn Progress,
+    ) -> Result<(DeviceFile, Fitted), RunError> {
+        let failed = |problem: String, hint: &str| RunError::from(SpecError::of_file(given.name, problem, hint));
+        let ((fitted, known), (judged, unseen)) = (given.fitted, given.judged);
+        let ends = known.iter().chain(unseen).map(|request| request.sector + u64::from(request.sectors));
+        let (end, sectors) = (ends.max().unwrap_or(0), start.build(0)?.sectors());
+        if end > sectors {
+            let past = Size(end.saturating_mul(SECTOR_BYTES));
+            let problem = format!("requests reach {past}, the device ends at {}", Size(sectors * SECTOR_BYTES));
+            return Err(failed(problem, "give the size of the device with --capacity"));
+        }
+        let fit =
+            Fit::new(start, &given.rows, known, given.load).map_err(|complaint| complaint.in_file("device", None))?;
+        let fit = fit.grouped(given.groups);
+        let (best, intervals, evaluations) = self.search(&fit, progress)?;
+        let spec =
+            fit.device(&best.genes).ok_or_else(|| failed("no device fits".into(), "give a --preset to begin from"))?;
+        let judge = |requests: &[Measured]| {
+            let result = Validation::new(&mut *spec.build(0)?, requests, given.load);
+            result.map_err(|error| failed(error.to_string(), ""))
+        };
+        let (seen_result, unseen_result) = (judge(known)?, judge(unseen)?);
+        // The difference between probes of one kind and the mix of another says nothing about how far a device is from itself.
+        let halves = (given.source == Source::Trace).then_some(&seen_result);
+        // Probes and the mix that judges them are of different classes, which no table of the one says of the other.
+        let tabled = halves.map(|_| tabled(known, unseen, sectors));
+        let file = DeviceFile {
+            calibration: Some(Calibration {
+                source: given.source,
+                // Where it lay on this machine says nothing elsewhere; its hash does.
+                name: given.name.rsplit('/').next().unwrap_or(given.name).into(),
+                sha256: given.sha256.clone(),
+                requests: (known.len() + unseen.len()) as u64,
+                version: origin.version.clone(),
+                fitted,
+                judged,
+                intervals: INTERVALS.into(),
+                range: given.range.clone(),
+                classes: unseen_result.errors_beside(halves, tabled.as_deref()),
+                parameters: parameters(&fit, &spec, &intervals)?,
+            }),
+            spec,
+        };
+        let searched = fit.rows().iter().map(|row| Some((row.amount(0.0).number()?, row.amount(1.0).number()?)));
+        Ok((file, Fitted { unseen: unseen_result, searched: searched.collect(), evaluations }))
+    }
+
+    /// The device where the fit begins. A disk of unknown size ends with the trace, whose last sector is `end`.
+    fn start(&self, kind: Kind, end: u64) -> Result<DeviceSpec, RunError> {
+        let named = self.preset.as_deref();
+        let spec = match (kind, named) {
+            (_, Some(name)) => DeviceSpec::load(name)?,
+            (Kind::Disk, None) => DeviceSpec::parse("device", UNKNOWN_DISK)?,
+            (Kind::Flash, None) => DeviceSpec::load("ssd-970pro")?,
+        };
+        let size = match named {
+            Some(_) => self.capacity,
+            // A flash drive that nobody has named is one of a usual size, or as large as the trace needs it.
+            None => self.capacity.or_else(|| {
+                (kind == Kind::Disk || end > spec.build(0).map_or(0, |own| own.sectors()))
+                    .then_some(Size(end.saturating_mul(SECTOR_BYTES)))
+            }),
+        };
+        let begins = start(&spec, size).map_err(|complaint| complaint.in_file("device", None))?;
+        let spec = match (kind, begins) {
+            (Kind::Disk, Some(spec @ DeviceSpec::Hdd(_))) | (Kind::Flash, Some(spec @ DeviceSpec::Ssd(_))) => spec,
+            (_, begins) => {
+                let is = match begins {
+                    Some(DeviceSpec::Hdd(_)) => "is a disk: give --kind disk",
+                    Some(_) => "is a flash drive: give --kind flash",
+                    None => "is no single drive: give the preset or the file of one",
+                };
+                return Err(SpecError::of_file(named.unwrap_or_default(), "is another kind of device", is).into());
+            }
+        };
+        let mut device = to_table(&spec).map_err(|problem| SpecError::of_file("device", problem, ""))?;
+        if kind == Kind::Flash && parameter::get(&device, "ssd.wake.idle").is_none() {
+            // A drive that may turn out to sleep.
+            parameter::set(&mut device, "ssd.wake.idle", &Amount::Time(Duration::from_seconds(1)));
+            parameter::set(&mut device, "ssd.wake.takes", &Amount::Time(Duration::default()));
+        }
+        if let Some(speed) = self.rpm {
+            parameter::set(&mut device, "hdd.revolutions_per_minute", &speed.amount());
+        }
+        Ok(DeviceSpec::parse("device", &device.to_string())?)
+    }
+
+    /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side. Some parameters come first, by
+    /// what shows nothing else. Where probes show what accesses take, that is the arm: what other groups show of it is hidden by waits for
+    /// a place, which a small error turns into a revolution. Where a flash drive was written, too, it is what reads show. The last number
+    /// is how many candidates there were.
+    fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Ends>, usize), RunError> {
+        let Effort { generations, population, .. } = self.effort();
+        let best = |fit: &Fit<'_>, generations: usize| {
+            let mut watch = |_, _| {
+                progress.finished("");
+                !progress.is_stopped()
+            };
+            let effort = Effort { generations, ..self.effort() };
+            let found = evolve(fit.rows().len(), effort, &|points| costs(fit, points), &mut watch).swap_remove(0);
+            if progress.is_stopped() { Err(RunError::Stopped) } else { Ok(found) }
+        };
+        // An arm has few parameters, and so have writes.
+        let few = generations / 2;
+        let arm = fit.of_arm().map(|arm| (arm, Fit::beside_arm as Beside<'_>, [few, generations]));
+        let first = arm.or_else(|| Some((fit.of_reads()?, Fit::beside_reads, [generations, few])));
+        let generations_of_all = first.as_ref().map_or(generations, |(.., [first, rest])| first + rest);
+        // The first generation of a search is drawn from four times as many.
+        let evaluations = population * (generations_of_all + 4 * (1 + usize::from(first.is_some())));
+        progress.started(generations_of_all);
+        let best = match first {
+            None => best(fit, generations)?,
+            Some((first, beside, [generations_of_first, generations_of_rest])) => {
+                let point = best(&first, generations_of_first)?;
+                let beside = first.device(&point.genes).and_then(|device| beside(fit, &device));
+                let beside = beside.ok_or_else(|| SpecError::of_file("device", "no such device fits", ""))?;
+                let rest = best(&beside, generations_of_rest)?;
+                let genes = fit.genes_of([(&beside, &rest), (&first, &point)]);
+                Point { cost: fit.cost(&genes), genes }
+            }
+        };
+        let intervals = fit.intervals(&best, &|points| costs(fit, points));
+        Ok((best, intervals, evaluations))
+    }
+}
+
+/// Whether requests show a parameter. Reads say nothing about those of writes, nor do both about commands that move no data; these stay as
+/// the start has them.
+fn is_shown(key: &str, requests: &[Measured]) -> bool {
+    let has = |operations: &[Operation]| requests.iter().any(|request| operations.contains(&request.operation));
+    match key {
+        "ssd.overhead.command" => has(&[Operation::Flush, Operation::Discard]),
+        key if key == "ssd.program" || key.contains("write") => has(&[Operation::Write]),
+        _ => true,
+    }
+}
+
+/// The parameter with values around that of the start: tracks of today's disks are longer than those of the disks that the usual
+/// values are of.
+fn reaching(row: Row, start: &DeviceSpec) -> Row {
+    let (DeviceSpec::Hdd(disk), Values::Ratios(low, high, unit)) = (start, row.values) else { return row };
+    match &disk.zoning {
+        Some(zoning) if row.key == "hdd.zoning.outer_sectors_per_track" => {
+            let own = f64::from(zoning.outer_sectors_per_track);
+            Row { values: Values::Ratios(low, high.max(own * 2.0), unit), ..row }
+        }
+        _ => row,
+    }
+}
+
+/// The costs of candidates, computed in parallel.
+fn costs(fit: &Fit<'_>, points: &[Vec<f64>]) -> Vec<f64> {
+    points.par_iter().map(|genes| fit.cost(genes)).collect()
+}
+
+/// The fitted parameters as the record has them.
+fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Vec<Parameter>, RunError> {
+    let device = to_table(&spec.resolved()).map_err(|problem| SpecError::of_file("device", problem, ""))?;
+    let rows = fit.rows().iter().zip(intervals);
+    let parameter = |(row, interval): (&Row, &Ends)| {
+        let value = parameter::get(&device, row.key)?;
+        let [low, high] = match interval {
+            Some((low, high)) => [low, high].map(|end| Some(value.with_number(*end))),
+            None => [None, None],
+        };
+        Some(Parameter { key: row.key.into(), value, low, high })
+    };
+    Ok(rows.filter_map(parameter).collect())
+}
+
+impl Fitted {
+    fn calibrated(self, file: DeviceFile, provenance: Provenance) -> Calibrated {
+        let Self { unseen, searched, evaluations } = self;
+        let (without_latency, folded, of_units, facts) = (0, 0, None, Vec::new());
+        Calibrated {
+            file,
+            unseen,
+            searched,
+            evaluations,
+            without_latency,
+            folded,
+            of_units,
+            completeness: Vec::new(),
+            facts,
+            read_random_per_second: None,
+            provenance,
+        }
+    }
+}
+
+impl Calibrated {
+    /// Whether the device is one that this kind of model can describe, and why not.
+    #[must_use]
+    pub fn verdict(&self) -> (Verdict, Vec<String>) {
+        self.file.calibration.as_ref().map_or((Verdict::Outside, Vec::new()), Calibration::verdict)
+    }
+
+    /// The errors by class of the calibration record.
+    #[must_use]
+    pub fn record(&self) -> &[ClassError] {
+        self.file.calibration.as_ref().map_or(&[], |calibration| &calibration.classes)
+    }
+}
