@@ -32,7 +32,7 @@ pub(crate) fn drive(data: &[u8]) {
         unique: Unique::Share(policy.load.unique_percent / 100.0),
         notes: Vec::new(),
     };
-    let Ok(choice) = policy.forecaster() else { return };
+    let Ok(choice) = policy.forecast.forecaster() else { return };
     let calendar = Calendar::default();
     let Ok(mut forecaster) = LoadForecaster::new(&load, &choice, policy.forecast.quantile, &calendar) else {
         return;

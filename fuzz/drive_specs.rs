@@ -5,10 +5,10 @@ use std::fmt::Display;
 use ioweir_background::forecast::ForecastSpec;
 use ioweir_background::plan::{PlanSpec, Policy};
 use ioweir_device::DeviceSpec;
-use ioweir_measure::advise::AdviseSpec;
-use ioweir_measure::calibration::CalibrationSpec;
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::server::ServerExperiment;
+use ioweir_measure::advise::AdviseSpec;
+use ioweir_measure::calibration::CalibrationSpec;
 use ioweir_serve::spec::Spec;
 
 /// The readers, by the digit that an input begins with. Experiments and what is governed have targets of their own; sweeps open what they

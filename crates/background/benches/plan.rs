@@ -73,7 +73,7 @@ pub(crate) fn main() {
             unique: Unique::Share(policy.load.unique_percent / 100.0),
             notes: Vec::new(),
         };
-        let choice = policy.forecaster().expect("a forecaster");
+        let choice = policy.forecast.forecaster().expect("a forecaster");
         let mut forecaster = LoadForecaster::new(&load, &choice, 0.95, &Calendar::default()).expect("10-minute bins");
         forecaster.update(&load, 0..load.requests.len());
         forecaster.refit();

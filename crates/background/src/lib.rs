@@ -7,3 +7,4 @@ pub mod forecast;
 pub mod govern;
 pub mod plan;
 pub mod series;
+pub mod terms;

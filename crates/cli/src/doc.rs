@@ -13,13 +13,13 @@ use ioweir_core::background::{SERVICES, Service, ServiceRow};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow};
 use ioweir_device::{DeviceSpec, PRESETS, Preset};
-#[cfg(feature = "advise")]
-use ioweir_measure::advise::KNOBS;
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 #[cfg(feature = "servers")]
 use ioweir_lab::server::{self, COST_SETS, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
+#[cfg(feature = "advise")]
+use ioweir_measure::advise::KNOBS;
 use ioweir_trace as trace;
 
 use crate::arguments::DocArguments;
@@ -84,8 +84,8 @@ parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         name: "service",
         summary: "background services that a plan can run: the cost of their debt, and what paying it frees",
         entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
-        about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
-deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority, bytes_per_second_max, iops_max.",
+        about: "Background services. [service.NAME] in the policy of `ioweir plan` or in a govern file runs one; `ioweir doc plan` and \
+`ioweir doc govern` list the terms that it may set.",
         entry: Some(|name| Service::find(name).map(service)),
     },
     Topic {
@@ -199,14 +199,23 @@ server. `ioweir show FILE` prints a file with every \
 default.",
         entry: Some(|name| key_text(&SERVER_KEYS, name)),
     },
+    #[cfg(feature = "plan")]
+    Topic {
+        name: "plan",
+        summary: "keys of a policy file, which `ioweir plan` takes",
+        entries: || PLAN_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A policy file is TOML: the [pool] and the [cores] that are shared, what the numbers of the series mean in [load], the \
+[forecast], and a [service.NAME] for each service with its terms. `ioweir show FILE` prints a file with every default.",
+        entry: Some(|name| key_text(&PLAN_KEYS, name)),
+    },
     #[cfg(feature = "govern")]
     Topic {
         name: "govern",
         summary: "keys of a govern file, which `ioweir govern` reads",
         entries: || GOVERN_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
         about: "A govern file is TOML: a [[source]] for each place where load is measured, a [service.KIND] for each service with \
-what it owes and by when, and a [worker.KIND] that does its work. [pool] and [forecast] are as in a policy of `ioweir plan`. \
-Files to start from are in examples/govern. `ioweir show FILE` prints a file with every default.",
+what it owes and by when, and a [worker.KIND] that does its work. [pool], [cores], [forecast] and the terms of services mean what they \
+mean in a policy of `ioweir plan`. Files to start from are in examples/govern. `ioweir show FILE` prints a file with every default.",
         entry: Some(|name| key_text(&GOVERN_KEYS, name)),
     },
     Topic {
@@ -503,6 +512,8 @@ static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables
 #[cfg(feature = "servers")]
 static SERVERS_KEYS: Keys = LazyLock::new(|| key_paths(server::key_tables()));
 static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
+#[cfg(feature = "plan")]
+static PLAN_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_background::plan::policy::key_tables()));
 #[cfg(feature = "govern")]
 static GOVERN_KEYS: Keys = LazyLock::new(|| key_paths(crate::govern::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ioweir_background::plan::{Plan, PlanSpec};
+use ioweir_background::plan::{Plan, PlanSpec, Policy};
 use ioweir_config::{SpecError, plain, read_spec, shown};
 use ioweir_lab::spec::Base;
 
@@ -56,9 +56,11 @@ fn resolve(arguments: &PlanArguments) -> Result<PlanSpec, Failure> {
     Ok(spec)
 }
 
-/// The spec in a file with every default, as TOML.
+/// The spec or the policy in a file with every default, as TOML.
 pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
-    Ok(read(name)?.to_toml())
+    let text = read_spec(name)?;
+    let is_policy = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("pool"));
+    Ok(if is_policy { Policy::parse(&shown(name), &text)?.to_toml() } else { read(name)?.to_toml() })
 }
 
 /// Reads the spec of a plan.

@@ -35,6 +35,7 @@ const PAGES: &[Page] = &[
     ("experiments.md", experiments),
     ("sweeps.md", sweeps),
     ("serve.md", serving),
+    ("plan.md", planning),
     #[cfg(feature = "govern")]
     ("govern.md", governing),
     ("services.md", services),
@@ -299,11 +300,20 @@ fn serving() -> String {
     out
 }
 
+fn planning() -> String {
+    let out = format!(
+        "{NOTE}\n# Keys of a policy of plans\n\nWhat `ioweir plan SERIES --policy FILE` reads. Sizes, times and rates are text with a unit. \
+         `ioweir show FILE` prints a file with every default; [services.md](services.md) has the services and what holds where their \
+         table says nothing.\n"
+    );
+    out + &key_sections(&ioweir_background::plan::policy::key_tables())
+}
+
 #[cfg(feature = "govern")]
 fn governing() -> String {
     let out = format!(
-        "{NOTE}\n# Keys of a govern file\n\nWhat `ioweir govern FILE` reads. Sizes, times and rates are text with a unit. `[pool]` and \
-         `[forecast]` are as in a policy of `ioweir plan`. `ioweir show FILE` prints a file with every default; \
+        "{NOTE}\n# Keys of a govern file\n\nWhat `ioweir govern FILE` reads. Sizes, times and rates are text with a unit. `[pool]`, \
+         `[cores]`, `[forecast]` and the terms of services mean what they mean in [a policy of plans](plan.md). `ioweir show FILE` prints a file with every default; \
          [govern.md](../govern.md) is the guide.\n"
     );
     out + &key_sections(&crate::govern::key_tables())

@@ -1,4 +1,4 @@
-//! The verb `show`: prints a comparison, an experiment, a sweep, a forecast, a plan, a govern file, a server's spec or a device back, with
+//! The verb `show`: prints a comparison, an experiment, a sweep, a forecast, a plan, its policy, a govern file, a server's spec or a device back, with
 //! every default.
 
 use ioweir_config::read_spec;
@@ -38,7 +38,7 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     if names_any(&text, &["generations", "kind"]) {
         return output::print(calibrate::to_toml(name)?.as_bytes());
     }
-    if names_any(&text, &["policy"]) {
+    if names_any(&text, &["policy", "pool"]) {
         return output::print(plan::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["series", "method", "horizon", "backtest"]) {

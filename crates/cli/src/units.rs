@@ -127,7 +127,7 @@ fn in_plan(kind: AmountKind, text: &str) -> Option<u64> {
         }
         AmountKind::Duration => {
             let text = format!("{POLICY}[service.snapshot-delete]\nretention = \"{text}\"\n");
-            Policy::parse("p", &text).unwrap().service["snapshot-delete"].retention.map(|span| span.nanos().0)
+            Policy::parse("p", &text).unwrap().service["snapshot-delete"].shared.retention.map(|span| span.nanos().0)
         }
         AmountKind::Rate | AmountKind::ByteRate => None,
     }

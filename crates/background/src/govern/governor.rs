@@ -89,7 +89,7 @@ impl Governor {
             calendar,
         };
         for (service, terms) in spec.services() {
-            let next = (terms.owed.is_some() && !GovernSpec::is_fed(service, terms)).then_some(now.0);
+            let next = (terms.shared.owed.is_some() && !GovernSpec::is_fed(service, terms)).then_some(now.0);
             governor.known.counts.entry(service.name().to_owned()).or_default().next_unix_nanos = next;
         }
         Ok(governor)
@@ -401,7 +401,7 @@ impl Governor {
         for (service, terms) in spec.services() {
             let Some(count) = self.known.counts.get_mut(service.name()) else { continue };
             let Some(next) = count.next_unix_nanos.filter(|next| *next <= now.0) else { continue };
-            let every = terms.every.map_or(0, |every| every.nanos().0);
+            let every = terms.shared.every.map_or(0, |every| every.nanos().0);
             // Debt of several periods that were missed in a long pause is owed once.
             count.next_unix_nanos = (every > 0).then(|| next + ((now.0 - next) / every.max(1) + 1) * every);
             let blocks = owed_blocks(terms, spec.block_bytes());
@@ -471,7 +471,7 @@ pub(super) fn seconds(nanos: u64) -> i64 {
 }
 
 pub(super) fn owed_blocks(terms: &ServiceSpec, block_bytes: u64) -> u64 {
-    terms.owed.map_or(0, |owed| owed.0.div_ceil(block_bytes))
+    terms.shared.owed.map_or(0, |owed| owed.0.div_ceil(block_bytes))
 }
 
 /// The terms in which a kept state must agree with the spec.

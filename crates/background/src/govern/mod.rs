@@ -19,7 +19,7 @@ mod status;
 pub use document::{document, headline};
 pub use governor::{Governor, Slice, Step};
 pub use sample::Sample;
-pub use spec::{CoresSpec, GovernSpec, ObjectiveSpec, ServiceSpec, WatermarkSpec, key_tables};
+pub use spec::{GovernSpec, ObjectiveSpec, ServiceSpec, WatermarkSpec, key_tables};
 pub use state::{State, StateError};
 pub use status::{BinRecord, ForecastStatus, PlannedBin, ServiceCount, ServiceStatus, Status};
 

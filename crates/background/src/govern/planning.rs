@@ -58,7 +58,7 @@ impl Governor {
             return Vec::new();
         };
         let end = self.known.bin_nanos.saturating_add(self.spec.forecast.horizon.nanos().0);
-        let every = terms.every.map_or(u64::MAX, |every| every.nanos().0);
+        let every = terms.shared.every.map_or(u64::MAX, |every| every.nanos().0);
         let blocks = owed_blocks(terms, self.spec.block_bytes());
         let times = std::iter::successors(count.next_unix_nanos, |time| time.checked_add(every));
         times.take_while(|time| *time < end).map(|time| (Nanos(time), blocks)).collect()
@@ -159,7 +159,7 @@ pub(super) fn load(
 
 pub(super) fn forecaster(spec: &GovernSpec, calendar: &Calendar, bin_nanos: u64) -> Result<LoadForecaster, Complaint> {
     let load = load(spec, bin_nanos, [None; 3], None);
-    LoadForecaster::new(&load, &spec.forecaster()?, spec.forecast.quantile, calendar)
+    LoadForecaster::new(&load, &spec.forecast.forecaster()?, spec.forecast.quantile, calendar)
         .map(|forecaster| forecaster.with_unique_before(spec.unique_before()))
         .map_err(|error| Complaint::new("forecast", error.problem, error.expected))
 }

@@ -2,21 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Rate, Size, SpecError, keys, unknown};
+use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Size, SpecError, keys};
 use ioweir_core::Nanos;
 use ioweir_core::background::{
     Bucket, Pool, Resource, SERVICES, SERVICES_COUNT, Service, ServiceSettings, Settings, Source, Watermark,
 };
 
-use crate::forecast::{Calendar, ForecasterChoice};
-use crate::plan::policy::{ForecastTerms, PoolTerms};
+use crate::forecast::Calendar;
 use crate::plan::{System, Terms};
+use crate::terms::{
+    CoreTerms, ForecastTerms, PoolTerms, ServiceTerms, check_names, check_rate, per_mille, percentage, services,
+};
 use ioweir_lab::spec::{from_toml, to_toml};
 
 /// On a device, a background operation is a millisecond of its time: a second of a thousandth.
 const DEVICE_OPERATION: Nanos = Nanos::from_seconds(1);
 /// The most directives that the executor is given: after them the last one stays in effect.
 const DIRECTIVES_MAX: usize = 144;
+const CORES_MAX: u32 = 1 << 12;
 const BATCHES_MAX: usize = 1 << 12;
 /// With a pool: the share of blocks written that are new, until it is measured; as a policy of plans assumes without saying.
 const UNIQUE_SHARE: f64 = 0.05;
@@ -40,15 +43,15 @@ keys! {
         /// what the foreground is not to feel: [objective]
         objective: Option<ObjectiveSpec> = absent,
         /// the cores, if they are what is shared: [cores]; else it is the time of a device
-        cores: Option<CoresSpec> = absent,
-        /// the pool of blocks, if room is to be planned: [pool], as in a policy of `ioweir plan`
+        cores: Option<CoreTerms> = absent,
+        /// the pool of blocks, if room is to be planned: [pool]
         pool: Option<PoolTerms> = absent,
         /// the percentage of what is written that is new, the same in all bins; where absent it is measured by sources and forecast, and
         /// until then taken to be 5 with a pool and 0 without one
         unique_percent: Option<f64> = absent,
         /// paying by the amount of debt alone, without a plan: [watermark]
         watermark: Option<WatermarkSpec> = absent,
-        /// the forecast: [forecast], as in a policy of `ioweir plan`
+        /// the forecast of the load: [forecast]
         forecast: ForecastTerms = (ForecastTerms::default()),
         /// the services, each in a table of its kind: [service.scrub]
         service: BTreeMap<String, ServiceSpec> = absent,
@@ -63,17 +66,6 @@ keys! {
         latency_max: Duration = required,
         /// the quantile of the latency that is measured
         quantile: f64 = (0.99),
-    }
-}
-
-keys! {
-    /// The cores that foreground and background share.
-    #[derive(Clone, Debug, PartialEq)]
-    pub struct CoresSpec {
-        /// their number
-        count: u32 = required,
-        /// requests a second that a core serves
-        foreground_iops: u32 = required,
     }
 }
 
@@ -94,24 +86,9 @@ keys! {
     /// The terms of a service.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct ServiceSpec {
-        /// what there is to do each time, until its worker says how much it is
-        owed: Option<Size> = absent,
-        /// how often that is; only once if absent
-        every: Option<Duration> = absent,
-        /// how long it may take, from when it may begin
-        deadline: Option<Duration> = absent,
-        /// how long its debt must wait, as a snapshot is kept
-        retention: Option<Duration> = absent,
-        /// the share of what is written or unmapped that becomes its debt; without it, only its worker and `owed` say what is owed
-        share_percent: Option<f64> = absent,
-        /// turns in a round
-        priority: Option<u32> = absent,
         /// bytes of its debt that a second of the device's time, or of a core, pays, until that is learnt
         expected_rate: Option<ByteRate> = absent,
-        /// the most bytes of its debt that are paid in a second
-        bytes_per_second_max: Option<ByteRate> = absent,
-        /// the most blocks of its debt that are paid in a second
-        iops_max: Option<Rate> = absent,
+        ..shared: ServiceTerms,
     }
 }
 
@@ -128,8 +105,10 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     vec![
         ("", GovernSpec::keys()),
         ("[objective]", ObjectiveSpec::keys()),
-        ("[cores]", CoresSpec::keys()),
+        ("[cores]", CoreTerms::keys()),
+        ("[pool]", PoolTerms::keys()),
         ("[watermark]", WatermarkSpec::keys()),
+        ("[forecast]", ForecastTerms::keys()),
         ("[service.KIND]", ServiceSpec::keys()),
     ]
 }
@@ -168,7 +147,7 @@ impl GovernSpec {
 
     /// The services in use with their terms, in the order of the table.
     pub fn services(&self) -> impl Iterator<Item = (Service, &ServiceSpec)> {
-        SERVICES.iter().filter_map(|row| Some((row.service, self.service.get(row.name)?)))
+        services(&self.service)
     }
 
     pub(super) fn resource(&self) -> Resource {
@@ -197,16 +176,9 @@ impl GovernSpec {
         self.forecast.calendar()
     }
 
-    pub(super) fn forecaster(&self) -> Result<ForecasterChoice, Complaint> {
-        self.forecast
-            .method
-            .parse()
-            .map_err(|error: ioweir_config::ChoiceError| Complaint::new("forecast.method", error.problem, error.hint))
-    }
-
     /// Whether writes or unmaps become debt.
     pub(super) fn is_fed(service: Service, terms: &ServiceSpec) -> bool {
-        terms.share_percent.is_some() && !matches!(service.row().source, Source::Named | Source::Stored)
+        terms.shared.share_percent.is_some() && !matches!(service.row().source, Source::Named | Source::Stored)
     }
 
     /// Whether it matters what is written and unmapped.
@@ -233,17 +205,21 @@ impl GovernSpec {
         // Microseconds for a block: an operation is a millisecond.
         let cost = (block * 1_000_000).div_ceil(rate).clamp(1, u128::from(u32::MAX));
         let by_bytes =
-            terms.bytes_per_second_max.map(|most| (block * 1_000_000_000).div_ceil(u128::from(most.0.max(1))));
-        let by_count = terms.iops_max.map(|most| u128::from(1_000_000_000_u64.div_ceil(most.0.max(1))));
+            terms.shared.bytes_per_second_max.map(|most| (block * 1_000_000_000).div_ceil(u128::from(most.0.max(1))));
+        // A block takes so many operations, as in a plan.
+        let by_count = terms
+            .shared
+            .iops_max
+            .map(|most| (u128::from(row.cost_per_mille) * 1_000_000).div_ceil(u128::from(most.0.max(1))));
         let block_nanos_min = by_bytes.into_iter().chain(by_count).max().unwrap_or(0);
         ServiceSettings {
             item_blocks: 1,
             cost_per_mille: cost as u32,
             // Without a pool no room is planned, and everything may have a deadline.
             tied_per_mille: if self.pool.is_some() { row.tied_per_mille } else { 0 },
-            priority: terms.priority.unwrap_or(row.priority),
-            deadline: terms.deadline.map_or(Nanos::NEVER, Duration::nanos),
-            retention: terms.retention.map_or(Nanos::ZERO, Duration::nanos),
+            priority: terms.shared.priority.unwrap_or(row.priority),
+            deadline: terms.shared.deadline.map_or(Nanos::NEVER, Duration::nanos),
+            retention: terms.shared.retention.map_or(Nanos::ZERO, Duration::nanos),
             block_nanos_min: Nanos(u64::try_from(block_nanos_min).unwrap_or(u64::MAX)),
         }
     }
@@ -256,8 +232,8 @@ impl GovernSpec {
         let resource = self.resource();
         let bucket = self.watermark.as_ref().map_or(Bucket::Planned, |mark| Bucket::Fixed {
             watermark: Watermark {
-                low_per_mille: (mark.low_percent * 10.0).round() as u32,
-                high_per_mille: (mark.high_percent * 10.0).round() as u32,
+                low_per_mille: per_mille(mark.low_percent),
+                high_per_mille: per_mille(mark.high_percent),
             },
             harvests: mark.harvests,
         });
@@ -286,12 +262,12 @@ impl GovernSpec {
         let (bin, resource) = (self.bin(), self.resource());
         let mut services = [const { None }; SERVICES_COUNT];
         for (service, terms) in self.services() {
-            let share = if Self::is_fed(service, terms) { terms.share_percent.unwrap_or(0.0) } else { 0.0 };
+            let share = if Self::is_fed(service, terms) { terms.shared.share_percent.unwrap_or(0.0) } else { 0.0 };
             let settings = settings(service);
             services[service as usize] = Some(Terms {
                 settings,
-                share_per_mille: (share * 10.0).round() as u32,
-                every: if share > 0.0 { terms.every.map_or(Nanos::ZERO, Duration::nanos) } else { Nanos::ZERO },
+                share_per_mille: per_mille(share),
+                every: if share > 0.0 { terms.shared.every.map_or(Nanos::ZERO, Duration::nanos) } else { Nanos::ZERO },
                 owed: owed(service),
                 bin_blocks_max: bin.0.checked_div(settings.block_nanos_min.0).unwrap_or(u64::MAX),
             });
@@ -315,8 +291,6 @@ impl GovernSpec {
     /// [`Complaint`] about the first key that is wrong.
     pub fn check(&self) -> Result<(), Complaint> {
         self.forecast.check()?;
-        self.forecaster()?;
-        self.calendar()?;
         if let Some(pool) = &self.pool {
             pool.check()?;
         }
@@ -329,9 +303,7 @@ impl GovernSpec {
                 ));
             }
         }
-        if !(0.0..=100.0).contains(&self.headroom_percent) {
-            return Err(Complaint::new("headroom_percent", "no percentage; expected 0 to 100", ""));
-        }
+        percentage("headroom_percent", self.headroom_percent)?;
         self.check_unique()?;
         if let Some(objective) = &self.objective {
             if objective.latency_max.nanos() == Nanos::ZERO {
@@ -341,14 +313,8 @@ impl GovernSpec {
                 return Err(Complaint::expecting("objective.quantile", "out of range", "0.5 to less than 1"));
             }
         }
-        if let Some(cores) = &self.cores
-            && !((1..=1 << 12).contains(&cores.count) && (1..=100_000_000).contains(&cores.foreground_iops))
-        {
-            return Err(Complaint::expecting(
-                "cores",
-                "out of range",
-                "1 to 4096 cores, 1 to 100000000 requests a second",
-            ));
+        if let Some(cores) = &self.cores {
+            cores.check(CORES_MAX)?;
         }
         if let Some(mark) = &self.watermark {
             if self.pool.is_none() {
@@ -362,7 +328,6 @@ impl GovernSpec {
                 ));
             }
         }
-        let names: Vec<_> = SERVICES.iter().map(|row| row.name).collect();
         if self.service.is_empty() {
             return Err(Complaint::new(
                 "service",
@@ -370,22 +335,13 @@ impl GovernSpec {
                 "name a service, such as [service.scrub]",
             ));
         }
-        for (name, terms) in &self.service {
-            let table = format!("service.{name}");
-            let Some(service) = Service::find(name) else {
-                let error = unknown("service", name, &names, "`ioweir doc service` lists them");
-                return Err(Complaint::new(table, error.problem, error.hint));
-            };
-            self.check_service(service, terms).map_err(|complaint| complaint.within(&table))?;
-        }
-        Ok(())
+        check_names(&self.service)?;
+        self.services().try_for_each(|(service, terms)| self.check_service(service, terms))
     }
 
     fn check_unique(&self) -> Result<(), Complaint> {
         let Some(percent) = self.unique_percent else { return Ok(()) };
-        if !(0.0..=100.0).contains(&percent) {
-            return Err(Complaint::new("unique_percent", "no percentage; expected 0 to 100", ""));
-        }
+        percentage("unique_percent", percent)?;
         if !self.counts_blocks() {
             let hint = "it is for a [pool], and for services with share_percent";
             return Err(Complaint::new("unique_percent", "nothing depends on what is written", hint));
@@ -395,47 +351,40 @@ impl GovernSpec {
 
     fn check_service(&self, service: Service, terms: &ServiceSpec) -> Result<(), Complaint> {
         let row = service.row();
-        for (key, span) in [("every", terms.every), ("deadline", terms.deadline)] {
+        let key = |name: &str| format!("service.{}.{name}", row.name);
+        terms.shared.check(row)?;
+        check_rate(row, "expected_rate", terms.expected_rate.map(|rate| rate.0))?;
+        for (name, span) in [("every", terms.shared.every), ("deadline", terms.shared.deadline)] {
             if span.is_some_and(|span| span.nanos() < self.bin()) {
-                return Err(Complaint::new(key, format!("shorter than a bin of {}", self.forecast.bin), ""));
+                return Err(Complaint::new(key(name), format!("shorter than a bin of {}", self.forecast.bin), ""));
             }
         }
-        if terms.share_percent.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
-            return Err(Complaint::new("share_percent", "no percentage; expected 0 to 100", ""));
-        }
-        if terms.share_percent.is_some() && matches!(row.source, Source::Named | Source::Stored) {
+        if terms.shared.share_percent.is_some() && matches!(row.source, Source::Named | Source::Stored) {
             let hint = "say how much there is each time: owed = \"100GiB\"";
-            return Err(Complaint::new("share_percent", format!("{} is not fed by writes", row.name), hint));
+            return Err(Complaint::new(key("share_percent"), format!("{} is not fed by writes", row.name), hint));
         }
-        if terms.priority.is_some_and(|priority| !(1..=1_000_000).contains(&priority)) {
-            return Err(Complaint::new("priority", "out of range; expected 1 to 1000000", ""));
-        }
-        let rates = [
-            ("expected_rate", terms.expected_rate.map(|rate| rate.0)),
-            ("bytes_per_second_max", terms.bytes_per_second_max.map(|rate| rate.0)),
-            ("iops_max", terms.iops_max.map(|rate| rate.0)),
-        ];
-        if let Some((key, _)) = rates.into_iter().find(|(_, rate)| *rate == Some(0)) {
-            return Err(Complaint::new(key, "a rate of nothing; expected more than zero", ""));
-        }
-        if self.pool.is_some() && terms.deadline.is_some() && row.tied_per_mille > 0 {
+        if self.pool.is_some() && terms.shared.deadline.is_some() && row.tied_per_mille > 0 {
             let hint = "with a [pool], what frees room is planned by room; leave one of the two out";
-            return Err(Complaint::new("deadline", format!("{} has no deadline", row.name), hint));
+            return Err(Complaint::new(key("deadline"), format!("{} has no deadline", row.name), hint));
         }
-        if let Some(deadline) = terms.deadline.filter(|_| Self::is_fed(service, terms)) {
+        if let Some(deadline) = terms.shared.deadline.filter(|_| Self::is_fed(service, terms)) {
             // The deadline counts from the begin of the first of these bins, or from the end of the retention.
-            let bins = terms.every.map_or(0, |every| every.nanos().0 / self.bin().0).max(1);
+            let bins = terms.shared.every.map_or(0, |every| every.nanos().0 / self.bin().0).max(1);
             let counted = Nanos(self.bin().0.saturating_mul(bins));
-            let retention = terms.retention.map_or(Nanos::ZERO, Duration::nanos);
+            let retention = terms.shared.retention.map_or(Nanos::ZERO, Duration::nanos);
             let least = counted.after(self.slice.nanos()).since(retention);
             if deadline.nanos() < least {
                 let [counted, least] = [counted, least].map(Duration::new);
                 let problem = format!("what is written is counted after {counted}, and would be late at once");
-                return Err(Complaint::expecting("deadline", problem, format!("{least} or more, or shorter bins")));
+                return Err(Complaint::expecting(
+                    key("deadline"),
+                    problem,
+                    format!("{least} or more, or shorter bins"),
+                ));
             }
         }
-        if terms.every.is_some() && terms.owed.is_none() && !Self::is_fed(service, terms) {
-            return Err(Complaint::new("every", "it is not said what is owed each time", "owed = \"100GiB\""));
+        if terms.shared.every.is_some() && terms.shared.owed.is_none() && !Self::is_fed(service, terms) {
+            return Err(Complaint::new(key("every"), "it is not said what is owed each time", "owed = \"100GiB\""));
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ impl PlanSpec {
         let hints = [
             (
                 "unknown field",
-                "`ioweir show FILE` prints a plan with every key; a policy's are in examples/vdi/policy.toml",
+                "`ioweir show FILE` prints a plan with every key; `ioweir doc plan` lists those of its policy",
             ),
             ("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\""),
         ];
@@ -218,7 +218,7 @@ impl<'a> Case<'a> {
             notes.push(format!("{} of {all} bins are gaps ({} %)", all - known, format_decimals(share, 1)));
         }
         let quantile = policy.forecast.quantile;
-        let mut forecaster = LoadForecaster::new(history, &policy.forecaster()?, quantile, calendar)
+        let mut forecaster = LoadForecaster::new(history, &policy.forecast.forecaster()?, quantile, calendar)
             .map_err(|error| RunError::Value(format!("forecast: {error}")))?;
         forecaster.update(history, 0..all);
         forecaster.refit();

@@ -32,7 +32,7 @@ fn the_share_of_new_blocks_is_measured_and_forecast_hour_by_hour() {
         let demand = load.demand(hour).unwrap();
         assert_eq!((demand.written_blocks, demand.new_blocks), (written, (written as f64 * share(hour)) as u64));
     }
-    let choice = policy.forecaster().unwrap();
+    let choice = policy.forecast.forecaster().unwrap();
     let mut forecaster = LoadForecaster::new(&load, &choice, 0.95, &Calendar::default()).unwrap();
     forecaster.update(&load, 0..load.requests.len());
     forecaster.refit();

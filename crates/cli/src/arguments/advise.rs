@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use ioweir_measure::advise::Bound;
 use ioweir_lab::compare::Goal;
+use ioweir_measure::advise::Bound;
 
 use super::compare::goals;
 use super::{FoldArguments, OutputArguments, ReadingArguments, candidates};

@@ -104,7 +104,7 @@ pub(crate) struct PlanArguments {
     #[arg(value_name = "SERIES", required_unless_present = "spec")]
     pub(crate) series: Vec<String>,
 
-    /// Policy file (TOML): pool, cores, services and their terms; see examples/vdi/policy.toml
+    /// Policy file (TOML): pool, cores, services and their terms; `ioweir doc plan` lists the keys
     #[arg(long, value_name = "FILE", required_unless_present = "spec")]
     pub(crate) policy: Option<String>,
 

@@ -111,7 +111,7 @@ impl GovernFile {
             })
         };
         let [sees_writes, sees_discards] = [sees(|keys| &keys.written_bytes), sees(|keys| &keys.discarded_bytes)];
-        for (service, _) in self.govern.services().filter(|(_, terms)| terms.share_percent.is_some()) {
+        for (service, _) in self.govern.services().filter(|(_, terms)| terms.shared.share_percent.is_some()) {
             let lacks = match service.row().source {
                 Fed::Writes | Fed::Overwrites if !sees_writes => "written",
                 Fed::Unmaps if !sees_discards => "discarded",

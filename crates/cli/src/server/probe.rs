@@ -7,9 +7,9 @@ use ioweir_config::{Size, format_bytes, format_count, shown};
 use ioweir_core::{Nanos, SECTOR_BYTES};
 use ioweir_device::parameter::Amount;
 use ioweir_device::validate::Measured;
-use ioweir_measure::calibration::{Calibrated, CalibrationSpec, Kind, Probed, SETTINGS_DEPTH};
 use ioweir_lab::document::quoted;
 use ioweir_lab::run::Progress;
+use ioweir_measure::calibration::{Calibrated, CalibrationSpec, Kind, Probed, SETTINGS_DEPTH};
 use ioweir_measure::probe::{self, BYTES_MIN, Facts, Plan, Written};
 
 use super::scratch;

@@ -9,10 +9,10 @@ use ioweir_core::Nanos;
 use ioweir_core::policy::Policy;
 use ioweir_device::{DeviceSpec, PRESETS, Standing};
 use ioweir_lab::document::{Provenance, TraceMeta, quoted};
-use ioweir_measure::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
 use ioweir_measure::replay::device::{Answered, Arrivals, Bounds, ReplayError, replay};
+use ioweir_measure::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;

@@ -204,7 +204,7 @@ impl Days {
             if !schedulers.contains(&by) {
                 return Ok(Vec::new());
             }
-            let choice = policy.forecaster().map_err(wrong)?;
+            let choice = policy.forecast.forecaster().map_err(|complaint| wrong(complaint.problem()))?;
             let mut forecaster = LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(wrong)?;
             forecaster.update(load, 0..from);
             forecaster.refit();
@@ -233,7 +233,7 @@ impl Days {
 
 /// The courses of the days, in percent of the cores and of the pool.
 fn courses(policy: &Policy, replayed: &Replayed) -> [(String, Course); 3] {
-    let (bins, cores) = (&replayed.course, f64::from(policy.cores.count));
+    let (bins, cores) = (&replayed.course, f64::from(policy.cores.shared.count));
     let (blocks, day) = (policy.pool().blocks.max(1) as f64, f64::from(DAY_SECONDS / policy.bin_seconds()));
     let course = |name: &str, percent: &dyn Fn(usize) -> f64| {
         let points = (0..bins.len()).map(|bin| (bin as f64 / day, percent(bin)));
