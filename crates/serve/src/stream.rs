@@ -1,21 +1,39 @@
-//! The connections of clients, and the wait for them: sockets of the system, or those of a simulated [`world`](crate::world).
+//! The connections of clients, and the wait for them.
 
+use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Weak};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use crate::world::wire::{End, Line};
+/// A connection that the system knows nothing of, such as one that a test makes of two buffers.
+pub trait Socket: Debug + Send + Sync {
+    /// Reads into the slices, as [`Stream::read`].
+    ///
+    /// # Errors
+    /// `AGAIN` if there is nothing yet.
+    fn read(&self, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno>;
+
+    /// Writes what it accepts of the slices, as [`Stream::write`].
+    ///
+    /// # Errors
+    /// `AGAIN` if it accepts nothing now.
+    fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno>;
+
+    /// What can be done with it now, as epoll would report it.
+    fn flags(&self) -> EventFlags;
+}
 
 /// Where the bytes of a client come from, or where those for it go. It does not block.
 #[derive(Debug)]
 pub enum Stream {
     /// A descriptor of the system.
     Descriptor(OwnedFd),
-    /// A simulated socket.
-    World(End),
+    /// A connection without a descriptor; the stream is its only owner, and closes it by dropping it.
+    Socket(Arc<dyn Socket>),
 }
 
 impl From<OwnedFd> for Stream {
@@ -24,21 +42,15 @@ impl From<OwnedFd> for Stream {
     }
 }
 
-impl From<End> for Stream {
-    fn from(end: End) -> Self {
-        Self::World(end)
-    }
-}
-
 impl Stream {
     /// The descriptor, which TLS needs.
     ///
     /// # Errors
-    /// If it is simulated.
+    /// If it has none.
     pub(crate) fn descriptor(&self) -> Result<BorrowedFd<'_>, Errno> {
         match self {
             Self::Descriptor(descriptor) => Ok(descriptor.as_fd()),
-            Self::World(_) => Err(Errno::NOSYS),
+            Self::Socket(_) => Err(Errno::NOSYS),
         }
     }
 
@@ -49,7 +61,7 @@ impl Stream {
     pub(crate) fn read(&self, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         match self {
             Self::Descriptor(descriptor) => rustix::io::retry_on_intr(|| rustix::io::readv(descriptor, slices)),
-            Self::World(end) => end.read(slices),
+            Self::Socket(socket) => socket.read(slices),
         }
     }
 
@@ -60,25 +72,31 @@ impl Stream {
     pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         match self {
             Self::Descriptor(descriptor) => rustix::io::retry_on_intr(|| rustix::io::writev(descriptor, slices)),
-            Self::World(end) => end.write(slices),
+            Self::Socket(socket) => socket.write(slices),
         }
     }
 }
 
-/// A simulated socket that is waited for.
+/// A connection without a descriptor that is waited for, until its stream is dropped.
 #[derive(Debug)]
 struct Watched {
-    line: Line,
+    socket: Weak<dyn Socket>,
     token: u64,
     interest: EventFlags,
+}
+
+impl Watched {
+    fn is_of(&self, socket: &Arc<dyn Socket>) -> bool {
+        self.socket.ptr_eq(&Arc::downgrade(socket))
+    }
 }
 
 /// Waits for descriptors and streams, each known by a token.
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// None but in a simulated world.
-    simulated: Vec<Watched>,
+    /// Connections without descriptors, of which a server has none.
+    sockets: Vec<Watched>,
 }
 
 impl Poller {
@@ -87,7 +105,7 @@ impl Poller {
     /// # Errors
     /// If no descriptor is left.
     pub(crate) fn new() -> Result<Self, Errno> {
-        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, simulated: Vec::new() })
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, sockets: Vec::new() })
     }
 
     /// The descriptor that is readable while something has happened.
@@ -109,8 +127,8 @@ impl Poller {
     pub(crate) fn add(&mut self, stream: &Stream, token: u64, events: EventFlags) -> Result<(), Errno> {
         match stream {
             Stream::Descriptor(descriptor) => self.add_descriptor(descriptor, token, events),
-            Stream::World(end) => {
-                self.simulated.push(Watched { line: end.line(), token, interest: events });
+            Stream::Socket(socket) => {
+                self.sockets.push(Watched { socket: Arc::downgrade(socket), token, interest: events });
                 Ok(())
             }
         }
@@ -120,8 +138,8 @@ impl Poller {
     pub(crate) fn modify(&mut self, stream: &Stream, token: u64, events: EventFlags) -> Result<(), Errno> {
         match stream {
             Stream::Descriptor(descriptor) => epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), events),
-            Stream::World(end) => {
-                let watched = self.simulated.iter_mut().find(|watched| end.is_of(&watched.line));
+            Stream::Socket(socket) => {
+                let watched = self.sockets.iter_mut().find(|watched| watched.is_of(socket));
                 watched.map(|watched| (watched.token, watched.interest) = (token, events)).ok_or(Errno::NOENT)
             }
         }
@@ -131,23 +149,27 @@ impl Poller {
     pub(crate) fn delete(&mut self, stream: &Stream) -> Result<(), Errno> {
         match stream {
             Stream::Descriptor(descriptor) => epoll::delete(&self.epoll, descriptor),
-            Stream::World(end) => {
-                self.simulated.retain(|watched| !end.is_of(&watched.line));
+            Stream::Socket(socket) => {
+                self.sockets.retain(|watched| !watched.is_of(socket));
                 Ok(())
             }
         }
     }
 
-    /// Waits until something happens, at most until the timeout, and appends what has. Simulated sockets are only looked at.
+    /// Waits until something happens, at most until the timeout, and appends what has. Connections without descriptors are only
+    /// looked at.
     pub(crate) fn wait(&mut self, ready: &mut Vec<epoll::Event>, timeout: Option<&Timespec>) -> Result<(), Errno> {
         epoll::wait(&self.epoll, rustix::buffer::spare_capacity(ready), timeout)?;
-        if !self.simulated.is_empty() {
-            self.simulated.retain(|watched| watched.line.is_open());
-            ready.extend(self.simulated.iter().filter_map(|Watched { line, token, interest }| {
+        if !self.sockets.is_empty() {
+            self.sockets.retain(|watched| {
+                let Some(socket) = watched.socket.upgrade() else { return false };
                 // As with epoll, the end of a connection is always reported.
-                let flags = line.flags() & (*interest | EventFlags::HUP | EventFlags::ERR);
-                (!flags.is_empty()).then(|| epoll::Event { flags, data: EventData::new_u64(*token) })
-            }));
+                let flags = socket.flags() & (watched.interest | EventFlags::HUP | EventFlags::ERR);
+                if !flags.is_empty() {
+                    ready.push(epoll::Event { flags, data: EventData::new_u64(watched.token) });
+                }
+                true
+            });
         }
         Ok(())
     }

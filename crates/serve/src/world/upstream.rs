@@ -304,11 +304,11 @@ impl Reach for Upstream {
         let line = Line::new(state.random.fork(number), state.short_per_million);
         let negotiation = Negotiation::new([state.export(now)].into(), Tls::None);
         line.send(&negotiation.greeting());
-        let end = line.end();
+        let stream = line.stream();
         let connection =
             Connection { line, unread: Vec::new(), negotiation, serving: None, incoming: None, pending: Vec::new() };
         state.connections.push(connection);
-        Ok(end.into())
+        Ok(stream)
     }
 
     fn tend(&mut self, now: Nanos) {

@@ -9,6 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::random::Random;
+use crate::stream::{Socket, Stream};
 
 /// What a socket holds of the replies that its client has not read.
 const ROOM_BYTES: usize = 200 << 10;
@@ -46,7 +47,7 @@ pub struct Line(Arc<Mutex<Wire>>);
 
 /// The server's end, which closes the socket when it is dropped.
 #[derive(Debug)]
-pub struct End(Line);
+struct End(Line);
 
 impl Line {
     /// A socket whose calls are short this often.
@@ -67,23 +68,13 @@ impl Line {
     }
 
     /// The end for the server.
-    pub(super) fn end(&self) -> End {
-        End(self.clone())
+    pub(super) fn stream(&self) -> Stream {
+        Stream::Socket(Arc::new(End(self.clone())))
     }
 
     /// Whether the server has it open.
     pub(crate) fn is_open(&self) -> bool {
         !self.wire().is_closed
-    }
-
-    /// What the server can do with it, as epoll says it.
-    pub(crate) fn flags(&self) -> EventFlags {
-        let wire = self.wire();
-        let mut flags = EventFlags::empty();
-        flags.set(EventFlags::IN, !wire.to_server.is_empty() || wire.is_half_closed || wire.is_reset);
-        flags.set(EventFlags::OUT, wire.to_client.len() < ROOM_BYTES || wire.is_reset);
-        flags.set(EventFlags::HUP, wire.is_reset);
-        flags
     }
 
     /// The client sends bytes; they are lost if the server has closed it.
@@ -122,16 +113,8 @@ impl Line {
     }
 }
 
-impl End {
-    pub(crate) fn line(&self) -> Line {
-        self.0.clone()
-    }
-
-    pub(crate) fn is_of(&self, line: &Line) -> bool {
-        Arc::ptr_eq(&self.0.0, &line.0)
-    }
-
-    pub(crate) fn read(&self, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+impl Socket for End {
+    fn read(&self, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         let mut wire = self.0.wire();
         if wire.is_reset {
             return Err(Errno::CONNRESET);
@@ -153,7 +136,7 @@ impl End {
         Ok(done)
     }
 
-    pub(crate) fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let mut wire = self.0.wire();
         if wire.is_reset {
             return Err(Errno::PIPE);
@@ -170,6 +153,15 @@ impl End {
             done += taken;
         }
         Ok(done)
+    }
+
+    fn flags(&self) -> EventFlags {
+        let wire = self.0.wire();
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, !wire.to_server.is_empty() || wire.is_half_closed || wire.is_reset);
+        flags.set(EventFlags::OUT, wire.to_client.len() < ROOM_BYTES || wire.is_reset);
+        flags.set(EventFlags::HUP, wire.is_reset);
+        flags
     }
 }
 

@@ -109,7 +109,7 @@ impl World {
         client.is_read_only = export.read_only;
         self.numbers[number] = self.connections;
         catalog.engines[agreed.export].send(Command::Serve(Box::new(engine::Client {
-            input: line.end().into(),
+            input: line.stream(),
             output: None,
             session: None,
             rings: None,
