@@ -324,7 +324,8 @@ pub(crate) fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
     let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);
     let plan = |(name, service): (&String, &Service)| {
         let (class, _) = classes().find(|(_, class)| class.name == *name)?;
-        Some(ServicePlan { class, spec: service.clone(), state: service.state_path(name, device).map(Shelf::File) })
+        let state = service.state_path(name, device).map(|path| Arc::new(path) as Arc<dyn Shelf>);
+        Some(ServicePlan { class, spec: service.clone(), state })
     };
     spec.services_of(device).filter_map(plan).collect()
 }

@@ -24,6 +24,7 @@ mod devices;
 pub mod disk;
 pub(crate) mod file;
 pub mod history;
+mod kept;
 mod operator;
 mod passes;
 pub mod plan;

@@ -10,7 +10,7 @@ mod services;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ioweir_core::Nanos;
 
@@ -20,6 +20,7 @@ use super::devices::Devices;
 use super::disk::Trouble;
 use super::file::SimulatedFile;
 use super::history::History;
+use super::kept::Kept;
 use super::plan::{CLIENTS, DEVICES, End, Plan, SECTORS};
 use super::promise::{Promise, Verdict};
 use super::random::Random;
@@ -85,7 +86,7 @@ pub(super) struct World {
     /// The time since 1970 when the world's time was zero, as the wall clock says now.
     epoch: Nanos,
     /// What services keep.
-    shelf: Arc<Mutex<Vec<u8>>>,
+    shelf: Arc<Kept>,
     /// Time that requests may have waited for reasons outside of the server, since the beginning.
     excused: Nanos,
     /// Time that services were told to rest, or to be slow, since the beginning.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use ioweir_core::Nanos;
 
@@ -81,7 +82,7 @@ impl Pass {
     /// If the system has no threads left.
     pub(super) fn open(
         spec: &spec::Service,
-        state: Option<Shelf>,
+        state: Option<Arc<dyn Shelf>>,
         size_bytes: u64,
         wall: Nanos,
     ) -> io::Result<(Self, Option<String>)> {

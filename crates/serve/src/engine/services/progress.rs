@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
-use std::sync::PoisonError;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Keeper {
     /// # Errors
     /// If the system has no threads left.
     pub(super) fn open(
-        shelf: Option<Shelf>,
+        shelf: Option<Arc<dyn Shelf>>,
         device_bytes: u64,
     ) -> io::Result<(Self, Option<Progress>, Option<String>)> {
         let Some(shelf) = shelf else { return Ok((Self(None), None, None)) };
@@ -58,7 +58,7 @@ impl Keeper {
             Ok(progress) => (progress, None),
             Err(problem) => (None, Some(format!("{}: not used: {problem}; the pass begins anew", shelf.name()))),
         };
-        let waits_for_disk = matches!(shelf, Shelf::File(_));
+        let waits_for_disk = shelf.waits_for_disk();
         let keep = move |progress: &Progress| {
             let mut text = serde_json::to_vec(progress).map_err(|_| NbdError::InputOutput)?;
             text.push(b'\n');
@@ -88,46 +88,29 @@ impl Keeper {
     }
 }
 
-impl Shelf {
+impl Shelf for PathBuf {
     fn name(&self) -> String {
-        match self {
-            Self::File(path) => path.display().to_string(),
-            Self::World(_) => "the world".into(),
-        }
+        self.display().to_string()
     }
 
-    /// The state that was saved, if there is any.
     fn read(&self) -> Result<Option<Vec<u8>>, String> {
-        match self {
-            Self::File(path) => read(path),
-            Self::World(text) => {
-                let text = text.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok((!text.is_empty()).then(|| text.clone()))
-            }
-        }
+        let file = match File::open(self) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut text = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+        Ok(Some(text))
     }
 
-    fn keep(&self, text: Vec<u8>) -> io::Result<()> {
-        match self {
-            Self::File(path) => replace(path, &text),
-            Self::World(kept) => {
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = text;
-                Ok(())
-            }
-        }
+    fn keep(&self, bytes: Vec<u8>) -> io::Result<()> {
+        replace(self, &bytes)
     }
-}
 
-/// Reads the file, if there is one.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
-    let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    Ok(Some(text))
+    fn waits_for_disk(&self) -> bool {
+        true
+    }
 }
 
 /// The progress in a text.

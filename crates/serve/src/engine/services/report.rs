@@ -1,7 +1,8 @@
 //! Orders of other threads to services, and reports of services.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
 
 use ioweir_core::{Nanos, StreamId};
 
@@ -15,16 +16,28 @@ pub struct ServicePlan {
     /// The service's keys in the spec.
     pub spec: spec::Service,
     /// The place of the state that a restart continues from.
-    pub state: Option<Shelf>,
+    pub state: Option<Arc<dyn Shelf>>,
 }
 
-/// The place of a service's state across restarts.
-#[derive(Clone, Debug)]
-pub enum Shelf {
-    /// A file, which is replaced as a whole.
-    File(PathBuf),
-    /// Memory that outlives the servers of a simulated world; empty before the first of them.
-    World(Arc<Mutex<Vec<u8>>>),
+/// The place of a service's state across restarts: a file, whose path implements this, or memory.
+pub trait Shelf: Debug + Send + Sync {
+    /// The name for people.
+    fn name(&self) -> String;
+
+    /// The state that was saved last, if there is any.
+    ///
+    /// # Errors
+    /// If they cannot be read, in words.
+    fn read(&self) -> Result<Option<Vec<u8>>, String>;
+
+    /// Replaces the saved state as a whole.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    fn keep(&self, bytes: Vec<u8>) -> io::Result<()>;
+
+    /// Whether [`Shelf::keep`] waits for a disk, so that a thread of its own calls it.
+    fn waits_for_disk(&self) -> bool;
 }
 
 /// An order of a governor or a person to a service.

@@ -1,6 +1,5 @@
 //! The services of the device, and whether they do what they promise.
 
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use ioweir_config::Duration;
@@ -10,7 +9,7 @@ use super::super::canary::Canary;
 use super::super::plan::Backing;
 use super::super::promise::Promise;
 use super::World;
-use crate::engine::{Command, Rates, ServiceOrder, ServicePlan, Shelf};
+use crate::engine::{Command, Rates, ServiceOrder, ServicePlan};
 use crate::engines::service_plans;
 use crate::spec::{self, ClassKind, ServiceKind, Spec};
 
@@ -24,7 +23,7 @@ impl World {
             }
             let every = plan.spec.every.map(|every| Duration::new(Nanos(every.nanos().0 * told)));
             let spec = spec::Service { every, ..plan.spec };
-            ServicePlan { spec, state: Some(Shelf::World(Arc::clone(&self.shelf))), ..plan }
+            ServicePlan { spec, state: Some(self.shelf.clone()), ..plan }
         };
         service_plans(spec, device).into_iter().map(its).collect()
     }

@@ -78,7 +78,7 @@ impl Bench {
         services: impl IntoIterator<Item = (Service, Option<PathBuf>)>,
     ) -> Self {
         let plan = |(number, (spec, state)): (u32, (Service, Option<PathBuf>))| {
-            let state = state.map(Shelf::File);
+            let state = state.map(|path| Arc::new(path) as Arc<dyn Shelf>);
             ServicePlan { class: StreamId(number), spec, state }
         };
         let services = (3..).zip(services).map(plan).collect();

@@ -1,0 +1,36 @@
+//! The memory in which services keep what they must know after a restart, for as long as the world lasts.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::Shelf;
+
+/// The bytes that a service has kept; empty before the first time.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<Vec<u8>>);
+
+impl Kept {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf for Kept {
+    fn name(&self) -> String {
+        "memory".into()
+    }
+
+    fn read(&self) -> Result<Option<Vec<u8>>, String> {
+        let bytes = self.bytes();
+        Ok((!bytes.is_empty()).then(|| bytes.clone()))
+    }
+
+    fn keep(&self, bytes: Vec<u8>) -> io::Result<()> {
+        *self.bytes() = bytes;
+        Ok(())
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
+}
