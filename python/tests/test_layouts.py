@@ -137,7 +137,6 @@ def test_a_layout_is_refused_what_it_does_not_name(command_line, agrees):
         ("forecast-diagnose", ["forecast", "examples/vdi/load.csv", "--diagnose"]),
         ("plan", ["plan", "examples/vdi/load.csv", "--policy", "examples/vdi/policy.toml"]),
         ("govern", ["govern", "examples/govern/btrfs.toml", "--dry-run"]),
-        ("check", ["check", "--worlds", "1"]),
     ],
 )
 def test_a_verb_writes_what_its_schema_says(layout, arguments, command_line, agrees):

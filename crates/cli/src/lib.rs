@@ -139,7 +139,6 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),
-        Verb::Check(arguments) => server::check(&arguments),
         Verb::Top(arguments) => server::top(&arguments),
         Verb::Ctl(arguments) => server::control(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),

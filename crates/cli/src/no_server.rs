@@ -6,16 +6,12 @@ use ioweir_measure::calibration::{Calibrated, CalibrationSpec};
 
 #[cfg(feature = "advise")]
 use crate::arguments::CalibrateArguments;
-use crate::arguments::{CheckArguments, CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments};
+use crate::arguments::{CtlArguments, RecordArguments, ReplayArguments, ServeArguments, TopArguments};
 use crate::failure::Failure;
 use crate::left_out;
 
 fn refused<T>() -> Result<T, Failure> {
     left_out::refused("block server", "serve")
-}
-
-pub(crate) fn check(_: &CheckArguments) -> Result<(), Failure> {
-    refused()
 }
 
 pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {

@@ -14,18 +14,20 @@ use crate::spec::{Allowed, Class, Export, Identity, Spec};
 
 /// The places of a device that exports show.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
-    pub(crate) shape: Shape,
+pub struct Places {
+    /// The length of the device, its parts and its blocks.
+    pub shape: Shape,
     /// The device's volumes by name, if it has a table of them.
-    pub(crate) volumes: BTreeMap<String, Range<u64>>,
+    pub volumes: BTreeMap<String, Range<u64>>,
 }
 
 /// The exports of a server, by number.
 #[derive(Clone, Debug)]
-pub(crate) struct Exports {
-    pub(crate) list: Arc<[nbd::Export]>,
+pub struct Exports {
+    /// The exports, as clients see them.
+    pub list: Arc<[nbd::Export]>,
     /// The numbers of exports that no client can open: they were removed, or their volume does not exist.
-    pub(crate) absent: Vec<usize>,
+    pub absent: Vec<usize>,
 }
 
 impl Exports {
@@ -33,7 +35,7 @@ impl Exports {
     ///
     /// # Errors
     /// If one does not lie within its device.
-    pub(crate) fn of(spec: &Spec, places: &[Places]) -> Result<Self, String> {
+    pub fn of(spec: &Spec, places: &[Places]) -> Result<Self, String> {
         let described: Result<Vec<_>, _> = spec.export.iter().map(|export| describe(export, spec, places)).collect();
         let described = described?;
         let absent = described.iter().zip(&spec.export).enumerate();
@@ -47,17 +49,21 @@ impl Exports {
 
 /// The facts about exports that the thread that accepts clients needs.
 #[derive(Debug)]
-pub(crate) struct Catalog {
-    pub(crate) exports: Exports,
+pub struct Catalog {
+    /// The exports, by number.
+    pub exports: Exports,
     /// The engine of each export.
-    pub(crate) engines: Vec<Handle>,
-    pub(crate) classes: Vec<Class>,
+    pub engines: Vec<Handle>,
+    /// The classes of the server, by number.
+    pub classes: Vec<Class>,
     /// The clients that may open each export.
     allowed: Vec<Vec<Allowed>>,
 }
 
 impl Catalog {
-    pub(crate) fn new(spec: &Spec, exports: Exports, devices: &[Handle]) -> Self {
+    /// The catalog of a spec, whose devices have these engines.
+    #[must_use]
+    pub fn new(spec: &Spec, exports: Exports, devices: &[Handle]) -> Self {
         Self {
             exports,
             engines: spec.export.iter().filter_map(|export| devices.get(spec.device_of(export)).cloned()).collect(),
@@ -67,7 +73,7 @@ impl Catalog {
     }
 
     /// The exports that a client cannot open. One without a list is open to all.
-    pub(crate) fn hidden_from(&self, client: &Identity) -> Vec<usize> {
+    pub fn hidden_from(&self, client: &Identity) -> Vec<usize> {
         let is_refused = |its: &[Allowed]| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
         let is_hidden = |number: &usize| self.exports.absent.contains(number) || is_refused(&self.allowed[*number]);
         (0..self.allowed.len()).filter(is_hidden).collect()

@@ -5,8 +5,8 @@
 //! keeps every request in the scheduler, and sends it to the [`backend`] when it is dispatched. [`capture`] writes the
 //! requests that the scheduler accepts to a trace, [`watch`] shows what is served and what waits, [`control`] changes a
 //! running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
-//! systemd that the server is well. `fleet` apportions what tenants may have over several servers. [`world`] runs the engine
-//! in a simulated world, and checks what it promises.
+//! systemd that the server is well. `fleet` apportions what tenants may have over several servers. The crate
+//! `ioweir-world` runs the engine in simulated worlds, and checks what it promises.
 
 // The drive of a fuzzing target is part of a test here, too.
 #[cfg(all(test, feature = "fleet"))]
@@ -40,4 +40,13 @@ pub mod vhost;
 #[path = "vhost/absent.rs"]
 pub mod vhost;
 pub mod watch;
-pub mod world;
+
+/// Parts that a server is assembled from, for the crate `ioweir-world`, which assembles servers around simulated devices. They
+/// change with the server: no other crate should use them.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::backend::upstream::{Reach, UpstreamPlan};
+    pub use crate::control::{Tunables, change_of};
+    pub use crate::engines::{Engines, Facts, Opened, Stage, service_plans};
+    pub use crate::exports::{Catalog, Exports, Places};
+}

@@ -7,7 +7,6 @@ mod background;
 #[cfg(feature = "advise")]
 mod calibrate;
 mod candidates;
-mod check;
 mod compare;
 mod ctl;
 mod experiment;
@@ -40,7 +39,6 @@ pub(crate) use advise::AdviseArguments;
 pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
-pub(crate) use check::CheckArguments;
 pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
@@ -107,8 +105,6 @@ pub(crate) enum Verb {
     Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
-    /// Check what the server promises, in simulated worlds where everything fails
-    Check(CheckArguments),
     /// Show the state and the clients of a running server, change it, or end it
     Ctl(CtlArguments),
     /// Watch a running server: who is served, who waits, and why

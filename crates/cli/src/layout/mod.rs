@@ -60,7 +60,6 @@ layouts! {
     "calibrate" One "`ioweir calibrate`";
     "validate" One "`ioweir validate --device`";
     "validate-presets" One "`ioweir validate FOLDER`";
-    "check" One "`ioweir check`";
     "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page";
     "ctl-clients" One "`ioweir ctl SERVER clients`";
     "ctl-snapshots" List "`ioweir ctl SERVER snapshots`";

@@ -1,7 +1,6 @@
 //! The verbs of the block server, and what other pages know of its spec. `no_server.rs` takes the place of this where the
 //! feature `serve` is off.
 
-mod check;
 mod clients;
 mod control;
 mod devices;
@@ -25,8 +24,8 @@ use ioweir_measure::record::find_tracefs;
 use ioweir_serve::spec::{self, Spec};
 
 pub(crate) use self::{
-    check::act as check, control::act as control, probe::act as probe, record::act as record, replay::act as replay,
-    serve::act as serve, top::act as top,
+    control::act as control, probe::act as probe, record::act as record, replay::act as replay, serve::act as serve,
+    top::act as top,
 };
 use crate::failure::Failure;
 use crate::output;

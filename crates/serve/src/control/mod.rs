@@ -54,8 +54,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 
 /// Settings that can change for the thread that accepts clients.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct Tunables {
+pub struct Tunables {
     connections_max: AtomicU32,
     connections_per_peer_max: AtomicU32,
     handshake_timeout: AtomicU64,
@@ -66,7 +67,9 @@ pub(crate) struct Tunables {
 }
 
 impl Tunables {
-    pub(crate) fn new(server: &Server, tls: Option<tls::Server>, catalog: Catalog) -> Self {
+    /// The settings of a spec's `[server]` table.
+    #[must_use]
+    pub fn new(server: &Server, tls: Option<tls::Server>, catalog: Catalog) -> Self {
         let tunables = Self {
             connections_max: AtomicU32::new(0),
             connections_per_peer_max: AtomicU32::new(0),
@@ -98,7 +101,9 @@ impl Tunables {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+    /// What connections from now on can open.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -152,7 +157,10 @@ struct Running {
 }
 
 impl Controller {
-    pub(crate) fn new(
+    /// A controller of these engines, whose devices have these places.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(
         spec: Spec,
         (engines, places): (Engines, Vec<Places>),
         tunables: Arc<Tunables>,
@@ -363,10 +371,13 @@ impl Controller {
 }
 
 /// A change, the receiver of the engine's verdict on whether it is feasible, and the sender that tells the engine to make it.
-pub(crate) type Proposal = (Change, Receiver<Result<(), Refusal>>, Sender<()>);
+#[doc(hidden)]
+pub type Proposal = (Change, Receiver<Result<(), Refusal>>, Sender<()>);
 
 /// The changes that the engine of a device has to make for a new spec, if there are any.
-pub(crate) fn change_of(old: &Spec, new: &Spec, device: usize, exports: Option<&Exports>) -> Option<Proposal> {
+#[doc(hidden)]
+#[must_use]
+pub fn change_of(old: &Spec, new: &Spec, device: usize, exports: Option<&Exports>) -> Option<Proposal> {
     let priorities = new.priorities();
     let is_for_all =
         old.server != new.server || old.priorities() != priorities || old.service != new.service || exports.is_some();

@@ -27,10 +27,10 @@ use crate::server::ServeError;
 use crate::spec::{ClassKind, Service, Spec};
 
 use thread::{Ended, Starting, end, joined};
-pub(crate) use thread::{Facts, Opened};
+pub use thread::{Facts, Opened};
 
 /// Where engines live that have no threads: a simulated world, for which one who changes the server waits.
-pub(crate) trait Stage: Send + Sync {
+pub trait Stage: Send + Sync {
     /// Has the engines go on; returns the time, or `None` once there is no server any more.
     fn go_on(&self) -> Option<Nanos>;
 
@@ -46,7 +46,7 @@ pub(crate) trait Stage: Send + Sync {
 
 /// The engines of a server; a copy is of the same ones.
 #[derive(Clone)]
-pub(crate) struct Engines(Arc<Inner>);
+pub struct Engines(Arc<Inner>);
 
 struct Inner {
     /// The workers that devices share.
@@ -119,7 +119,7 @@ impl Engines {
     }
 
     /// Engines that run on a stage instead of on threads.
-    pub(crate) fn on(stage: Box<dyn Stage>, log: Log) -> Self {
+    pub fn on(stage: Box<dyn Stage>, log: Log) -> Self {
         let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
         let stage = Some(stage);
         Self(Arc::new(Inner { workers: None, clock: MachineClock::new(), log, stopper, stage, rows, changed }))
@@ -195,7 +195,7 @@ impl Engines {
     }
 
     /// Keeps engines that serve already, on a stage.
-    pub(crate) fn keep(&self, opened: Vec<Opened>) {
+    pub fn keep(&self, opened: Vec<Opened>) {
         self.rows().all.extend(opened.into_iter().map(Row::new));
     }
 
@@ -319,7 +319,7 @@ impl Engines {
 }
 
 /// The services of a device, by name, as in its spec.
-pub(crate) fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
+pub fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
     let device = &spec.device[number];
     let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);
     let plan = |(name, service): (&String, &Service)| {

@@ -36,17 +36,21 @@ pub(super) fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended
 }
 
 /// An engine whose device is open. If it is dropped before it is kept, it ends, and its device is closed.
-pub(crate) struct Opened {
+pub struct Opened {
     pub(super) facts: Facts,
     pub(super) thread: Thread,
 }
 
 /// The facts that an engine reports about its device once that is open.
-pub(crate) struct Facts {
-    pub(crate) handle: Handle,
-    pub(crate) shape: Shape,
-    pub(crate) description: String,
-    pub(crate) volumes: Option<Volumes>,
+pub struct Facts {
+    /// Sends commands to the engine.
+    pub handle: Handle,
+    /// The length of the device, its parts and its blocks.
+    pub shape: Shape,
+    /// A description of the device, for people.
+    pub description: String,
+    /// The table of the device's volumes, if it has one.
+    pub volumes: Option<Volumes>,
 }
 
 impl From<Facts> for Opened {
@@ -59,14 +63,14 @@ impl From<Facts> for Opened {
 
 impl Opened {
     /// The places on the device that exports can show.
-    pub(crate) fn places(&self) -> Places {
+    pub fn places(&self) -> Places {
         let Facts { shape, volumes, .. } = &self.facts;
         let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
         Places { shape: shape.clone(), volumes }
     }
 
     /// A handle for commands to the engine, which it carries out once it serves.
-    pub(crate) fn handle(&self) -> Handle {
+    pub fn handle(&self) -> Handle {
         self.facts.handle.clone()
     }
 

@@ -6,7 +6,7 @@ use super::backends::Backend;
 
 impl Backend {
     /// The length that its key `size` gives, if it has that key.
-    pub(crate) const fn size(&self) -> Option<Size> {
+    pub const fn size(&self) -> Option<Size> {
         match self {
             Self::Null { size } | Self::Memory { size } | Self::Faulty { size, .. } => Some(*size),
             Self::File { size, .. } | Self::Emulated { size, .. } => *size,

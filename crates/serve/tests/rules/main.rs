@@ -56,4 +56,3 @@ mod upstream;
 mod vhost;
 mod volumes;
 mod watch;
-mod world;

@@ -47,8 +47,8 @@ use crate::tls;
 use flight::{Flight, Op, Payload, Purpose};
 use kept::Kept;
 use link::{Link, Received};
-pub(crate) use open::UpstreamPlan;
-pub(crate) use reach::Reach;
+pub use open::UpstreamPlan;
+pub use reach::Reach;
 
 /// The first pause before another try to connect; each failure doubles it.
 const PAUSE_FIRST: Nanos = Nanos::from_millis(50);

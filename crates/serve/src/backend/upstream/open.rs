@@ -18,7 +18,7 @@ use crate::tls;
 
 /// How an upstream is used.
 #[derive(Clone, Debug)]
-pub(crate) struct UpstreamPlan {
+pub struct UpstreamPlan {
     /// The upstream's address and export, for people.
     pub name: String,
     /// The name of the upstream's export.
@@ -122,7 +122,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Why it cannot be used, in words.
-    pub(crate) fn open(plan: UpstreamPlan, tls: Option<tls::Client>, reach: Box<dyn Reach>) -> Result<Self, String> {
+    pub fn open(plan: UpstreamPlan, tls: Option<tls::Client>, reach: Box<dyn Reach>) -> Result<Self, String> {
         let problem = |what: &str| format!("upstream {}: {what}", plan.name);
         let poller = Poller::new().map_err(|error| problem(&std::io::Error::from(error).to_string()))?;
         let links = (0..plan.connections).map(|_| None).collect();

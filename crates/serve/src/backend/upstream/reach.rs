@@ -16,7 +16,7 @@ use crate::stream::Stream;
 const KEEPALIVE_SECONDS: u64 = 5;
 
 /// How an upstream is reached.
-pub(crate) trait Reach {
+pub trait Reach {
     /// Begins a connection, which does not block.
     ///
     /// # Errors

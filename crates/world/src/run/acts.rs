@@ -10,9 +10,9 @@ use super::super::operator::Wanted;
 use super::super::plan::{Act, Clock, Leave, Order, SECTORS};
 use super::World;
 use super::servers::{Side, Up};
-use crate::control::{assign, change_of};
-use crate::engine::{Command, Question};
-use crate::spec::Spec;
+use ioweir_serve::control::{assign, change_of};
+use ioweir_serve::engine::{Command, Question};
+use ioweir_serve::spec::Spec;
 
 impl World {
     pub(super) fn act(&mut self, act: Act) {

@@ -11,7 +11,7 @@ use ioweir_core::policy::Policy;
 use ioweir_core::{Nanos, Operation};
 
 use super::promise::{Promise, Verdict};
-use crate::engine::{Call, Observer, Stage};
+use ioweir_serve::engine::{Call, Observer, Stage};
 
 /// What a pass may take.
 const PATIENCE: Nanos = Nanos::from_seconds(300);

@@ -7,15 +7,15 @@ use super::file::SimulatedFile;
 use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, Plan, SECTORS};
 use super::random::Random;
 use super::upstream::{Fate, Upstream};
-use crate::backend::checked::sidecar::Begun;
-use crate::backend::checked::{WorkerPool, Workers};
-use crate::backend::late::DataFiles;
-use crate::backend::late::journal::Journal;
-use crate::backend::opener::opener;
-use crate::backend::upstream::UpstreamPlan;
-use crate::backend::{self, Backend, Cached, Checked, Joined, Late, Ledger, Placed, Volumes};
-use crate::spec;
+use ioweir_block::backend::checked::sidecar::Begun;
+use ioweir_block::backend::checked::{WorkerPool, Workers};
+use ioweir_block::backend::late::DataFiles;
+use ioweir_block::backend::late::journal::Journal;
+use ioweir_block::backend::opener::opener;
 use ioweir_core::Nanos;
+use ioweir_serve::backend::{self, Backend, Cached, Checked, Joined, Late, Ledger, Placed, Volumes};
+use ioweir_serve::parts::UpstreamPlan;
+use ioweir_serve::spec;
 
 /// What a journal, a ledger or a table may grow to, and as much for a copy of it.
 const BOOK_BYTES: u64 = 2 * (4 << 20);

@@ -15,16 +15,16 @@ use super::super::promise::Promise;
 use super::super::shares::{Both, Shares};
 use super::super::tally::Tally;
 use super::World;
-use crate::backend::Shape;
-use crate::buffer::Pool;
-use crate::control::{Controller, Tunables};
-use crate::engine::{Engine, Handle, Report, ServiceReport, Settings, Timeouts, Turn};
-use crate::engines::{Engines, Facts, Opened};
-use crate::executor::MachineClock;
-use crate::exports::{Catalog, Exports, Places};
-use crate::log::{DeviceLog, Log};
-use crate::nbd::Export;
-use crate::spec::{Backend, Holder, Spec};
+use ioweir_serve::backend::Shape;
+use ioweir_serve::buffer::Pool;
+use ioweir_serve::control::{Controller, Tunables};
+use ioweir_serve::engine::{Engine, Handle, Report, ServiceReport, Settings, Timeouts, Turn};
+use ioweir_serve::executor::MachineClock;
+use ioweir_serve::log::{DeviceLog, Log};
+use ioweir_serve::nbd::Export;
+use ioweir_serve::parts::{Catalog, Exports, Places};
+use ioweir_serve::parts::{Engines, Facts, Opened};
+use ioweir_serve::spec::{Backend, Holder, Spec};
 
 /// A server that is up.
 pub(super) struct Up {

@@ -2,9 +2,9 @@
 
 use ioweir_core::Nanos;
 use ioweir_serve::nbd::Replies;
-use ioweir_serve::world::client::Flood;
-use ioweir_serve::world::disk::Trouble;
-use ioweir_serve::world::{Act, Backing, Canary, Clock, End, Order, Plan, Promise, Step, run, shrink};
+use ioweir_world::client::Flood;
+use ioweir_world::disk::Trouble;
+use ioweir_world::{Act, Backing, Canary, Clock, End, Order, Plan, Promise, Step, run, shrink};
 
 /// Seeds that each run of the tests plays.
 const SEEDS: std::ops::Range<u64> = 1..25;

@@ -9,10 +9,10 @@ use super::super::plan::{Backing, DEVICES, EXPORTS, PLACE_BYTES, SECTORS, SLICE_
 use super::super::promise::Promise;
 use super::World;
 use super::servers::{Side, Up};
-use crate::engine::{Command, Turn};
-use crate::engines::Opened;
-use crate::server::ServeError;
-use crate::spec::Spec;
+use ioweir_serve::engine::{Command, Turn};
+use ioweir_serve::parts::Opened;
+use ioweir_serve::server::ServeError;
+use ioweir_serve::spec::Spec;
 
 /// The volumes of a device by name, as their table is to have them.
 type Places = BTreeMap<String, Range<u64>>;
@@ -197,7 +197,7 @@ impl World {
     /// The volumes that the server says there are.
     fn found(&self) -> Option<Places> {
         let listed = self.up.as_ref()?.controller.list_volumes(DEVICES[1]).ok()?;
-        let place = |volume: crate::control::VolumeState| {
+        let place = |volume: ioweir_serve::control::VolumeState| {
             (volume.name, volume.offset_bytes..volume.offset_bytes + volume.size_bytes)
         };
         Some(listed.into_iter().map(place).collect())

@@ -10,7 +10,7 @@ use super::disk::Trouble;
 use super::random::Random;
 use super::server;
 use super::upstream::Fate;
-use crate::nbd::Replies;
+use ioweir_serve::nbd::Replies;
 
 /// The clients of a world.
 pub(super) const CLIENTS: u64 = 6;

@@ -11,12 +11,12 @@ use super::super::plan::{Backing, EXPORTS, FIRST_PART_SECTORS, SECTORS, SLICE_FR
 use super::super::promise::Promise;
 use super::super::wire::Line;
 use super::{PATIENCE, REST_MAX, World};
-use crate::engine::{self, Command};
-use crate::exports::Catalog;
-use crate::log::Peer;
-use crate::nbd::protocol::COMMAND_FUA;
-use crate::nbd::{Agreed, Export, Negotiation, Progress, Replies, Tls};
-use crate::spec::class_of;
+use ioweir_serve::engine::{self, Command};
+use ioweir_serve::log::Peer;
+use ioweir_serve::nbd::protocol::COMMAND_FUA;
+use ioweir_serve::nbd::{Agreed, Export, Negotiation, Progress, Replies, Tls};
+use ioweir_serve::parts::Catalog;
+use ioweir_serve::spec::class_of;
 
 impl World {
     /// Reads everything after a start.
@@ -248,7 +248,7 @@ impl World {
 
 /// What a client sends until it has agreed on an export.
 fn handshake(export: &str, replies: Replies) -> Vec<u8> {
-    use crate::nbd::protocol::{
+    use ioweir_serve::nbd::protocol::{
         FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_OPTION, OPTION_EXTENDED_HEADERS, OPTION_GO, OPTION_LIST,
         OPTION_SET_META_CONTEXT, OPTION_STRUCTURED_REPLY,
     };

@@ -6,8 +6,8 @@ use ioweir_core::Nanos;
 
 use super::random::Random;
 use super::wire::Line;
-use crate::nbd::Replies;
-use crate::nbd::protocol::{
+use ioweir_serve::nbd::Replies;
+use ioweir_serve::nbd::protocol::{
     CHUNK_BLOCK_STATUS, CHUNK_BLOCK_STATUS_EXTENDED, CHUNK_DONE, CHUNK_ERROR, CHUNK_NONE, CHUNK_OFFSET_DATA,
     CHUNK_OFFSET_HOLE, COMMAND_PAYLOAD_LENGTH, MAGIC_EXTENDED_REPLY, MAGIC_EXTENDED_REQUEST, MAGIC_REQUEST,
     MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY,

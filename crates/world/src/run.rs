@@ -9,8 +9,8 @@ mod servers;
 mod services;
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::channel;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use ioweir_core::Nanos;
 
@@ -24,7 +24,7 @@ use super::kept::Kept;
 use super::plan::{CLIENTS, DEVICES, End, Plan, SECTORS};
 use super::promise::{Promise, Verdict};
 use super::random::Random;
-use crate::engine::{Command, Turn};
+use ioweir_serve::engine::{Command, Turn};
 use operators::Volumes;
 use servers::Up;
 

@@ -8,7 +8,7 @@ use ioweir_core::Nanos;
 use super::plan::{End, Plan};
 use super::promise::{Broken, Promise};
 use super::run::{Outcome, run};
-use crate::executor::{Clock as _, MachineClock};
+use ioweir_serve::executor::{Clock as _, MachineClock};
 
 /// How many worlds are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::super::plan::{Backing, End, SECTORS};
 use super::super::promise::Promise;
 use super::servers::Up;
 use super::{PATIENCE, REST_MAX, World};
-use crate::engine::{Command, Turn};
+use ioweir_serve::engine::{Command, Turn};
 
 impl World {
     /// Lets everything that was asked be answered, and looks whether all adds up.

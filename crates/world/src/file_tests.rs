@@ -10,8 +10,8 @@ use redb::{DatabaseError, ReadableTable as _, TableDefinition};
 use super::super::disk::Disk;
 use super::super::random::Random;
 use super::SimulatedFile;
-use crate::backend::book::Book;
-use crate::backend::opener::{Name, opener};
+use ioweir_block::backend::book::Book;
+use ioweir_block::backend::opener::{Name, opener};
 
 const ROWS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("rows");
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::engine::Shelf;
+use ioweir_serve::engine::Shelf;
 
 /// The bytes that a service has kept; empty before the first time.
 #[derive(Debug, Default)]

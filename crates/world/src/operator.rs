@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 
 use ioweir_core::Nanos;
 
-use crate::control::Controller;
-use crate::engines::{Opened, Stage};
-use crate::nbd::Export;
-use crate::server::ServeError;
-use crate::spec::Spec;
+use ioweir_serve::control::Controller;
+use ioweir_serve::nbd::Export;
+use ioweir_serve::parts::{Opened, Stage};
+use ioweir_serve::server::ServeError;
+use ioweir_serve::spec::Spec;
 
 /// What an operator wants.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use super::super::canary::Canary;
 use super::super::plan::Backing;
 use super::super::promise::Promise;
 use super::World;
-use crate::engine::{Command, Rates, ServiceOrder, ServicePlan};
-use crate::engines::service_plans;
-use crate::spec::{self, ClassKind, ServiceKind, Spec};
+use ioweir_serve::engine::{Command, Rates, ServiceOrder, ServicePlan};
+use ioweir_serve::parts::service_plans;
+use ioweir_serve::spec::{self, ClassKind, ServiceKind, Spec};
 
 impl World {
     /// The services of the device.

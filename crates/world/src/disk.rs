@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ioweir_core::Nanos;
 
 use super::random::Random;
-use crate::backend::{Action, Backend, Done, Io, Media, Outcome};
-use crate::nbd::NbdError;
+use ioweir_serve::backend::{Action, Backend, Done, Io, Media, Outcome};
+use ioweir_serve::nbd::NbdError;
 
 /// What goes wrong at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use ioweir_core::{Nanos, Operation, StreamId};
 use super::deadlines::Deadlines;
 use super::promise::{Promise, Verdict};
 use super::reservations::Reservations;
-use crate::engine::{Call, Observer, Stage};
-use crate::spec::{Device, Holder};
+use ioweir_serve::engine::{Call, Observer, Stage};
+use ioweir_serve::spec::{Device, Holder};
 
 /// What a unit of service is to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

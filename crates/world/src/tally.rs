@@ -4,8 +4,8 @@ use ioweir_core::Operation;
 
 use super::client::{Ask, Outstanding};
 use super::promise::{Promise, Verdict};
-use crate::engine::{ClassCounts, ClassState, OperationCounters, Report};
-use crate::spec::{Class, ClassKind};
+use ioweir_serve::engine::{ClassCounts, ClassState, OperationCounters, Report};
+use ioweir_serve::spec::{Class, ClassKind};
 
 /// What clients of a class have seen.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use redb::{DatabaseError, StorageBackend};
 
 use super::disk::Disk;
-use crate::backend::opener::Name;
+use ioweir_block::backend::opener::Name;
 
 /// The name of a file, whose lengths survive.
 #[derive(Clone, Debug)]

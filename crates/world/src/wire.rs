@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::random::Random;
-use crate::stream::{Socket, Stream};
+use ioweir_serve::stream::{Socket, Stream};
 
 /// What a socket holds of the replies that its client has not read.
 const ROOM_BYTES: usize = 200 << 10;

@@ -10,13 +10,13 @@ use ioweir_core::Nanos;
 use super::disk::Disk;
 use super::random::Random;
 use super::wire::Line;
-use crate::backend::upstream::Reach;
-use crate::backend::{Action, Io, Outcome};
-use crate::buffer::{Buffer, Buffers};
-use crate::nbd::protocol::{COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, CONTEXT_ALLOCATION_ID};
-use crate::nbd::reply::Reply;
-use crate::nbd::{Command, Decoder, Event, Export, NbdError, Negotiation, Progress, Replies, Request, Tls};
-use crate::stream::Stream;
+use ioweir_serve::backend::{Action, Io, Outcome};
+use ioweir_serve::buffer::{Buffer, Buffers};
+use ioweir_serve::nbd::protocol::{COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, CONTEXT_ALLOCATION_ID};
+use ioweir_serve::nbd::reply::Reply;
+use ioweir_serve::nbd::{Command, Decoder, Event, Export, NbdError, Negotiation, Progress, Replies, Request, Tls};
+use ioweir_serve::parts::Reach;
+use ioweir_serve::stream::Stream;
 
 /// What becomes of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
