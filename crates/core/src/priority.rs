@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_says_nothing_ranks_in_the_middle_of_best_effort_and_idle_has_one_rank() {
+    fn silent_priority_ranks_mid_best_effort() {
         let rank = |class, level| Priority::new(class, level).unwrap().rank();
         assert_eq!(Priority::NONE.rank(), rank(PriorityClass::BestEffort, 4));
         assert_eq!(rank(PriorityClass::None, 7), Rank::USUAL);

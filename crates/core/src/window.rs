@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_near_the_largest_window_at_which_the_latency_is_met() {
+    fn window_stays_near_largest_that_meets_latency() {
         let mut window = Window::new(0);
         window.aim(TARGET);
         // A millisecond for each request of the window: ten meet the target, eleven do not.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_its_own_requests_does_not_count() {
+    fn waiting_for_own_requests_does_not_count() {
         let mut window = Window::new(0);
         window.aim(TARGET);
         for number in 0..u64::from(2 * INTERVAL) {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_latency_counts_only_where_none_has() {
+    fn client_without_latency_counts_only_without_others() {
         let mut window = Window::new(0);
         for number in 0..u64::from(INTERVAL) {
             window.completed(Nanos(number), Nanos(number), false, Nanos::NEVER);

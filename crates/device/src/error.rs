@@ -64,7 +64,7 @@ mod tests {
     use crate::{DeviceSpec, KINDS};
 
     #[test]
-    fn an_unknown_model_is_answered_with_those_there_are() {
+    fn unknown_model_lists_the_known_ones() {
         for text in ["[disk]\n", "", "[null]\n[hdd]\n"] {
             let error = DeviceSpec::parse("own.toml", text).unwrap_err().to_string();
             let hint = error.split("hint: ").nth(1).unwrap_or_default();

@@ -221,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_amount_keeps_the_unit_that_its_key_is_written_in() {
+    fn amount_keeps_the_unit_of_its_key() {
         for (text, number, other) in [
             ("0.5ms", 5e5, "250us"),
             ("64KiB", 65_536.0, "32KiB"),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_finds_a_value_in_tables_and_lists_and_sets_it() {
+    fn key_sets_values_in_tables_and_lists() {
         let mut table: Table =
             "[hdd]\nzone = [{ a = 1 }, { a = 2 }]\n[hdd.overhead]\nread = \"1ms\"\n".parse().unwrap();
         assert_eq!(get(&table, "hdd.zone[1].a"), Some(Amount::Count(2)));

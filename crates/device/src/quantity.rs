@@ -249,7 +249,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn skews_are_read_with_their_unit_and_written_back() {
+    fn skews_keep_their_unit() {
         assert_eq!("0.141667rev".parse(), Ok(Skew::Revolution(141_667)));
         assert_eq!(Skew::Revolution(141_667).to_string(), "0.141667rev");
         assert_eq!("97sectors".parse(), Ok(Skew::Sectors(97)));

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_logarithm_is_that_of_the_system_to_the_last_digits() {
+    fn logarithm_agrees_with_the_systems() {
         for step in 1..100_000_u32 {
             let value = f64::from(step) / 100_000.0;
             assert!((natural_logarithm(value) - value.ln()).abs() < 4e-15, "{value}");
@@ -113,7 +113,7 @@ mod tests {
     const PINNED: [u64; 3] = [689, 741_850, 270];
 
     #[test]
-    fn what_is_certain_always_happens_and_what_is_impossible_never() {
+    fn certainty_happens_and_impossibility_never_does() {
         let mut random = Random::new(3);
         assert!((0..1000).all(|_| random.chance(Ratio::ONE) && !random.chance(Ratio::ZERO)));
         let half = "0.5".parse::<f64>().ok().and_then(Ratio::new).expect("a ratio");

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_table_is_exact_at_its_points_and_monotone_between() {
+    fn measured_table_is_exact_and_monotone() {
         let points = vec![(1, span("0.5525ms")), (10, span("0.7876ms")), (100, span("1.1398ms")), (999, span("1.6ms"))];
         let table = build(&SeekSpec::Table { points: points.clone() }, 1000);
         assert_eq!(table.nanos(0), 0);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn lees_form_reproduces_all_three_numbers_of_the_datasheet() {
+    fn lees_form_reproduces_the_datasheet() {
         let spec = SeekSpec::Datasheet { single: span("0.8ms"), average: span("8.5ms"), full: span("18ms") };
         let table = build(&spec, 100_000);
         assert_eq!(table.nanos(1), 800_000);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hpl_form_is_a_root_and_then_a_line() {
+    fn hpl_form_is_root_then_line() {
         let spec = SeekSpec::Hpl {
             threshold_cylinders: 383,
             short: span("3.24ms"),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_written_at_its_pointer_and_anything_else_writes_it_again() {
+    fn zone_is_written_at_its_pointer() {
         let mut host = Host(zoned(), Nanos::ZERO);
         let zone = 6 * MIB;
         assert_eq!([0, 64, 128].map(|at| host.written(zone + at, 64)), [64; 3], "at the pointer");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_discard_of_a_whole_zone_puts_its_pointer_back_and_of_a_part_does_not() {
+    fn discarding_a_whole_zone_resets_its_pointer() {
         let mut host = Host(zoned(), Nanos::ZERO);
         let (zone, whole) = (6 * MIB, 2 * MIB as u32);
         host.written(zone, 128);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_is_written_anywhere_and_a_write_across_zones_is_one_of_each() {
+    fn front_is_written_anywhere() {
         let mut host = Host(zoned(), Nanos::ZERO);
         assert_eq!([64, 0, 64].map(|at| host.written(at, 64)), [64; 3], "conventional");
         let border = 8 * MIB;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_make_no_sense_are_refused_by_their_key() {
+    fn invalid_zones_are_refused_by_their_key() {
         for (zone, key) in [
             ("zone = \"0B\"", "zoned.zone: is 0"),
             ("zone = \"700B\"", "zoned.zone: is 700B"),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_right_where_slices_pay_few_blocks() {
+    fn cost_is_right_where_slices_pay_few_blocks() {
         let operation = Nanos::from_millis(1);
         for blocks in 1..=9 {
             let mut learnt = Learnt::default();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_paid_nothing_costs_and_no_count_overflows() {
+    fn slice_without_payment_costs_and_counts_never_overflow() {
         let mut learnt = Learnt::default();
         learnt.count(0, 7);
         assert_eq!(learnt.cost_per_mille(Nanos(1)), None);

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_volumes_with_hourly_snapshots_kept_an_hour_owe_ten_times_the_writes_of_the_hour() {
+    fn ten_volumes_with_snapshots_owe_ten_times_more() {
         // Six bins of ten minutes.
         let writes = [120_u64, 80, 0, 400, 37, 363];
         let debt: u64 = writes.iter().map(|blocks| snapshot_delete_debt(*blocks, 10)).sum();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn debt_is_not_paid_before_its_time_and_the_oldest_goes_first() {
+    fn debt_is_paid_when_payable_oldest_first() {
         let mut queue = DebtQueue::new(4);
         queue.incur(Batch { payable_at: Nanos(100), due_at: Nanos(500), blocks: 10 });
         queue.incur(Batch { payable_at: Nanos(200), due_at: Nanos(600), blocks: 5 });
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_loses_no_blocks_and_keeps_the_earliest_deadline() {
+    fn full_queue_keeps_blocks_and_earliest_deadline() {
         let mut queue = DebtQueue::new(1);
         for step in 1..=100_u64 {
             queue.incur(Batch { payable_at: Nanos(step), due_at: Nanos(1000 - step), blocks: step });

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_felt_closes_by_half_and_calm_opens_step_by_step() {
+    fn felt_latency_halves_the_opening_calm_widens_it() {
         let (mut opening, calm) = (Opening::OPEN, Nanos::from_seconds(2));
         let at = Nanos::from_seconds;
         opening.measure(at(1), true, calm);

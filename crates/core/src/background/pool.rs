@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pool_fills_with_new_blocks_and_debt_and_empties_with_what_is_paid() {
+    fn pool_fills_with_debt_and_empties_by_payments() {
         let mut pool = Pool { blocks: 1000, used_blocks: 400, floor_blocks: 50, alarm_blocks: 100 };
         // 200 blocks are written, a quarter of them new; the rest stays until it is paid for.
         let new = 200 - overwrite_debt(200, 250);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn each_queue_pays_as_many_items_as_its_priority_in_its_turn() {
+    fn each_queue_pays_its_priority_in_a_turn() {
         let mut turns = Turns::new(priorities());
         let ready = |service| matches!(service, Service::SnapshotDelete | Service::Rebuild | Service::Analytics);
         let order: Vec<_> = (0..8).filter_map(|_| turns.next(ready)).collect();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_alone_is_served_without_a_pause_and_none_is_none() {
+    fn lone_queue_is_served_without_pause() {
         let mut turns = Turns::new(priorities());
         for _ in 0..20 {
             assert_eq!(turns.next(|service| service == Service::Scrub), Some(Service::Scrub));

@@ -35,13 +35,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paying_begins_at_the_low_mark_and_takes_all_cores_at_the_high_one() {
+    fn paying_begins_at_low_mark_full_at_high() {
         let cores = |debt| Watermark::PAPER.units(debt, 1000, 64);
         assert_eq!([0, 399, 400, 401, 450, 499, 500, 900].map(cores), [0, 0, 0, 1, 32, 64, 64, 64]);
     }
 
     #[test]
-    fn an_empty_pool_or_marks_that_meet_are_no_trouble() {
+    fn empty_pool_and_equal_marks_are_accepted() {
         assert_eq!(Watermark::PAPER.units(0, 0, 64), 64);
         assert_eq!(Watermark { low_per_mille: 500, high_per_mille: 500 }.units(499, 1000, 8), 0);
         assert_eq!(Watermark { low_per_mille: 500, high_per_mille: 500 }.units(500, 1000, 8), 8);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_need_includes_what_is_expected_after_coming_back() {
+    fn need_includes_expected_time_after_a_return() {
         let mut learning = Learning::new();
         assert_eq!(learning.needed_nanos(&READ, NEW), 0, "an unknown kind counts as short");
         learning.learn(&READ, NEW.restarted(), 300, None);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn short_requests_have_the_workers_of_their_share_at_least_one_and_not_all() {
+    fn short_requests_get_their_share_of_workers() {
         let scan = Work { bytes: 1 << 20, ..READ };
         let mut learning = Learning::new();
         assert_eq!(learning.short_workers(8), 8, "nothing is known");

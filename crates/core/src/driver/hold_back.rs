@@ -378,7 +378,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_line_of_the_client_with_the_least_of_the_queue_is_first_in_each_direction(
+        fn client_with_least_of_the_queue_goes_first(
             steps in proptest::collection::vec((0u8..8, 0u32..6, any::<bool>(), 0u64..5), 1..300),
         ) {
             let mut hold_back = HoldBack::new(2, true);

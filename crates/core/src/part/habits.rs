@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_of_equal_samples_is_the_sample_from_the_first_on() {
+    fn mean_of_equal_samples_is_the_sample() {
         let mut mean = Mean::UNKNOWN;
         for round in 0..40 {
             mean.learn(6_000_000);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_follows_a_change_within_a_dozen_samples() {
+    fn mean_follows_a_change_within_twelve_samples() {
         let mut mean = Mean::UNKNOWN;
         (0..20).for_each(|_| mean.learn(1_000));
         (0..12).for_each(|_| mean.learn(9_000));

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_stream_takes_the_number_of_one_that_is_not_needed() {
+    fn new_stream_takes_the_number_of_unneeded_one() {
         let limits = QueueLimits::with_requests(1);
         let mut streams = Streams::new(&limits, 1);
         let places = Streams::places(&limits, 1);

@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn extents_hold_exactly_the_sectors_that_a_table_of_sectors_holds(
+        fn extents_agree_with_a_table_of_sectors(
             extents_max in 1u32..12,
             sectors_max in 1u64..100,
             steps in proptest::collection::vec((any::<bool>(), 0..SECTORS, 0u64..20), 1..150),

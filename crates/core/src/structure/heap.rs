@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_earliest_of_what_is_in(steps in proptest::collection::vec((0u8..3, 0u32..20, 0u64..30), 1..300)) {
+        fn first_of_the_heap_is_the_earliest(steps in proptest::collection::vec((0u8..3, 0u32..20, 0u64..30), 1..300)) {
             let mut heap = Heap::new(20);
             let mut model: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
             for (number, (step, slot, time)) in steps.into_iter().enumerate() {

@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_index_holds_what_a_list_of_pairs_holds(steps in proptest::collection::vec((any::<bool>(), 0u64..12, 0u32..32), 1..400)) {
+        fn index_agrees_with_a_list_of_pairs(steps in proptest::collection::vec((any::<bool>(), 0u64..12, 0u32..32), 1..400)) {
             let mut index = Index::new(32);
             let mut model: Vec<(u64, u32)> = Vec::new();
             for (insert, key, slot) in steps {

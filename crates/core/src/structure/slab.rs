@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slab_holds_what_was_inserted_and_knows_stale_tags(
+        fn slab_holds_inserted_values_and_refuses_stale_tags(
             steps in proptest::collection::vec((0u8..8, any::<prop::sample::Index>()), 1..300),
         ) {
             let mut slab = Slab::new(3, || 0);

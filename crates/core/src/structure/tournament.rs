@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_lowest_place_with_the_smallest_key(
+        fn first_is_lowest_place_with_smallest_key(
             places in 1u32..90,
             origin in any::<u64>(),
             steps in proptest::collection::vec((0u32..90, 0u64..50), 1..200),

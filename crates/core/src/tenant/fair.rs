@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_goes_round_with_nodes_always_seldom_and_never_active() {
+    fn clock_wraps_with_nodes_of_all_activity() {
         // Numbers of nodes that fill a round of the tournament, and that do not.
         for nodes in [4, 5, 18] {
             goes_round(nodes);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_that_changes_also_scales_what_was_charged_before() {
+    fn changed_weight_also_scales_earlier_charges() {
         for (before, after) in [(1, 1_000), (1_000, 1), (3, 3)] {
             for is_active in [true, false] {
                 let mut fair = Fair::new(2);

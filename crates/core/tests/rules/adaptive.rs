@@ -31,7 +31,7 @@ fn submit_both(disk: &mut Disk) {
 }
 
 #[test]
-fn for_the_mean_a_missed_revolution_is_left_to_the_next_sweep_and_for_completion_it_is_not() {
+fn mean_skips_a_missed_revolution_completion_takes_it() {
     for (goal, order) in [(MEAN, "far near"), (USUAL, "far near"), (COMPLETION, "near far"), (READ_P99, "near far")] {
         let mut disk = drive_without_cache(goal);
         submit_both(&mut disk);
@@ -40,7 +40,7 @@ fn for_the_mean_a_missed_revolution_is_left_to_the_next_sweep_and_for_completion
 }
 
 #[test]
-fn what_is_usual_is_completion_once_the_queue_has_not_been_empty_for_long() {
+fn usual_goal_is_completion_under_lasting_load() {
     for (goal, backlogged, first) in
         [(MEAN, 1_100, "far"), (USUAL, 1_100, "near"), (USUAL, 900, "far"), (COMPLETION, 0, "near")]
     {
@@ -59,7 +59,7 @@ fn what_is_usual_is_completion_once_the_queue_has_not_been_empty_for_long() {
 }
 
 #[test]
-fn for_the_reads_writes_wait_until_none_is_queued() {
+fn read_goal_holds_writes_until_no_read_waits() {
     let mut disk = Disk::new("clook-adaptive", &[("goal", READ_P99)]);
     for (name, sector) in [("r2", 200_000), ("r1", 100_000), ("r3", 300_000)] {
         disk.write(&name.replace('r', "w"), sector - 50_000);
@@ -69,7 +69,7 @@ fn for_the_reads_writes_wait_until_none_is_queued() {
 }
 
 #[test]
-fn a_block_that_is_written_again_and_again_is_served_once_a_sweep() {
+fn rewritten_block_is_served_once_a_sweep() {
     for goal in [COMPLETION, USUAL] {
         let limits = QueueLimits { merge: false, ..QueueLimits::DEFAULT };
         let mut disk = Disk::with_limits("clook-adaptive", &[("goal", goal), ("look", 1)], limits);

@@ -56,7 +56,7 @@ fn seconds(seconds: u64) -> Nanos {
 }
 
 #[test]
-fn a_snapshot_is_kept_as_long_as_was_promised() {
+fn snapshot_is_kept_for_its_retention() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     assert_eq!(executor.poll(Nanos::ZERO), Step::Idle);
     executor.foreground(Nanos::ZERO, 0);
@@ -73,7 +73,7 @@ fn a_snapshot_is_kept_as_long_as_was_promised() {
 }
 
 #[test]
-fn a_burst_that_nobody_foresaw_gets_the_cores_within_a_slice_and_calm_gives_them_back() {
+fn unforeseen_burst_gets_cores_within_a_slice() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     // The plan of the night: nothing is reserved, all is idle.
     executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_units: 2, ..Directive::NONE }]);
@@ -97,7 +97,7 @@ fn a_burst_that_nobody_foresaw_gets_the_cores_within_a_slice_and_calm_gives_them
 }
 
 #[test]
-fn without_a_reserve_the_foreground_keeps_every_core_that_it_wants_and_the_wait_says_so() {
+fn without_reserve_foreground_keeps_every_wanted_core() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
     owe(&mut executor, Nanos::ZERO, Service::OfflineDedup, 1000);
@@ -122,7 +122,7 @@ fn a_deadline_takes_cores_that_the_plan_forgot() {
 }
 
 #[test]
-fn a_small_old_batch_does_not_hide_a_large_one_that_is_due_soon_after() {
+fn small_old_batch_hides_no_large_one() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
     // 33 operations, and a minute later 105,600 more: on four cores all of them take 1320.4125 s.
@@ -136,7 +136,7 @@ fn a_small_old_batch_does_not_hide_a_large_one_that_is_due_soon_after() {
 }
 
 #[test]
-fn below_the_floor_room_comes_first_whatever_the_plan_says() {
+fn below_the_floor_room_comes_first() {
     let mut executor = Executor::new(settings(Bucket::Planned));
     executor.foreground(Nanos::ZERO, CORES);
     for service in [Service::DeepCompression, Service::VolumeDelete, Service::Defragmentation] {
@@ -185,7 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn cores_are_never_given_twice_room_is_never_lost_and_every_wait_is_explained(
+    fn cores_room_and_waits_all_add_up(
         calls in prop::collection::vec(call(), 1..60),
         fixed: bool,
     ) {

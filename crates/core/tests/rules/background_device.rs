@@ -47,7 +47,7 @@ fn run(executor: &mut Executor, now: Nanos) -> Option<Slice> {
 }
 
 #[test]
-fn a_slice_gets_what_the_foreground_leaves_and_each_service_has_one() {
+fn slice_gets_the_leftovers_one_per_service() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
     executor.foreground(Nanos::ZERO, 700);
@@ -62,7 +62,7 @@ fn a_slice_gets_what_the_foreground_leaves_and_each_service_has_one() {
 }
 
 #[test]
-fn a_service_is_promised_what_its_urgent_debt_needs_or_its_part_of_what_is_reserved() {
+fn promise_is_urgent_need_or_reserved_part() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
     executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_units: 200, ..Directive::NONE }]);
@@ -84,7 +84,7 @@ fn a_service_is_promised_what_its_urgent_debt_needs_or_its_part_of_what_is_reser
 }
 
 #[test]
-fn a_worker_that_knows_no_rate_keeps_the_budget_by_pausing() {
+fn worker_without_rate_keeps_budget_by_pausing() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
     executor.foreground(Nanos::ZERO, 750);
@@ -110,7 +110,7 @@ fn a_worker_that_knows_no_rate_keeps_the_budget_by_pausing() {
 }
 
 #[test]
-fn a_service_is_paid_no_faster_than_its_rate_and_leaves_the_rest_to_others() {
+fn service_is_paid_no_faster_than_its_rate() {
     let mut settings = settings();
     // A hundred blocks a second: a tenth of the device.
     settings.services[Service::Unmap as usize].block_nanos_min = Nanos::from_millis(10);
@@ -128,7 +128,7 @@ fn a_service_is_paid_no_faster_than_its_rate_and_leaves_the_rest_to_others() {
 }
 
 #[test]
-fn what_the_plan_has_for_the_bin_goes_first_and_its_limit_holds_the_rest() {
+fn planned_debt_goes_first_within_its_limit() {
     let mut executor = Executor::new(settings());
     for service in [Service::SnapshotDelete, Service::Unmap, Service::Analytics] {
         owe(&mut executor, Nanos::ZERO, service, 1_000_000);
@@ -165,7 +165,7 @@ fn pay(executor: &mut Executor, now: &mut Nanos) -> Option<(Service, u64)> {
 }
 
 #[test]
-fn no_more_is_done_than_a_plan_has_for_the_bin_and_what_it_has_for_nobody_is_given_in_turns() {
+fn bin_does_no_more_than_the_plan_has() {
     let mut executor = Executor::new(settings());
     for service in [Service::Unmap, Service::Relocation, Service::Analytics] {
         owe(&mut executor, Nanos::ZERO, service, 1_000_000);
@@ -181,7 +181,7 @@ fn no_more_is_done_than_a_plan_has_for_the_bin_and_what_it_has_for_nobody_is_giv
 }
 
 #[test]
-fn what_a_plan_has_for_a_service_is_kept_for_it_while_it_is_paid_at_its_rate() {
+fn planned_work_is_kept_for_rate_limited_service() {
     let mut executor = Executor::new(settings());
     for service in [Service::Unmap, Service::OfflineDedup] {
         owe(&mut executor, Nanos::ZERO, service, 1_000_000);
@@ -196,7 +196,7 @@ fn what_a_plan_has_for_a_service_is_kept_for_it_while_it_is_paid_at_its_rate() {
 }
 
 #[test]
-fn what_a_slice_did_not_pay_may_be_paid_later_in_the_bin() {
+fn unpaid_work_may_be_paid_later_in_bin() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
     executor.adopt(Nanos::ZERO, &[limited(4000, &[(Service::Unmap, 4000)])]);
@@ -211,7 +211,7 @@ fn what_a_slice_did_not_pay_may_be_paid_later_in_the_bin() {
 }
 
 #[test]
-fn a_block_that_costs_more_than_the_plan_assumed_does_not_shorten_the_bin() {
+fn dearer_block_does_not_shorten_the_bin() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 1_000_000);
     executor.adopt(Nanos::ZERO, &[limited(20_000, &[(Service::Unmap, 20_000)])]);
@@ -227,7 +227,7 @@ fn a_block_that_costs_more_than_the_plan_assumed_does_not_shorten_the_bin() {
 }
 
 #[test]
-fn a_service_that_cannot_wait_is_not_limited_and_one_that_is_nearly_due_is_not_either() {
+fn urgent_and_nearly_due_services_are_unlimited() {
     let mut executor = Executor::new(settings());
     for service in [Service::Flush, Service::Analytics] {
         owe(&mut executor, Nanos::ZERO, service, 1000);
@@ -247,7 +247,7 @@ fn a_service_that_cannot_wait_is_not_limited_and_one_that_is_nearly_due_is_not_e
 }
 
 #[test]
-fn what_is_too_little_for_a_block_of_one_service_is_not_spent_on_another() {
+fn rest_too_small_for_one_goes_nowhere() {
     let mut settings = settings();
     settings.services[Service::Scrub as usize].cost_per_mille = 10;
     let mut executor = Executor::new(settings);
@@ -262,7 +262,7 @@ fn what_is_too_little_for_a_block_of_one_service_is_not_spent_on_another() {
 }
 
 #[test]
-fn the_turn_of_a_service_with_a_deadline_goes_to_the_debt_that_is_due_first() {
+fn service_with_deadline_pays_earliest_debt_first() {
     let mut executor = Executor::new(settings());
     for service in [Service::Scrub, Service::Replication, Service::Rebuild] {
         owe(&mut executor, Nanos::ZERO, service, 5);
@@ -276,7 +276,7 @@ fn the_turn_of_a_service_with_a_deadline_goes_to_the_debt_that_is_due_first() {
 }
 
 #[test]
-fn where_room_is_pressed_for_only_what_gives_room_back_has_more_than_is_planned() {
+fn pressed_room_gives_leftovers_to_reclaimers_only() {
     let mut settings = settings();
     settings.services[Service::SnapshotDelete as usize].tied_per_mille = 1000;
     let mut executor = Executor::new(settings);
@@ -296,7 +296,7 @@ fn where_room_is_pressed_for_only_what_gives_room_back_has_more_than_is_planned(
 }
 
 #[test]
-fn a_missed_objective_closes_slices_at_once_calm_opens_them_and_a_deadline_is_kept() {
+fn missed_objective_closes_slices_calm_opens_them() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1_000_000);
     executor.foreground(Nanos::ZERO, 0);
@@ -334,7 +334,7 @@ fn a_missed_objective_closes_slices_at_once_calm_opens_them_and_a_deadline_is_ke
 }
 
 #[test]
-fn a_slice_that_took_all_that_is_owed_is_not_paused_where_it_cannot_wait() {
+fn slice_of_all_urgent_debt_is_not_paused() {
     let mut executor = Executor::new(settings());
     executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, limit_units: 10, ..Directive::NONE }]);
     owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1000);
@@ -349,7 +349,7 @@ fn a_slice_that_took_all_that_is_owed_is_not_paused_where_it_cannot_wait() {
 }
 
 #[test]
-fn the_budget_does_not_hold_what_needs_more_to_be_in_time() {
+fn budget_never_holds_debt_that_needs_more() {
     let mut executor = Executor::new(settings());
     executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, limit_units: 10, ..Directive::NONE }]);
     owe(&mut executor, Nanos::ZERO, Service::Rebuild, 1100);
@@ -366,7 +366,7 @@ fn the_budget_does_not_hold_what_needs_more_to_be_in_time() {
 }
 
 #[test]
-fn a_slice_that_overruns_is_paused_then_ended_and_what_it_did_not_pay_is_owed_again() {
+fn overrunning_slice_is_paused_ended_and_owed_again() {
     let mut executor = Executor::new(settings());
     owe(&mut executor, Nanos::ZERO, Service::Unmap, 20_000);
     executor.foreground(Nanos::ZERO, 0);
@@ -405,7 +405,7 @@ fn course(executor: &mut Executor, from: Nanos) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn after_a_clock_was_put_back_all_is_as_far_away_as_it_was() {
+fn clock_put_back_keeps_all_distances() {
     let mut executor = Executor::new(Settings { calm: seconds(20), ..settings() });
     let at = |second: u64| seconds(10_000 + second);
     // A deadline, debt that is payable later, a plan, units that are held, a slice that runs at a rate, a calm that has begun.
@@ -520,7 +520,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn the_executor_does_what_a_naive_model_of_its_rules_does_also_after_a_restart(
+    fn executor_agrees_with_naive_model_across_restarts(
         calls in prop::collection::vec(call(), 1..80),
         restart in 1..9_usize,
     ) {
@@ -623,7 +623,7 @@ proptest! {
     }
 
     #[test]
-    fn what_half_of_the_device_can_pay_is_paid_in_time_whatever_the_plan_and_the_cost(
+    fn half_of_the_device_pays_in_time(
         blocks in 1..200_000_u64,
         cost_per_mille in 200..1500_u64,
         (wanted, limit_units) in (0..1200_u32, 0..1000_u32),
@@ -664,7 +664,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_words_are_refused_or_make_a_state_that_works(
+    fn damaged_words_are_refused_or_work(
         words in prop::collection::vec(prop_oneof![0..4_u64, 0..2000_u64, any::<u64>()], 0..400),
     ) {
         let mut executor = Executor::new(settings());
@@ -692,7 +692,7 @@ fn refused(blocks: u64, block_nanos_min: Nanos, spare: u32) -> (Executor, Nanos)
 }
 
 #[test]
-fn urgent_debt_that_cannot_start_opens_nothing_for_others() {
+fn unstartable_urgent_debt_opens_nothing_for_others() {
     // A thousand blocks in ten seconds, and a slice before: a tenth of the device.
     for spare in [0, 40] {
         let (mut executor, now) = refused(1000, Nanos::from_millis(10), spare);
@@ -708,7 +708,7 @@ fn urgent_debt_that_cannot_start_opens_nothing_for_others() {
 }
 
 #[test]
-fn urgent_debt_that_cannot_start_keeps_no_other_slice_from_pausing() {
+fn unstartable_urgent_debt_lets_others_be_paused() {
     let (mut executor, now) = refused(8000, Nanos::from_millis(1), 1000);
     let other = run(&mut executor, now).expect("the foreground leaves all");
     assert_eq!((other.service, other.units), (Service::Analytics, 1000));

@@ -217,7 +217,7 @@ fn a_row_without_a_bound_can_starve() {
 }
 
 #[test]
-fn a_window_adds_three_of_its_lengths_to_a_wait() {
+fn window_adds_three_of_its_lengths() {
     // One for what the elevator held when the request came, and two for what passes the request once it is released.
     // Reward charges at completion, so that requests of each client within the window are released before they are charged.
     let orders = POLICIES.iter().filter(|row| row.knows_shares);

@@ -109,7 +109,7 @@ fn requests_queue_as_the_papers_table_4_says() {
 }
 
 #[test]
-fn what_is_critical_queues_in_mq_whatever_becomes_of_it() {
+fn critical_work_always_queues_in_mq() {
     for row in SCHEDULES {
         let mut cores = cores(row.name, &[]);
         let queue = queue_of(&mut cores, |cores| {
@@ -123,7 +123,7 @@ fn what_is_critical_queues_in_mq_whatever_becomes_of_it() {
 }
 
 #[test]
-fn a_request_that_was_preempted_once_counts_as_long_for_good() {
+fn preempted_request_counts_as_long_for_good() {
     let mut cores = cores("sord", &[]);
     cores.submit(Nanos::ZERO, WRITE).unwrap();
     let run = take_only(&mut cores);
@@ -152,7 +152,7 @@ fn equation_1_gives_1200_600_and_200_microseconds() {
 }
 
 #[test]
-fn equation_1_over_all_weights_does_not_look_at_who_is_empty() {
+fn equation_1_counts_weights_of_empty_queues() {
     for (all_weights, low, high) in [(0, 2_000, 2_000), (1, 600, 1_200)] {
         let mut cores_low = cores("all-to-lq", &[("all-weights", all_weights)]);
         cores_low.submit(Nanos::ZERO, READ).unwrap();
@@ -180,7 +180,7 @@ fn equation_2_shares_the_cap_by_depth() {
 }
 
 #[test]
-fn a_priority_factor_of_2_is_worth_twice_the_depth() {
+fn priority_factor_2_is_worth_twice_the_depth() {
     let mut combo = cores("combo", &[("hq-priority", 2), ("mq-slice", 0)]);
     for (work, depth) in [(WRITE, 2), (READ, 4), (CRITICAL, 2)] {
         (0..depth).for_each(|_| {
@@ -193,7 +193,7 @@ fn a_priority_factor_of_2_is_worth_twice_the_depth() {
 }
 
 #[test]
-fn queues_are_drawn_as_often_as_their_weights_say() {
+fn queues_are_drawn_by_their_weights() {
     for (set, empty, weights) in [
         (vec![], None, [60.0, 30.0, 10.0]),
         (vec![("hq-weight", 90)], None, [90.0, 30.0, 10.0]),
@@ -235,7 +235,7 @@ fn take_all(cores: &mut Cores, queue: Queue) -> Vec<Tag> {
 }
 
 #[test]
-fn hq_serves_deadlines_first_then_arrivals_and_ties_by_age() {
+fn hq_serves_deadlines_then_arrivals_by_age() {
     let mut cores = cores("all-to-hq", &[]);
     let mut submit = |deadline: Option<u64>| {
         cores.submit(Nanos::ZERO, Work { deadline: deadline.map(Nanos::from_millis), ..READ }).unwrap()
@@ -255,7 +255,7 @@ fn lq_and_mq_are_first_come_first_served() {
 }
 
 #[test]
-fn a_turn_ends_with_its_slice_and_a_request_may_use_a_whole_one() {
+fn turn_ends_with_its_slice() {
     let mut cores = cores("baseline", &[]);
     (0..4).for_each(|_| {
         let _ = cores.submit(Nanos::ZERO, READ).unwrap();
@@ -279,7 +279,7 @@ fn a_turn_ends_with_its_slice_and_a_request_may_use_a_whole_one() {
 }
 
 #[test]
-fn no_queue_is_passed_over_for_longer_than_stated() {
+fn no_queue_waits_longer_than_stated() {
     // The bound: 16 W / w turns, rounded up, and one for each other queue that is overdue at the same time.
     for seed in 0..50 {
         for (hq, lq, mq) in [(60, 30, 10), (1_000, 1, 1), (1_000_000, 1_000, 1), (1, 1, 1)] {
@@ -303,7 +303,7 @@ fn no_queue_is_passed_over_for_longer_than_stated() {
 }
 
 #[test]
-fn a_request_in_lq_or_mq_leaves_within_the_turns_stated_however_full_hq_is() {
+fn lq_and_mq_requests_leave_within_stated_turns() {
     for row in SCHEDULES {
         for (victim, queue, weight) in [(READ, Queue::Low, 30), (CRITICAL, Queue::Maintenance, 10)] {
             let mut cores = cores(row.name, &[]);
@@ -340,7 +340,7 @@ fn a_request_in_lq_or_mq_leaves_within_the_turns_stated_however_full_hq_is() {
 }
 
 #[test]
-fn the_same_seed_decides_the_same_and_another_differently() {
+fn seed_determines_every_decision() {
     let story = |seed| {
         let mut cores = Cores::new(schedule("combo", &[]), CoresLimits { seed, ..LIMITS }).unwrap();
         for work in [READ, WRITE, CRITICAL] {
@@ -358,7 +358,7 @@ fn the_same_seed_decides_the_same_and_another_differently() {
 }
 
 #[test]
-fn a_full_server_hands_a_request_back_and_a_finished_one_makes_room() {
+fn full_server_refuses_until_a_request_finishes() {
     let mut cores = Cores::new(schedule("baseline", &[]), CoresLimits { requests: 2, ..LIMITS }).unwrap();
     let first = cores.submit(Nanos::ZERO, READ).unwrap();
     cores.submit(Nanos::ZERO, READ).unwrap();
@@ -376,7 +376,7 @@ fn a_full_server_hands_a_request_back_and_a_finished_one_makes_room() {
 }
 
 #[test]
-fn every_request_that_does_not_run_waits_for_one_thing() {
+fn each_idle_request_waits_for_one_thing() {
     let mut cores = cores("sord", &[]);
     for work in [WRITE, WRITE, READ] {
         cores.submit(Nanos::ZERO, work).unwrap();

@@ -94,7 +94,7 @@ fn a_preempted_request_does_not_keep_its_place() {
 }
 
 #[test]
-fn rare_long_requests_wait_for_those_that_come_later() {
+fn rare_long_requests_wait_for_later_ones() {
     let mut bench = learnt("adaptive", &[("quantum", 0)], 30, 30);
     for _ in 0..20 {
         bench.fill(&[(LOOKUP, 30); 99]);
@@ -111,7 +111,7 @@ fn rare_long_requests_wait_for_those_that_come_later() {
 }
 
 #[test]
-fn requests_that_need_the_same_are_served_in_the_order_of_arrival() {
+fn equal_needs_are_served_in_arrival_order() {
     let mut bench = learnt("adaptive", &[], 100, 300);
     let reads = [(); 9].map(|()| {
         bench.now = bench.now.after(micros(3));
@@ -134,7 +134,7 @@ fn no_deadline_is_one_in_30_milliseconds() {
 }
 
 #[test]
-fn fcfs_is_in_the_order_of_arrival_whatever_is_promised_and_runs_to_the_end() {
+fn fcfs_ignores_promises_and_never_preempts() {
     let mut bench = learnt("fcfs", &[], 100, 300);
     let works = [READ, Work { deadline: Some(bench.now), ..LOOKUP }, WRITE, LOOKUP];
     let tags = works.map(|work| bench.submit(work, 100));
@@ -145,7 +145,7 @@ fn fcfs_is_in_the_order_of_arrival_whatever_is_promised_and_runs_to_the_end() {
 }
 
 #[test]
-fn shinjuku_puts_what_has_used_its_quantum_behind_all_others() {
+fn shinjuku_puts_used_quantum_behind_all_others() {
     let mut cores = cores("shinjuku", &[]);
     let tags = [READ, LOOKUP, WRITE].map(|work| cores.submit(Nanos::ZERO, work).unwrap());
     let run = take_only(&mut cores);
@@ -160,7 +160,7 @@ fn shinjuku_puts_what_has_used_its_quantum_behind_all_others() {
 }
 
 #[test]
-fn stealing_serves_its_own_first_and_then_what_others_have() {
+fn stealing_serves_its_own_requests_first() {
     let mut cores = cores("stealing", &[]);
     let mut left: Vec<Tag> = Vec::new();
     for micro in 0..60 {
@@ -189,7 +189,7 @@ fn stealing_serves_its_own_first_and_then_what_others_have() {
 }
 
 #[test]
-fn darc_keeps_workers_for_short_requests_even_if_they_idle() {
+fn darc_reserves_workers_even_if_they_idle() {
     // Reads take two of three parts of the time, of three workers: one is reserved.
     let mut bench = Bench { cores: cores("darc", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
     for _ in 0..40 {
@@ -286,7 +286,7 @@ fn flushed_after(fill: u64, busy: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_flush_is_done_just_before_the_log_is_full_where_clients_want_all_workers() {
+fn flush_ends_just_before_the_log_fills() {
     // A point takes 24 ms of a worker; the log is full after 250 ms.
     let (part, forced) = flushed_after(4, 10);
     assert!((700_000..=1_000_000).contains(&part), "{part} millionths of the time that there was");
@@ -294,21 +294,21 @@ fn a_flush_is_done_just_before_the_log_is_full_where_clients_want_all_workers() 
 }
 
 #[test]
-fn a_flush_is_owed_a_twentieth_of_the_workers_at_most() {
+fn flush_is_owed_a_twentieth_of_workers() {
     // The log is full after 20 ms. A twentieth of three workers takes 160 ms for a point.
     let (part, _) = flushed_after(50, 10);
     assert!((6_500_000..=8_200_000).contains(&part), "{part} millionths of the time that there was");
 }
 
 #[test]
-fn a_flush_is_left_to_idle_workers_where_there_are_enough() {
+fn flush_is_left_to_enough_idle_workers() {
     let (part, forced) = flushed_after(5, 1);
     assert!(part < 200_000, "{part} millionths of the time that there was");
     assert!(forced <= 12, "{forced} turns were forced in 12 points");
 }
 
 #[test]
-fn mq_is_served_within_the_turns_stated_though_the_log_has_room_for_long() {
+fn mq_is_served_within_the_stated_turns() {
     let log = Log { logged_bytes: 1, room_bytes: u64::MAX, flushing_bytes: 1, points: 1, waited: 0 };
     let mut cores = cores("adaptive", &[]);
     cores.submit(Nanos::ZERO, READ).unwrap();

@@ -120,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_depth_ends_within_a_factor_of_two_of_what_the_server_does_at_a_time(
+    fn learnt_depth_is_within_a_factor_of_two(
         slots in 1_u32..100,
         mean in 10_000_u64..10 * MILLI,
         times in times(),
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn the_depth_follows_a_server_that_serves_more_or_less_at_a_time_than_before() {
+fn learnt_depth_follows_a_changed_server() {
     for times in [Times::Alike, Times::Uniform, Times::Exponential] {
         let mut server = Server::new(8, MILLI, times, 1);
         for slots in [8, 64, 4, 1, 32] {
@@ -146,7 +146,7 @@ fn the_depth_follows_a_server_that_serves_more_or_less_at_a_time_than_before() {
 }
 
 #[test]
-fn a_speed_that_moves_is_not_taken_for_a_gain_of_the_depth() {
+fn moving_speed_is_not_taken_for_depth() {
     for times in [Times::Alike, Times::Uniform, Times::Exponential] {
         let mut server = Server::new(16, MILLI, times, 2);
         server.serve(60_000);
@@ -159,7 +159,7 @@ fn a_speed_that_moves_is_not_taken_for_a_gain_of_the_depth() {
 }
 
 #[test]
-fn a_server_that_takes_all_there_is_gets_the_most() {
+fn server_without_limit_gets_the_most() {
     let mut server = Server::new(1_000, MILLI, Times::Exponential, 3);
     server.serve(100_000);
     let (least, largest) = server.serve(100_000);
@@ -168,7 +168,7 @@ fn a_server_that_takes_all_there_is_gets_the_most() {
 }
 
 #[test]
-fn clients_that_ask_for_less_than_the_depth_teach_nothing_of_the_device() {
+fn light_clients_teach_nothing_of_the_device() {
     let mut server = Server::new(64, MILLI, Times::Uniform, 4);
     server.asked_max = 3;
     assert_eq!(server.serve(50_000), (4, 4));
@@ -177,7 +177,7 @@ fn clients_that_ask_for_less_than_the_depth_teach_nothing_of_the_device() {
 }
 
 #[test]
-fn a_depth_that_clients_do_not_use_is_given_back_and_learnt_again() {
+fn unused_depth_is_given_back_and_relearnt() {
     for times in [Times::Alike, Times::Uniform, Times::Exponential] {
         let mut server = Server::new(64, MILLI, times, 6);
         server.ends_near(64).unwrap();
@@ -194,7 +194,7 @@ fn a_depth_that_clients_do_not_use_is_given_back_and_learnt_again() {
 }
 
 #[test]
-fn a_depth_that_clients_use_at_times_only_does_not_stay_at_all_that_they_ask_for() {
+fn depth_used_at_times_does_not_stay_high() {
     for seed in 0..8 {
         let mut server = Server::new(64, MILLI, Times::Uniform, seed);
         (server.asked_max, server.asked_varies) = (128, 40);

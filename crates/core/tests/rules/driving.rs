@@ -299,7 +299,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_driver_does_what_a_model_of_it_does(steps in requests(), policy in 0..POLICIES.len()) {
+    fn driver_agrees_with_its_model(steps in requests(), policy in 0..POLICIES.len()) {
         let name = POLICIES[policy];
         let mut run = Run::new(name);
         for (step, span, kind, class, block, sectors) in steps {
@@ -325,7 +325,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_driver_has_no_room_for_changes_nothing() {
+fn refused_request_changes_nothing_in_the_driver() {
     let mut run = Run::new("noop");
     let request = |sector| ClientRequest {
         operation: Operation::Write,

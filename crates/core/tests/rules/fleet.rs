@@ -38,7 +38,7 @@ fn demands() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn parts_add_up_to_the_whole_and_are_those_of_a_fluid((whole, demands) in (1u64..100_000, demands())) {
+    fn parts_add_up_and_equal_a_fluid((whole, demands) in (1u64..100_000, demands())) {
         let parts = parts(whole, &demands);
         let count = demands.len() as u64;
         prop_assert_eq!(parts.iter().sum::<u64>(), whole.max(count));
@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lie_takes_no_more_than_an_even_part_leaves((whole, demands) in (100u64..100_000, demands()), liar in any::<prop::sample::Index>()) {
+    fn lie_takes_at_most_unclaimed_even_parts((whole, demands) in (100u64..100_000, demands()), liar in any::<prop::sample::Index>()) {
         let mut demands = demands;
         let liar = liar.index(demands.len());
         demands[liar] = u64::MAX;
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn servers_of_two_rounds_together_use_no_more_than_the_whole(
+    fn servers_of_two_rounds_stay_within_the_whole(
         (whole, rounds) in (40u64..100_000, (2usize..12).prop_flat_map(|members| {
             let asked = prop_oneof![Just(0), 1u64..200_000];
             proptest::collection::vec((proptest::collection::vec(asked, members), any::<prop::sample::Index>()), 2..12)
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn a_report_that_is_none_is_refused_with_its_line() {
+fn malformed_report_is_refused_with_its_line() {
     let wrong = |text: &str| report::read(text.as_bytes()).map(Iterator::count).unwrap_err().to_string();
     assert!(wrong("").starts_with("line 1: not a report of this version"));
     assert!(wrong("ioweir-fleet 2\n").starts_with("line 1: not a report of this version"));
@@ -135,7 +135,7 @@ fn a_report_that_is_none_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_tenant_that_moves_has_his_part_after_the_rounds_that_are_stated() {
+fn moved_tenant_has_its_part_after_stated_rounds() {
     for members in [2u64, 10, 100, 1_000] {
         let whole = 1_000_000;
         // All of it was served by member 0, and from now on by member 1.
@@ -179,7 +179,7 @@ fn a_weight_is_divided_by_demand() {
 }
 
 #[test]
-fn silence_is_late_then_alone_by_the_own_clock() {
+fn silence_is_late_then_alone() {
     let second = |seconds: u64| Nanos(seconds * SECOND);
     let mut standing = Standing::new(second(1), second(5));
     assert_eq!(standing.sight(second(0)), Sight::Alone, "it has heard nothing yet");
@@ -263,7 +263,7 @@ fn fluid_fleet(wide: u32, local: &[u32]) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn tags_that_hear_of_other_servers_divide_the_fleet_as_a_fluid(
+    fn informed_tags_divide_the_fleet_as_fluid(
         (wide, local) in (1u32..20, proptest::collection::vec(1u32..20, 1..6))
     ) {
         for (name, parameters) in [("mclock", &[][..]), ("reward", &[]), ("reward", &[("estimator", 1)])] {
@@ -316,7 +316,7 @@ fn service_elsewhere_counts_towards_reservations_and_limits() {
 }
 
 #[test]
-fn a_policy_without_such_tags_says_so_and_so_does_a_client_of_a_group() {
+fn policies_without_fleet_tags_say_so() {
     let told = Elsewhere { by_weight: 5, ..Elsewhere::default() };
     for (name, takes) in [("sfq", false), ("wfq", false), ("drr", false), ("mclock", true), ("reward", true)] {
         let mut policy = build(name, &[], limits(1));

@@ -113,7 +113,7 @@ fn cfq_paper_takes_rounds_of_a_quantum() {
 }
 
 #[test]
-fn cfq_paper_keeps_what_comes_during_a_round_for_the_next() {
+fn cfq_paper_keeps_arrivals_for_next_round() {
     let mut driver = Driver::new("cfq-paper", &[], false);
     let without_c2: Vec<_> = names().into_iter().filter(|&name| name != "C2").collect();
     driver.submit_all(&without_c2);
@@ -147,14 +147,14 @@ fn deadline_paper_looks_at_expiry_before_each_request() {
 }
 
 #[test]
-fn deadline_serves_batches_in_sector_order_and_reads_first() {
+fn deadline_serves_batches_sorted_reads_first() {
     let mut driver = Driver::new("deadline", &[], false);
     driver.submit_all(&names());
     assert_eq!(driver.serve_all(), "A1 A2 A3 A4 A5 A6 C1 C2 B1 B2 B3 B4");
 }
 
 #[test]
-fn deadline_gives_writes_a_batch_after_two_of_reads() {
+fn deadline_serves_writes_after_two_read_batches() {
     let mut driver = Driver::new("deadline", &[("fifo-batch", 2)], false);
     driver.submit_all(&names());
     // After a batch the other way, the next one begins at the oldest request.
@@ -176,7 +176,7 @@ fn noop_merges_what_is_adjacent() {
 }
 
 #[test]
-fn noop_does_not_merge_with_what_the_device_has() {
+fn noop_does_not_merge_with_dispatched_requests() {
     let mut driver = Driver::new("noop", &[], true);
     driver.submit_all(&["B1", "A1"]);
     let first = driver.serve();
@@ -185,7 +185,7 @@ fn noop_does_not_merge_with_what_the_device_has() {
 }
 
 #[test]
-fn bid_hdd_lets_each_process_leave_together_in_sector_order() {
+fn bid_hdd_dispatches_each_process_together_in_order() {
     let mut driver = Driver::new("bid-hdd", &[], false);
     driver.submit_all(&names());
     // One batch for each process: the default wait, started anew by A6, C2 and B4 in that order.
@@ -193,7 +193,7 @@ fn bid_hdd_lets_each_process_leave_together_in_sector_order() {
 }
 
 #[test]
-fn bid_hdd_puts_no_other_process_into_a_bulk_whatever_the_order_of_submission() {
+fn bid_hdd_mixes_no_process_into_a_bulk() {
     for turn in 0..TABLE.len() {
         let mut driver = Driver::new("bid-hdd", &[], true);
         let mut order = names();
@@ -231,7 +231,7 @@ fn figure_9(parameters: &[(&str, u64)], merge: bool) -> [String; 2] {
 }
 
 #[test]
-fn bid_hybrid_sends_the_light_writer_to_the_fast_device_and_leaves_the_bulky_on_the_disk() {
+fn bid_hybrid_stages_the_light_writer_only() {
     let [disk, fast] = figure_9(&[], true);
     assert_eq!(disk, "A1 A2 A3 A4 A5 A6 B1+B2+B3+B4");
     assert_eq!(fast, "C1 C2");

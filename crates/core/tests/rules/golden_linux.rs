@@ -4,7 +4,7 @@ use crate::driver::Disk;
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Reason, Scheduler, Step};
 
 #[test]
-fn clook_goes_up_and_starts_again_at_the_bottom() {
+fn clook_restarts_at_the_lowest_sector() {
     let mut disk = Disk::new("clook", &[]);
     disk.read("a", 200);
     assert_eq!(disk.serve(), "a");
@@ -19,7 +19,7 @@ fn clook_goes_up_and_starts_again_at_the_bottom() {
 }
 
 #[test]
-fn clook_does_not_stay_at_a_block_that_is_written_again_and_again() {
+fn clook_leaves_a_block_that_is_rewritten() {
     let mut disk = Disk::new("clook", &[]);
     for (name, sector) in [("h1", 200), ("h2", 200), ("h3", 204), ("r1", 100), ("r2", 208), ("r3", 300)] {
         disk.write(name, sector);
@@ -54,7 +54,7 @@ fn clook_keeps_a_units_place_in_the_sweep() {
 }
 
 #[test]
-fn mq_deadline_serves_reads_in_batches_and_writes_after_two_of_them() {
+fn mq_deadline_serves_writes_after_two_read_batches() {
     let mut disk = Disk::new("mq-deadline", &[("fifo-batch", 2)]);
     for (number, sector) in [(1, 50), (2, 10), (3, 20), (4, 40), (5, 30), (6, 60)] {
         disk.read(&format!("r{number}"), sector);
@@ -71,7 +71,7 @@ fn mq_deadline_serves_reads_in_batches_and_writes_after_two_of_them() {
 }
 
 #[test]
-fn mq_deadline_goes_on_where_a_direction_was_and_deadline_does_not() {
+fn mq_deadline_resumes_each_direction_unlike_deadline() {
     for (policy, order) in [("mq-deadline", "r1 w1 r3 r2"), ("deadline", "r1 w1 r2 r3")] {
         let mut disk = Disk::new(policy, &[("fifo-batch", 1), ("writes-starved", 0)]);
         disk.read("r1", 100);
@@ -86,7 +86,7 @@ fn mq_deadline_goes_on_where_a_direction_was_and_deadline_does_not() {
 }
 
 #[test]
-fn mq_deadline_begins_a_batch_at_an_expired_request() {
+fn mq_deadline_begins_batch_at_expired_request() {
     let mut disk = Disk::new("mq-deadline", &[("fifo-batch", 4)]);
     disk.service = Nanos::from_millis(100);
     disk.read("r1", 500);
@@ -136,7 +136,7 @@ fn serve_kyber(disk: &mut Disk, read: Nanos, write: Nanos) {
 }
 
 #[test]
-fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
+fn kyber_takes_depth_from_writes_for_reads() {
     for (read_millis, tokens) in [(1, 128), (3, 64)] {
         let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_requests(256) });
         serve_kyber(&mut disk, Nanos::from_millis(read_millis), Nanos::from_millis(4));
@@ -183,7 +183,7 @@ fn anticipating() -> Disk {
 }
 
 #[test]
-fn anticipatory_idles_for_the_reader_that_it_has_just_served() {
+fn anticipatory_idles_for_the_reader_just_served() {
     let mut disk = anticipating();
     disk.pass(Nanos::from_millis(1));
     disk.read("a2", 1_008);
@@ -203,7 +203,7 @@ fn anticipatory_takes_a_close_request_of_another_process() {
 }
 
 #[test]
-fn anticipatory_does_not_wait_for_a_process_that_thinks_longer() {
+fn anticipatory_skips_a_process_that_thinks_longer() {
     let mut disk = anticipating();
     disk.pass(Nanos::from_millis(10));
     disk.read("a2", 1_008);
@@ -227,7 +227,7 @@ fn anticipatory_breaks_off_for_an_expired_request() {
 }
 
 #[test]
-fn anticipatory_serves_writes_while_readers_think_and_in_batches() {
+fn anticipatory_serves_write_batches_while_readers_think() {
     let mut disk = Disk::new("anticipatory", &[("antic-expire", 0), ("read-batch-expire", 3_000_000)]);
     for number in 0..6 {
         disk.read(&format!("r{number}"), number * 100);
@@ -244,7 +244,7 @@ fn runs(order: &str) -> Vec<(char, usize)> {
 }
 
 #[test]
-fn bfq_serves_each_process_for_a_budget_of_sectors() {
+fn bfq_serves_each_process_for_a_budget() {
     let mut disk = Disk::new("bfq", &[("max-budget", 256 * 512), ("low-latency", 0)]);
     for number in 0..60 {
         disk.read("a", number * 8);
@@ -269,7 +269,7 @@ fn bfq_idles_for_a_reader_that_ran_dry() {
 }
 
 #[test]
-fn bfq_lets_a_newcomer_preempt_what_nobody_waits_for() {
+fn bfq_newcomer_preempts_unawaited_requests() {
     let mut disk = Disk::new("bfq", &[]);
     for number in 0..40 {
         disk.write("w", number * 8);
@@ -300,7 +300,7 @@ fn bfq_raises_nobody_in_a_large_burst() {
 }
 
 #[test]
-fn while_bfq_idles_for_a_queue_that_never_came_back_others_go_first() {
+fn bfq_serves_others_while_idling_in_vain() {
     let mut disk = Disk::new("bfq", &[]);
     disk.write("w", 0);
     for process in ["a", "b", "c"] {
@@ -316,7 +316,7 @@ fn while_bfq_idles_for_a_queue_that_never_came_back_others_go_first() {
 const FLASH: QueueLimits = QueueLimits { merge: false, rotational: false, depth: 4, ..QueueLimits::DEFAULT };
 
 #[test]
-fn bfq_by_the_kernels_rules_merges_queues_made_together_after_600_ms() {
+fn bfq_kernel_rules_merge_young_queues() {
     for (rules, made, age, order) in [
         (0, 0, 601, "a2 a3 b2 b3"),
         (1, 0, 600, "a2 a3 b2 b3"),
@@ -338,7 +338,7 @@ fn bfq_by_the_kernels_rules_merges_queues_made_together_after_600_ms() {
 }
 
 #[test]
-fn bfq_by_the_kernels_rules_merges_requests_of_processes_that_share_a_queue() {
+fn bfq_kernel_rules_merge_requests_in_shared_queues() {
     let mut disk = Disk::with_limits("bfq", &[("rules", 1), ("low-latency", 0)], QueueLimits { merge: true, ..FLASH });
     // When they share a queue, the next request that comes is the first one that is merged.
     for served in ["a b", "b a", "a+b"] {
@@ -350,7 +350,7 @@ fn bfq_by_the_kernels_rules_merges_requests_of_processes_that_share_a_queue() {
 }
 
 #[test]
-fn bfq_by_the_kernels_rules_lets_any_newcomer_into_the_choice_where_it_does_not_idle() {
+fn bfq_kernel_rules_let_newcomers_in_unless_idling() {
     for (rules, next) in [(0, "a2"), (1, "b1")] {
         let mut disk = Disk::with_limits("bfq", &[("rules", rules), ("low-latency", 0)], FLASH);
         for (name, sector) in [("a1", 0), ("a2", 1_000), ("a3", 2_000)] {
@@ -364,7 +364,7 @@ fn bfq_by_the_kernels_rules_lets_any_newcomer_into_the_choice_where_it_does_not_
 }
 
 #[test]
-fn bfq_by_the_kernels_rules_begins_low_when_a_raise_is_over() {
+fn bfq_kernel_rules_begin_low_after_a_raise() {
     for (rules, expected) in [(0, 32), (1, 8)] {
         let parameters = [("rules", rules), ("max-budget", 256 * 512), ("interactive-time", 4_000_000)];
         let mut disk = Disk::with_limits("bfq", &parameters, FLASH);

@@ -38,7 +38,7 @@ fn serve_all(scheduler: &mut Policy, now: &mut Nanos) -> Vec<(u64, Tier)> {
 }
 
 #[test]
-fn the_writes_of_a_light_process_go_to_the_fast_device_and_its_reads_to_the_disk() {
+fn light_process_writes_fast_and_reads_slow() {
     let (mut scheduler, mut now) = (scheduler(1 << 20), Nanos::ZERO);
     for (operation, sector) in [(Operation::Write, 1_600), (Operation::Read, 5_000), (Operation::Write, 1_700)] {
         scheduler.submit(now, request(operation, 3, sector, 8)).unwrap();
@@ -67,7 +67,7 @@ fn the_threshold_itself_is_bulky() {
 }
 
 #[test]
-fn reads_and_overwrites_of_what_was_placed_go_to_the_fast_device_whoever_sends_them() {
+fn placed_blocks_are_served_by_the_fast_device() {
     let (mut scheduler, mut now) = (scheduler(1 << 20), Nanos::ZERO);
     scheduler.submit(now, request(Operation::Write, 3, 1_600, 8)).unwrap();
     serve_all(&mut scheduler, &mut now);
@@ -78,7 +78,7 @@ fn reads_and_overwrites_of_what_was_placed_go_to_the_fast_device_whoever_sends_t
 }
 
 #[test]
-fn a_request_that_lies_on_both_devices_is_handed_back_with_the_place_to_split_it() {
+fn request_on_both_devices_is_split() {
     let (mut scheduler, mut now) = (scheduler(1 << 20), Nanos::ZERO);
     scheduler.submit(now, request(Operation::Write, 3, 1_600, 8)).unwrap();
     serve_all(&mut scheduler, &mut now);
@@ -103,7 +103,7 @@ fn a_discard_forgets_what_was_placed() {
 }
 
 #[test]
-fn where_the_fast_device_is_full_writes_stay_on_the_disk() {
+fn full_fast_device_leaves_writes_on_disk() {
     let (mut scheduler, mut now) = (scheduler(8), Nanos::ZERO);
     for sector in [1_600, 9_000] {
         scheduler.submit(now, request(Operation::Write, 3, sector, 8)).unwrap();
@@ -112,7 +112,7 @@ fn where_the_fast_device_is_full_writes_stay_on_the_disk() {
 }
 
 #[test]
-fn what_lay_on_the_fast_device_before_is_looked_for_there_as_if_it_had_been_placed() {
+fn earlier_blocks_on_fast_device_are_found() {
     let (mut scheduler, mut now) = (scheduler(24), Nanos::ZERO);
     assert!(scheduler.place(1_600, 1_608) && scheduler.place(4_000, 4_008));
     assert!(!scheduler.place(9_000, 9_016), "there are 24 sectors");
@@ -125,7 +125,7 @@ fn what_lay_on_the_fast_device_before_is_looked_for_there_as_if_it_had_been_plac
 }
 
 #[test]
-fn blocks_of_the_fast_device_are_placed_and_discarded_whole() {
+fn fast_blocks_are_placed_and_discarded_whole() {
     let row = policy::find("bid-hybrid").unwrap();
     let limits = QueueLimits { fast_sectors: 1 << 20, fast_block_sectors: 8, ..QueueLimits::DEFAULT };
     let (mut scheduler, mut now) = (row.build(limits, &row.defaults()), Nanos::ZERO);

@@ -425,7 +425,7 @@ proptest! {
     }
 
     #[test]
-    fn bid_hdd_outside_the_queue_counts_only_what_waits_for_a_staging_queue(
+    fn bid_hdd_outside_the_queue_counts_staging_only(
         calls in proptest::collection::vec(call(false), 1..120),
     ) {
         let model = BidModel { limit: Some(3), ..BidModel::default() };

@@ -136,7 +136,7 @@ fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
 }
 
 #[test]
-fn no_tenant_policy_allocates_while_shares_come_and_go() {
+fn tenant_policies_allocate_nothing_while_shares_change() {
     for row in POLICIES {
         let mut settings = row.defaults();
         if row.set(&mut settings, "groups", 3).is_err() {
@@ -276,7 +276,7 @@ fn background_load(executor: &mut Executor, steps: u64) -> u64 {
 }
 
 #[test]
-fn the_executor_of_background_work_allocates_nothing_after_construction() {
+fn background_executor_allocates_nothing_after_construction() {
     let watermark = Watermark { low_per_mille: 0, high_per_mille: 500 };
     for bucket in [Bucket::Planned, Bucket::Fixed { watermark, harvests: true }] {
         let mut executor = Executor::new(background::Settings {
@@ -306,7 +306,7 @@ struct Quiet;
 impl Caller for Quiet {}
 
 #[test]
-fn a_driver_does_not_allocate_whatever_it_holds_back() {
+fn driver_allocates_nothing_while_holding_back() {
     for row in POLICIES {
         let limits = QueueLimits { depth: 4, ..QueueLimits::with_requests(8) };
         let scheduler = row.build(limits, &row.defaults());

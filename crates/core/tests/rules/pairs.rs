@@ -212,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn a_window_of_one_decides_as_the_order_alone(calls in calls(), depth in 1u32..4, elevator in 0usize..32) {
+    fn window_of_one_decides_as_order_alone(calls in calls(), depth in 1u32..4, elevator in 0usize..32) {
         let elevators: Vec<_> = elevators().collect();
         let elevator = elevators[elevator % elevators.len()];
         for row in orders() {
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn a_window_without_an_end_decides_as_the_elevator_alone(calls in calls(), depth in 1u32..4, order in 0usize..32) {
+    fn endless_window_decides_as_elevator_alone(calls in calls(), depth in 1u32..4, order in 0usize..32) {
         let orders: Vec<_> = orders().collect();
         let order = orders[order % orders.len()];
         for row in elevators() {
@@ -269,7 +269,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_released_is_passed_by_at_most_two_windows_whatever_the_elevator() {
+fn released_request_waits_at_most_two_windows() {
     for row in elevators() {
         for window in [2u64, 3, 8, 32] {
             let mut policy = pair("fifo", row.name, window, limits(1));
@@ -370,7 +370,7 @@ fn shares_hold_within_what_the_window_adds() {
 
 /// Clients of equal weight with as many outstanding as the adaptive window holds, above elevators that like one best.
 #[test]
-fn an_adaptive_window_takes_no_shares_away_whatever_the_elevator_prefers() {
+fn adaptive_window_keeps_shares_under_any_elevator() {
     for upper in ["sfq", "wfq", "mclock", "parda", "reward"] {
         for lower in ["clook", "sptf", "deadline", "bid-hdd", "anticipatory"] {
             let mut policy = pair(upper, lower, 0, limits(1));
@@ -434,7 +434,7 @@ fn limits_and_reservations_hold_at_release() {
 }
 
 #[test]
-fn who_is_cancelled_after_its_release_has_paid_nothing() {
+fn cancelled_after_release_pays_nothing() {
     for row in orders() {
         let share = Share { reservation_per_second: 3, limit_per_second: 7, burst: 2, ..Share::weighted(3) };
         let run = |cancels: bool| {
@@ -503,7 +503,7 @@ fn merged_requests_count_each_for_its_tenant() {
 }
 
 #[test]
-fn an_elevator_idles_for_a_stream_and_keeps_a_place_free_for_it() {
+fn idling_elevator_keeps_a_place_for_stream() {
     for lower in ["anticipatory", "cfq"] {
         let mut policy = pair("sfq", lower, 4, limits(1));
         // One reads on and on, the other has many requests elsewhere.
@@ -525,7 +525,7 @@ fn an_elevator_idles_for_a_stream_and_keeps_a_place_free_for_it() {
 }
 
 #[test]
-fn an_elevator_that_can_get_nothing_more_does_not_gather() {
+fn elevator_without_further_requests_does_not_gather() {
     let mut policy = pair("fifo", "bid-hdd", 3, limits(1));
     for client in 0..2 {
         policy.submit(Nanos::ZERO, read(client, u64::from(client) * 8_000)).unwrap();
@@ -536,7 +536,7 @@ fn an_elevator_that_can_get_nothing_more_does_not_gather() {
 }
 
 #[test]
-fn an_order_goes_above_an_elevator_and_nothing_else() {
+fn only_an_order_goes_above_an_elevator() {
     let above = |upper: &str, lower: &str| policy::find(upper).unwrap().goes_above(policy::find(lower).unwrap());
     assert_eq!(above("sfq", "deadline"), Ok(()));
     assert_eq!(above("deadline", "sfq"), Err(PairError::NoElevator));
@@ -547,7 +547,7 @@ fn an_order_goes_above_an_elevator_and_nothing_else() {
 }
 
 #[test]
-fn an_adaptive_window_is_the_largest_that_keeps_the_latency() {
+fn adaptive_window_is_largest_that_keeps_latency() {
     // Sorting makes a request cheaper; with more than some of them to choose from the last waits too long.
     let longest = |latency: u64| {
         let mut policy = pair("fifo", "clook", 0, limits(1));

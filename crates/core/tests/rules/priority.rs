@@ -33,7 +33,7 @@ fn write(disk: &mut Disk, priority: Priority, name: &str, sector: u64) {
 }
 
 #[test]
-fn realtime_goes_before_best_effort_and_that_before_idle() {
+fn realtime_precedes_best_effort_precedes_idle() {
     for policy in KNOWING {
         let mut disk = Disk::new(policy, &[]);
         for number in 1..4 {
@@ -65,7 +65,7 @@ fn requests_of_different_priority_are_not_merged() {
 }
 
 #[test]
-fn mq_deadline_sends_nothing_below_a_class_that_is_in_the_device() {
+fn mq_deadline_sends_nothing_below_in_flight_class() {
     let limits = QueueLimits { depth: 4, merge: false, ..QueueLimits::DEFAULT };
     let mut disk = Disk::with_limits("mq-deadline", &[], limits);
     read(&mut disk, Priority::NONE, "b1", 0);
@@ -81,7 +81,7 @@ fn mq_deadline_sends_nothing_below_a_class_that_is_in_the_device() {
 }
 
 #[test]
-fn mq_deadline_keeps_a_batch_where_an_aged_request_goes_in_between() {
+fn mq_deadline_resumes_batch_after_aged_request() {
     let mut disk = Disk::new("mq-deadline", &[("fifo-batch", 4), ("prio-aging-expire", 10_000_000)]);
     read(&mut disk, idle(), "i", 500);
     for number in 0..8 {
@@ -93,7 +93,7 @@ fn mq_deadline_keeps_a_batch_where_an_aged_request_goes_in_between() {
 }
 
 #[test]
-fn mq_deadline_lets_nobody_wait_for_longer_than_the_aging_time_and_those_before() {
+fn mq_deadline_bounds_waits_by_aging_time() {
     let aging = Nanos::from_millis(200);
     for (priority, below) in [(idle(), idle()), (Priority::NONE, idle()), (idle(), Priority::NONE)] {
         for operation in [Operation::Read, Operation::Write] {
@@ -152,7 +152,7 @@ fn ratio(done: [u64; 2]) -> f64 {
 }
 
 #[test]
-fn levels_are_weights_of_bfq_and_lengths_of_slices_of_cfq() {
+fn levels_are_bfq_weights_and_cfq_slices() {
     let bfq: &[_] = &[("max-budget", 512 * 512), ("low-latency", 0)];
     let cfq: &[_] = &[("target-latency", 0)];
     for (policy, parameters, levels, expected) in [
@@ -169,7 +169,7 @@ fn levels_are_weights_of_bfq_and_lengths_of_slices_of_cfq() {
 }
 
 #[test]
-fn bfq_gives_idle_processes_a_request_every_200_ms_and_cfq_none() {
+fn bfq_serves_idle_class_every_200_ms() {
     let [realtime, idle_of_bfq] = divide("bfq", &[], [realtime(4), idle()]);
     // Turns of 125 ms: every second one is followed by a request of the idle class.
     assert!((60_000 / 250 - 5..=60_000 / 200).contains(&idle_of_bfq), "{idle_of_bfq} beside {realtime}");
@@ -191,7 +191,7 @@ fn a_realtime_request_ends_the_turn_of_another() {
 }
 
 #[test]
-fn an_idle_process_loses_its_turn_after_a_request_and_is_not_idled_for() {
+fn idle_process_loses_its_turn_after_a_request() {
     for policy in ["bfq", "cfq"] {
         let mut disk = Disk::new(policy, &[]);
         for number in 0..3 {
@@ -209,7 +209,7 @@ fn an_idle_process_loses_its_turn_after_a_request_and_is_not_idled_for() {
 }
 
 #[test]
-fn a_process_has_the_priority_of_its_newest_request() {
+fn process_has_priority_of_its_newest_request() {
     for policy in ["bfq", "cfq"] {
         let mut disk = Disk::new(policy, &[("slice-idle", 0)]);
         for (priority, order) in [(realtime(0), "a b"), (idle(), "b a")] {
@@ -281,7 +281,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn who_says_nothing_is_served_as_the_usual_and_most_policies_know_no_priority(
+    fn silent_priority_is_served_as_usual(
         calls in proptest::collection::vec((call(), 0..32_u8), 1..150),
     ) {
         for row in POLICIES.iter().filter(|row| !row.places) {

@@ -27,7 +27,7 @@ const INSIDE: u64 = 0;
 const OUTSIDE: u64 = 1;
 
 #[test]
-fn staged_requests_outside_the_queue_do_not_count_and_those_that_wait_for_the_flush_do() {
+fn flush_waiters_count_for_staging_outsiders_do_not() {
     for name in ["bid-hdd", "bid-hybrid"] {
         assert_eq!(submit(&mut scheduler(name, INSIDE), Nanos::ZERO, 0, false, 1000), 4, "{name}");
         let mut outside = scheduler(name, OUTSIDE);
@@ -42,7 +42,7 @@ fn staged_requests_outside_the_queue_do_not_count_and_those_that_wait_for_the_fl
 }
 
 #[test]
-fn memory_bounds_the_requests_and_the_processes_outside_the_queue() {
+fn memory_bounds_requests_and_processes_outside() {
     let slots = 4 * 2 * 128;
     let mut outside = scheduler("bid-hdd", OUTSIDE);
     assert_eq!(submit(&mut outside, Nanos::ZERO, 0, false, 5000), slots);
@@ -52,7 +52,7 @@ fn memory_bounds_the_requests_and_the_processes_outside_the_queue() {
 }
 
 #[test]
-fn everything_outside_the_queue_is_served_once_in_the_order_of_marking() {
+fn outside_requests_are_served_once_in_order() {
     let mut outside = scheduler("bid-hdd", OUTSIDE);
     assert_eq!(submit(&mut outside, Nanos::ZERO, 2, false, 300), 300);
     assert_eq!(submit(&mut outside, Nanos::ZERO, 1, false, 300), 300);

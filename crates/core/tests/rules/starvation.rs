@@ -34,7 +34,7 @@ fn wait_for_victim(disk: &mut Disk, mut adversary: impl FnMut(&mut Disk)) -> Wai
 const EIGHT: u32 = 8;
 
 #[test]
-fn clook_comes_to_no_sector_twice_while_a_request_waits() {
+fn clook_passes_no_sector_twice_before_waiting_request() {
     let disk_sectors = 1024;
     for seed in 0..40 {
         for merge in [false, true] {
@@ -71,7 +71,7 @@ fn fill(disk: &mut Disk, random: &mut Random, is_random: bool) {
 }
 
 #[test]
-fn mq_deadline_serves_an_expired_request_within_the_batches_stated() {
+fn mq_deadline_serves_expired_within_stated_batches() {
     let (fifo_batch, writes_starved, older) = (4, 2, 15);
     let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(older as u32 + 1) };
     for seed in 0..40 {
@@ -131,7 +131,7 @@ fn kyber_serves_every_domain_each_round() {
 }
 
 #[test]
-fn anticipatory_serves_an_expired_request_within_the_rounds_stated() {
+fn anticipatory_serves_expired_within_stated_rounds() {
     // A reader whom it pays to wait for: next sector, after 1 ms of thought. Writes without end.
     for (operation, others, writes, round) in [
         (Operation::Read, 0, 0, 125),
@@ -169,7 +169,7 @@ fn anticipatory_serves_an_expired_request_within_the_rounds_stated() {
 }
 
 #[test]
-fn bfq_gives_a_busy_queue_its_share_within_the_budgets_stated() {
+fn bfq_shares_hold_within_stated_budgets() {
     let budget_sectors = 1_024;
     let streams = ["a", "b", "c", "d", "e", "f"];
     for (low_latency, operation, weight) in
@@ -197,7 +197,7 @@ fn bfq_gives_a_busy_queue_its_share_within_the_budgets_stated() {
 }
 
 #[test]
-fn clook_adaptive_serves_every_request_within_the_dispatches_stated() {
+fn clook_adaptive_serves_within_stated_dispatches() {
     let units = 8;
     let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(units as u32) };
     for seed in 0..40 {

@@ -36,7 +36,7 @@ fn millis(layout: &str, members: u32, more: &str, operation: Operation, sector: 
 }
 
 #[test]
-fn an_array_holds_what_its_layout_leaves_for_data() {
+fn array_holds_its_layouts_share_of_data() {
     for (layout, more, sectors) in
         [("concat", "", 4 * 2048), ("mirror", "", 2048), ("stripe", CHUNK, 4 * 2048), ("parity", CHUNK, 3 * 2048)]
     {
@@ -45,7 +45,7 @@ fn an_array_holds_what_its_layout_leaves_for_data() {
 }
 
 #[test]
-fn a_small_write_with_parity_is_four_operations_and_a_full_row_only_writes() {
+fn small_parity_write_takes_four_operations() {
     let write = |sector, sectors| millis("parity", 5, CHUNK, Operation::Write, sector, sectors);
     assert_eq!(write(0, 8), 2, "read data and parity, write data and parity");
     assert_eq!(write(0, 4 * 128), 1, "a row of four chunks");
@@ -58,7 +58,7 @@ fn a_small_write_with_parity_is_four_operations_and_a_full_row_only_writes() {
 }
 
 #[test]
-fn reads_and_stripes_work_in_parallel_and_mirrors_share_reads() {
+fn stripes_and_mirrors_read_in_parallel() {
     assert_eq!(millis("stripe", 4, CHUNK, Operation::Write, 0, 4 * 128), 1);
     assert_eq!(millis("parity", 4, CHUNK, Operation::Read, 0, 3 * 128), 1);
     let mut mirror = array("mirror", 2, "");
@@ -72,7 +72,7 @@ fn reads_and_stripes_work_in_parallel_and_mirrors_share_reads() {
 }
 
 #[test]
-fn a_mirror_reads_from_the_disk_whose_head_is_nearest() {
+fn mirror_reads_from_the_nearest_head() {
     let mut mirror = device("[array]\nlayout = \"mirror\"\nmembers = 2\nmember = \"tiny\"\n");
     let far = serve(&mut *mirror, 0, Operation::Read, 9_000, 1);
     let near = serve(&mut *mirror, 1_000, Operation::Read, 10, 1);
@@ -80,7 +80,7 @@ fn a_mirror_reads_from_the_disk_whose_head_is_nearest() {
 }
 
 #[test]
-fn a_stripe_of_mirrors_is_an_array_of_arrays() {
+fn stripe_of_mirrors_is_an_array() {
     let text = "[array]\nlayout = \"stripe\"\nmembers = 3\nchunk = \"64KiB\"\n[array.member.array]\nlayout = \"mirror\"\n\
                 members = 2\n[array.member.array.member.null]\ncapacity = \"1MiB\"\nservice = \"1ms\"\n";
     let mut array = device(text);
@@ -89,7 +89,7 @@ fn a_stripe_of_mirrors_is_an_array_of_arrays() {
 }
 
 #[test]
-fn what_is_no_array_is_refused_at_its_key() {
+fn invalid_array_is_refused_at_its_key() {
     let refused = |text: &str| DeviceSpec::parse("a.toml", text).expect_err("refused").to_string();
     let member = "member = \"tiny\"\n";
     for (text, says) in [
@@ -109,7 +109,7 @@ fn what_is_no_array_is_refused_at_its_key() {
 
 proptest! {
     #[test]
-    fn the_parts_of_a_stripe_are_its_chunks_joined(
+    fn stripe_parts_are_joined_chunks(
         chunk in 1_u64..20, members in 2_u64..7, parity: bool, first in 0_u64..3_000, length in 1_u64..900,
     ) {
         let members = members + u64::from(parity);
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn the_parity_of_every_changed_row_is_written_and_nothing_is_read_of_whole_rows(
+    fn parity_of_every_changed_row_is_written(
         chunk in 1_u64..20, members in 3_u64..7, first in 0_u64..3_000, length in 1_u64..900,
     ) {
         let striping = Striping::new(chunk, members, true);
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn the_parts_of_a_service_add_up_on_any_array(
+    fn service_parts_add_up_on_any_array(
         layout in prop::sample::select(vec!["concat", "mirror", "stripe", "parity"]),
         member in prop::sample::select(vec!["tiny", "hdd", "ssd-970pro"]),
         requests in prop::collection::vec((0_usize..4, 0_u64..9_000, 0_u32..800, 0_u64..5_000_000), 1..60),

@@ -58,7 +58,7 @@ fn file(record: &str) -> Result<DeviceFile, String> {
 }
 
 #[test]
-fn a_device_is_the_same_with_and_without_its_record_and_both_are_written_back() {
+fn device_is_equal_with_and_without_record() {
     let read = file(RECORD).unwrap();
     assert_eq!(read.spec, DeviceSpec::load("tiny").unwrap());
     let record = read.calibration.as_ref().expect("a record");
@@ -72,7 +72,7 @@ fn a_device_is_the_same_with_and_without_its_record_and_both_are_written_back() 
 }
 
 #[test]
-fn a_wrong_record_is_refused_with_place_problem_and_hint() {
+fn wrong_record_is_refused_with_place_and_hint() {
     for (old, new, at, problem) in [
         ("requests = 1000", "requets = 1000", "requets = 1000", "unknown field `requets`"),
         ("source = \"trace\"", "source = \"guess\"", "source =", "unknown variant `guess`"),
@@ -96,7 +96,7 @@ fn a_wrong_record_is_refused_with_place_problem_and_hint() {
 }
 
 #[test]
-fn a_draw_stays_within_every_interval_and_follows_its_seed() {
+fn draw_stays_within_intervals_and_follows_seed() {
     let DeviceFile { spec, calibration } = file(RECORD).unwrap();
     let calibration = calibration.unwrap();
     let mut rates = Vec::new();
@@ -138,7 +138,7 @@ fn what_lies_outside_of_the_range_is_said() {
 }
 
 #[test]
-fn the_range_of_requests_leaves_out_the_rarest_lengths() {
+fn range_leaves_out_the_rarest_lengths() {
     let mut observed = Observed::default();
     for number in 0..512 {
         let length = if number % 256 == 0 { 1 << 20 } else { 4096 };

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_segment_unused_longest_is_given_up_unless_its_data_is_not_on_the_platters() {
+    fn oldest_segment_goes_unless_unwritten() {
         let mut segments = Segments::new(3, 100);
         for (number, first) in [0, 1000, 2000].into_iter().enumerate() {
             segments.fill(number, first, first + 10, number == 1);

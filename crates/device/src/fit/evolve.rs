@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_of_a_bent_valley_with_a_forbidden_region_is_found() {
+    fn minimum_of_bent_valley_is_found() {
         // Rosenbrock's function from -2 to 2, whose minimum is at one in every variable; not defined in a corner.
         let valley = |genes: &[f64]| {
             let at: Vec<f64> = genes.iter().map(|gene| gene * 4.0 - 2.0).collect();

@@ -145,7 +145,7 @@ mod tests {
     use crate::PRESETS;
 
     #[test]
-    fn every_preset_of_one_drive_begins_at_any_size() {
+    fn presets_of_one_drive_begin_at_any_size() {
         let sizes = ["500MB", "9GB", "100GB", "1TB", "4TB", "20TB", "61TB"];
         for preset in PRESETS {
             let spec = DeviceSpec::load(preset.name).expect("a preset");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_a_size_stays_as_it_is_but_for_its_buffer() {
+    fn sizeless_disk_changes_only_its_buffer() {
         let spec = DeviceSpec::load("cheetah-9lp").expect("a preset");
         assert_eq!(start(&spec, None).expect("a disk"), Some(spec));
         let sheet = DeviceSpec::load("hdd-20tb").expect("a preset");

@@ -11,7 +11,7 @@ fn start() -> DeviceSpec {
 }
 
 #[test]
-fn every_row_names_a_parameter_that_a_device_of_its_kind_has() {
+fn every_row_names_a_parameter_of_its_kind() {
     let flash = DeviceSpec::load("ssd-970pro").unwrap().to_toml() + "[ssd.wake]\nidle = \"1s\"\ntakes = \"0s\"\n";
     let flash = DeviceSpec::parse("flash", &flash).unwrap();
     for (rows, start) in [
@@ -42,7 +42,7 @@ fn every_row_names_a_parameter_that_a_device_of_its_kind_has() {
 }
 
 #[test]
-fn a_disk_with_listed_zones_and_a_measured_seek_curve_keeps_them() {
+fn listed_zones_and_measured_seeks_are_kept() {
     let fit = Fit::new(&DeviceSpec::load("cheetah-9lp").unwrap(), table::DISK, &[], Load::Closed).unwrap();
     let has = |part: &str| fit.rows().iter().any(|row| row.key.contains(part));
     assert!(!has("zoning") && !has("seek") && !has("surfaces") && has("overhead") && has("cache"));
@@ -82,7 +82,7 @@ fn seen(hidden: &DeviceSpec, count: u64) -> Vec<Measured> {
 }
 
 #[test]
-fn a_fit_comes_much_closer_to_a_hidden_disk_on_requests_that_it_did_not_see() {
+fn fit_approaches_hidden_disk_on_unseen_requests() {
     let hidden = UNKNOWN_DISK
         .replace("\"1ms\"\naverage = \"8ms\"\nfull = \"18ms\"", "\"0.7ms\"\naverage = \"6ms\"\nfull = \"14ms\"");
     let hidden = hidden.replace("segments = 8", "segments = 8\nread_ahead = \"segment\"\nwrite = \"all\"");
@@ -107,7 +107,7 @@ fn a_fit_comes_much_closer_to_a_hidden_disk_on_requests_that_it_did_not_see() {
 }
 
 #[test]
-fn tracks_that_are_turned_further_than_the_head_needs_are_found() {
+fn tracks_turned_beyond_the_need_are_found() {
     let turned = UNKNOWN_DISK.replace("surface_skew = \"least\"", "surface_skew = \"0.3rev\"");
     let turned = turned.replace("cylinder_skew = \"least\"", "cylinder_skew = \"0.5rev\"");
     let hidden = DeviceSpec::parse("hidden", &turned).unwrap();
@@ -124,7 +124,7 @@ fn tracks_that_are_turned_further_than_the_head_needs_are_found() {
 }
 
 #[test]
-fn an_arm_is_fitted_to_what_accesses_take_beside_a_rest_that_is_not_known() {
+fn arm_is_fitted_beside_an_unknown_rest() {
     let hidden = UNKNOWN_DISK
         .replace("\"1ms\"\naverage = \"8ms\"\nfull = \"18ms\"", "\"0.7ms\"\naverage = \"6ms\"\nfull = \"14ms\"");
     let hidden = DeviceSpec::parse("hidden", &hidden).unwrap();
@@ -169,7 +169,7 @@ fn an_arm_is_fitted_to_what_accesses_take_beside_a_rest_that_is_not_known() {
 }
 
 #[test]
-fn reads_of_a_flash_drive_are_fitted_without_its_writes_and_writes_beside_them() {
+fn flash_reads_and_writes_are_fitted_apart() {
     let start = DeviceSpec::load("ssd-970pro").unwrap();
     let request = |number: u64| Measured {
         operation: if number < 60 { Operation::Read } else { Operation::Write },
@@ -201,7 +201,7 @@ fn reads_of_a_flash_drive_are_fitted_without_its_writes_and_writes_beside_them()
 }
 
 #[test]
-fn what_a_unit_takes_is_told_to_a_nanosecond_and_a_command_to_a_tenth_of_a_microsecond() {
+fn unit_and_command_times_are_rounded_as_stated() {
     let amount = |key: &str, nanos: f64, most: f64| {
         let row = table::FLASH.iter().find(|row| row.key == key).unwrap();
         row.amount(nanos / most).number().unwrap()

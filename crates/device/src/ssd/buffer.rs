@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn room_is_freed_in_the_order_in_which_programs_end(
+        fn room_frees_in_order_of_program_ends(
             steps in prop::collection::vec((1_u32..9, 0_u64..300, 0_u64..60), 1..200),
         ) {
             let mut buffer = Buffer::new(32);

@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_gap_before_a_reservation_is_used_and_split() {
+    fn gap_before_a_reservation_is_used() {
         let mut calendar = Calendar::new(1, 8);
         assert_eq!(calendar.reserve(0, 100, 10), 100);
         assert_eq!(calendar.reserve(0, 20, 30), 20, "fits before");

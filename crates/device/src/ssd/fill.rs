@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_permutation_reaches_every_number_once_and_goes_back(limit in 1_u32..3000, seed: u64) {
+        fn permutation_is_a_bijection(limit in 1_u32..3000, seed: u64) {
             let permutation = Permutation::new(limit, seed);
             let mut seen = vec![false; limit as usize];
             for number in 0..limit {
@@ -237,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn every_unit_has_a_place_of_its_own_and_every_place_knows_its_unit(
+        fn units_and_places_map_one_to_one(
             units in 1_u32..5000, dies in 1_u32..9, programs in 2_u32..9, program_units in 1_u32..9, spare in 0_u32..9,
             steady: bool, seed: u64,
         ) {

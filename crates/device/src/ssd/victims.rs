@@ -85,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_block_with_the_most_losses_goes_first_and_of_several_the_latest(
+        fn victim_is_the_latest_with_most_losses(
             steps in prop::collection::vec((0_u32..3, 0_u32..200, 1_u32..5, any::<bool>()), 1..600),
         ) {
             let (mut victims, mut plain) = (Victims::new(3, 200), std::collections::BTreeMap::new());

@@ -70,7 +70,7 @@ fn what_was_read_ahead_costs_command_and_interface() {
 }
 
 #[test]
-fn the_head_reads_on_as_far_as_it_comes_until_another_command_needs_it() {
+fn head_reads_on_until_a_command_comes() {
     let mut drive = Drive::new(|_| {});
     drive.read(0, 8);
     drive.think(10 * SECTOR);
@@ -80,7 +80,7 @@ fn the_head_reads_on_as_far_as_it_comes_until_another_command_needs_it() {
 }
 
 #[test]
-fn a_read_in_what_is_being_read_ahead_waits_for_the_rest_of_it() {
+fn read_within_read_ahead_waits_for_rest() {
     let mut drive = Drive::new(|_| {});
     drive.read(0, 8);
     drive.think(5 * SECTOR);
@@ -91,7 +91,7 @@ fn a_read_in_what_is_being_read_ahead_waits_for_the_rest_of_it() {
 }
 
 #[test]
-fn part_of_a_read_from_the_buffer_does_not_spare_the_way_to_the_rest() {
+fn partial_hit_does_not_spare_the_way() {
     let mut drive = Drive::new(|cache| cache.read_ahead = ReadAhead::None);
     drive.read(0, 8);
     drive.think(3 * SECTOR);
@@ -124,7 +124,7 @@ fn read_ahead_ends_where_it_is_told_to() {
 }
 
 #[test]
-fn the_fourth_scheme_reads_a_track_to_its_end_and_one_more_if_the_segment_began_before_it() {
+fn fourth_scheme_reads_to_the_tracks_end() {
     let reach = |sector: u64, sectors: u32| {
         let mut drive = Drive::new(|cache| {
             cache.segment_size = Size(512 * 500);
@@ -139,7 +139,7 @@ fn the_fourth_scheme_reads_a_track_to_its_end_and_one_more_if_the_segment_began_
 }
 
 #[test]
-fn a_read_begins_to_cross_the_interface_at_its_water_mark() {
+fn read_crosses_the_interface_from_its_mark() {
     let transfer = |mark: f64| {
         let mark = Ratio::new(mark).expect("a share");
         Drive::new(|cache| cache.read_water_mark = mark).read(0, 8).transfer_nanos
@@ -152,7 +152,7 @@ fn a_read_begins_to_cross_the_interface_at_its_water_mark() {
 }
 
 #[test]
-fn a_writer_who_fills_the_buffer_goes_on_when_it_has_emptied_to_its_water_mark() {
+fn full_buffer_resumes_at_its_water_mark() {
     let waits = |mark: f64| {
         let mark = Ratio::new(mark).expect("a share");
         let mut drive = Drive::new(|cache| cache.write_water_mark = mark);
@@ -165,7 +165,7 @@ fn a_writer_who_fills_the_buffer_goes_on_when_it_has_emptied_to_its_water_mark()
 }
 
 #[test]
-fn an_idle_head_reads_on_behind_a_hit_where_it_is_told_to() {
+fn idle_head_reads_on_behind_a_hit() {
     for (after_hit, is_there) in [(true, true), (false, false)] {
         let mut drive = Drive::new(|cache| {
             cache.read_ahead_after_hit = after_hit;
@@ -180,7 +180,7 @@ fn an_idle_head_reads_on_behind_a_hit_where_it_is_told_to() {
 }
 
 #[test]
-fn at_least_so_much_is_read_ahead_whoever_waits() {
+fn least_read_ahead_happens_whoever_waits() {
     let mut drive = Drive::new(|cache| cache.read_ahead_least = Size(512 * 16));
     drive.read(0, 8);
     let far = drive.read(5000, 8);
@@ -189,7 +189,7 @@ fn at_least_so_much_is_read_ahead_whoever_waits() {
 }
 
 #[test]
-fn sectors_that_pass_before_the_first_are_kept_where_it_is_told_to() {
+fn sectors_passing_first_are_kept_if_told() {
     for (before, is_there) in [(true, true), (false, false)] {
         let mut drive = Drive::new(|cache| {
             cache.read_before = before;
@@ -204,7 +204,7 @@ fn sectors_that_pass_before_the_first_are_kept_where_it_is_told_to() {
 }
 
 #[test]
-fn a_head_that_comes_down_within_the_extent_begins_there() {
+fn head_within_the_extent_begins_there() {
     for (zero_latency, most) in [(true, REVOLUTION), (false, 2 * REVOLUTION)] {
         let mut drive = Drive::new(|cache| {
             cache.zero_latency_reads = zero_latency;
@@ -224,7 +224,7 @@ fn a_head_that_comes_down_within_the_extent_begins_there() {
 }
 
 #[test]
-fn a_buffered_write_completes_at_once_and_the_next_command_waits_for_the_head() {
+fn buffered_write_completes_before_the_head_moves() {
     let mut drive = Drive::new(|_| {});
     let write = drive.write(5_000, 8);
     assert_eq!(total(&write), 50_000 + 8 * 5_120);
@@ -239,7 +239,7 @@ fn a_buffered_write_completes_at_once_and_the_next_command_waits_for_the_head() 
 }
 
 #[test]
-fn writes_wait_for_a_segment_where_all_are_unwritten() {
+fn writes_wait_where_all_segments_are_unwritten() {
     let elapsed = |segments: u32| {
         let mut drive = Drive::new(|cache| {
             cache.segments = 4;
@@ -255,7 +255,7 @@ fn writes_wait_for_a_segment_where_all_are_unwritten() {
 }
 
 #[test]
-fn writes_that_continue_stream_on_and_others_do_not_where_only_contiguous_ones_are_buffered() {
+fn only_contiguous_writes_stream_on() {
     let mut drive = Drive::new(|cache| cache.write = WriteCache::Contiguous);
     assert!(drive.write(0, 8).transfer_nanos >= 8 * SECTOR);
     assert!(drive.write(8, 8).rotation_nanos > 0, "the head was done with the first");
@@ -272,7 +272,7 @@ fn writes_that_continue_stream_on_and_others_do_not_where_only_contiguous_ones_a
 }
 
 #[test]
-fn a_sequential_writer_who_fills_the_buffer_goes_at_the_pace_of_the_head() {
+fn sequential_writer_slows_to_the_head() {
     let mut drive = Drive::new(|_| {});
     for number in 0..500 {
         drive.write(number * 8, 8);
@@ -295,7 +295,7 @@ fn forced_writes_and_flushes_wait_for_the_platters() {
 }
 
 #[test]
-fn a_write_makes_older_copies_of_its_sectors_worthless() {
+fn write_invalidates_older_copies() {
     let mut drive = Drive::new(|cache| {
         cache.write = WriteCache::None;
         cache.read_written = false;
@@ -314,7 +314,7 @@ fn data_that_is_first_gathered_passes_after_it() {
 }
 
 #[test]
-fn a_read_may_cost_something_at_its_end_too() {
+fn read_may_cost_at_its_end() {
     let mut drive = Drive::new(|cache| cache.read_completion = Duration::new(Nanos(11_000)));
     drive.read(0, 8);
     drive.think(REVOLUTION);
@@ -323,7 +323,7 @@ fn a_read_may_cost_something_at_its_end_too() {
 }
 
 #[test]
-fn a_buffer_that_makes_no_sense_is_refused_by_its_key() {
+fn invalid_buffer_is_refused_by_its_key() {
     let text = |cache: &str| {
         let tiny = PRESETS.iter().find(|preset| preset.name == "tiny").map_or("", |preset| preset.parameters);
         format!("{tiny}\n[hdd.cache]\nsegments = 2\nsegment_size = \"32KiB\"\n{cache}")
@@ -397,7 +397,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_buffer_parts_add_up_and_the_platters_hold_all_after_a_flush(
+    fn buffered_parts_add_up_and_flush_writes_all(
         cache in any_cache(),
         requests in prop::collection::vec((0_u8..4, 0_u64..10_000, 0_u32..400, 0_u64..30_000_000, 0_u8..4), 1..120),
     ) {

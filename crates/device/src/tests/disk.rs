@@ -26,7 +26,7 @@ fn operation(write: bool) -> Operation {
 }
 
 #[test]
-fn the_worked_example_moves_the_head_275_tracks_in_8_movements() {
+fn worked_example_moves_head_275_tracks() {
     let mut disk = device("tiny");
     let mut tracks = Vec::new();
     let (mut movements, mut crossed) = (0, 0);
@@ -56,7 +56,7 @@ fn random_requests_wait_half_a_revolution() {
 }
 
 #[test]
-fn a_long_sequential_read_runs_at_the_sustained_rate_of_its_zone() {
+fn long_sequential_read_runs_at_sustained_rate() {
     let mut disk = device("hdd-15k");
     // Outermost and innermost zone; MB/s from the published layout: sectors per track x 512 x revolutions / (1 + skew).
     for (first, last_rate) in [(0, 134.7), (272_477_222, 80.8)] {
@@ -75,7 +75,7 @@ fn a_long_sequential_read_runs_at_the_sustained_rate_of_its_zone() {
 }
 
 #[test]
-fn the_default_disk_streams_100_mb_a_second_outside_and_60_inside_in_both_directions() {
+fn default_disk_streams_100_outside_60_inside() {
     for operation in [Operation::Read, Operation::Write] {
         let mut disk = device("hdd");
         for (first, expected) in [(0, 100.0), (disk.sectors() - 256 * 10_001, 60.0)] {
@@ -91,7 +91,7 @@ fn the_default_disk_streams_100_mb_a_second_outside_and_60_inside_in_both_direct
 }
 
 #[test]
-fn without_read_ahead_a_sequential_reader_who_pauses_loses_a_revolution_and_with_it_none() {
+fn read_ahead_saves_a_revolution_after_pauses() {
     let mut spec = DeviceSpec::load("hdd").expect("preset");
     let mut elapsed = Vec::new();
     for read_ahead in [512 << 10, 0] {
@@ -112,7 +112,7 @@ fn without_read_ahead_a_sequential_reader_who_pauses_loses_a_revolution_and_with
 }
 
 #[test]
-fn a_reader_who_stays_away_long_finds_the_read_ahead_and_not_more() {
+fn late_reader_finds_only_the_read_ahead() {
     let mut disk = device("hdd");
     let first = disk.serve(Nanos::ZERO, &dispatch(Operation::Read, 0, 8)).finish;
     let later = first.after(Nanos::from_seconds(1));
@@ -125,7 +125,7 @@ fn a_reader_who_stays_away_long_finds_the_read_ahead_and_not_more() {
 }
 
 #[test]
-fn a_sequential_write_streams_on_unless_it_must_be_durable() {
+fn sequential_write_streams_unless_durable() {
     let mut disk = device("hdd");
     let first = disk.serve(Nanos::ZERO, &dispatch(Operation::Write, 0, 8)).finish;
     let pause = first.after(Nanos::from_micros(50));
@@ -161,7 +161,7 @@ fn flushes_discards_and_empty_writes_move_nothing() {
 }
 
 #[test]
-fn overhead_depends_on_the_operation_and_on_the_one_before() {
+fn overhead_depends_on_both_operations() {
     let mut disk = device("hdd-15k");
     let overheads: Vec<u64> = [false, true, true, false]
         .into_iter()
@@ -175,7 +175,7 @@ fn overhead_depends_on_the_operation_and_on_the_one_before() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_times_and_another_seed_others() {
+fn seed_determines_times() {
     let run = |seed: u64| {
         let mut disk = DeviceSpec::load("hdd").expect("preset").build(seed).expect("a disk");
         let mut random = Random(3);

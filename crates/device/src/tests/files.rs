@@ -49,7 +49,7 @@ fn the_presets_have_the_sizes_of_the_drives() {
 }
 
 #[test]
-fn the_disk_without_cache_is_the_disk_but_for_its_buffer() {
+fn cacheless_disk_differs_in_buffer_only() {
     let lines = |name: &str| PRESETS.iter().find(|preset| preset.name == name).map(|preset| preset.parameters.lines());
     let is_of_buffer = |line: &&str| line.starts_with("read_ahead = ") || line.starts_with("write_cache = ");
     let mechanics: Vec<&str> = lines("hdd").expect("a preset").filter(|line| !is_of_buffer(line)).collect();
@@ -70,7 +70,7 @@ fn what_a_preset_has_switched_on_is_said() {
 }
 
 #[test]
-fn a_bad_file_is_refused_with_place_problem_and_hint() {
+fn bad_file_is_refused_with_place_and_hint() {
     let spindle = complaint(&tiny_with("6000", "0"));
     assert!(spindle.starts_with("my.toml:2:26: hdd.revolutions_per_minute: is 0"), "{spindle}");
     assert!(spindle.contains("hint: give a number from 600 to 100000"), "{spindle}");
@@ -104,7 +104,7 @@ fn a_bad_file_is_refused_with_place_problem_and_hint() {
 }
 
 #[test]
-fn what_is_no_device_or_two_or_half_of_one_is_refused_with_a_hint() {
+fn incomplete_or_double_device_is_refused() {
     let points = "points = [[1, \"1ms\"], [99, \"10ms\"]]";
     let datasheet = "[hdd.seek.datasheet]\nsingle = \"1ms\"\naverage = \"9ms\"\nfull = \"10ms\"";
     let models =
@@ -137,7 +137,7 @@ fn what_is_no_device_or_two_or_half_of_one_is_refused_with_a_hint() {
 }
 
 #[test]
-fn the_largest_disk_that_is_accepted_is_laid_out_without_overflow() {
+fn largest_accepted_disk_does_not_overflow() {
     for layout in [
         "\"conventional\"",
         "{ serpentine = { bundle_cylinders = 1048576 } }",
@@ -162,7 +162,7 @@ fn the_largest_disk_that_is_accepted_is_laid_out_without_overflow() {
 }
 
 #[test]
-fn a_name_that_is_neither_preset_nor_file_lists_the_presets() {
+fn unknown_name_lists_the_presets() {
     let error = DeviceSpec::load("hdd-16k").expect_err("no such thing").to_string();
     assert!(error.contains("give a preset (hdd, hdd-no-cache, ") && error.contains("or a TOML file"), "{error}");
 }
@@ -193,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn a_datasheet_of_ten_lines_gives_a_disk_with_its_numbers() {
+fn short_datasheet_gives_its_numbers() {
     let text = "[disk_datasheet]\ncapacity = \"20TB\"\nrevolutions_per_minute = 7200\nseek_average = \"8.5ms\"\n\
                 seek_average_write = \"9.5ms\"\nseek_full = \"17ms\"\nrate_outside = \"285MB/s\"\nrate_inside = \"130MB/s\"\n\
                 cache = \"256MiB\"\nsurfaces = 20\n";
@@ -222,7 +222,7 @@ fn a_datasheet_of_ten_lines_gives_a_disk_with_its_numbers() {
 }
 
 #[test]
-fn the_speed_of_a_spindle_may_have_decimals_and_keeps_them() {
+fn spindle_speed_keeps_its_decimals() {
     let text = |speed: &str| {
         PRESETS[0].parameters.replace("revolutions_per_minute = 7200", &format!("revolutions_per_minute = {speed}"))
     };
@@ -237,7 +237,7 @@ fn the_speed_of_a_spindle_may_have_decimals_and_keeps_them() {
 }
 
 #[test]
-fn the_atlas_reads_at_the_rate_of_its_medium_and_not_of_the_bus_that_it_was_measured_over() {
+fn atlas_reads_at_its_mediums_rate() {
     let mut drive = device("atlas-10k");
     let (mut now, reads) = (Nanos::ZERO, 256);
     for read in 0..reads {

@@ -45,7 +45,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
 
 proptest! {
     #[test]
-    fn every_sector_has_a_place_of_its_own_and_is_found_there_again(
+    fn every_sector_has_its_own_place(
         zones in prop::collection::vec((1_u32..14, 1_u32..8, 0_u64..9), 1..4),
         surfaces in 1_u32..5,
         layout in layouts(),
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn stream_and_travel_agree_with_a_walk_along_the_tracks(
+    fn stream_and_travel_agree_with_a_walk(
         zones in prop::collection::vec((1_u32..14, 1_u32..8, 0_u64..9), 1..4),
         surfaces in 1_u32..5,
         layout in layouts(),
@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[test]
-fn bundles_of_65_cylinders_go_out_and_back_over_four_surfaces() {
+fn bundles_serpentine_over_four_surfaces() {
     let geometry = small(&[(260, 10, 0)], 4, Layout::Serpentine { bundle_cylinders: 65 });
     let track = |number: u64| {
         let place = geometry.locate(number * 10);
@@ -100,7 +100,7 @@ fn bundles_of_65_cylinders_go_out_and_back_over_four_surfaces() {
 }
 
 #[test]
-fn a_switch_that_outlasts_the_skew_loses_a_revolution() {
+fn switch_longer_than_skew_loses_a_revolution() {
     let seek = seek(10);
     let motion = Motion { seek: &seek, head_switch_nanos: 900, revolution_nanos: 6000 };
     let skew = Skews { surface_nanos: 300, cylinder_nanos: 1200, turn_nanos: 2500 };
@@ -110,7 +110,7 @@ fn a_switch_that_outlasts_the_skew_loses_a_revolution() {
 }
 
 #[test]
-fn two_numbers_stand_for_the_zones_of_a_disk() {
+fn two_numbers_describe_all_zones() {
     let text = "[hdd]\ncapacity = \"1GB\"\nrevolutions_per_minute = 7200\nsurfaces = 2\ninterface_rate = \"100MB/s\"\n\
                 head_switch = \"0.5ms\"\nsurface_skew = \"least\"\ncylinder_skew = \"least\"\n[hdd.zoning]\n\
                 outer_sectors_per_track = 200\ninner = 0.5\nzones = 3\n\
@@ -136,7 +136,7 @@ fn two_numbers_stand_for_the_zones_of_a_disk() {
 }
 
 #[test]
-fn the_least_skew_loses_no_revolution_and_little_time() {
+fn least_skew_loses_no_revolution() {
     let text = |skew: &str| {
         UNKNOWN_DISK.replace(
             "surface_skew = \"least\"\ncylinder_skew = \"least\"",

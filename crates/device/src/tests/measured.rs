@@ -4,7 +4,7 @@ use super::super::validate::{Classes, Load, Measured, Replayed, Validation, deme
 use super::*;
 
 #[test]
-fn saturated_random_requests_seek_and_wait_as_in_the_published_simulation() {
+fn saturated_requests_match_the_published_simulation() {
     // DiskSim's means for this drive, FCFS, 4 KiB, two thirds reads: seek 3.76 ms, rotation 2.00 ms.
     let mut disk = device("hdd-15k");
     let mut random = Random(17);
@@ -23,7 +23,7 @@ fn saturated_random_requests_seek_and_wait_as_in_the_published_simulation() {
 }
 
 #[test]
-fn the_demerit_is_the_distance_by_which_two_distributions_differ() {
+fn demerit_is_the_distance_of_distributions() {
     let times: Vec<u64> = (0..1000).map(|number| number * 7 % 1000).collect();
     let later: Vec<u64> = times.iter().rev().map(|time| time + 30).collect();
     assert_eq!(demerit(&times, &times), 0.0);
@@ -38,7 +38,7 @@ fn measured(operation: Operation, sector: u64, sectors: u32, arrival_nanos: u64,
 }
 
 #[test]
-fn a_closed_load_keeps_think_times_and_an_open_one_arrival_times() {
+fn closed_load_keeps_think_times() {
     // The drive was much slower than the model is: under a closed load the model's next request comes earlier.
     let requests: Vec<Measured> = (0..20)
         .map(|number| measured(Operation::Read, number * 331 % 10_000, 8, number * 50_000_000, 40_000_000))
@@ -52,7 +52,7 @@ fn a_closed_load_keeps_think_times_and_an_open_one_arrival_times() {
 }
 
 #[test]
-fn requests_that_arrive_together_wait_for_one_another_in_the_model() {
+fn simultaneous_requests_wait_for_one_another() {
     let requests: Vec<Measured> = (0..16)
         .map(|number| measured(Operation::Read, (number * 2_971) % 10_000, 1, 0, 1_000 * (number + 1)))
         .collect();
@@ -92,7 +92,7 @@ fn sent(threads: Option<usize>) -> Vec<Measured> {
 }
 
 #[test]
-fn requests_of_so_many_threads_are_released_by_completions_and_others_arrive() {
+fn thread_requests_are_released_by_completions() {
     assert_eq!(Load::of(&sent(Some(16))), Load::Released);
     assert_eq!(Load::of(&sent(Some(4))), Load::Released);
     assert_eq!(Load::of(&sent(None)), Load::Arrivals);
@@ -106,7 +106,7 @@ fn requests_of_so_many_threads_are_released_by_completions_and_others_arrive() {
 }
 
 #[test]
-fn a_model_that_is_slower_than_the_device_does_not_fall_behind_what_its_completions_release() {
+fn slower_model_keeps_up_with_released_requests() {
     let requests = sent(Some(16));
     let mean = |load| {
         let replayed = replay(&mut *device("tiny"), &requests, load).unwrap();
@@ -118,7 +118,7 @@ fn a_model_that_is_slower_than_the_device_does_not_fall_behind_what_its_completi
 }
 
 #[test]
-fn every_request_is_in_one_class_by_operation_place_and_size() {
+fn every_request_is_in_one_class() {
     let requests = [
         measured(Operation::Read, 0, 8, 0, 1),
         measured(Operation::Read, 8, 32, 0, 2),
@@ -142,7 +142,7 @@ fn every_request_is_in_one_class_by_operation_place_and_size() {
 }
 
 #[test]
-fn a_model_beside_itself_has_no_error_in_any_class() {
+fn model_beside_itself_has_no_error() {
     let mut random = Random(3);
     let mut requests: Vec<Measured> =
         (0..500).map(|number| measured(Operation::Read, random.below(9_000), 8, number * 100_000_000, 0)).collect();

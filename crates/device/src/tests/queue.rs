@@ -45,7 +45,7 @@ fn assert_near(what: &str, found: (f64, f64), expected: (f64, f64)) {
 }
 
 #[test]
-fn shortest_positioning_first_gains_what_the_published_simulation_gains() {
+fn sptf_gains_as_published() {
     // DiskSim's means for this drive, 4 KiB at random, two thirds reads: seek and rotation in milliseconds.
     for (depth, expected) in [(1, (3.76, 2.00)), (8, (2.75, 1.00)), (32, (2.17, 0.59))] {
         let found = saturate(depth, |disk, _, _, held| {
@@ -57,7 +57,7 @@ fn shortest_positioning_first_gains_what_the_published_simulation_gains() {
 }
 
 #[test]
-fn a_command_queue_gains_it_too_though_it_leaves_nobody_waiting_for_ever() {
+fn command_queue_gains_without_starvation() {
     let (mut disk, geometry) = cheetah();
     let mut random = Random(5);
     let mut queue = CommandQueue::new(CommandOrder::Sptf);
@@ -79,7 +79,7 @@ fn a_command_queue_gains_it_too_though_it_leaves_nobody_waiting_for_ever() {
 }
 
 #[test]
-fn shortest_seek_first_gains_what_the_published_simulation_gains() {
+fn ssf_gains_as_published() {
     for (depth, expected) in [(8, (2.31, 1.98)), (32, (1.65, 2.00))] {
         let found = saturate(depth, |_, geometry, track, held| {
             let distance = |dispatch: &Dispatch| geometry.locate(dispatch.sector).cylinder.abs_diff(track);
@@ -107,7 +107,7 @@ fn positioning_is_what_serving_then_takes() {
 }
 
 #[test]
-fn a_queue_in_order_of_arrival_keeps_it_and_another_takes_the_nearest() {
+fn fifo_queue_keeps_order_another_takes_nearest() {
     let disk = device("tiny");
     for (order, first) in [(CommandOrder::Fifo, 'f'), (CommandOrder::Sptf, 'n')] {
         let mut queue = CommandQueue::new(order);
@@ -120,7 +120,7 @@ fn a_queue_in_order_of_arrival_keeps_it_and_another_takes_the_nearest() {
 }
 
 #[test]
-fn nobody_is_passed_over_more_than_eight_times_for_every_command() {
+fn command_is_passed_over_eight_times_at_most() {
     let disk = device("tiny");
     let mut queue = CommandQueue::new(CommandOrder::Sptf);
     queue.push(dispatch(Operation::Read, 9_000, 8), u64::MAX);

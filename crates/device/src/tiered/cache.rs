@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn arc_keeps_what_is_used_often_through_a_scan_and_lru_does_not() {
+    fn arc_survives_scans_lru_does_not() {
         let trace = |cache: &mut BlockCache| {
             for _ in 0..3 {
                 hits(cache, 0..50);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn arc_holds_no_more_than_its_capacity_and_remembers_no_more_than_as_much_again() {
+    fn arc_stays_within_capacity_and_memory() {
         let mut random = crate::random::Random::new(9);
         let mut cache = BlockCache::arc(16);
         for step in 0..50_000_u64 {

@@ -36,7 +36,7 @@ fn each_tier_has_its_own_queue_and_depth() {
 }
 
 #[test]
-fn a_serial_array_does_one_thing_at_a_time() {
+fn serial_array_serves_one_at_a_time() {
     let mut array = array(&format!(
         "{}{MAP}",
         CONSTANT.replace("depth = 2", "").replacen("capacity", "serial = true\ncapacity", 1)
@@ -47,7 +47,7 @@ fn a_serial_array_does_one_thing_at_a_time() {
 }
 
 #[test]
-fn the_hit_ratio_is_that_of_the_stream_and_may_change() {
+fn hit_ratio_follows_the_stream() {
     let mut array = array(&CONSTANT.replacen("[tiered]", "[tiered]\nplacement = { hit_ratio = 0.25 }", 1));
     let mut hits = |change: Option<f64>| {
         if let Some(ratio) = change.and_then(Ratio::new) {
@@ -62,7 +62,7 @@ fn the_hit_ratio_is_that_of_the_stream_and_may_change() {
 }
 
 #[test]
-fn exponential_tiers_have_their_mean_and_reads_and_writes_their_own() {
+fn exponential_tiers_keep_their_means() {
     let text = "[tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 1 }\n[tiered.fast]\nread = \"exponential 200us\"\nwrite = \
                 \"exponential 600us\"\n[tiered.slow]\nread = \"exponential 10ms\"\n";
     let mut array = array(text);
@@ -84,7 +84,7 @@ fn a_cache_serves_what_it_has_seen() {
 }
 
 #[test]
-fn a_tier_may_be_the_model_of_a_drive() {
+fn tier_may_be_a_drive_model() {
     let text = "[tiered]\ncapacity = \"100TB\"\nplacement = { hit_ratio = 0.5 }\n[tiered.fast]\nmodel = \"ssd-970pro\"\n[tiered.slow]\n\
                 model = \"hdd\"\n";
     let mut array = array(text);
@@ -97,7 +97,7 @@ fn a_tier_may_be_the_model_of_a_drive() {
 }
 
 #[test]
-fn what_is_no_array_is_named_with_its_place() {
+fn invalid_tiered_array_is_named_with_place() {
     let error =
         |from: &str, to: &str| DeviceSpec::parse("a.toml", &CONSTANT.replacen(from, to, 1)).expect_err(to).to_string();
     assert_eq!(error("depth = 2", "depth = 0"), "a.toml:8:9: tiered.slow.depth: is 0\n\nhint: give 1 to 4096");

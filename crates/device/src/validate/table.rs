@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_tells_the_classes_that_it_has_seen_apart() {
+    fn table_tells_seen_classes_apart() {
         let unseen = reads(600);
         let said = tabled(&reads(3_000), &unseen, 1 << 20);
         for (request, said) in unseen.iter().zip(&said) {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_seen_takes_the_times_of_all() {
+    fn unseen_class_takes_times_of_all() {
         let write = Measured { operation: Operation::Write, ..reads(1)[0] };
         assert!(tabled(&reads(1_000), &[write; 30], 1 << 20).iter().any(|nanos| *nanos > 400_000));
         assert_eq!(tabled(&[], &reads(3), 1 << 20), [0; 3], "nothing says nothing");

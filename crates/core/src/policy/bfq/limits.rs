@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_follow_the_rate_and_minima_after_eleven_turns() {
+    fn limits_follow_rate_minima_after_eleven_turns() {
         // 14,000 * 7 s / 5,009.
         let interactive = Nanos(19_564_783_389);
         assert_eq!(after_a_second(&[("rules", 1)]), [(9_553, 512, interactive), (9_553, 298, interactive)]);

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_player_is_real_time_and_a_copier_is_not() {
+    fn player_is_real_time_copier_is_not() {
         let none = Nanos::ZERO;
         assert_eq!(after_ten_requests(64, Nanos::from_millis(40), none), Raise::RealTime);
         assert_eq!(after_ten_requests(64, Nanos::from_millis(10), none), Raise::None, "it asks too soon after service");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_silent_for_two_seconds_is_interactive_for_a_while() {
+    fn silent_for_two_seconds_makes_interactive() {
         let burst = Burst::NONE;
         let long = Nanos::from_seconds(7);
         let mut raising = Raising::new(burst.number.wrapping_sub(1));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interactive_queue_that_reads_much_is_not_interactive() {
+    fn queue_that_reads_much_stops_being_interactive() {
         let burst = Burst::NONE;
         let long = Nanos::from_seconds(7);
         let mut raising = Raising::new(burst.number.wrapping_sub(1));

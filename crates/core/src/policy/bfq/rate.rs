@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_estimate_is_two_thirds_of_what_is_usual() {
+    fn first_estimate_is_two_thirds_of_usual() {
         let disk = PeakRate::new(true);
         assert_eq!((disk.estimate, disk.sectors_in(TURN)), (9_333, 17_801));
         assert_eq!(disk.start_time().0 / 1_000_000, 10_500, "14,000 * 7 s / 9,333");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequential_second_moves_the_estimate_half_the_way() {
+    fn sequential_second_moves_estimate_half_way() {
         let estimate = |count| rate_after(count, 25, 256, |_| false).estimate;
         assert_eq!(estimate(40), 9_333, "975 ms");
         assert_eq!(estimate(41), 4_666 + 687 / 2);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn seeks_raise_the_estimate_and_do_not_lower_it() {
+    fn seeks_raise_the_estimate_and_never_lower_it() {
         assert_eq!(rate_after(41, 25, 256, |_| true).estimate, 9_333, "687");
         assert_eq!(rate_after(41, 25, 16_384, |_| true).estimate, 8_399 + 44_023 / 10, "by a tenth");
     }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observation_that_a_pause_ends_needs_32_dispatches_and_300_ms() {
+    fn observation_needs_32_dispatches_and_300_ms() {
         let estimate = |count, interval| {
             let mut rate = rate_after(count, interval, 256, |_| false);
             let last = (count - 1) * interval;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_that_is_late_for_the_largest_request_ends_an_observation() {
+    fn late_completion_ends_an_observation() {
         let mut rate = rate_after(80, 5, 8, |_| false);
         assert!(!rate.completed(Nanos::from_millis(399 + 8)), "8 sectors in 8 ms");
         let mut rate = rate_after(80, 5, 8, |_| false);
@@ -254,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_history_makes_the_estimate_zero_or_faster_than_any_device(
+        fn estimate_is_never_zero_or_impossibly_fast(
             events in proptest::collection::vec((any::<bool>(), any::<u64>(), any::<u32>(), 0u32..3, 0u64..400_000_000), 1..300)
         ) {
             let mut rate = PeakRate::new(false);

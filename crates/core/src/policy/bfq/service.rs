@@ -350,7 +350,7 @@ mod tests {
         }
 
         #[test]
-        fn a_busy_queue_gets_its_share_within_its_budget_and_the_largest_other(
+        fn busy_queue_gets_its_share_within_budgets(
             queues in proptest::collection::vec((1u64..50, 1u64..2000), 2..8),
         ) {
             let mut service = Service::new(8);

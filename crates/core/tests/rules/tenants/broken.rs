@@ -63,7 +63,7 @@ fn reservations_hold_again_once_they_fit() {
 }
 
 #[test]
-fn a_device_that_stalls_breaks_reservations_for_as_long_as_it_does() {
+fn stalling_device_breaks_reservations_while_it_stalls() {
     let mut world = world("mclock", &[], &[reserved(500), Share::weighted(100)]);
     let mut stalls = 3 * SECOND;
     world = World::new(
@@ -79,7 +79,7 @@ fn a_device_that_stalls_breaks_reservations_for_as_long_as_it_does() {
 }
 
 #[test]
-fn a_reservation_of_the_fair_share_takes_nothing_beyond_it() {
+fn reservation_of_fair_share_adds_nothing() {
     for &(name, parameters) in &ORDERS[..3] {
         let mut random = Random(1);
         let mut world = world(name, parameters, &[reserved(2_000), Share::DEFAULT]);

@@ -32,7 +32,7 @@ fn submit(policy: &mut Policy, client: u32) -> Tag {
 }
 
 #[test]
-fn a_weight_changed_under_load_holds_from_then_on() {
+fn weight_changed_under_load_holds_from_then() {
     for name in FAIR {
         let mut policy = build(name, &[], limits(4));
         weights(&mut policy, &[1, 1]);
@@ -48,7 +48,7 @@ fn a_weight_changed_under_load_holds_from_then_on() {
 }
 
 #[test]
-fn a_client_added_or_removed_under_load_is_served_by_what_it_has_then() {
+fn client_added_or_removed_gets_its_due() {
     for name in FAIR {
         let mut policy = build(name, &[], limits(1));
         weights(&mut policy, &[2, 2]);
@@ -69,7 +69,7 @@ fn a_client_added_or_removed_under_load_is_served_by_what_it_has_then() {
 }
 
 #[test]
-fn a_reservation_taken_away_leaves_a_debt_of_a_few_requests_at_most() {
+fn removed_reservation_leaves_debt_of_few_requests() {
     let mut policy = build("mclock", &[], limits(1));
     let share = Share { reservation_per_second: 900, ..Share::DEFAULT };
     control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
@@ -115,7 +115,7 @@ fn infeasible_shares_are_refused_with_the_arithmetic() {
 }
 
 #[test]
-fn groups_share_by_their_weights_and_their_clients_within_them() {
+fn groups_and_their_clients_share_by_weight() {
     for name in FAIR {
         let mut policy = build(name, &[("groups", 2)], limits(1));
         let control = control(&mut policy);
@@ -141,7 +141,7 @@ fn groups_share_by_their_weights_and_their_clients_within_them() {
 }
 
 #[test]
-fn a_group_keeps_its_limit_and_its_reservation_together() {
+fn group_keeps_its_limit_and_reservation() {
     let mut policy = build("mclock", &[("groups", 2)], limits(1));
     let group = |group| Some(GroupId(group));
     let limited = Share { limit_per_second: 100, ..Share::DEFAULT };
@@ -161,7 +161,7 @@ fn a_group_keeps_its_limit_and_its_reservation_together() {
 }
 
 #[test]
-fn streams_beyond_the_places_share_one_client_and_idle_places_are_given_on() {
+fn surplus_streams_share_one_client() {
     for name in tenants() {
         let mut policy = build(name, &[("clients", 2)], limits(1));
         // Two have places; two more share one.

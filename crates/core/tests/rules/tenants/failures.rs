@@ -43,7 +43,7 @@ fn a_client_that_pauses_and_returns_starves_nobody() {
 }
 
 #[test]
-fn refusing_at_the_limit_keeps_goodput_at_the_limit() {
+fn refusing_at_limit_keeps_goodput_at_limit() {
     let limit = 1_000;
     for name in ["mclock", "token-bucket", "wfq", "reward"] {
         // Offered, in percent of the limit.
@@ -92,7 +92,7 @@ fn nothing_spins_when_all_are_at_their_limits() {
 }
 
 #[test]
-fn the_wait_ends_exactly_when_the_first_limit_does() {
+fn wait_ends_with_the_first_limit() {
     for name in ["mclock", "token-bucket", "sfq", "drr"] {
         let mut policy = build(name, &[], limits(8));
         for (client, limit) in [(0, 3), (1, 7)] {

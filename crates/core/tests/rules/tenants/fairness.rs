@@ -99,7 +99,7 @@ fn allowed(name: &str, shares: &[u32], client: usize) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn no_client_is_further_behind_a_fluid_server_than_its_policy_states((shares, asked) in arrivals()) {
+    fn lag_behind_fluid_server_is_as_stated((shares, asked) in arrivals()) {
         for (name, parameters) in
             [("sfq", &[][..]), ("wfq", &[]), ("drr", &[]), ("mclock", &[]), ("reward", &[("estimator", 1)]), ("reward", &[])]
         {
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn no_limit_is_exceeded_beyond_its_burst_in_any_window(
+    fn no_window_exceeds_limit_plus_burst(
         limited in proptest::collection::vec((1u64..2_000, 1u64..20), 1..5),
         pauses in proptest::collection::vec((0u64..40, 0u32..12), 1..30),
         name in proptest::sample::select(vec!["fifo", "token-bucket", "sfq", "wfq", "drr", "mclock", "pclock", "parda", "reward"]),
@@ -184,7 +184,7 @@ const FIRST_REQUESTS: &str = "\
 /// With the service times of nothing known, each client's first request was all but free, and this took one client 1.24 times as
 /// far behind as it may be.
 #[test]
-fn first_requests_put_nobody_further_behind_than_others_do() {
+fn first_requests_put_no_client_further_behind() {
     let shares = [8, 1, 4, 2, 5];
     let digits = |unit: &str| unit.chars().filter_map(|digit| digit.to_digit(10)).collect();
     let asked: Vec<Vec<u32>> = FIRST_REQUESTS.split_whitespace().map(digits).collect();
@@ -215,7 +215,7 @@ fn weights_hold_at_any_depth() {
 }
 
 #[test]
-fn mclock_gives_the_larger_of_the_reservation_and_the_part_by_weight() {
+fn mclock_gives_larger_of_reservation_and_part() {
     for (weight, goal) in [(1, 500.0), (100, 500.0), (400, 2_000.0 / 3.0)] {
         let mut policy = build("mclock", &[], limits(1));
         let share = Share { reservation_per_second: 500, weight, ..Share::DEFAULT };

@@ -92,7 +92,7 @@ fn an_hour_of_idling_earns_nothing() {
 }
 
 #[test]
-fn turns_of_drr_are_as_short_as_the_ratio_of_weights_allows() {
+fn drr_turns_are_as_short_as_possible() {
     let order = |shares: [u32; 2]| -> String {
         let mut world = World::new(policy("drr", &[], &shares), &[30, 30], 1, Box::new(|_, _| MILLI));
         world.run_until(20 * MILLI);

@@ -6,7 +6,7 @@ use ioweir_core::{Nanos, QueueLimits, Request, Scheduler, Step, StreamId};
 use crate::tenants::world::{MILLI, SECOND, World, build, control, limits, near, request, weights};
 
 #[test]
-fn pclock_keeps_the_latency_of_who_keeps_to_its_curve() {
+fn pclock_keeps_latency_within_the_curve() {
     let mut policy = build("pclock", &[], limits(1));
     let promised = |burst, rate, millis| Share {
         burst,

@@ -87,7 +87,7 @@ fn the_later_of_both_limits_says_when() {
 }
 
 #[test]
-fn a_request_beyond_any_burst_goes_and_the_next_waits_for_all_of_it() {
+fn oversized_request_goes_and_delays_the_next() {
     for name in TENANTS {
         let mut policy = policy(name, &[]);
         let share = Share { limit_bytes_per_second: MIB, ..Share::DEFAULT };
@@ -101,7 +101,7 @@ fn a_request_beyond_any_burst_goes_and_the_next_waits_for_all_of_it() {
 }
 
 #[test]
-fn what_moves_no_data_takes_no_bytes_and_keeps_its_place() {
+fn dataless_requests_take_no_bytes() {
     let mut policy = policy("sfq", &[]);
     let share = Share { limit_bytes_per_second: MIB, ..Share::DEFAULT };
     control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
@@ -140,7 +140,7 @@ fn sum(served: &[(u64, u64)]) -> u64 {
 }
 
 #[test]
-fn the_smaller_of_both_limits_is_reached_whatever_the_size() {
+fn smaller_of_both_limits_is_reached() {
     for (name, cost) in TENANTS.iter().flat_map(|name| [(name, 0), (name, 1)]) {
         for size in [4 * KIB, 16 * KIB, 64 * KIB, MIB] {
             let mut policy = policy(name, &[("cost", cost)]);
@@ -156,7 +156,7 @@ fn the_smaller_of_both_limits_is_reached_whatever_the_size() {
 }
 
 #[test]
-fn every_change_holds_as_the_first_did_and_a_pause_earns_one_burst() {
+fn changed_limits_hold_and_pause_earns_one_burst() {
     for name in TENANTS {
         let mut policy = policy(name, &[]);
         let mut now = 0;
@@ -188,7 +188,7 @@ fn every_change_holds_as_the_first_did_and_a_pause_earns_one_burst() {
 }
 
 #[test]
-fn what_has_been_used_is_paid_back_at_the_rate_that_holds() {
+fn used_amount_is_repaid_at_present_rate() {
     let mut policy = policy("mclock", &[]);
     let configure = |policy: &mut Policy, now, rate, burst_bytes| {
         let share = Share { limit_bytes_per_second: rate, burst_bytes, ..Share::DEFAULT };
@@ -215,7 +215,7 @@ fn what_has_been_used_is_paid_back_at_the_rate_that_holds() {
 }
 
 #[test]
-fn refusing_at_the_limit_in_bytes_keeps_goodput_at_the_limit() {
+fn refusing_at_byte_limit_keeps_goodput() {
     for name in TENANTS {
         let mut policy = policy(name, &[]);
         let share = Share {
@@ -343,7 +343,7 @@ fn share([limit_per_second, burst, limit_bytes_per_second, burst_bytes]: [u64; 4
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn each_request_goes_at_the_nanosecond_of_a_model_without_rounding(
+    fn requests_go_at_the_exact_nanosecond(
         name in prop::sample::select(TENANTS.to_vec()),
         cost in 0u64..2,
         in_group in any::<bool>(),
@@ -415,7 +415,7 @@ proptest! {
     }
 
     #[test]
-    fn neither_limit_is_exceeded_beyond_its_burst_and_a_request_in_any_window(
+    fn neither_limit_is_exceeded_in_any_window(
         name in prop::sample::select(TENANTS.to_vec()),
         limits in proptest::collection::vec((1u64..2_000, 1u64..20, 1u64..64 * MIB, 0..MIB), 3),
         pauses in proptest::collection::vec((0u64..2_000, 0u32..6, 0u32..4, 1u64..2_000), 1..40),

@@ -173,7 +173,7 @@ fn shares() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn a_policy_serves_in_the_order_of_its_naive_model(
+    fn policies_serve_as_their_naive_models(
         name in prop::sample::select(vec!["fifo", "sfq", "wfq", "drr", "mclock"]),
         shares in shares(),
         calls in proptest::collection::vec(call(), 1..200),

@@ -36,7 +36,7 @@ fn part_of_gain(estimator: u64, depth: u32, servers: usize) -> (f64, f64) {
 }
 
 #[test]
-fn figure_3_the_gain_is_whose_it_is_at_depth_1_and_the_paper_loses_that_at_depth_8() {
+fn figure_3_gain_stays_whole_at_depth_1() {
     let (whole, gain) = part_of_gain(0, 1, 1);
     assert!(near(whole, 1.0, 0.1), "depth 1: {whole} of {gain}");
     let (diluted, gain) = part_of_gain(0, 8, 1);
@@ -44,7 +44,7 @@ fn figure_3_the_gain_is_whose_it_is_at_depth_1_and_the_paper_loses_that_at_depth
 }
 
 #[test]
-fn by_service_times_the_gain_stays_whose_it_is_at_depths_8_and_32() {
+fn service_time_gain_stays_whole_at_depth() {
     let (whole, _) = part_of_gain(1, 1, 1);
     assert!(near(whole, 1.0, 0.1), "depth 1: {whole}");
     for depth in [8, 32] {
@@ -54,7 +54,7 @@ fn by_service_times_the_gain_stays_whose_it_is_at_depths_8_and_32() {
 }
 
 #[test]
-fn by_service_times_it_stays_so_on_a_device_that_works_on_several_at_a_time() {
+fn service_time_gain_holds_on_parallel_devices() {
     for (depth, servers) in [(8, 8), (32, 8), (32, 4), (32, 32)] {
         let (part, gain) = part_of_gain(1, depth, servers);
         assert!(near(part, 1.0, 0.1), "depth {depth}, {servers} at a time: {part} of {gain}");
@@ -131,7 +131,7 @@ fn rewards_keep_reservations_and_limits() {
 }
 
 #[test]
-fn a_reservation_is_refused_that_does_not_fit_at_the_worst_cost_seen() {
+fn reservation_must_fit_at_worst_cost_seen() {
     let mut policy = build("reward", &[("window", 8)], limits(1));
     for client in 0..2 {
         let share = Share { reservation_per_second: 20, ..Share::DEFAULT };
@@ -195,7 +195,7 @@ fn above_tiers(estimator: u64, depth: u32, hit_percent: u64) -> [f64; 2] {
 
 /// The statement of the policy's row on estimators: tiers side by side are no device of one queue.
 #[test]
-fn above_tiers_the_estimate_of_service_times_is_diluted_and_response_times_are_right() {
+fn service_estimate_dilutes_above_tiers() {
     for (hit_percent, of_table) in [(20, [4923.0, 122.0]), (50, [4841.0, 193.0]), (75, [4612.0, 373.0])] {
         let response = above_tiers(0, 32, hit_percent);
         assert!(near(response[0], of_table[0], 0.05), "{hit_percent} %: {response:?}");

@@ -83,7 +83,7 @@ fn served_of(mut policy: Policy, clients: &[(Share, u32, u64)]) -> Vec<u32> {
 }
 
 #[test]
-fn a_client_that_fills_the_queue_takes_nothing_from_one_of_larger_weight() {
+fn queue_filler_takes_nothing_from_larger_weight() {
     let clients = |attackers: u32| [(Share::weighted(1), attackers), (Share::weighted(1000), 8)];
     for policy in [order("sfq"), order("wfq"), order("mclock"), pair("sfq", "deadline"), pair("sfq", "noop")] {
         let beside_few = served(policy.clone(), &clients(4))[1];
@@ -93,7 +93,7 @@ fn a_client_that_fills_the_queue_takes_nothing_from_one_of_larger_weight() {
 }
 
 #[test]
-fn a_client_of_few_long_requests_takes_nothing_from_one_of_larger_weight() {
+fn long_requests_take_nothing_from_larger_weight() {
     // As with four reads of 32 MiB that become eight thousand each.
     let long = |weight| (Share::weighted(weight), 4, 65_536);
     for policy in [order("sfq"), order("wfq"), order("mclock"), pair("sfq", "deadline")] {
@@ -104,14 +104,14 @@ fn a_client_of_few_long_requests_takes_nothing_from_one_of_larger_weight() {
 }
 
 #[test]
-fn a_reservation_holds_beside_a_client_that_fills_the_queue() {
+fn reservation_holds_beside_a_queue_filler() {
     let reserved = Share { reservation_per_second: 60, ..Share::weighted(1) };
     let served = served(order("mclock"), &[(Share::weighted(1000), 2000), (reserved, 4)]);
     assert!(served[1] >= 58, "{served:?}");
 }
 
 #[test]
-fn requests_that_wait_for_a_limit_keep_nobody_from_an_idle_device() {
+fn limited_requests_keep_nobody_from_idle_device() {
     let limited = Share { limit_per_second: 20, ..Share::DEFAULT };
     for policy in [order("sfq"), order("token-bucket"), pair("sfq", "deadline")] {
         let served = served(policy, &[(limited, 2000), (Share::DEFAULT, 8)]);
@@ -120,7 +120,7 @@ fn requests_that_wait_for_a_limit_keep_nobody_from_an_idle_device() {
 }
 
 #[test]
-fn every_client_gets_its_part_where_all_fill_the_queue() {
+fn full_queues_still_divide_by_parts() {
     let clients: Vec<_> = [1, 2, 4, 8].map(|weight| (Share::weighted(weight), 500)).into();
     for policy in [order("sfq"), pair("sfq", "deadline")] {
         let served = served(policy, &clients);

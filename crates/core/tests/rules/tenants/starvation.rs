@@ -38,7 +38,7 @@ fn passed(policy: &mut Policy, weights: &[u32], seed: u64) -> u64 {
 }
 
 #[test]
-fn a_newcomer_waits_for_as_many_requests_as_its_policy_states() {
+fn newcomer_waits_as_its_policy_states() {
     for weights in [[1, 1, 1, 1, 1, 1], [1, 2, 3, 4, 5, 2], [9, 9, 9, 9, 9, 1]] {
         let (n, victim) = (u64::from(VICTIM), f64::from(weights[5]));
         let others: u32 = weights[..5].iter().sum();
@@ -63,7 +63,7 @@ fn a_newcomer_waits_for_as_many_requests_as_its_policy_states() {
 }
 
 #[test]
-fn pclock_lets_no_request_pass_whose_deadline_is_later() {
+fn pclock_lets_no_later_deadline_pass() {
     for seed in 0..40 {
         let mut policy = build("pclock", &[("latency", 20 * MILLI)], limits(1));
         let passed = passed(&mut policy, &[1; 6], seed);

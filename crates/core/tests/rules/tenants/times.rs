@@ -38,7 +38,7 @@ fn assert_parts(policy: Policy, seed: u64, goals: [f64; 3], tolerance: f64, what
 }
 
 #[test]
-fn shares_are_of_the_devices_time_whatever_each_request_costs() {
+fn device_time_shares_hold_for_any_cost() {
     for name in ["sfq", "wfq", "mclock", "parda"] {
         for depth in [1, 8] {
             let mut policy = build(name, TIME, limits(depth));
@@ -69,7 +69,7 @@ fn part_while_speed_moves(name: &str, depth: u32, servers: usize, looks_every: u
 }
 
 #[test]
-fn shares_of_the_devices_time_hold_while_its_speed_moves_and_several_requests_complete_between_two_looks() {
+fn device_time_shares_hold_at_moving_speed() {
     let mut wrong = Vec::new();
     for name in ["sfq", "wfq", "mclock"] {
         for (depth, servers) in [(1, 1), (4, 1), (16, 1), (4, 4), (8, 4), (16, 4)] {
@@ -107,7 +107,7 @@ fn clients_of_a_group_divide_its_time() {
 }
 
 #[test]
-fn who_reads_at_random_pays_for_its_seeks_in_a_pair() {
+fn random_reader_pays_for_seeks_in_pair() {
     for window in [1, 4, 16] {
         let mut policy = pair_of("sfq", TIME, "deadline", window, limits(1));
         weights(&mut policy, &[1, 1]);
@@ -138,7 +138,7 @@ fn who_reads_at_random_pays_for_its_seeks_in_a_pair() {
 }
 
 #[test]
-fn idling_is_charged_to_the_tenant_that_the_elevator_idles_for() {
+fn idling_is_charged_to_the_awaited_tenant() {
     let mut policy = pair_of("sfq", TIME, "anticipatory", 4, limits(1));
     let limited = Share { limit_per_second: 1_000, burst: 1, ..Share::DEFAULT };
     control(&mut policy).configure(Nanos::ZERO, StreamId(0), limited).unwrap();

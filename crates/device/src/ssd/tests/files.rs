@@ -9,7 +9,7 @@ fn complaint(old: &str, new: &str) -> String {
 }
 
 #[test]
-fn a_bad_value_is_refused_with_place_key_and_hint() {
+fn bad_value_is_refused_with_place_and_hint() {
     for (old, new, problem, hint) in [
         ("channels = 2", "channels = 0", "5:12: ssd.channels: is 0", "from 1 to 4096"),
         ("channels = 2", "channels = 4096", "6:20: ssd.dies_per_channel: is 2", "from 1 to 1"),
@@ -52,7 +52,7 @@ fn a_bad_value_is_refused_with_place_key_and_hint() {
 }
 
 #[test]
-fn what_is_left_out_is_worked_out_and_written() {
+fn defaults_are_worked_out_and_written() {
     let written = DeviceSpec::parse("test", SMALL).expect("a drive").to_toml();
     for line in
         ["mapping_unit = \"4KiB\"", "read_one_unit = \"50us\"", "transfer_chunk = \"4KiB\"", "free_blocks_min = 2"]
@@ -64,7 +64,7 @@ fn what_is_left_out_is_worked_out_and_written() {
 }
 
 #[test]
-fn the_flash_is_the_capacity_and_the_spare_in_whole_blocks() {
+fn flash_is_capacity_and_spare_in_blocks() {
     for (name, units, dies, program_units, block_units) in [
         ("ssd-slc", 61_049_646, 20, 1, 256),
         ("ssd-970pro", 125_026_902, 16, 8, 1024),
@@ -82,7 +82,7 @@ fn the_flash_is_the_capacity_and_the_spare_in_whole_blocks() {
 }
 
 #[test]
-fn the_largest_drive_that_is_accepted_works_to_its_end() {
+fn largest_accepted_drive_works_to_its_end() {
     let mut spec = spec(SMALL);
     spec.capacity = Size(15 << 40);
     (spec.over_provisioning_per_mille, spec.pages_per_block) = (60, 4096);

@@ -53,7 +53,7 @@ fn write_amplification_is_that_of_greedy_collection() {
 }
 
 #[test]
-fn a_steady_drive_begins_where_a_filled_one_arrives() {
+fn steady_drive_begins_where_filled_one_arrives() {
     for per_mille in [100, 200, 400] {
         let (mut ssd, used) = plain(per_mille, "steady");
         ssd.map.check();
@@ -155,7 +155,7 @@ fn sustained_writes_run_at_what_collection_leaves() {
 }
 
 #[test]
-fn data_that_always_overwrite_one_die_do_not_fill_the_others() {
+fn overwriting_one_die_fills_no_others() {
     let mut ssd = small("");
     let units = ssd.sectors() / 8;
     for unit in 0..units {
@@ -170,7 +170,7 @@ fn data_that_always_overwrite_one_die_do_not_fill_the_others() {
 }
 
 #[test]
-fn a_drive_of_a_terabyte_starts_small_and_grows_with_what_is_touched() {
+fn terabyte_drive_grows_with_touched_units() {
     for (name, most) in [("ssd-970pro", 16 << 20), ("ssd-zn540", 16 << 20), ("ssd-slc", 64 << 20)] {
         for state in [SsdState::Fresh, SsdState::Filled] {
             let mut spec = preset(name);
@@ -196,7 +196,7 @@ fn a_drive_of_a_terabyte_starts_small_and_grows_with_what_is_touched() {
 }
 
 #[test]
-fn a_steady_drive_of_a_terabyte_begins_with_a_number_a_block() {
+fn steady_terabyte_drive_begins_small() {
     for (name, most) in [("ssd-970pro", 16 << 20), ("ssd-zn540", 16 << 20), ("ssd-slc", 64 << 20)] {
         let mut spec = preset(name);
         spec.capacity = ioweir_config::Size(1_000_204_886_016);
@@ -224,7 +224,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_map_agrees_with_a_naive_one_under_writes_and_discards(
+    fn map_agrees_with_a_naive_one(
         state in prop::sample::select(vec![SsdState::Fresh, SsdState::Filled, SsdState::Steady]),
         buffer in prop::sample::select(vec![0_u64, 16, 64]),
         (dies, programs, program_units, spare) in (1_u32..4, 2_u32..6, 1_u32..4, 0_u32..300),

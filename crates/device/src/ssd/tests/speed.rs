@@ -9,7 +9,7 @@ fn random_reads(name: &str, depth: usize) -> (f64, f64) {
 }
 
 #[test]
-fn the_papers_part_reads_a_page_in_25_and_writes_one_in_500_microseconds() {
+fn papers_part_reads_25_writes_500_microseconds() {
     let mut ssd = build(&preset("ssd-slc"));
     let (units, mut random, mut now) = (ssd.sectors() / 8, Random(7), 0);
     for _ in 0..2_000 {
@@ -23,7 +23,7 @@ fn the_papers_part_reads_a_page_in_25_and_writes_one_in_500_microseconds() {
 }
 
 #[test]
-fn a_lone_small_read_takes_firmware_sensing_channel_and_interface() {
+fn lone_small_read_adds_up_its_steps() {
     // 21.5 + 35.76 -+ 6 + 4096 B at 800 MB/s + 4096 B at 3360 MB/s, and 20 + 50 + 9.1 + 1.3.
     let (_, latency) = random_reads("ssd-970pro", 1);
     assert!(near(latency, 21_500.0 + 35_760.0 + 5_120.0 + 1_219.0, 0.005), "{latency}");
@@ -32,7 +32,7 @@ fn a_lone_small_read_takes_firmware_sensing_channel_and_interface() {
 }
 
 #[test]
-fn random_reads_scale_with_depth_up_to_the_dies() {
+fn random_reads_scale_up_to_the_dies() {
     let rates: Vec<f64> = [1, 2, 4, 8, 16, 64, 256].iter().map(|&depth| random_reads("ssd-970pro", depth).0).collect();
     assert!(rates.windows(2).all(|pair| pair[0] < pair[1] * 1.01), "{rates:?}");
     assert!(near(rates[1], 2.0 * rates[0], 0.1), "two seldom meet on one of sixteen dies: {rates:?}");
@@ -42,7 +42,7 @@ fn random_reads_scale_with_depth_up_to_the_dies() {
 }
 
 #[test]
-fn sequential_bandwidth_is_that_of_the_interface_or_the_channels() {
+fn sequential_bandwidth_is_interfaces_or_channels() {
     let sequential = |spec: &SsdSpec, operation| {
         let mut ssd = build(spec);
         let mut unit = 0;
@@ -73,7 +73,7 @@ fn sequential_bandwidth_is_that_of_the_interface_or_the_channels() {
 }
 
 #[test]
-fn a_buffered_write_is_acknowledged_after_firmware_and_interface() {
+fn buffered_write_is_acknowledged_before_its_program() {
     let mut ssd = build(&preset("ssd-970pro"));
     for units in [1, 8, 32] {
         let write = serve(&mut ssd, 0, Operation::Write, 0, units);
@@ -84,7 +84,7 @@ fn a_buffered_write_is_acknowledged_after_firmware_and_interface() {
 }
 
 #[test]
-fn random_writes_run_at_the_programs_rate_until_collection_begins() {
+fn random_writes_run_at_program_rate() {
     let mut ssd = build(&preset("ssd-970pro"));
     let (units, mut random) = (ssd.sectors() / 8, Random(3));
     let (rate, _) = closed(&mut ssd, 32, 100_000, || (Operation::Write, random.below(units), 1));
@@ -97,7 +97,7 @@ fn duration(text: &str) -> ioweir_config::Duration {
 }
 
 #[test]
-fn a_serial_stage_bounds_the_commands_a_second_whatever_the_depth() {
+fn serial_stage_bounds_commands_a_second() {
     let mut spec = preset("ssd-970pro");
     spec.serial = Some(super::super::SsdSerial { read: duration("24us"), write: duration("8us") });
     for depth in [32, 58] {
@@ -110,7 +110,7 @@ fn a_serial_stage_bounds_the_commands_a_second_whatever_the_depth() {
 }
 
 #[test]
-fn a_sleeping_drive_wakes_up_once_for_all_that_arrive_meanwhile() {
+fn sleeping_drive_wakes_once_for_all() {
     let mut spec = preset("ssd-970pro");
     let alone = |spec: &SsdSpec, unit| serve(&mut build(spec), 0, Operation::Read, unit, 1).finish.0;
     let (near, far) = (alone(&spec, 0), alone(&spec, 8));
@@ -170,7 +170,7 @@ fn planes_and_shots_program_together() {
 }
 
 #[test]
-fn a_request_waits_for_the_slowest_of_its_pages() {
+fn request_waits_for_its_slowest_page() {
     let mut ssd = small("channel_rate = \"1TB/s\"\ninterface_rate = \"1TB/s\"");
     for unit in 0..16 {
         serve(&mut ssd, unit * 1_000_000, Operation::Write, unit * 4, 4);

@@ -6,7 +6,7 @@ const BUFFER: &str = "write_buffer = \"64KiB\"";
 const MILLI: u64 = 1_000_000;
 
 #[test]
-fn a_write_waits_for_room_when_the_buffer_is_full() {
+fn write_waits_for_room_in_full_buffer() {
     // Sixteen units fit; the first programs end after 500 us and free four units on each of four dies.
     let mut ssd = small(BUFFER);
     for number in 0..16 {
@@ -18,7 +18,7 @@ fn a_write_waits_for_room_when_the_buffer_is_full() {
 }
 
 #[test]
-fn a_flush_and_a_forced_write_wait_until_all_is_programmed() {
+fn flush_and_forced_write_wait_for_programs() {
     let mut ssd = small(BUFFER);
     serve(&mut ssd, 0, Operation::Write, 0, 1);
     assert_eq!(serve(&mut ssd, 10, Operation::Flush, 0, 0).finish, Nanos(500_000), "began when its data were there");
@@ -33,7 +33,7 @@ fn a_flush_and_a_forced_write_wait_until_all_is_programmed() {
 }
 
 #[test]
-fn a_protected_buffer_makes_flushes_and_forced_writes_cheap() {
+fn protected_buffer_makes_flushes_cheap() {
     let mut ssd = small(&format!("{BUFFER}\npower_loss_protection = true"));
     let forced = ssd.serve(Nanos(0), &request(Operation::Write, 0, 8, Flags::FUA.with(Flags::PREFLUSH)));
     assert_eq!(forced.finish, Nanos(0));
@@ -42,7 +42,7 @@ fn a_protected_buffer_makes_flushes_and_forced_writes_cheap() {
 }
 
 #[test]
-fn a_read_is_served_from_the_buffer_until_its_program_has_ended() {
+fn read_is_served_from_buffer_until_programmed() {
     let mut ssd = small(BUFFER);
     serve(&mut ssd, 0, Operation::Write, 0, 5);
     assert_eq!(serve(&mut ssd, 1, Operation::Read, 0, 5).finish, Nanos(1), "one program under way, one being filled");
@@ -52,7 +52,7 @@ fn a_read_is_served_from_the_buffer_until_its_program_has_ended() {
 }
 
 #[test]
-fn a_read_after_a_write_never_ends_before_its_program_without_a_buffer() {
+fn unbuffered_read_never_ends_before_its_program() {
     for suspend in ["", "suspend = \"5us\""] {
         let mut ssd = small(suspend);
         let (mut random, mut now) = (Random(5), 0);
@@ -71,7 +71,7 @@ fn a_read_after_a_write_never_ends_before_its_program_without_a_buffer() {
 }
 
 #[test]
-fn a_read_waits_for_the_program_on_its_die_or_suspends_it() {
+fn read_waits_for_or_suspends_a_program() {
     // Unit 0 lies on die 0, and so does unit 16: four dies of programs of four units.
     let begin = |suspend: &str| {
         let mut ssd = small(suspend);
@@ -95,7 +95,7 @@ fn a_read_waits_for_the_program_on_its_die_or_suspends_it() {
 }
 
 #[test]
-fn what_is_overwritten_in_the_buffer_is_not_programmed_twice() {
+fn overwritten_units_in_buffer_are_programmed_once() {
     let mut ssd = small(BUFFER);
     for _ in 0..100 {
         serve(&mut ssd, 0, Operation::Write, 3, 1);
