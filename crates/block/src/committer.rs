@@ -142,7 +142,7 @@ mod tests {
     use crate::backend::poll_for;
 
     #[test]
-    fn a_commit_that_panics_wakes_its_engine_with_an_error() {
+    fn panicking_commits_wake_their_engine_with_an_error() {
         for waits_for_disk in [true, false] {
             let mut fails = true;
             let commit = move |_: &u32| {

@@ -332,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn the_next_one_is_due_a_span_after_the_last_of_its_own_accord() {
+    fn scheduled_snapshots_ignore_the_times_of_manual_ones() {
         assert_eq!(due_in(&[], 60, 1000), 0);
         let all = [taken("auto-1", 900), taken("auto-2", 970), taken("by-hand", 999)];
         assert_eq!([100, 60, 30, 20].map(|every| due_in(&all, every, 1000)), [70, 30, 0, 0]);
     }
 
     #[test]
-    fn a_clock_that_was_put_back_stops_no_snapshots_and_those_from_before_go_first() {
+    fn a_clock_put_back_stops_no_snapshots() {
         let before = [taken("auto-3", 900), taken("auto-4", 970)];
         assert_eq!(due_in(&before, 60, 100), 0);
         assert_eq!(too_many(&before, 1, 100), ["auto-3"]);
@@ -350,14 +350,14 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_those_that_people_took_stay() {
+    fn only_the_oldest_scheduled_snapshots_are_deleted() {
         let all = [taken("by-hand", 1), taken("auto-1", 2), taken("auto-2", 3), taken("auto-3", 4)];
         assert_eq!(too_many(&all, 1, 9), ["auto-1", "auto-2"]);
         assert!(too_many(&all, 3, 9).is_empty());
     }
 
     #[test]
-    fn names_lead_to_no_other_folder_and_are_no_hidden_files() {
+    fn snapshot_names_stay_in_their_folder_and_visible() {
         assert!(["a", "auto-2026-11-23T19-00-00Z", "a.b_c"].into_iter().all(is_whole));
         let long = "a".repeat(NAME_BYTES_MAX + 1);
         assert!(["", ".", "..", ".a", "a/b", "ä", "a b", &long].into_iter().all(|name| !is_whole(name)));

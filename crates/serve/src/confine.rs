@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_found_by_name_or_number_with_its_groups() {
+    fn users_are_found_by_name_or_number() {
         let users = "root:x:0:0::/root:/bin/sh\nioweir:x:990:980::/:/bin/false\nbroken\n";
         let groups = "disk:x:6:ioweir,other\nioweir:x:980:\nkvm:x:7:other\nstorage:x:8:root,ioweir\n";
         let of = |name: &str| find_user(name, users, groups);

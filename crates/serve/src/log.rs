@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_events_in_a_second_some_are_written_and_the_next_says_how_many_were_not() {
+    fn floods_of_events_are_thinned_and_counted() {
         let mut pace = Pace::default();
         let admitted = |pace: &mut Pace, millis| pace.admit(Nanos::from_millis(millis));
         assert!((0..10).all(|at| admitted(&mut pace, at) == Some(0)));

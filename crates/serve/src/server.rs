@@ -399,7 +399,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn where_others_can_connect_without_encryption_there_is_a_warning() {
+    fn unencrypted_sockets_in_reach_of_others_cause_warnings() {
         let text = "[server]\nlisten = [\"unix:s\"]\n[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
                     [[export]]\nname = \"a\"\ndevice = \"d\"\n";
         let spec = Spec::parse("test", text).unwrap_or_else(|error| panic!("{error}"));

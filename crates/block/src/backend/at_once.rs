@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::print_stderr, reason = "no silent skip")]
-    fn a_file_in_memory_is_read_and_written_before_a_start_returns_and_trimmed_by_threads() {
+    fn memory_files_are_served_without_threads_except_trims() {
         let shared = Path::new("/dev/shm");
         if !shared.is_dir() {
             eprintln!("skipped: there is no /dev/shm");

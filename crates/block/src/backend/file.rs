@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_never_made_and_a_file_is_said_to_be() {
+    fn only_missing_files_are_created_and_never_devices() {
         let nowhere = Path::new("/dev/ioweir-no-such-device");
         let error = Files::open(nowhere, Some(4096), false, false).expect_err("it is not there");
         assert!(error.starts_with("/dev/ioweir-no-such-device: no such device\n  expected: "), "{error}");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_wait_while_it_is_handed_a_request_is_asked_by_threads() {
+    fn operations_that_may_block_are_done_by_threads() {
         assert_eq!(way_for(Kind::Network), FileIo::Threads);
         assert_eq!(way_for(Kind::Device), FileIo::Auto);
     }

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_left_open_is_replaced_by_a_copy_like_it_and_one_that_was_closed_is_not() {
+    fn files_left_open_are_replaced_by_a_copy() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
         left_open(&path, 5);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_the_file_that_it_leads_to_is_replaced() {
+    fn links_stay_and_their_files_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("book"), folder.path().join("link"));
         left_open(&path, 2);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_or_an_empty_file_is_not_copied() {
+    fn empty_files_and_other_files_are_not_copied() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
         fs::write(&path, [0xff; 4096]).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn of_servers_that_start_at_once_one_has_the_file_and_nobody_else_gets_it() {
+    fn one_of_several_starting_servers_gets_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
         for round in 0..10 {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opened_the_file_before_another_server_replaced_it_does_not_get_it() {
+    fn a_file_opened_before_its_replacement_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
         left_open(&path, 2);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_cannot_be_made_is_told_and_the_next_try_makes_it() {
+    fn failed_copies_are_reported_and_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book");
         left_open(&path, 2);

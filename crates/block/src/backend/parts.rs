@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_to_a_place_is_copied_from_there_again() {
+    fn copied_buffers_are_copied_back_unchanged() {
         for from in 0..20 {
             for length in 0..20 - from {
                 let mut all = buffers(&[3, 1, 0, 9, 7]);

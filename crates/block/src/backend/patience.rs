@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_completes_most_becomes_usual_and_trials_become_rare() {
+    fn the_fastest_way_becomes_usual_and_trials_rare() {
         for best in 0..WAYS.len() {
             let mut per_second = [20_000; 4];
             per_second[best] = 30_000;
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_moves_to_another_processor_is_noticed() {
+    fn clients_that_change_their_processor_are_noticed() {
         let mut patience = Patience { gap: GAP_MAX, left: GAP_MAX, ..Patience::new(true) };
         patience.wins = 0;
         assert_eq!(play(patience, [50_000, 45_000, 40_000, 30_000], 2_000).0, 0);
     }
 
     #[test]
-    fn a_single_operation_is_rested_for_on_one_processor_while_clients_keep_more_outstanding() {
+    fn one_processor_waits_for_single_operations_under_load() {
         let mut patience = Patience::new(true);
         assert_eq!((patience.wanted(0), patience.wanted(1)), (None, None), "one request at a time");
         assert_eq!((patience.wanted(40), patience.wanted(1)), (Some((16, 200_000)), Some((1, 200_000))));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_has_little_to_do_tries_nothing() {
+    fn idle_devices_make_no_trials() {
         let mut patience = Patience::new(false);
         for milli in 0..100_000 {
             patience.completed(Nanos::from_millis(milli), milli % 2);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_is_readable_while_something_is_there_and_no_longer() {
+    fn the_descriptor_is_readable_exactly_while_results_wait() {
         let returned = Returned::new().expect("descriptors");
         let mut taken = Vec::new();
         for _ in 0..2 {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_upstreams_are_shown_as_one_that_has_what_all_have_and_lacks_what_any_lacks() {
+    fn several_upstreams_are_shown_as_one() {
         let upstream = |name: &str, connections, down, problem: Option<&str>| UpstreamStatus {
             name: name.into(),
             connections,

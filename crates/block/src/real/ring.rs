@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulated_disk_is_measured_in_virtual_time_and_always_the_same() {
+    fn emulated_disks_are_measured_reproducibly_in_virtual_time() {
         let measure = || {
             let mut ring = Ring::in_virtual_time(Box::new(Emulated::open("hdd", None, 0).expect("a preset")));
             let places = [0_u64, 200 << 30, 4096, 100 << 30];
@@ -383,14 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_at_a_place_is_the_result_of_its_operation() {
+    fn errors_belong_to_the_operation_at_their_place() {
         let mut ring = faulty(Faults { errors_per_million: 1_000_000, ..Faults::default() });
         let done = ring.perform(Action::Read, 4096, 4096).expect("the ring goes on");
         assert_eq!((done.offset, done.result), (4096, Err(NbdError::InputOutput)));
     }
 
     #[test]
-    fn a_stall_is_a_long_latency_and_one_without_end_is_said() {
+    fn stalls_are_long_latencies_or_reported_as_endless() {
         let five = Duration::new(Nanos::from_millis(5_000));
         let faults = Faults { stalls_per_million: 1_000_000, stall: five, ..Faults::default() };
         let done = faulty(faults).perform(Action::Read, 0, 4096).expect("it answers in the end");
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_differs_from_write_to_write_and_fills_the_buffer() {
+    fn written_data_fills_the_buffer_and_never_repeats() {
         let (mut noise, mut one, mut other) = (Vec::new(), vec![0; NOISE_BYTES + 4096], vec![0; 4096]);
         write_noise(&mut noise, 1, &mut one);
         write_noise(&mut noise, 2, &mut other);

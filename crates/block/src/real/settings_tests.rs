@@ -72,7 +72,7 @@ impl Fake {
 }
 
 #[test]
-fn an_identity_is_what_sysfs_says_and_says_what_it_does_not() {
+fn identities_repeat_sysfs_and_state_what_it_lacks() {
     let fake = machine();
     let disk = fake.disk();
     assert_eq!((&*disk.name, disk.model.as_deref(), disk.size_bytes), ("sda", Some("WHEEL 3000"), Some(1 << 20)));
@@ -85,7 +85,7 @@ fn an_identity_is_what_sysfs_says_and_says_what_it_does_not() {
 }
 
 #[test]
-fn a_disk_is_used_by_mounts_swap_and_holders_of_it_and_its_partitions() {
+fn mounts_swap_and_holders_use_a_disk() {
     let fake = machine();
     let folder = fake.system.folder(Number { major: 8, minor: 0 }).expect("it is there");
     assert_eq!(fake.system.users(&folder), ["sda1 is mounted at /data"]);
@@ -100,7 +100,7 @@ fn a_disk_is_used_by_mounts_swap_and_holders_of_it_and_its_partitions() {
 }
 
 #[test]
-fn what_was_changed_is_restored_and_its_note_is_removed() {
+fn changed_settings_are_restored_and_their_note_removed() {
     let fake = machine();
     let mut settings = fake.begin(&["scheduler", "rotational"]).expect("a note");
     assert_eq!((fake.notes(), fake.read("rotational")), (1, "1".into()), "nothing is changed before the note is there");
@@ -131,7 +131,7 @@ fn a_reset_puts_everything_back_and_goes_on() {
 }
 
 #[test]
-fn what_a_killed_process_changed_is_restored_at_the_next_start() {
+fn the_next_start_restores_a_killed_process_settings() {
     let fake = machine();
     let mut settings = fake.begin(&["scheduler"]).expect("a note");
     settings.set("nr_requests", "8").expect("it is there");
@@ -150,7 +150,7 @@ fn what_a_killed_process_changed_is_restored_at_the_next_start() {
 }
 
 #[test]
-fn a_note_of_an_earlier_boot_or_of_a_device_that_is_gone_changes_nothing() {
+fn notes_of_earlier_boots_or_devices_are_ignored() {
     for (number, boot, what) in [("8:0", "an-earlier-boot", "last boot"), ("9:9", "this-boot", "gone with it")] {
         let fake = machine();
         let before = vec![("nr_requests".into(), "128".into())];
@@ -164,7 +164,7 @@ fn a_note_of_an_earlier_boot_or_of_a_device_that_is_gone_changes_nothing() {
 }
 
 #[test]
-fn a_key_outside_the_queue_or_unknown_is_refused() {
+fn unknown_keys_and_other_folders_keys_are_refused() {
     let fake = machine();
     for key in ["../dev", "wheels", "iosched/../scheduler", ""] {
         assert!(fake.begin(&[key]).is_err(), "{key}");
@@ -176,7 +176,7 @@ fn a_key_outside_the_queue_or_unknown_is_refused() {
 }
 
 #[test]
-fn a_note_that_is_damaged_is_left_and_said() {
+fn damaged_notes_are_left_and_reported() {
     let fake = machine();
     file(&fake.state.join("settings-sda.json"), "{");
     let said = restore_left(&fake.system, &fake.state);

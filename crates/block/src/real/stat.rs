@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_writes_and_discards_count_and_merges_do_not() {
+    fn reads_writes_and_discards_count_without_merges() {
         let text =
             "   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0\n 254       0 vda 10 7 80 3 20 9 160 4 0 5 6 30 2 8 1 494 260\n";
         let count = |device: &str| Stat::parse(text, device).map(|stat| stat.requests());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_across_a_count_that_has_gone_back() {
+    fn counts_that_went_back_yield_no_value() {
         let before = Stat { reads: 10, writes: 5, ..Stat::default() };
         let after = Stat { reads: 12, writes: 5, ..Stat::default() };
         assert_eq!(after.since(&before), Some(Stat { reads: 2, ..Stat::default() }));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_and_no_file_is_refused_in_words() {
+    fn only_devices_and_files_can_be_targets() {
         let folder = tempfile::tempdir().expect("a folder");
         for (path, words) in [
             (Path::new("/dev/null"), "neither a block device nor a file"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_read_only_unless_writing_is_asked_for() {
+    fn targets_are_read_only_unless_opened_for_writing() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[7; 16384]).expect("it can be written");
         for (write, expected) in [(false, [7; 4096]), (true, [0; 4096])] {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_memory_and_on_a_network_are_told_from_those_on_a_device() {
+    fn files_in_memory_and_on_networks_are_recognized() {
         let types = [
             ("tmpfs", 0x0102_1994),
             ("nfs", 0x6969),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_on_a_network_has_no_device_under_it_and_the_error_says_so() {
+    fn errors_say_that_network_files_have_no_device() {
         let roots = tempfile::tempdir().expect("a folder");
         let file = tempfile::NamedTempFile::new().expect("a file");
         let number = Number::of(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().expect("it is there")));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_past_the_end_is_an_error_and_not_a_wait() {
+    fn reads_past_the_end_fail_at_once() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&[7; 8192]).expect("it can be written");
         let target = Target::open(&system(), file.path(), Access::default()).expect("it opens");

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_ok_or_says_why_not_and_all_else_is_none() {
+    fn answers_are_results_or_errors_and_nothing_else() {
         assert_eq!(understand(b"{\"ok\":7}\n"), Some(Ok(7.into())));
         let refused = Some(Err(AskError::Refused("no such key".into())));
         assert_eq!(understand(b"{\"error\":\"no such key\"}\n"), refused);

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_commands_or_are_told_what_is_wrong_with_them() {
+    fn lines_are_commands_or_have_an_error() {
         assert_eq!(Command::parse(b"{\"state\":{}}\n"), Ok(Command::State {}));
         assert_eq!(Command::parse(b"{\"reload\":{}}"), Ok(Command::Reload {}));
         assert_eq!(Command::parse(b"{\"kick\":7}"), Ok(Command::Kick(7)));

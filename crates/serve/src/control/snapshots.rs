@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_that_outlasts_its_pause_is_no_snapshot() {
+    fn clones_that_outlast_their_pause_are_no_snapshots() {
         let clone = |paused, cloned: Result<(), String>| clone_at_rest(|| cloned, &at_rest(paused), Nanos::ZERO);
         let span = Nanos::from_millis(7);
         assert_eq!(clone(Some(span), Ok(())), Ok(span));

@@ -41,7 +41,7 @@ impl Stage for Silent {
 }
 
 #[test]
-fn an_export_whose_device_does_not_answer_is_not_taken_for_one_without_clients() {
+fn exports_of_silent_devices_may_have_clients() {
     let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
                 [[export]]\nname = \"a\"\ndevice = \"d\"\n[[export]]\nname = \"b\"\ndevice = \"d\"\n";
     let spec = Spec::parse("a.toml", text).unwrap_or_else(|error| panic!("{error}"));

@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_counted_below_the_first_bound_that_it_does_not_exceed() {
+    fn durations_count_below_the_first_bound_not_exceeded() {
         let spans = DURATION_BOUNDS.iter().flat_map(|&bound| [bound - 1, bound, bound + 1]);
         for span in spans.chain([0, 1, u64::from(u32::MAX), 1 << 62]) {
             let mut durations = Durations::default();

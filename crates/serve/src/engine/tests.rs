@@ -112,7 +112,7 @@ impl Session {
 }
 
 #[test]
-fn a_read_comes_out_in_pieces_and_is_answered_once_all_are_there() {
+fn split_reads_are_answered_once_they_are_complete() {
     let mut session = Session::new("request_bytes_max = \"64KiB\"");
     session.send(0, 7, 60 << 10, 8 << 10);
     let mut pieces = session.arrived();
@@ -136,7 +136,7 @@ fn a_read_comes_out_in_pieces_and_is_answered_once_all_are_there() {
 }
 
 #[test]
-fn a_client_without_room_waits_and_continues_when_data_has_left() {
+fn clients_without_room_continue_when_data_has_left() {
     let mut session = Session::new("buffer_bytes_max = \"192MiB\"");
     for cookie in 0..4 {
         session.send(0, cookie, 0, 32 << 20);
@@ -152,7 +152,7 @@ fn a_client_without_room_waits_and_continues_when_data_has_left() {
 }
 
 #[test]
-fn a_client_that_breaks_has_its_queued_requests_withdrawn_before_it_is_closed() {
+fn broken_clients_close_after_their_requests_are_withdrawn() {
     let mut session = Session::new("");
     session.send(0, 1, 0, 4096);
     let piece = session.arrived().remove(0);
@@ -167,7 +167,7 @@ fn a_client_that_breaks_has_its_queued_requests_withdrawn_before_it_is_closed() 
 }
 
 #[test]
-fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
+fn refused_requests_are_held_back_in_order() {
     let (mut admission, mut accounts) =
         (Admission::new(&device("queue_requests = 1"), FastTier::default(), vec![Priority::NONE]), Accounts::default());
     for connection in 0..3 {
@@ -198,7 +198,7 @@ fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
 }
 
 #[test]
-fn what_a_broken_client_has_queued_or_held_back_is_withdrawn_and_nothing_else() {
+fn only_the_broken_clients_requests_are_withdrawn() {
     let mut admission = Admission::new(&device("queue_requests = 2"), FastTier::default(), vec![Priority::NONE]);
     for number in 0..6 {
         let sub_request = sub_request(number % 2, Action::Write, u64::from(number) << 20, 4096);
@@ -252,7 +252,7 @@ fn dispatch(operation: Operation, sector: u64, sectors: u32) -> Dispatch {
 }
 
 #[test]
-fn dispatches_that_overlap_are_never_with_the_backend_at_once_unless_both_read() {
+fn only_reads_overlap_within_the_backend() {
     let script = Script::default();
     let (mut dispatcher, mut pool) = (Dispatcher::new(Box::new(script.clone())), Pool::new(1 << 20));
     let mut begin = |dispatcher: &mut Dispatcher, operation, action, offset: u64| {
@@ -277,7 +277,7 @@ fn dispatches_that_overlap_are_never_with_the_backend_at_once_unless_both_read()
 }
 
 #[test]
-fn merged_requests_with_a_gap_are_several_operations_and_one_dispatch() {
+fn merged_requests_with_gaps_are_several_operations() {
     let script = Script::default();
     let (mut dispatcher, mut pool) = (Dispatcher::new(Box::new(script.clone())), Pool::new(1 << 20));
     let members = [(1024, 512), (0, 512), (512, 100)];

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_can_connect_to_a_socket_before_its_file_is_settled() {
+    fn sockets_accept_clients_once_their_file_is_final() {
         let path = std::env::temp_dir().join(format!("ioweir-settled-{}", std::process::id()));
         let socket = bind_closed(&path, || {
             let refused = UnixStream::connect(&path).map_err(|error| error.kind()).map(drop);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_who_its_certificate_its_process_or_its_address_says() {
+    fn clients_are_known_by_certificate_process_or_address() {
         let nobody = Identity::default();
         let one = Identity {
             certificate: vec!["gold".into(), "gold.example".into()],

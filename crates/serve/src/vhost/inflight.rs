@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_crossed_out_and_the_rest_comes_in_its_order() {
+    fn unanswered_requests_are_kept_in_their_order() {
         let (file, length) = InFlight::create(2, 8).unwrap_or_else(|error| panic!("{error}"));
         let (mut queue, none) = left(&map(&file, length), 100);
         assert!(none.is_empty());

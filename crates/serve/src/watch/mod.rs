@@ -318,7 +318,7 @@ mod tests {
     use crate::engine::Failure;
 
     #[test]
-    fn each_device_that_has_failed_hangs_or_does_not_answer_is_named() {
+    fn failed_hanging_and_silent_devices_are_named() {
         let devices =
             ["a", "b"].map(|name| format!("[[device]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\n"));
         let text = format!("{}[[export]]\nname = \"export\"\ndevice = \"a\"\n", devices.concat());

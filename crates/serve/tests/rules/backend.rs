@@ -8,7 +8,7 @@ use ioweir_serve::buffer::{Buffers, Pool};
 use rustix::event::{PollFd, PollFlags, poll};
 
 #[test]
-fn more_operations_than_a_ring_has_room_for_come_back() {
+fn more_operations_than_fit_the_ring_come_back() {
     // Units of merged requests and tiers are cut into more operations than the depth says.
     const OPERATIONS: u32 = 2000;
     let folder = tempfile::tempdir().unwrap();

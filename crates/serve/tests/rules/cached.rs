@@ -38,7 +38,7 @@ fn rot(media: &Media) {
 }
 
 #[test]
-fn a_copy_that_rots_is_given_up_and_the_slow_tier_is_read() {
+fn damaged_copies_are_dropped_and_originals_read() {
     for inline_bytes_max in [0, u64::MAX] {
         let (mut direct, _slow, fast) = filled(inline_bytes_max);
         rot(&fast);
@@ -55,7 +55,7 @@ fn a_copy_that_rots_is_given_up_and_the_slow_tier_is_read() {
 }
 
 #[test]
-fn a_write_of_parts_of_blocks_whose_copies_have_rotted_keeps_the_rest_as_the_slow_tier_has_it() {
+fn partial_writes_over_damaged_copies_keep_the_original() {
     for (inline_bytes_max, first, length) in [(0, 5_000, 6_000), (u64::MAX, 5_000, 6_000), (0, 5_000, 10)] {
         let (mut direct, slow, fast) = filled(inline_bytes_max);
         rot(&fast);
@@ -67,7 +67,7 @@ fn a_write_of_parts_of_blocks_whose_copies_have_rotted_keeps_the_rest_as_the_slo
 }
 
 #[test]
-fn what_has_rotted_on_the_slow_tier_is_an_error_whatever_is_copied() {
+fn damage_on_the_slow_tier_is_an_error() {
     let (mut direct, slow, _fast) = filled(0);
     // A write takes its block out of the cache.
     direct.write(0, &[&[1; 4096]]).unwrap();
@@ -90,7 +90,7 @@ fn what_tiers_hold_and_serve_is_counted() {
 }
 
 #[test]
-fn state_and_metrics_have_the_tiers_of_a_device() {
+fn state_and_metrics_show_a_devices_tiers() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let text = format!(

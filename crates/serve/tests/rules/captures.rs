@@ -44,7 +44,7 @@ pub(crate) fn captured(keys: &str) -> (Bench, CaptureWriter, Rows) {
 }
 
 #[test]
-fn a_request_that_was_withdrawn_has_a_row_without_times_and_keeps_none_waiting() {
+fn withdrawn_requests_have_rows_without_times() {
     let (mut bench, written, rows) =
         captured("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"\ndepth = 1\nmerge = false");
     let (mut gone, mut stays) = (bench.connect(0, true), bench.connect(1, true));
@@ -79,7 +79,7 @@ fn a_request_that_was_withdrawn_has_a_row_without_times_and_keeps_none_waiting()
 }
 
 #[test]
-fn a_request_that_waits_for_long_is_not_waited_for_without_end() {
+fn captures_do_not_wait_forever_for_long_requests() {
     let rows = Rows::default();
     let (kept, names) = (Kept(Arc::clone(&rows)), Names { streams: vec!["a".into()], volumes: vec!["d".into()] });
     let device = device("backend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"sfq\"");
@@ -108,7 +108,7 @@ fn a_request_that_waits_for_long_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn the_time_with_workers_is_that_of_the_counters() {
+fn captured_worker_times_agree_with_the_counters() {
     let keys = "backend = \"memory\"\nsize = \"1MiB\"\nchecksums = true\ncores = { workers = 1, inline_max = \"0B\" }";
     let (mut bench, written, rows) = captured(keys);
     let mut peer = bench.connect(0, true);

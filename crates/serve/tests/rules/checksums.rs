@@ -250,14 +250,14 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn every_flip_that_is_touched_is_reported_and_nothing_else(
+    fn every_flipped_bit_that_is_read_is_reported(
         steps in steps(), schedule in 0..SCHEDULES.len(), workers in 1_u32..3, inline in prop::sample::select(vec![0, 4096, 12_288, u64::MAX]),
     ) {
         play(&steps, SCHEDULES[schedule].name, workers, inline);
     }
 
     #[test]
-    fn what_is_kept_reads_back_and_what_was_changed_since_does_not(
+    fn kept_checksums_return_and_changed_files_lose_them(
         ranges in prop::collection::vec((0_u64..5_000, 1_u64..40, any::<u32>()), 0..12), place in any::<u64>(), bit in 0_u32..8,
     ) {
         let mut table = Table::new(IDENTITY.size_bytes);
@@ -277,7 +277,7 @@ proptest! {
 }
 
 #[test]
-fn a_damaged_block_is_told_of_once_until_it_is_written_again() {
+fn damaged_blocks_are_reported_once_until_rewritten() {
     let media = Media::new(SIZE);
     let faulty = Faulty::new(media.clone(), Faults::default());
     let mut direct = Direct::new(Box::new(faulty), pool("baseline", 1, 4));
@@ -350,7 +350,7 @@ fn crowd(workers: u32, items: u32) {
 }
 
 #[test]
-fn of_thousands_of_items_none_is_lost_whatever_the_number_of_workers() {
+fn thousands_of_items_complete_with_any_workers() {
     for workers in [1, 2, 4] {
         crowd(workers, 3);
         crowd(workers, 200);
@@ -387,7 +387,7 @@ fn every_schedule_drives_the_workers() {
 }
 
 #[test]
-fn only_data_that_pays_for_the_way_goes_to_a_worker() {
+fn only_data_of_some_length_goes_to_workers() {
     let workers = Workers { inline_bytes_max: 8192, ..pool("baseline", 1, 4) };
     let mut direct = Direct::new(Box::new(Memory::new(1 << 20)), workers);
     for (offset, length, goes) in [(0, 8192, false), (4096, 4096, false), (65_536, 12_288, true)] {
@@ -404,7 +404,7 @@ fn only_data_that_pays_for_the_way_goes_to_a_worker() {
 }
 
 #[test]
-fn a_worker_that_fails_fails_its_request_and_no_other() {
+fn a_worker_that_fails_fails_one_request() {
     let append: Append = |sum, bytes| match bytes {
         [0xee, ..] => resume_unwind(Box::new("as told")),
         _ => crc32c::crc32c_append(sum, bytes),
@@ -420,7 +420,7 @@ fn a_worker_that_fails_fails_its_request_and_no_other() {
 }
 
 #[test]
-fn devices_that_share_workers_are_served_by_one_schedule_until_the_last_is_gone() {
+fn devices_share_workers_until_the_last_ends() {
     let pool = WorkerPool::start(pool("combo", 1, 4)).unwrap();
     let mut devices = [0, 1].map(|_| Direct::over(Box::new(Memory::new(1 << 20)), &pool, 2));
     let weak = Arc::downgrade(&pool);
@@ -461,7 +461,7 @@ fn devices_that_share_workers_are_served_by_one_schedule_until_the_last_is_gone(
 }
 
 #[test]
-fn only_who_asked_for_a_damaged_block_hears_of_it() {
+fn only_readers_of_a_damaged_block_get_errors() {
     // A disk that takes its time, so that what comes in together is merged.
     let keys = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"noop\"\nchecksums = true";
     let mut damaging =
@@ -501,7 +501,7 @@ impl Backend for Damaging {
 }
 
 #[test]
-fn two_writes_to_parts_of_one_block_at_once_raise_no_alarm() {
+fn concurrent_writes_to_one_block_raise_no_alarm() {
     let mut bench = Bench::new("backend = \"memory\"\nsize = \"64KiB\"\nchecksums = true");
     let mut peer = bench.connect(0, true);
     let write =
@@ -606,7 +606,7 @@ fn flip(disk: &Path, place: u64) {
 }
 
 #[test]
-fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
+fn only_a_clean_end_keeps_the_checksums() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, kept) = (folder.path().join("disk"), folder.path().join("disk.checksums"));
     let mut served = Served::start(folder.path(), CHECKSUMS);

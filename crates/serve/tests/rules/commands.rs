@@ -84,7 +84,7 @@ fn flood(bench: &mut Bench, peer: &mut Peer, command: u16, flags: u16) {
 }
 
 #[test]
-fn bytes_moved_for_a_command_count_against_the_limit() {
+fn bytes_of_every_command_count_against_the_limit() {
     // Zeroes that keep their space are written in memory; those that do not are holes there.
     for (command, flags, moves) in
         [(WRITE_ZEROES, NO_HOLE, true), (CACHE, 0, true), (WRITE_ZEROES, 0, false), (TRIM, 0, false)]

@@ -118,7 +118,7 @@ fn serve(keys: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_confined_server_serves_and_cannot_reach_other_files_or_forbidden_calls() {
+fn confined_servers_serve_without_other_files_or_calls() {
     let free = serve("");
     assert_eq!(free[..5], ["own file: done", "other file: done", "new file: done", "program: done", "call: done"]);
     let confined = serve("confine = true");
@@ -141,7 +141,7 @@ fn a_confined_server_serves_and_cannot_reach_other_files_or_forbidden_calls() {
 }
 
 #[test]
-fn a_server_started_as_root_becomes_the_user_of_its_spec() {
+fn a_server_started_as_root_becomes_its_user() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can become another user");
         return;
@@ -154,7 +154,7 @@ fn a_server_started_as_root_becomes_the_user_of_its_spec() {
 }
 
 #[test]
-fn a_user_that_is_not_there_is_said_before_anything_is_served() {
+fn missing_users_are_reported_before_serving() {
     let text = "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\nuser = \"no such user\"\n[[device]]\nname = \"d\"\nbackend = \"null\"\n\
                 size = \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
     let spec = Spec::parse("s.toml", text).unwrap();

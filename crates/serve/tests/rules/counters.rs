@@ -59,7 +59,7 @@ fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> boo
 }
 
 #[test]
-fn an_engine_serves_while_a_change_waits_for_others() {
+fn an_engine_serves_while_a_change_waits() {
     let turns = |changes: bool| {
         let mut bench = Bench::new("backend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"sfq\"");
         let journal = Journal::default();
@@ -265,7 +265,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn waits_by_reason_and_service_add_up_to_the_time_of_requests(asked in asked(), policy in 0..4_usize) {
+    fn waits_and_service_add_up_to_the_latency(asked in asked(), policy in 0..4_usize) {
         let policy = ["sfq:groups=1", "mclock:groups=1", "parda:groups=1", "drr:groups=1"][policy];
         let limited = Share { limit_per_second: 200, burst: 2, ..Share::weighted(3) };
         let grouped = Share { group: Some(GroupId(0)), ..Share::weighted(5) };
@@ -275,14 +275,14 @@ proptest! {
     }
 
     #[test]
-    fn what_a_block_policy_waits_for_is_divided_among_the_classes(asked in asked(), policy in 0..4_usize) {
+    fn a_block_policys_waits_are_divided_among_classes(asked in asked(), policy in 0..4_usize) {
         let policy = ["noop", "deadline", "bid-hdd", "bfq"][policy];
         check(&keys(policy), &asked, [&[], &[]], policy == "noop");
     }
 }
 
 #[test]
-fn what_waits_outside_of_a_full_queue_waits_for_that() {
+fn requests_outside_a_full_queue_wait_for_it() {
     let mut bench = Bench::new(&format!("{}\nqueue_requests = 1", keys("sfq")));
     let mut peer = bench.connect(0, true);
     for cookie in 0..4 {
@@ -307,7 +307,7 @@ fn what_waits_outside_of_a_full_queue_waits_for_that() {
 }
 
 #[test]
-fn what_makes_no_sense_is_counted_as_refused_and_what_fails_as_an_error() {
+fn refusals_and_failures_are_counted_apart() {
     let mut bench = Bench::new("backend = \"faulty\"\nsize = \"1MiB\"\nfaults = { errors_per_million = 1000000 }");
     let mut peer = bench.connect(2, true);
     send(&mut peer, 1, WRITE, 0);
@@ -328,7 +328,7 @@ fn what_makes_no_sense_is_counted_as_refused_and_what_fails_as_an_error() {
 }
 
 #[test]
-fn a_client_that_leaves_takes_what_it_had_queued_out_of_the_books() {
+fn requests_of_a_client_that_leaves_are_uncounted() {
     let mut bench = Bench::new(&keys("sfq"));
     let mut peer = bench.connect(0, true);
     for cookie in 0..20 {
@@ -347,7 +347,7 @@ fn a_client_that_leaves_takes_what_it_had_queued_out_of_the_books() {
 }
 
 #[test]
-fn a_change_is_made_with_everybody_or_taken_back_with_what_is_queued() {
+fn changes_are_made_or_undone_on_every_engine() {
     let mut bench = Bench::new(&keys("mclock"));
     let mut peer = bench.connect(0, true);
     for cookie in 0..5 {
@@ -381,7 +381,7 @@ fn a_change_is_made_with_everybody_or_taken_back_with_what_is_queued() {
 }
 
 #[test]
-fn reservations_that_a_device_cannot_keep_are_reported_and_those_that_it_keeps_are_not() {
+fn only_reservations_that_break_are_reported() {
     for (rate, is_kept) in [(100, true), (10_000, false)] {
         let mut bench = Bench::new("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"mclock\"\nmerge = false");
         bench.entitle(StreamId(0), Share { reservation_per_second: rate, ..Share::weighted(1) });

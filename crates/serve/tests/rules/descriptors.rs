@@ -9,7 +9,7 @@ use crate::process::Process;
 use ioweir_serve::control::{Command, ask};
 
 #[test]
-fn where_descriptors_are_short_clients_wait_and_the_page_and_the_control_answer() {
+fn without_descriptors_clients_wait_and_operators_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let head = format!(

@@ -96,7 +96,7 @@ fn is_answered(socket: &mut UnixStream, request: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_device_that_comes_while_the_server_runs_is_served_by_its_shares_and_shown() {
+fn added_devices_are_served_by_shares_and_shown() {
     let served = Served::of(FIRST);
     let mut a = served.client("a");
     assert_eq!(write(&mut a, 0, 1), 0);
@@ -190,7 +190,7 @@ fn a_device_that_cannot_be_had_changes_nothing() {
 }
 
 #[test]
-fn a_device_goes_when_nobody_shows_it_and_leaves_its_file_to_others() {
+fn devices_without_exports_go_and_release_their_files() {
     let served = Served::of(FIRST);
     let mut a = served.client("a");
     assert_eq!(write(&mut a, 0, 1), 0);
@@ -236,7 +236,7 @@ fn a_device_goes_when_nobody_shows_it_and_leaves_its_file_to_others() {
 }
 
 #[test]
-fn a_file_grows_while_clients_use_it_and_what_is_added_reads_as_zeroes() {
+fn files_grow_under_clients_and_read_as_zeroes() {
     let served = Served::of(FIRST);
     served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "scheduler=sfq"]).unwrap();
     served.export("whole", &["device=d"]).unwrap();
@@ -276,7 +276,7 @@ fn a_file_grows_while_clients_use_it_and_what_is_added_reads_as_zeroes() {
 }
 
 #[test]
-fn a_file_with_checksums_grows_and_what_is_added_is_checked() {
+fn files_with_checksums_grow_and_are_checked() {
     let served = Served::of(FIRST);
     served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "checksums=true"]).unwrap();
     served.export("whole", &["device=d"]).unwrap();
@@ -330,7 +330,7 @@ const GROWING: [(&str, &str, &str); 3] = [
 ];
 
 #[test]
-fn whenever_the_server_is_killed_while_its_device_grows_nothing_is_lost_or_called_damaged() {
+fn kills_during_growth_neither_lose_nor_damage_data() {
     for (name, file, keys) in GROWING {
         writeln!(std::io::stderr(), "{}", grow_and_kill(name, file, keys)).unwrap();
     }
@@ -407,7 +407,7 @@ fn made_of_files() -> String {
 }
 
 #[test]
-fn tiers_and_devices_with_late_discards_and_services_grow_while_clients_use_them() {
+fn tiers_late_discards_and_services_grow_under_clients() {
     let served = Served::of(&format!("{FIRST}{}", made_of_files()));
     let names = ["tiers", "late"];
     let mut grown = Vec::new();
@@ -439,7 +439,7 @@ fn tiers_and_devices_with_late_discards_and_services_grow_while_clients_use_them
 }
 
 #[test]
-fn a_device_that_cannot_grow_stays_as_it_is() {
+fn devices_that_cannot_grow_stay_as_they_are() {
     let file = |name: &str, more: &str| {
         format!("[[device]]\nname = \"{name}\"\nbackend = \"file\"\npath = \"AT/{name}\"\nsize = \"1MiB\"\n{more}")
     };
@@ -470,7 +470,7 @@ fn a_device_that_cannot_grow_stays_as_it_is() {
 }
 
 #[test]
-fn a_device_of_a_name_that_was_there_before_is_another() {
+fn a_device_with_a_former_name_is_new() {
     let served = Served::of(FIRST);
     let keys = ["backend=memory", "size=1MiB", "scheduler=sfq"];
     for writes in 1..4 {
@@ -496,7 +496,7 @@ fn a_device_of_a_name_that_was_there_before_is_another() {
 }
 
 #[test]
-fn a_reload_adds_and_removes_devices_with_their_exports_all_or_nothing() {
+fn reloads_change_devices_and_exports_all_or_nothing() {
     let served = Served::of(FIRST);
     let text = std::fs::read_to_string(served.spec_file()).unwrap();
     let device = |name: &str| {
@@ -550,7 +550,7 @@ fn a_reload_adds_and_removes_devices_with_their_exports_all_or_nothing() {
 
 /// The failure of a device that is removed ends only that device.
 #[test]
-fn a_device_that_has_failed_can_go_and_the_server_stays() {
+fn failed_devices_can_be_removed_while_serving() {
     let served = Served::of(FIRST);
     let faults = "faults={ errors_per_million = 1000000 }";
     served.come("failing", &["backend=faulty", "size=1MiB", faults]).unwrap();

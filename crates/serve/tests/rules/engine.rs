@@ -32,7 +32,7 @@ fn write(cookie: u64, flags: u16, offset: u64, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read_in_either_kind_of_reply() {
+fn written_data_is_read_in_every_reply_form() {
     let mut bench = Bench::new(MEMORY);
     let data: Vec<u8> = (0..10_000_u32).map(|number| number as u8 | 1).collect();
     for structured in [false, true] {
@@ -67,7 +67,7 @@ impl Observer for Dispatched {
 }
 
 #[test]
-fn the_priority_of_a_class_decides_where_the_scheduler_uses_priorities_and_from_its_change_on() {
+fn class_priorities_apply_at_once_where_supported() {
     let priority = |text: &str| text.parse::<IoPriority>().unwrap().0;
     for (scheduler, uses) in [("mq-deadline", true), ("sfq+mq-deadline:window=64", true), ("deadline", false)] {
         let keys =
@@ -145,7 +145,7 @@ fn long_requests_are_split_and_put_together() {
 }
 
 #[test]
-fn the_longest_request_finds_room_in_the_smallest_buffers() {
+fn the_longest_request_fits_the_smallest_buffers() {
     let mut bench = Bench::new("backend = \"memory\"\nsize = \"65MiB\"\nbuffer_bytes_max = \"192MiB\"");
     let mut peer = bench.connect(0, false);
     let data: Vec<u8> = (0..16_u32 << 20).flat_map(u32::to_be_bytes).collect();
@@ -196,7 +196,7 @@ fn zeroes_and_trims_read_as_zeroes() {
 }
 
 #[test]
-fn what_makes_no_sense_is_answered_and_the_talk_goes_on() {
+fn invalid_requests_are_answered_and_the_connection_continues() {
     let mut bench = Bench::new(MEMORY);
     let mut peer = bench.connect(2, true);
     let size = 64 << 20;
@@ -234,7 +234,7 @@ fn garbage_closes_the_connection_and_no_other() {
 }
 
 #[test]
-fn a_disconnect_is_followed_by_the_answers_and_then_by_the_end() {
+fn a_disconnect_is_followed_by_answers_and_end() {
     let mut bench = Bench::new(MEMORY);
     let mut peer = bench.connect(0, true);
     peer.send(&[write(1, 0, 0, &[1; 512]), request(DISCONNECT, 0, 2, 0, 0)].concat());
@@ -273,7 +273,7 @@ fn a_broken_connection_takes_what_is_queued_along() {
 }
 
 #[test]
-fn a_full_queue_of_one_class_leaves_room_to_others_and_a_broken_connection_leaves_nothing() {
+fn a_full_class_queue_leaves_room_to_others() {
     let mut bench =
         Bench::new("backend = \"null\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nmerge = false\nqueue_requests = 2");
     bench.entitle(StreamId(0), Share { limit_per_second: 1, burst: 1, ..Share::weighted(1) });
@@ -295,7 +295,7 @@ fn a_full_queue_of_one_class_leaves_room_to_others_and_a_broken_connection_leave
 }
 
 #[test]
-fn a_device_that_pauses_waits_for_the_end_of_the_pause_and_not_for_a_time_that_is_over() {
+fn a_pausing_device_ignores_times_that_are_over() {
     let mut bench = Bench::new("backend = \"null\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nmerge = false");
     bench.entitle(StreamId(0), Share { limit_per_second: 1, burst: 1, ..Share::weighted(1) });
     let mut peer = bench.connect(0, true);
@@ -317,7 +317,7 @@ fn a_device_that_pauses_waits_for_the_end_of_the_pause_and_not_for_a_time_that_i
 }
 
 #[test]
-fn a_client_that_leaves_something_half_done_is_cut_off_and_an_idle_one_is_not() {
+fn clients_may_idle_but_not_stall() {
     let mut bench = Bench::new(MEMORY);
     let (mut idle, mut half) = (bench.connect(0, true), bench.connect(0, true));
     half.send(&request(WRITE, 0, 1, 0, 4096));
@@ -336,7 +336,7 @@ fn a_client_that_leaves_something_half_done_is_cut_off_and_an_idle_one_is_not() 
 }
 
 #[test]
-fn a_client_that_does_not_listen_holds_up_nobody_and_is_cut_off() {
+fn clients_that_do_not_read_delay_nobody_else() {
     let mut bench = Bench::new("backend = \"null\"\nsize = \"64MiB\"");
     let (mut deaf, mut other) = (bench.connect(0, true), bench.connect(1, true));
     // More than sockets hold, and more than a client may have on its way.
@@ -428,7 +428,7 @@ fn extended_headers_carry_what_the_others_do() {
 }
 
 #[test]
-fn data_that_a_request_should_not_have_is_passed_over() {
+fn data_that_requests_should_not_have_is_skipped() {
     let mut bench = Bench::new(MEMORY);
     let mut peer = wide(&mut bench);
     let wrong = [
@@ -480,7 +480,7 @@ impl Observer for Counter {
 }
 
 #[test]
-fn a_terabyte_is_zeroed_part_by_part_and_nobody_waits_for_all_of_it() {
+fn a_terabyte_is_zeroed_piecewise_between_other_requests() {
     let mut bench = Bench::new("backend = \"null\"\nsize = \"1TiB\"\nscheduler = \"noop\"");
     let seen = Arc::new(Mutex::new(Discards::default()));
     bench.engine.observe(Box::new(Counter(Arc::clone(&seen))));
@@ -499,7 +499,7 @@ fn a_terabyte_is_zeroed_part_by_part_and_nobody_waits_for_all_of_it() {
 }
 
 #[test]
-fn a_long_range_ends_with_its_client_or_with_an_error() {
+fn long_ranges_end_with_their_client_or_error() {
     let mut bench = Bench::new("backend = \"null\"\nsize = \"1TiB\"\nscheduler = \"noop\"");
     let mut peer = wide(&mut bench);
     peer.send(&extended(TRIM, 0, 1, 0, 1 << 40));
@@ -517,7 +517,7 @@ fn a_long_range_ends_with_its_client_or_with_an_error() {
 }
 
 #[test]
-fn an_export_is_a_slice_of_its_device_and_nothing_else_of_it() {
+fn an_export_is_one_slice_of_its_device() {
     let mut bench = Bench::new(&format!("{MEMORY}\nrequest_bytes_max = \"8KiB\""));
     let export = |offset_bytes: u64, size_bytes: u64| Export {
         name: format!("at {offset_bytes}"),

@@ -189,7 +189,7 @@ fn items_run_in_the_policys_order() {
 }
 
 #[test]
-fn a_pause_lets_others_run_and_ends_in_time() {
+fn pauses_let_other_items_run_and_end_punctually() {
     let mut story = Story::new("baseline");
     story.add(READ, &[Step::Use(100), Step::Pause(500), Step::Use(50)]);
     story.add(READ, &[Step::Use(200)]);
@@ -197,7 +197,7 @@ fn a_pause_lets_others_run_and_ends_in_time() {
 }
 
 #[test]
-fn an_item_comes_in_at_its_time_however_late_that_is_said() {
+fn late_submitted_items_keep_their_time_of_arrival() {
     let mut story = Story::new("baseline");
     story.add_at(9, READ, &[Step::Use(10)]);
     story.add_at(5, READ, &[Step::Use(300)]);
@@ -218,7 +218,7 @@ fn an_item_comes_in_at_its_time_however_late_that_is_said() {
 }
 
 #[test]
-fn a_long_item_is_preempted_after_its_slice_and_goes_on_where_it_was() {
+fn long_items_are_preempted_and_continue_later() {
     let mut story = Story::new("baseline");
     story.add(READ, &[Step::Use(2_500)]);
     story.add(READ, &[Step::Use(10)]);
@@ -231,7 +231,7 @@ fn a_long_item_is_preempted_after_its_slice_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn locks_are_handed_on_in_the_order_of_asking() {
+fn locks_are_granted_in_order_of_asking() {
     let mut story = Story::new("baseline");
     story.add(READ, &[Step::Lock(0), Step::Pause(1_000), Step::Use(10)]);
     for _ in 0..3 {
@@ -246,7 +246,7 @@ fn locks_are_handed_on_in_the_order_of_asking() {
 }
 
 #[test]
-fn an_item_that_panics_ends_and_its_lock_goes_on() {
+fn an_item_that_panics_releases_its_lock() {
     let mut story = Story::new("baseline");
     story.add(READ, &[Step::Lock(0), Step::Pause(100), Step::Panic]);
     story.add(READ, &[Step::Lock(0), Step::Use(10)]);
@@ -280,7 +280,7 @@ impl Item for Listener {
 }
 
 #[test]
-fn a_signal_ends_a_wait_whether_it_comes_before_or_after_and_later_ones_do_nothing() {
+fn a_signal_ends_one_wait_early_or_late() {
     for send_to_itself in [true, false] {
         let (signals, runs) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
         let executor = Executor::start(cores_for("baseline", 2, 8), 0).unwrap();
@@ -305,7 +305,7 @@ fn a_signal_ends_a_wait_whether_it_comes_before_or_after_and_later_ones_do_nothi
 }
 
 #[test]
-fn what_does_not_fit_and_what_comes_too_late_is_handed_back() {
+fn items_without_room_or_too_late_are_returned() {
     let mut story = Story::new("baseline");
     (0..64).for_each(|_| story.add(READ, &[Step::Use(1)]));
     let item = || -> Box<dyn Item> {
@@ -319,7 +319,7 @@ fn what_does_not_fit_and_what_comes_too_late_is_handed_back() {
 }
 
 #[test]
-fn an_abort_hands_back_all_that_is_not_done() {
+fn an_abort_returns_all_unfinished_items() {
     let drops = Arc::new(AtomicU64::new(0));
     struct Waiter(Arc<AtomicU64>);
     impl Item for Waiter {
@@ -488,7 +488,7 @@ fn decided(mut cores: Cores, bursts: &[Burst]) -> (Decisions, [cores::Counts; Qu
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn the_pool_decides_about_the_same_work_as_the_simulators_schedule_does(
+    fn the_pool_decides_as_the_simulator_does(
         bursts in prop::collection::vec((0_u64..20_000, 0_usize..4, 1_u64..3_000), 1..40),
         schedule in 0..cores::SCHEDULES.len(),
     ) {
@@ -522,7 +522,7 @@ proptest! {
     }
 
     #[test]
-    fn every_item_is_done_exactly_once_on_threads_too(scripts in scripts(), workers in 1u32..5) {
+    fn threads_run_every_item_exactly_once(scripts in scripts(), workers in 1u32..5) {
         let executor = Executor::start(cores_for("adaptive", workers, 64), 4).unwrap();
         let diary = Diary::default();
         for (name, (steps, kind)) in scripts.iter().enumerate() {

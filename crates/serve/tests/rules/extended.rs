@@ -26,7 +26,7 @@ fn qemu() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_terabyte_is_described_zeroed_and_trimmed_in_single_requests() {
+fn single_requests_describe_zero_and_trim_a_terabyte() {
     let Some(qemu) = qemu() else { return };
     let run = |tool: &str, arguments: &[&str]| {
         let output = Command::new(qemu.join(tool)).args(arguments).output().unwrap();

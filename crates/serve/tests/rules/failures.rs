@@ -108,7 +108,7 @@ fn turns(bench: &mut Bench) {
 }
 
 #[test]
-fn after_a_failed_flush_every_client_hears_of_it_until_the_device_is_opened_again() {
+fn flushes_fail_for_all_clients_until_a_reopen() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let device = device(&format!("backend = \"file\"\npath = {path:?}\nsize = \"1MiB\"\ndirect = false"));
@@ -144,7 +144,7 @@ fn after_a_failed_flush_every_client_hears_of_it_until_the_device_is_opened_agai
 }
 
 #[test]
-fn flushes_that_were_with_the_device_together_fail_together() {
+fn flushes_in_flight_together_fail_together() {
     let flushes = Flushes::default();
     let device = device("backend = \"null\"\nsize = \"1MiB\"\ndepth = 8");
     let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
@@ -167,7 +167,7 @@ fn flushes_that_were_with_the_device_together_fail_together() {
 }
 
 #[test]
-fn a_device_that_hangs_keeps_the_server_from_its_end_for_twice_the_time_that_it_has_and_no_longer() {
+fn hanging_devices_delay_the_end_twice_the_timeout() {
     let flushes = Flushes::default();
     let (backend, _ended) = flushes.over(Box::new(Memory::new(1 << 20)));
     let mut bench = Bench::over(device("backend = \"null\"\nsize = \"1MiB\""), Box::new(backend), Pool::new(256 << 10));
@@ -184,7 +184,7 @@ fn a_device_that_hangs_keeps_the_server_from_its_end_for_twice_the_time_that_it_
 }
 
 #[test]
-fn a_device_that_has_an_operation_for_half_a_minute_seems_to_hang_until_it_ends_it() {
+fn operations_older_than_thirty_seconds_count_as_hanging() {
     let flushes = Flushes::default();
     let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
     let mut bench = Bench::over(device("backend = \"null\"\nsize = \"1MiB\""), Box::new(backend), Pool::new(256 << 10));
@@ -238,7 +238,7 @@ impl Backend for Hanging {
 }
 
 #[test]
-fn a_device_that_ends_not_one_of_its_reads_and_writes_keeps_the_server_from_its_end_once() {
+fn devices_that_complete_nothing_delay_the_end_once() {
     // The operations in flight when the server is asked to stop, whether one of them ends meanwhile, and the multiple of the timeout after
     // which the device is left behind.
     for (commands, moves, times) in [
@@ -284,7 +284,7 @@ fn a_device_that_ends_not_one_of_its_reads_and_writes_keeps_the_server_from_its_
 }
 
 #[test]
-fn a_server_that_drains_waits_for_its_device_however_long_until_it_is_stopped() {
+fn draining_servers_wait_for_devices_until_stopped() {
     for is_stopped in [false, true] {
         let flushes = Flushes::default();
         let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
@@ -321,7 +321,7 @@ fn a_server_that_drains_waits_for_its_device_however_long_until_it_is_stopped() 
 }
 
 #[test]
-fn a_flush_that_fails_for_lack_of_space_may_be_tried_again() {
+fn a_flush_without_space_may_be_tried_again() {
     let flushes = Flushes::default();
     let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
     let mut bench = Bench::over(device("backend = \"null\"\nsize = \"1MiB\""), Box::new(backend), Pool::new(256 << 10));
@@ -377,7 +377,7 @@ impl StorageBackend for Folder {
 }
 
 #[test]
-fn a_map_whose_folder_was_full_recovers_in_place_and_nothing_is_answered_that_it_cannot_hold() {
+fn maps_in_full_folders_recover_without_false_answers() {
     let folder = Folder::default();
     let open = {
         let folder = folder.clone();
@@ -399,7 +399,7 @@ fn a_map_whose_folder_was_full_recovers_in_place_and_nothing_is_answered_that_it
 }
 
 #[test]
-fn a_device_whose_map_cannot_be_made_durable_has_failed_before_anybody_flushes() {
+fn a_map_that_loses_writes_fails_its_device() {
     let (flushes, folder) = (Flushes::default(), Folder::default());
     let ledger = Ledger::opened_by(Box::new(move || redb::Builder::new().create_with_backend(folder.clone())));
     let (fast, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
@@ -422,7 +422,7 @@ fn a_device_whose_map_cannot_be_made_durable_has_failed_before_anybody_flushes()
 }
 
 #[test]
-fn a_server_whose_last_flush_fails_does_not_end_well() {
+fn a_failed_last_flush_ends_the_server_badly() {
     let spec = "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n[[device]]\nname = \"d\"\nbackend = \"faulty\"\nsize = \"1MiB\"\n\
                 [device.faults]\nerrors_per_million = 1000000\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
     let spec = ioweir_serve::spec::Spec::parse("test", spec).unwrap();

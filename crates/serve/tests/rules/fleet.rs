@@ -124,7 +124,7 @@ impl World {
 }
 
 #[test]
-fn an_engine_whose_server_is_alone_in_its_fleet_decides_as_one_without_a_fleet() {
+fn engines_alone_in_a_fleet_decide_as_without() {
     for policy in ["mclock", "reward", "sfq+mq-deadline", "wfq"] {
         let reserves = if policy == "mclock" { "reservation = \"30/s\"\n" } else { "" };
         let text = format!(

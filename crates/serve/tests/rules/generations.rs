@@ -57,7 +57,7 @@ fn refused(at: &Path) -> String {
 }
 
 #[test]
-fn a_map_or_a_tier_of_yesterday_is_not_served_with_the_others_of_today() {
+fn older_maps_and_tiers_are_refused_beside_newer() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let copy = |from: &str, to: &str| fs::copy(at.join(from), at.join(to)).map(|_| ()).unwrap();
@@ -87,7 +87,7 @@ fn a_map_or_a_tier_of_yesterday_is_not_served_with_the_others_of_today() {
 }
 
 #[test]
-fn a_slow_tier_is_served_with_its_map_alone_and_a_copy_of_it_is_not_taken_for_it() {
+fn slow_tiers_need_their_map_and_reject_copies() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     write(&mut open(at).unwrap(), 3, 1);
@@ -131,7 +131,7 @@ fn open_on(grid: &Grid, fails_at: Option<u64>) -> Result<Bench, String> {
 }
 
 #[test]
-fn tiers_belong_together_whenever_the_power_fails_while_they_are_opened() {
+fn power_failures_while_opening_keep_tiers_together() {
     // Data that was being written when the power failed may be there or not.
     for seed in 0..16 {
         let mut cuts = 0;

@@ -38,7 +38,7 @@ fn open_late(grid: &Grid) -> Result<Box<dyn Backend>, String> {
 }
 
 #[test]
-fn whenever_the_power_fails_while_tiers_or_late_discards_grow_they_are_as_long_as_before_or_after() {
+fn a_power_failure_during_growth_keeps_either_length() {
     let (mut before, mut after) = (0, 0);
     for open in [open_tiers as Open, open_late] {
         for cut in 1..40 {
@@ -63,7 +63,7 @@ fn whenever_the_power_fails_while_tiers_or_late_discards_grow_they_are_as_long_a
 
 /// The power fails while a device grows, and is back before its server has noticed: it goes on, and opens its map or journal again.
 #[test]
-fn what_a_growth_that_broke_off_left_does_not_stop_the_next_one_that_breaks_off() {
+fn interrupted_growth_does_not_stop_the_next_attempt() {
     let mut found_all = BTreeSet::new();
     for open in [open_tiers as Open, open_late] {
         for first in 1..24 {
@@ -95,7 +95,7 @@ fn what_a_growth_that_broke_off_left_does_not_stop_the_next_one_that_breaks_off(
 }
 
 #[test]
-fn a_tier_or_a_device_of_a_journal_that_has_another_length_by_other_means_is_refused() {
+fn devices_whose_length_changed_elsewhere_are_refused() {
     for (open, problem) in
         [(open_tiers as Open, "was made for tiers of 49152"), (open_late, "belongs to another device")]
     {
@@ -108,7 +108,7 @@ fn a_tier_or_a_device_of_a_journal_that_has_another_length_by_other_means_is_ref
 }
 
 #[test]
-fn tiers_whose_last_block_is_not_whole_do_not_grow() {
+fn tiers_with_a_partial_last_block_cannot_grow() {
     let memory = |bytes| Box::new(Memory::new(bytes));
     let placed = Placed::open(memory(10_000), memory(8192), Ledger::in_memory().unwrap(), 4).unwrap();
     let cached = Cached::open(memory(10_000), memory(8192)).unwrap();

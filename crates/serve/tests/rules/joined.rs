@@ -157,7 +157,7 @@ fn weighing(weight: u32) -> Share {
 }
 
 #[test]
-fn weights_hold_across_two_files_of_one_disk_where_these_have_one_scheduler() {
+fn weights_hold_across_joined_files_of_one_disk() {
     let keys = "scheduler = \"sfq\"\ndepth = 1";
     let parts = Half::both("hdd").map(|half| Box::new(half) as Box<dyn Backend>);
     let shares = [(0, 1000), (1, 1)].map(|(class, weight)| (Holder::Class(StreamId(class)), weighing(weight)));
@@ -211,7 +211,7 @@ impl Backend for Counted {
 }
 
 #[test]
-fn a_flush_of_a_client_is_of_its_part_and_the_last_one_of_all_parts() {
+fn client_flushes_cover_one_part_the_last_all() {
     let counts: [Rc<Cell<u32>>; 3] = Default::default();
     let part = |count: &Rc<Cell<u32>>| Box::new(Counted(Memory::new(MIB), Rc::clone(count), None)) as Box<dyn Backend>;
     let mut bench = joined("scheduler = \"sfq\"", counts.iter().map(part).collect(), &[]);
@@ -228,7 +228,7 @@ fn a_flush_of_a_client_is_of_its_part_and_the_last_one_of_all_parts() {
 }
 
 #[test]
-fn a_flush_of_all_parts_fails_as_the_worst_of_them() {
+fn a_joint_flush_fails_as_its_worst_part() {
     for (errors, expected) in [
         ([None, None], Ok(())),
         ([None, Some(NbdError::NoSpace)], Err(NbdError::NoSpace)),
@@ -258,7 +258,7 @@ proptest! {
 
     /// Each part is as long a memory of its own; what lies in none, or in more than one, is refused and changes nothing.
     #[test]
-    fn what_is_done_to_a_part_is_done_to_that_part_alone(
+    fn operations_on_a_part_touch_that_part_alone(
         lengths in prop::collection::vec(1..40_u64, 1..5),
         operations in prop::collection::vec((0..8_u64, -3..44_i64, 1..12_u64, 0..3_u8), 1..40),
     ) {
@@ -314,7 +314,7 @@ fn of_files(at: &Path) -> Device {
 }
 
 #[test]
-fn what_is_kept_beside_parts_is_not_used_once_any_of_them_was_changed_by_others() {
+fn foreign_changes_to_any_part_drop_kept_files() {
     for changed in [None, Some("one"), Some("two")] {
         let folder = tempfile::tempdir().unwrap();
         let open = || {
@@ -377,7 +377,7 @@ size = "1MiB"
 "#;
 
 #[test]
-fn a_spec_of_a_joined_device_reads_back_and_has_the_depth_of_its_deepest_part() {
+fn joined_specs_read_back_with_the_deepest_depth() {
     let spec = Spec::parse("s.toml", SPEC).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
     assert_eq!(spec.device[0].depth, 32);
@@ -390,7 +390,7 @@ fn a_spec_of_a_joined_device_reads_back_and_has_the_depth_of_its_deepest_part() 
 }
 
 #[test]
-fn what_makes_no_sense_about_parts_is_said_with_its_place() {
+fn errors_in_parts_are_reported_with_their_place() {
     for (from, to, beginning) in [
         ("\"two\"\nbackend", "\"one\"\nbackend", "s.toml:10:8: part name `one` is empty or taken"),
         ("part = \"one\"\n", "", "s.toml:16:10: device disk is joined, and an export shows one of its parts"),
@@ -423,7 +423,7 @@ fn part_of_the_shallow_one(depth: u32) -> f64 {
 
 /// The table of depths in docs/server/devices.md.
 #[test]
-fn a_client_of_four_requests_has_its_share_up_to_a_depth_of_six() {
+fn four_requests_get_their_share_until_depth_six() {
     for (depth, expected) in [(1, 0.5), (4, 0.5), (6, 0.5), (8, 0.44), (16, 0.24), (32, 0.12)] {
         let part = part_of_the_shallow_one(depth);
         assert!((part - expected).abs() < 0.02, "depth {depth}: {part}");

@@ -72,7 +72,7 @@ pub(crate) fn rounds() -> u64 {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
+fn acknowledged_writes_survive_a_killed_server() {
     for (name, keys) in DEVICES {
         let folder = tempfile::tempdir().unwrap();
         let keys = keys.replace("FOLDER", folder.path().to_str().unwrap());

@@ -51,7 +51,7 @@ proptest! {
     #![proptest_config(config(50))]
 
     #[test]
-    fn a_discard_takes_effect_at_any_time_but_never_after_a_later_write(
+    fn discards_take_effect_late_but_never_after_writes(
         moves in moves().prop_map(whole), seed in any::<u64>(), short in any::<bool>(), ranges_max in 0_usize..4, fails in any::<bool>(),
     ) {
         let errors = if fails { 30_000 } else { 0 };
@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn a_discard_that_is_carried_out_after_the_loss_of_power_destroys_nothing_that_was_written_after_it(
+    fn late_discards_after_power_loss_spare_later_writes(
         moves in moves().prop_map(whole), seed in any::<u64>(), short in any::<bool>(), at in 1_u64..250, pays in any::<bool>(),
     ) {
         let length = if short { "4KiB" } else { "64KiB" };
@@ -154,7 +154,7 @@ fn ask(bench: &mut Bench, command: u16, offset: u64, length: u32) {
 }
 
 #[test]
-fn discards_are_joined_paid_when_the_service_works_and_cancelled_by_writes() {
+fn discards_are_joined_paid_and_cancelled_by_writes() {
     let (mut bench, trims) = noted("rest", 100);
     for at in [0, 64 << 10, 16 << 10, 32 << 10, 48 << 10] {
         ask(&mut bench, TRIM, at, 16 << 10);
@@ -183,7 +183,7 @@ fn discards_are_joined_paid_when_the_service_works_and_cancelled_by_writes() {
 }
 
 #[test]
-fn a_full_journal_has_discards_carried_out_at_once() {
+fn a_full_journal_carries_discards_out_at_once() {
     let (mut bench, trims) = noted("rest", 2);
     for at in [0, 100 << 10, 200 << 10, 300 << 10] {
         ask(&mut bench, TRIM, at, 4096);
@@ -193,7 +193,7 @@ fn a_full_journal_has_discards_carried_out_at_once() {
 }
 
 #[test]
-fn a_journal_stays_with_its_device_and_is_forgotten_where_that_was_changed_by_others() {
+fn journals_belong_to_one_device_and_its_contents() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, path) = (folder.path().join("disk"), folder.path().join("journal"));
     std::fs::write(&disk, vec![1; 1 << 20]).unwrap();

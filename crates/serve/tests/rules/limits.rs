@@ -67,7 +67,7 @@ fn is_near(bytes: u64, goal: u64) -> bool {
 }
 
 #[test]
-fn the_limit_is_reached_at_any_size_and_no_request_waits_longer_than_those_before_it_take() {
+fn limits_are_reached_exactly_at_any_request_size() {
     for (length, backlog) in [(4 * KIB, 4), (64 * KIB, 1), (64 * KIB, 8), (MIB, 1), (MIB, 8)] {
         let mut bench = Bench::new(NOTHING);
         bench.entitle(StreamId(0), limit(8 * MIB, 0));
@@ -84,7 +84,7 @@ fn the_limit_is_reached_at_any_size_and_no_request_waits_longer_than_those_befor
 }
 
 #[test]
-fn every_live_change_takes_effect_and_a_pause_earns_one_burst() {
+fn live_changes_apply_and_pauses_earn_one_burst() {
     for length in [64 * KIB, MIB] {
         let mut bench = Bench::new(NOTHING);
         let mut reader = Reader::new(&mut bench, length, 4);

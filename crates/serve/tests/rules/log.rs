@@ -54,7 +54,7 @@ fn heard(keys: &str) -> Bench {
 const FAILING: &str = "backend = \"faulty\"\nsize = \"1MiB\"\n[device.faults]\nerrors_per_million = 1000000";
 
 #[test]
-fn an_operation_that_fails_is_logged_with_device_class_client_and_error_number() {
+fn failed_operations_are_logged_with_class_and_client() {
     let mut bench = heard(FAILING);
     let mut peer = bench.connect(1, false);
     peer.send(&[request(WRITE, 0, 1, 4096, 512), vec![1; 512]].concat());
@@ -78,7 +78,7 @@ fn an_operation_that_fails_is_logged_with_device_class_client_and_error_number()
 }
 
 #[test]
-fn many_failures_are_all_counted_and_few_are_written() {
+fn many_failures_are_counted_and_few_are_written() {
     let mut bench = heard(FAILING);
     let mut peer = bench.connect(0, false);
     for cookie in 0..50 {
@@ -94,7 +94,7 @@ fn many_failures_are_all_counted_and_few_are_written() {
 }
 
 #[test]
-fn a_client_that_is_cut_off_is_logged_with_the_reason() {
+fn cutting_off_a_client_is_logged_with_reason() {
     let mut bench = heard("backend = \"memory\"\nsize = \"1MiB\"");
     let mut peer = bench.connect(0, false);
     peer.send(&[b'x'; 100]);
@@ -111,7 +111,7 @@ fn a_client_that_is_cut_off_is_logged_with_the_reason() {
 }
 
 #[test]
-fn of_what_works_and_of_what_a_client_may_not_ask_nothing_is_logged() {
+fn successes_and_refused_requests_are_not_logged() {
     let mut bench = heard("backend = \"memory\"\nsize = \"1MiB\"");
     let mut peer = bench.connect(0, true);
     peer.send(&request(READ, 0, 1, 0, 4096));

@@ -13,7 +13,7 @@ use ioweir_serve::spec::Faults;
 use proptest::prelude::*;
 
 #[test]
-fn the_model_tells_what_can_be_explained_from_what_cannot() {
+fn the_model_separates_possible_from_impossible_histories() {
     let event = |from, until, value, writes| Event { from, until: Some(until), value, writes };
     assert!(is_linearisable(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]));
     assert!(!is_linearisable(&[event(1, 2, 7, true), event(3, 4, 0, false)]));
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(config(100))]
 
     #[test]
-    fn a_device_with_checksums_is_linearisable_and_raises_no_alarm(
+    fn devices_with_checksums_are_linearisable_without_alarms(
         moves in moves(), policy in 0..POLICIES.len(), schedule in 0..SCHEDULES.len(), emulated in any::<bool>(),
     ) {
         let (policy, schedule) = (POLICIES[policy], SCHEDULES[schedule].name);
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn a_device_with_checksums_that_stalls_and_fails_is_linearisable(
+    fn failing_devices_with_checksums_stay_linearisable(
         moves in moves(), schedule in 0..SCHEDULES.len(), seed in any::<u64>(),
     ) {
         let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nqueue_requests = 16\nchecksums = true\n\
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn what_was_said_to_be_durable_survives_the_loss_of_power(
+    fn durable_writes_survive_the_loss_of_power(
         moves in moves(), policy in 0..POLICIES.len(), seed in any::<u64>(), at in 1_u64..80, depth in 1_u32..6,
     ) {
         let media = Media::new(BLOCKS * BLOCK);

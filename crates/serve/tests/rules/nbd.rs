@@ -44,7 +44,7 @@ fn the_greeting_offers_fixed_newstyle_and_no_zeroes() {
 }
 
 #[test]
-fn go_tells_size_flags_and_what_was_asked_for() {
+fn go_answers_size_flags_and_requested_facts() {
     let heard = hear_options(&[option(OPTION_STRUCTURED_REPLY, &[]), info(OPTION_GO, "a", &[1, 2, 3, 77])]);
     let size_and_flags = [&[0, 0][..], &(1_u64 << 20).to_be_bytes(), &0b1101_1110_1101_u16.to_be_bytes()].concat();
     let sizes = [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 4, 0, 0, 0];
@@ -92,7 +92,7 @@ fn export_name_honours_no_zeroes() {
 }
 
 #[test]
-fn clients_with_flags_of_the_future_are_let_go() {
+fn clients_with_unknown_flags_are_disconnected() {
     assert!(hear(&[0, 0, 0, 7], [1]).closed);
     assert!(hear(&[&[0; 4][..], &option(OPTION_LIST, &[])].concat(), [usize::MAX]).closed);
 }
@@ -108,7 +108,7 @@ fn the_list_names_and_describes_every_export() {
 }
 
 #[test]
-fn block_status_is_selected_for_one_export_and_only_with_structured_replies() {
+fn block_status_needs_one_export_and_structured_replies() {
     let select = |name: &str, queries: &[&str]| contexts(OPTION_SET_META_CONTEXT, name, queries);
     let structured = option(OPTION_STRUCTURED_REPLY, &[]);
     let go = info(OPTION_GO, "a", &[]);
@@ -126,7 +126,7 @@ fn block_status_is_selected_for_one_export_and_only_with_structured_replies() {
 }
 
 #[test]
-fn options_that_are_not_known_or_too_long_are_refused_and_the_talk_goes_on() {
+fn unknown_and_oversized_options_are_refused_without_disconnecting() {
     let mut oversize = b"IHAVEOPT".to_vec();
     oversize.extend(OPTION_GO.to_be_bytes());
     oversize.extend(70_000_u32.to_be_bytes());
@@ -138,7 +138,7 @@ fn options_that_are_not_known_or_too_long_are_refused_and_the_talk_goes_on() {
 }
 
 #[test]
-fn data_that_is_not_what_it_says_is_refused() {
+fn option_data_of_wrong_length_is_refused() {
     for data in [&b""[..], b"\0\0\0\x05a\0\0", b"\0\0\0\x01a\0\x01", b"\0\0\0\x01a\0\0x", b"\xff\xff\xff\xff"] {
         let heard = hear_options(&[option(OPTION_GO, data), option(OPTION_INFO, data)]);
         assert!(option_replies(&heard.answers).iter().all(|reply| reply.1 == INVALID), "{data:?}");
@@ -169,7 +169,7 @@ fn requests_come_out_as_they_were_sent() {
 }
 
 #[test]
-fn what_makes_no_sense_is_answered_with_the_error_of_the_protocol() {
+fn invalid_requests_get_the_errors_of_the_protocol() {
     let [writable, read_only] = [&exports()[0], &exports()[1]].map(Clone::clone);
     let check = |command, flags, offset, length, export| {
         let payload = if command == Command::Write { length as u32 } else { 0 };
@@ -265,7 +265,7 @@ fn extended_replies_are_those_of_the_protocol() {
 }
 
 #[test]
-fn extended_headers_are_agreed_upon_and_there_is_no_way_back() {
+fn extended_headers_cannot_be_given_up_again() {
     let (structured, wide) = (option(OPTION_STRUCTURED_REPLY, &[]), option(OPTION_EXTENDED_HEADERS, &[]));
     let base = contexts(OPTION_SET_META_CONTEXT, "a", &["base:allocation"]);
     let go = info(OPTION_GO, "a", &[]);
@@ -320,7 +320,7 @@ fn what_is_no_extended_request_is_none() {
 }
 
 #[test]
-fn a_server_that_insists_on_tls_talks_of_nothing_else_before() {
+fn a_server_that_requires_tls_refuses_everything_before() {
     let start = option(OPTION_STARTTLS, &[]);
     let kinds = |tls, options: &[Vec<u8>]| {
         let heard = hear_under(tls, &[CLIENT_FLAGS.to_vec(), options.concat()].concat(), [usize::MAX]);
@@ -346,7 +346,7 @@ fn a_server_that_insists_on_tls_talks_of_nothing_else_before() {
 }
 
 #[test]
-fn nothing_that_was_agreed_upon_before_tls_counts_after_it() {
+fn agreements_before_tls_do_not_count_after() {
     let structured = option(OPTION_STRUCTURED_REPLY, &[]);
     let base = contexts(OPTION_SET_META_CONTEXT, "a", &["base:allocation"]);
     for before in [vec![structured.clone(), base.clone()], vec![option(OPTION_EXTENDED_HEADERS, &[]), base.clone()]] {
@@ -410,7 +410,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cut_of_the_stream_gives_the_same_events(talk in talk(), pieces in prop::collection::vec(1_usize..70, 1..40)) {
+    fn any_cut_of_the_stream_gives_equal_events(talk in talk(), pieces in prop::collection::vec(1_usize..70, 1..40)) {
         for tls in [Tls::None, Tls::Offered] {
             prop_assert_eq!(hear_under(tls, &talk, [usize::MAX]), hear_under(tls, &talk, pieces.clone()));
         }
@@ -428,7 +428,7 @@ proptest! {
 }
 
 #[test]
-fn every_prefix_of_a_talk_is_heard_as_a_prefix() {
+fn every_prefix_of_a_stream_gives_a_prefix() {
     for talk in [whole_talk(), extended_talk_of("a")] {
         let whole = hear(&talk, [usize::MAX]);
         for end in 0..talk.len() {

@@ -130,7 +130,7 @@ fn wait_for(served: &Served, expected: impl Fn(&[ClientState]) -> bool) -> Vec<C
 }
 
 #[test]
-fn clients_are_listed_with_who_they_are_and_what_they_have_asked_for() {
+fn clients_are_listed_with_identity_and_requests() {
     let served = Served::new("", "listed");
     let mut busy = served.client("export");
     read(&mut busy, 10, 10);
@@ -169,7 +169,7 @@ fn clients_are_listed_with_who_they_are_and_what_they_have_asked_for() {
 }
 
 #[test]
-fn a_client_that_negotiates_is_ended_by_its_number_and_another_gets_its_place() {
+fn negotiating_clients_are_kicked_and_free_their_place() {
     let served = Served::new("connections_max = 2", "negotiates");
     let socket = || UnixStream::connect(served.folder.path().join("s")).unwrap();
     let (mut silent, mut other) = (socket(), socket());
@@ -199,7 +199,7 @@ fn a_client_that_negotiates_is_ended_by_its_number_and_another_gets_its_place() 
 }
 
 #[test]
-fn a_client_is_ended_by_its_number_and_no_other_is() {
+fn a_client_is_kicked_and_no_other_ends() {
     let served = Served::new("", "kicked");
     let (mut slow, mut other) = (served.client("slow"), served.client("slow"));
     read(&mut slow, 4, 1);
@@ -236,7 +236,7 @@ fn drain(served: &Served, within: Option<&str>) -> String {
 }
 
 #[test]
-fn a_server_that_drains_answers_what_was_asked_for_and_nothing_more_and_ends_well() {
+fn a_draining_server_answers_requests_and_ends_well() {
     let served = brisk("drained");
     let (mut idle, mut slow) = (served.client("export"), served.client("slow"));
     read(&mut slow, 4, 1);
@@ -256,7 +256,7 @@ fn a_server_that_drains_answers_what_was_asked_for_and_nothing_more_and_ends_wel
 }
 
 #[test]
-fn a_drain_lets_nobody_in_and_ends_when_the_client_that_it_waits_for_is_ended() {
+fn drains_end_when_their_last_client_is_kicked() {
     let served = Served::new("", "kicked while it drains");
     let mut new = UnixStream::connect(served.folder.path().join("s")).unwrap();
     new.read_exact(&mut [0; 18]).unwrap();
@@ -272,7 +272,7 @@ fn a_drain_lets_nobody_in_and_ends_when_the_client_that_it_waits_for_is_ended() 
 }
 
 #[test]
-fn a_drain_with_a_limit_ends_then_and_one_without_ends_with_a_stop() {
+fn a_drain_ends_at_its_limit_or_stop() {
     for limit in [Some("1ms"), None] {
         let served = Served::new("shutdown_timeout = \"1ms\"", "drained in time");
         let (mut idle, mut slow) = (served.client("export"), served.client("slow"));
@@ -290,7 +290,7 @@ fn a_drain_with_a_limit_ends_then_and_one_without_ends_with_a_stop() {
 }
 
 #[test]
-fn a_spec_that_is_saved_has_what_was_changed_and_is_served_again() {
+fn saved_specs_have_all_changes_and_serve_again() {
     let tail = "[[group]]\nname = \"g \\\"1\\\"\"\ndevice = \"saved\"\n# a comment\n";
     let served = Served::of("", &format!("{}{tail}", SPEC.replace("DEVICE", "saved")));
     let assignments = ["export.slow.limit_bytes=none", "export.slow.burst_bytes=none", "export.slow.limit=100/s"];
@@ -332,7 +332,7 @@ fn refused(keys: &str, listen: &str) -> String {
 }
 
 #[test]
-fn sockets_of_clients_have_the_mode_and_group_of_the_spec_and_no_others_do() {
+fn client_sockets_get_the_specs_mode_and_group() {
     let own = rustix::process::getegid().as_raw();
     // Only the superuser can give a socket to any group.
     let other = if rustix::process::geteuid().is_root() { 54_321 } else { own };
@@ -357,7 +357,7 @@ fn sockets_of_clients_have_the_mode_and_group_of_the_spec_and_no_others_do() {
 }
 
 #[test]
-fn what_is_wrong_with_the_mode_or_group_of_sockets_is_said_with_its_key() {
+fn bad_modes_and_groups_are_reported_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let listen = format!("unix:{}", folder.path().join("s").display());
     for mode in ["0999", "1777", "66", "rw-rw----", "00660", "", "+660"] {
@@ -394,7 +394,7 @@ fn what_is_wrong_with_the_mode_or_group_of_sockets_is_said_with_its_key() {
 }
 
 #[test]
-fn a_server_with_a_device_that_no_export_shows_ends_all_the_same() {
+fn a_server_with_an_unexported_device_ends_well() {
     let tail =
         SPEC.replace("DEVICE", "used") + "[[device]]\nname = \"unused\"\nbackend = \"memory\"\nsize = \"1MiB\"\n";
     Served::of("", &tail).stop();
@@ -405,7 +405,7 @@ fn a_server_with_a_device_that_no_export_shows_ends_all_the_same() {
 
 /// The page of failure modes names a test in every row, as `file::test`; files are those of this folder, or given by their path.
 #[test]
-fn every_row_of_the_failure_modes_names_tests_that_are_there() {
+fn failure_modes_name_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/failure-modes.md")).unwrap();
     let rows =

@@ -75,7 +75,7 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn a_loss_of_power_while_blocks_move_loses_nothing_that_was_durable(
+    fn power_loss_during_relocation_keeps_durable_data(
         moves in moves(), length in 0..3_usize, seed in any::<u64>(), at in 1_u64..400, slots in 3_u64..9, margin in 1_u32..90,
     ) {
         let length = ["4KiB", "8KiB", "64KiB"][length];
@@ -144,7 +144,7 @@ fn pay(bench: &mut Bench) {
 }
 
 #[test]
-fn what_is_used_often_comes_to_the_fast_tier_and_what_is_not_goes_back_while_a_part_stays_free() {
+fn hot_blocks_move_up_and_cold_ones_down() {
     let (slow, fast) = (Uses::default(), Uses::default());
     let backend = Placed::open(
         Box::new(Noted(Memory::new(16 << 20), Arc::clone(&slow))),
@@ -190,7 +190,7 @@ fn what_is_used_often_comes_to_the_fast_tier_and_what_is_not_goes_back_while_a_p
 }
 
 #[test]
-fn what_was_used_often_is_known_after_a_restart() {
+fn heat_is_remembered_across_restarts() {
     let open = |grid: &Grid| {
         let tier = |at: usize| Box::new(Powered::new(grid, at, Faults::default()));
         Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap().relocating(10)

@@ -91,7 +91,7 @@ impl Case {
 }
 
 #[test]
-fn a_service_makes_what_its_lease_reserves_beside_clients_that_want_all_of_the_device() {
+fn services_reach_their_leased_reservation_under_full_load() {
     for scheduler in ["mclock", "mclock:cost=sectors", "mclock:cost=device-time"] {
         let mut case = Case::new(scheduler);
         case.lease(None);
@@ -108,7 +108,7 @@ fn a_service_makes_what_its_lease_reserves_beside_clients_that_want_all_of_the_d
 }
 
 #[test]
-fn a_reservation_ends_with_its_lease_and_gives_back_the_share_that_there_was() {
+fn a_reservation_ends_with_its_lease() {
     let mut case = Case::new("mclock");
     case.lease(Some(RATE));
     case.run(SECONDS / 2);
@@ -133,7 +133,7 @@ fn a_reservation_ends_with_its_lease_and_gives_back_the_share_that_there_was() {
 }
 
 #[test]
-fn a_reservation_outlives_a_change_of_any_share_or_is_said_to_be_lost() {
+fn reservations_survive_changes_of_shares_or_are_reported() {
     let mut case = Case::new("mclock:groups=1");
     let lost = |case: &Case| case.bench.count(EventKind::ReservationLost);
     case.lease(Some(RATE));
@@ -199,7 +199,7 @@ const RUN: &str = "{\"service\":{\"name\":\"nightly\",\"run\":{\"lease\":\"1h\",
                    \"reservation_bytes_per_second\":1048576}}}";
 
 #[test]
-fn a_reservation_is_shown_as_that_of_any_class_and_outlives_a_change_of_the_share() {
+fn leased_reservations_are_shown_as_any_class_shows() {
     let served = Served::of("", SPEC);
     assert_eq!(ask(&served, RUN).unwrap(), "service nightly: runs for 1h, at most 4 MiB/s, 1 MiB/s reserved");
     let shown = |wanted: (u64, u64)| {
@@ -225,7 +225,7 @@ fn a_reservation_is_shown_as_that_of_any_class_and_outlives_a_change_of_the_shar
 }
 
 #[test]
-fn what_cannot_be_reserved_is_refused_and_the_service_does_what_it_did() {
+fn infeasible_reservations_are_refused_and_change_nothing() {
     let keeps = "reservation_bytes_per_second: scheduler sfq keeps no reservations";
     let whole = SPEC.replace("weight = 10", "weight = 10\ngroup = \"g\"");
     for (spec, what) in [

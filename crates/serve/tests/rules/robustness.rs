@@ -183,7 +183,7 @@ fn whoever_leaves_at_any_byte_leaves_nothing_behind() {
 }
 
 #[test]
-fn whoever_stops_at_any_byte_is_cut_off_and_others_never_notice() {
+fn stopping_at_any_byte_disturbs_no_other_client() {
     let mut watched = Watched::new("handshake_timeout = \"1s\"\nstall_timeout = \"1s\"", 1000);
     let negotiation = &talks()[0][..4 + 16 + 6];
     let mut stopped = Vec::new();
@@ -262,7 +262,7 @@ fn check_engine(bench: &mut Bench, witness: &mut crate::bench::Peer, when: &str)
 }
 
 #[test]
-fn an_engine_keeps_nothing_of_whoever_leaves_at_any_byte() {
+fn an_engine_forgets_clients_leaving_at_any_byte() {
     let requests = [requests().concat(), request(DISCONNECT, 0, 12, 0, 0)].concat();
     for device in [MEMORY, SLOW] {
         let mut bench = Bench::new(device);
@@ -285,7 +285,7 @@ fn an_engine_keeps_nothing_of_whoever_leaves_at_any_byte() {
 }
 
 #[test]
-fn an_engine_cuts_off_whoever_stops_at_any_byte_unless_it_owes_nothing() {
+fn engines_cut_off_clients_stalled_at_any_byte() {
     let mut bench = Bench::new(MEMORY);
     let mut witness = bench.connect(1, true);
     let requests = requests();
@@ -331,7 +331,7 @@ fn an_engine_keeps_nothing_of_whoever_talks_nonsense() {
 const LITTLE: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"\nbuffer_bytes_max = \"192MiB\"";
 
 #[test]
-fn clients_that_do_not_read_keep_no_other_class_from_its_part_of_the_memory() {
+fn clients_that_do_not_read_leave_others_memory() {
     let mut bench = Bench::new(LITTLE);
     bench.entitle(StreamId(0), Share::weighted(1000));
     let mut slow: Vec<_> = (0..4).map(|_| bench.connect(1, false)).collect();
@@ -358,7 +358,7 @@ fn clients_that_do_not_read_keep_no_other_class_from_its_part_of_the_memory() {
 }
 
 #[test]
-fn a_client_that_reads_too_slowly_is_cut_off_and_one_that_reads_fast_enough_is_not() {
+fn only_clients_below_the_reading_rate_are_disconnected() {
     for (bytes, is_kept) in [(300 << 10, false), (400 << 10, true)] {
         let mut bench = Bench::new(LITTLE);
         let mut peer = bench.connect(0, false);
@@ -386,7 +386,7 @@ fn a_client_that_reads_too_slowly_is_cut_off_and_one_that_reads_fast_enough_is_n
 }
 
 #[test]
-fn a_client_that_asks_for_nothing_is_cut_off_where_the_spec_says_so() {
+fn idle_clients_are_cut_off_where_specified() {
     let mut bench = Bench::new(SLOW);
     let mut idle = bench.connect(0, true);
     let pass = |bench: &mut Bench, seconds| {
@@ -422,7 +422,7 @@ fn a_client_that_asks_for_nothing_is_cut_off_where_the_spec_says_so() {
 }
 
 #[test]
-fn a_client_that_sends_slowly_is_served_as_long_as_it_sends() {
+fn slow_senders_are_served_while_they_send() {
     let mut bench = Bench::new(MEMORY);
     let (mut slow, mut other) = (bench.connect(0, true), bench.connect(1, true));
     let message = [request(WRITE, 0, 1, 0, 100), vec![7; 100]].concat();

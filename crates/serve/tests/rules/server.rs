@@ -61,7 +61,7 @@ fn rest(socket: &mut UnixStream) -> Vec<u8> {
 }
 
 #[test]
-fn who_talks_too_long_is_cut_off_and_who_has_agreed_is_not() {
+fn only_the_negotiation_is_limited_in_time() {
     let served = serve("handshake_timeout = \"30ms\"", MEMORY);
     let mut good = served.connect();
     agree(&mut good);
@@ -73,7 +73,7 @@ fn who_talks_too_long_is_cut_off_and_who_has_agreed_is_not() {
 }
 
 #[test]
-fn more_clients_than_there_are_places_for_are_closed_at_once() {
+fn clients_beyond_the_limit_are_closed_at_once() {
     let served = serve("connections_max = 2", MEMORY);
     let (mut first, mut second) = (served.connect(), served.connect());
     agree(&mut first);
@@ -113,7 +113,7 @@ fn sockets_that_say_nothing_keep_nobody_out() {
 }
 
 #[test]
-fn clients_of_one_class_take_no_more_places_than_it_has() {
+fn clients_of_a_class_are_limited_by_it() {
     let other = "[[export]]\nname = \"other\"\ndevice = \"d\"\nconnections_max = 1\n";
     let served = serve("", &[MEMORY, other].concat());
     let of_other = || {
@@ -142,7 +142,7 @@ fn rest_of_flush(socket: &mut UnixStream) -> Vec<u8> {
 }
 
 #[test]
-fn clients_of_one_user_or_address_take_no_more_places_than_a_peer_has() {
+fn clients_of_a_user_or_address_are_limited() {
     let served = serve("connections_per_peer_max = 2", MEMORY);
     let (mut first, mut second) = (served.connect(), served.connect());
     agree(&mut first);
@@ -157,7 +157,7 @@ fn clients_of_one_user_or_address_take_no_more_places_than_a_peer_has() {
 }
 
 #[test]
-fn a_socket_of_the_dead_is_replaced_and_one_of_the_living_is_not() {
+fn sockets_of_dead_servers_are_replaced_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let listen: Listen = format!("unix:{}", path.display()).parse().unwrap();
@@ -194,7 +194,7 @@ fn tcp_and_single_clients_are_served_as_well() {
 }
 
 #[test]
-fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_made() {
+fn checks_find_what_prevents_a_start_without_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let check = |keys: &str| {
@@ -239,7 +239,7 @@ fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_m
 }
 
 #[test]
-fn what_a_server_that_runs_has_is_found_in_the_words_of_a_start_and_nothing_is_made() {
+fn checks_beside_a_running_server_repeat_its_errors() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let (_unix, tcp) =
@@ -301,7 +301,7 @@ fn what_a_server_that_runs_has_is_found_in_the_words_of_a_start_and_nothing_is_m
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_said_so() {
+fn devices_that_cannot_be_opened_are_reported() {
     let refused = |device: &str| {
         let text = format!(
             "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n[[device]]\nname = \"d\"\n{device}\n[[export]]\nname = \"a\"\ndevice = \"d\""
@@ -314,7 +314,7 @@ fn a_device_that_cannot_be_opened_is_said_so() {
 }
 
 #[test]
-fn a_server_has_its_control_before_it_opens_or_makes_a_device() {
+fn the_control_socket_listens_before_devices_open() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let text = format!(
@@ -355,7 +355,7 @@ fn pattern(path: &Path) {
 }
 
 #[test]
-fn the_tools_of_others_copy_and_compare_under_three_policies() {
+fn foreign_tools_copy_and_compare_under_three_policies() {
     if !has("nbdcopy") || !has("nbdinfo") {
         return;
     }
@@ -392,7 +392,7 @@ const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
 const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
 
 #[test]
-fn the_client_of_the_kernel_lists_what_it_can_connect_to() {
+fn nbd_client_lists_the_exports() {
     // Only root can run this client.
     let client = ["/usr/sbin/nbd-client", "nbd-client"].into_iter().find(|tool| has(tool));
     let Some(client) = client else { return };
@@ -404,7 +404,7 @@ fn the_client_of_the_kernel_lists_what_it_can_connect_to() {
 }
 
 #[test]
-fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
+fn fio_verifies_three_policies_and_tiers() {
     if !has("fio") {
         return;
     }
@@ -436,7 +436,7 @@ fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
 }
 
 #[test]
-fn patterns_of_qemu_are_found_again_though_requests_are_split_and_reordered() {
+fn qemu_patterns_survive_splits_and_reordering() {
     if !has("qemu-io") || !has("qemu-img") {
         return;
     }
@@ -476,7 +476,7 @@ fn patterns_of_qemu_are_found_again_though_requests_are_split_and_reordered() {
 }
 
 #[test]
-fn only_those_who_are_named_open_and_list_an_export() {
+fn only_named_clients_open_and_list_an_export() {
     let me = rustix::process::geteuid().as_raw();
     let export =
         |name: &str, allow: &str| format!("[[export]]\nname = \"{name}\"\ndevice = \"d\"\nallow = [{allow}]\n");
@@ -543,7 +543,7 @@ fn only_those_who_are_named_open_and_list_an_export() {
 }
 
 #[test]
-fn the_system_looks_whether_a_client_over_tcp_is_still_there() {
+fn tcp_keepalive_notices_clients_that_are_gone() {
     let text = format!("[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n{MEMORY}");
     let server =
         Server::start(&Spec::parse("test", &text).unwrap(), Entrance::Listeners(Vec::new()), false, None).unwrap();
@@ -566,7 +566,7 @@ fn the_system_looks_whether_a_client_over_tcp_is_still_there() {
 }
 
 #[test]
-fn a_file_is_served_once_to_write_and_often_to_read() {
+fn a_file_has_one_writer_or_many_readers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     std::fs::write(&path, vec![7; 1 << 20]).unwrap();

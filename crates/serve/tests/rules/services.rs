@@ -122,7 +122,7 @@ fn run_to_the_end(bench: &mut Bench) {
 }
 
 #[test]
-fn a_scrub_reads_what_was_written_once_and_nothing_else() {
+fn a_scrub_reads_exactly_the_written_data_once() {
     let ranges = [(3 * MIB, 300 << 10), (40 * MIB + 4096, 4096)];
     let (mut bench, reads) = scrubbed("64MiB", "default = \"run\"", None, &ranges);
     run_to_the_end(&mut bench);
@@ -137,7 +137,7 @@ fn a_scrub_reads_what_was_written_once_and_nothing_else() {
 }
 
 #[test]
-fn a_service_rests_without_a_lease_runs_with_one_and_rests_again_when_it_ends() {
+fn services_run_with_a_lease_and_rest_without() {
     let (mut bench, reads) = scrubbed("64MiB", "", None, &[(0, 2 << 20)]);
     for _ in 0..10 {
         bench.turn();
@@ -162,7 +162,7 @@ fn a_service_rests_without_a_lease_runs_with_one_and_rests_again_when_it_ends() 
 }
 
 #[test]
-fn a_faster_rate_counts_from_the_last_request_on() {
+fn faster_rates_count_from_the_last_request() {
     let (mut bench, _) = scrubbed("64MiB", "", None, &[(0, 2 << 20)]);
     let hour = Nanos::from_seconds(3600);
     // At a byte a second, the first 256 KiB keep the rest waiting for three days.
@@ -177,7 +177,7 @@ fn a_faster_rate_counts_from_the_last_request_on() {
 }
 
 #[test]
-fn a_client_has_its_turn_beside_a_service_on_a_device_that_completes_at_once() {
+fn clients_get_turns_beside_services_on_instant_devices() {
     let (mut bench, _) = scrubbed("64MiB", "default = \"run\"\ndepth = 2", None, &[(0, 64 << 20)]);
     let mut peer = bench.connect(1, true);
     // The pass is long; each turn does a part of it, and answers the client.
@@ -195,7 +195,7 @@ fn a_client_has_its_turn_beside_a_service_on_a_device_that_completes_at_once() {
 const SLICE_BYTES: u64 = 32 * MIB;
 
 #[test]
-fn a_scrub_that_is_started_again_neither_skips_nor_repeats_more_than_a_slice() {
+fn restarted_scrubs_skip_nothing_and_repeat_one_slice() {
     const SIZE: u64 = 96 * MIB;
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("progress");
@@ -238,7 +238,7 @@ fn a_scrub_that_is_started_again_neither_skips_nor_repeats_more_than_a_slice() {
 }
 
 #[test]
-fn a_state_file_of_another_device_is_not_used_and_said_to_be() {
+fn state_files_of_other_devices_are_only_reported() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("progress");
     std::fs::write(
@@ -253,7 +253,7 @@ fn a_state_file_of_another_device_is_not_used_and_said_to_be() {
 }
 
 #[test]
-fn a_pass_becomes_due_once_in_its_period_and_is_late_after_its_deadline() {
+fn passes_become_due_once_and_late_after_deadlines() {
     let (mut bench, reads) = scrubbed("1MiB", "every = \"1h\"\ndeadline = \"10m\"", None, &[(0, 4096)]);
     for _ in 0..5 {
         bench.turn();
@@ -279,7 +279,7 @@ fn a_pass_becomes_due_once_in_its_period_and_is_late_after_its_deadline() {
 }
 
 #[test]
-fn a_clock_that_was_put_back_puts_off_no_pass() {
+fn a_clock_put_back_postpones_no_pass() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("progress");
     let years_ahead = EPOCH.0 + 300_000_000 * 1_000_000_000;
@@ -298,7 +298,7 @@ fn a_clock_that_was_put_back_puts_off_no_pass() {
 }
 
 #[test]
-fn what_a_paused_service_has_queued_is_withdrawn_and_asked_for_again() {
+fn pausing_services_withdraw_queued_requests_and_repeat_them() {
     let device = device(
         "backend = \"emulated\"\nmodel = \"tiny\"\nsize = \"4MiB\"\nscheduler = \"deadline\"\nmerge = false\n\
          request_bytes_max = \"64KiB\"",
@@ -362,7 +362,7 @@ fn a_scrub_finds_damage_and_says_so() {
 }
 
 #[test]
-fn data_that_has_become_a_hole_is_damage_too() {
+fn data_that_became_a_hole_is_damage() {
     // The device says that it has nothing; the checksums know better.
     let device = device("backend = \"memory\"\nsize = \"1MiB\"");
     let mut bench = Bench::with_services(
@@ -378,7 +378,7 @@ fn data_that_has_become_a_hole_is_damage_too() {
 }
 
 #[test]
-fn a_device_that_cannot_be_read_is_counted_and_the_pass_goes_on() {
+fn unreadable_ranges_are_counted_and_the_pass_continues() {
     let device = device("backend = \"memory\"\nsize = \"4MiB\"");
     let faults = Faults { seed: 3, errors_per_million: 300_000, ..Faults::default() };
     let backend = Faulty::new(Media::new(4 * MIB), faults);
@@ -420,7 +420,7 @@ fn parsed(text: &str) -> Result<Spec, String> {
 }
 
 #[test]
-fn what_is_wrong_with_a_service_is_said_with_its_place() {
+fn errors_in_services_are_reported_with_their_place() {
     let spec = parsed(SPEC).unwrap();
     assert_eq!(parsed(&spec.to_toml()).unwrap(), Spec { file: "s.toml".into(), ..spec.clone() });
     let classes: Vec<_> = spec.classes().iter().map(|class| (class.name.clone(), class.kind.name())).collect();
@@ -457,7 +457,7 @@ fn what_is_wrong_with_a_service_is_said_with_its_place() {
 }
 
 #[test]
-fn a_service_is_commanded_changed_and_shown_as_any_class_is() {
+fn services_are_commanded_changed_and_shown_as_classes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
     // With a period of 100 ms, a new pass is due soon after each write.

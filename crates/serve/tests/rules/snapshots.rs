@@ -122,7 +122,7 @@ fn holds(path: &Path, byte: u8) -> bool {
 }
 
 #[test]
-fn a_snapshot_has_what_was_answered_before_it_and_nothing_later_and_a_deleted_one_is_given_back() {
+fn snapshots_have_exactly_the_writes_answered_before() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (server, mut client) = serve(&xfs, "");
     let controller = server.controller();
@@ -161,7 +161,7 @@ fn stop(server: Server, client: UnixStream) {
 }
 
 #[test]
-fn after_a_power_cut_a_snapshot_that_was_answered_is_there_and_one_whose_deletion_was_is_not() {
+fn power_cuts_keep_answered_snapshots_and_answered_deletions() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (server, mut client) = serve(&xfs, "");
     let controller = server.controller();
@@ -180,7 +180,7 @@ fn after_a_power_cut_a_snapshot_that_was_answered_is_there_and_one_whose_deletio
 }
 
 #[test]
-fn a_deleted_snapshot_is_given_back_while_no_client_comes() {
+fn deleted_snapshots_release_space_while_clients_are_idle() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (server, mut client) = serve(&xfs, "");
     write(&mut client, 0, 1);
@@ -194,7 +194,7 @@ fn a_deleted_snapshot_is_given_back_while_no_client_comes() {
 }
 
 #[test]
-fn a_snapshot_that_was_kept_is_whole_after_a_power_cut() {
+fn kept_snapshots_are_whole_after_a_power_cut() {
     for program in ["mkfs.xfs", "mkfs.btrfs"] {
         let Some(mounted) = Mounted::made_by(program) else { continue };
         let (disk, folder) = (mounted.path("disk"), mounted.path("snapshots"));
@@ -215,7 +215,7 @@ fn a_snapshot_that_was_kept_is_whole_after_a_power_cut() {
 }
 
 #[test]
-fn a_snapshot_that_fails_leaves_nothing_and_the_next_one_may_have_its_name() {
+fn failed_snapshots_leave_nothing_and_free_their_name() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (server, mut client) = serve(&xfs, "");
     let controller = server.controller();
@@ -235,7 +235,7 @@ fn a_snapshot_that_fails_leaves_nothing_and_the_next_one_may_have_its_name() {
 }
 
 #[test]
-fn of_two_that_are_taken_under_one_name_the_first_stays() {
+fn a_second_snapshot_of_one_name_is_refused() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (disk, folder) = (xfs.path("disk"), xfs.path("snapshots"));
     fs::write(&disk, vec![1; 1 << 20]).unwrap();
@@ -275,7 +275,7 @@ fn snapshots_are_listed_while_others_are_deleted() {
 }
 
 #[test]
-fn the_server_takes_snapshots_of_its_own_accord_and_keeps_so_many_and_those_that_people_took() {
+fn scheduled_snapshots_are_bounded_and_manual_ones_stay() {
     let Some(xfs) = Mounted::xfs() else { return };
     let folder = xfs.path("disk.snapshots");
     fs::create_dir(&folder).unwrap();
@@ -298,7 +298,7 @@ fn the_server_takes_snapshots_of_its_own_accord_and_keeps_so_many_and_those_that
 }
 
 #[test]
-fn a_deletion_is_done_in_slices_and_goes_on_after_a_crash() {
+fn deletions_run_in_slices_and_survive_a_crash() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (disk, folder) = (xfs.path("disk"), xfs.path("snapshots"));
     fs::write(&disk, vec![1; 40 << 20]).unwrap();
@@ -338,7 +338,7 @@ fn a_deletion_is_done_in_slices_and_goes_on_after_a_crash() {
 }
 
 #[test]
-fn a_deletion_passes_over_holes_and_so_many_at_once_that_it_ends_soon() {
+fn deletions_skip_holes_and_pay_large_slices() {
     let Some(xfs) = Mounted::xfs() else { return };
     let (disk, folder) = (xfs.path("disk"), xfs.path("snapshots"));
     let file = File::create(&disk).unwrap();
@@ -359,7 +359,7 @@ fn a_deletion_passes_over_holes_and_so_many_at_once_that_it_ends_soon() {
 }
 
 #[test]
-fn a_folder_where_files_share_no_blocks_is_refused_and_said_to_be() {
+fn folders_without_shared_blocks_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::write(&disk, [1; 8192]).unwrap();
@@ -379,7 +379,7 @@ fn a_folder_where_files_share_no_blocks_is_refused_and_said_to_be() {
 }
 
 #[test]
-fn clients_wait_for_a_pause_and_never_longer_than_it_may_take() {
+fn pauses_delay_clients_no_longer_than_allowed() {
     let mut bench = Bench::new("backend = \"memory\"\nsize = \"1MiB\"");
     let mut peer = bench.connect(0, true);
     let ask = [request(WRITE, 0, 1, 0, 4096), vec![1; 4096]].concat();
@@ -464,7 +464,7 @@ impl Backend for Held {
 }
 
 #[test]
-fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
+fn a_failed_flush_ends_the_pause_for_good() {
     let (mut bench, _) = Held::bench(Action::Flush, true, true);
     let pause = |bench: &mut Bench| {
         let (ready, hear) = channel();
@@ -485,7 +485,7 @@ fn a_device_whose_flush_fails_is_not_at_rest_and_pauses_no_more() {
 }
 
 #[test]
-fn a_device_is_not_at_rest_before_a_write_has_ended_even_if_a_flush_would() {
+fn a_pause_waits_for_writes_before_its_flush() {
     let (mut bench, mut peer, goes_on) = Held::with_a_write();
     let (ready, hear) = channel();
     bench.engine.handle().send(Command::Pause(Nanos::from_seconds(1), ready));
@@ -501,7 +501,7 @@ fn a_device_is_not_at_rest_before_a_write_has_ended_even_if_a_flush_would() {
 }
 
 #[test]
-fn a_device_of_a_server_that_ends_pauses_no_more() {
+fn devices_of_ending_servers_do_not_pause() {
     let (mut bench, mut peer, goes_on) = Held::with_a_write();
     let (ready, hear) = channel();
     bench.engine.handle().send(Command::Stop(None));
@@ -514,7 +514,7 @@ fn a_device_of_a_server_that_ends_pauses_no_more() {
 }
 
 #[test]
-fn what_was_answered_is_durable_before_a_device_is_at_rest() {
+fn answered_writes_are_durable_during_a_pause() {
     let media = Media::new(1 << 20);
     let device = device("backend = \"faulty\"\nsize = \"1MiB\"");
     let pool = Pool::new(device.request_bytes_max.0 as usize);
@@ -534,7 +534,7 @@ fn what_was_answered_is_durable_before_a_device_is_at_rest() {
 }
 
 #[test]
-fn a_device_that_does_not_come_to_rest_in_time_is_not_kept_from_its_clients() {
+fn devices_that_stay_busy_return_to_their_clients() {
     let stalls = "[device.faults]\nstalls_per_million = 1000000\nstall = \"100ms\"";
     let mut bench = Bench::new(&format!("backend = \"faulty\"\nsize = \"1MiB\"\n{stalls}"));
     let mut peer = bench.connect(0, true);
@@ -580,7 +580,7 @@ device = "d"
 "#;
 
 #[test]
-fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place() {
+fn snapshot_specs_read_back_and_errors_have_places() {
     let spec = Spec::parse("s.toml", SPEC).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
     for (from, to, beginning) in [
@@ -612,7 +612,7 @@ fn a_spec_of_snapshots_reads_back_and_what_makes_no_sense_is_said_with_its_place
 }
 
 #[test]
-fn the_example_is_a_device_whose_snapshots_are_kept_for_a_day() {
+fn the_example_keeps_snapshots_for_a_day() {
     let spec = Spec::parse("snapshots.toml", include_str!("../../../../examples/snapshots.toml"));
     let spec = spec.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(spec.device[0].snapshots.as_ref().unwrap().keep, Some(24));

@@ -20,7 +20,7 @@ weight = 100
 "#;
 
 #[test]
-fn the_smallest_spec_gets_every_default_and_reads_back() {
+fn the_smallest_spec_gets_defaults_and_reads_back() {
     let spec = Spec::parse("s.toml", SMALLEST).unwrap();
     let printed = spec.to_toml();
     for line in
@@ -51,7 +51,7 @@ fn every_backend_reads_back() {
 }
 
 #[test]
-fn keys_that_left_are_refused_with_what_replaces_them() {
+fn removed_keys_are_refused_with_their_replacement() {
     let copies = "hint: mirror the disks by md, dm-raid or ZFS";
     for (more, hint) in [
         ("[[device.leg]]\nbackend = \"memory\"", copies),
@@ -96,7 +96,7 @@ fn wrong_workers_are_said_with_their_place() {
 }
 
 #[test]
-fn devices_share_the_workers_of_cores_unless_they_have_their_own() {
+fn devices_share_cores_unless_they_have_their_own() {
     let device = |name: &str, keys: &str| {
         format!("[[device]]\nname = \"{name}\"\nbackend = \"null\"\nsize = \"1GiB\"\n{keys}\n")
     };
@@ -233,7 +233,7 @@ fn classes_with_tls() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
+fn classes_are_exports_then_tenants_told_by_certificate() {
     let (_folder, text) = classes_with_tls();
     let spec = Spec::parse("s.toml", &text).unwrap();
     // The scheduler has places for the groups that there are.
@@ -253,7 +253,7 @@ fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
 }
 
 #[test]
-fn a_tenant_has_the_priority_of_its_export_unless_it_has_its_own() {
+fn tenants_inherit_the_priority_of_their_export() {
     let (_folder, text) = classes_with_tls();
     let of = |export: &str, tenant: &str| {
         let text = text.replace("name = \"b\"", &format!("name = \"b\"\n{export}"));
@@ -272,7 +272,7 @@ fn a_tenant_has_the_priority_of_its_export_unless_it_has_its_own() {
 }
 
 #[test]
-fn what_is_wrong_with_classes_is_said_with_its_place() {
+fn errors_in_classes_are_reported_with_their_place() {
     let (_folder, text) = classes_with_tls();
     let wrong = |from: &str, to: &str| Spec::parse("s.toml", &text.replacen(from, to, 1)).unwrap_err().to_string();
     for (from, to, beginning) in [

@@ -38,7 +38,7 @@ fn look(socket: &Path) -> Option<u8> {
 }
 
 #[test]
-fn a_server_that_takes_over_gets_the_sockets_and_the_devices_and_refuses_nobody_meanwhile() {
+fn takeovers_move_sockets_and_devices_refusing_no_client() {
     let folder = tempfile::tempdir().unwrap();
     let manager = UnixDatagram::bind(folder.path().join("notify")).unwrap();
     let mut before = start(folder.path());
@@ -84,7 +84,7 @@ fn a_server_that_takes_over_gets_the_sockets_and_the_devices_and_refuses_nobody_
 }
 
 #[test]
-fn a_server_that_is_stopped_says_so_to_the_service_manager() {
+fn stopping_servers_notify_the_service_manager() {
     let folder = tempfile::tempdir().unwrap();
     let manager = UnixDatagram::bind(folder.path().join("notify")).unwrap();
     let mut process = start(folder.path());

@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(config(400))]
 
     #[test]
-    fn what_was_said_to_be_durable_is_found_by_the_map_after_the_loss_of_power(
+    fn maps_find_durable_data_after_power_loss(
         moves in moves(), policy in 0..PLACING.len(), length in 0..LENGTHS.len(), seed in any::<u64>(), at in 1_u64..250, slots in 3_u64..9,
     ) {
         let grid = Grid::new(&[BLOCKS * BLOCK, slots * 4096, 4 << 20], seed);
@@ -187,7 +187,7 @@ fn open_lasting(grid: &Grid) -> Result<Bench, String> {
 }
 
 #[test]
-fn what_was_placed_is_looked_for_on_the_fast_tier_after_a_restart() {
+fn placed_data_stays_on_fast_tiers_across_restarts() {
     let grid = lasting();
     let mut bench = open_lasting(&grid).unwrap();
     let mut peer = bench.connect(0, true);
@@ -211,7 +211,7 @@ fn what_was_placed_is_looked_for_on_the_fast_tier_after_a_restart() {
 }
 
 #[test]
-fn a_block_that_is_written_in_part_moves_as_a_whole() {
+fn partly_written_blocks_move_as_a_whole() {
     let grid = lasting();
     grid.media(0).write(0, &[5; 1 << 20]).unwrap();
     let mut bench = open_lasting(&grid).unwrap();
@@ -235,7 +235,7 @@ fn a_block_that_is_written_in_part_moves_as_a_whole() {
 }
 
 #[test]
-fn what_is_trimmed_goes_home_and_its_slots_are_used_again_once_that_is_durable() {
+fn trimmed_blocks_go_home_and_free_slots_durably() {
     let grid = lasting();
     grid.media(0).write(0, &[5; 1 << 20]).unwrap();
     let mut bench = open_lasting(&grid).unwrap();
@@ -265,7 +265,7 @@ fn what_is_trimmed_goes_home_and_its_slots_are_used_again_once_that_is_durable()
 }
 
 #[test]
-fn what_lay_at_home_before_a_block_moved_never_comes_back() {
+fn old_data_at_home_never_returns() {
     for command in [TRIM, WRITE_ZEROES] {
         let grid = lasting();
         grid.media(0).write(0, &[5; 1 << 20]).unwrap();
@@ -287,7 +287,7 @@ fn what_lay_at_home_before_a_block_moved_never_comes_back() {
 }
 
 #[test]
-fn a_last_block_that_is_not_whole_stays_at_home() {
+fn partial_last_blocks_stay_at_home() {
     let rest = tiers("backend = \"memory\"\nsize = \"9728\"", "backend = \"memory\"\nsize = \"64KiB\"")
         .replace("9728", "9728B");
     let mut bench = Bench::new(&keys("bid-hybrid", "64KiB", &rest));
@@ -327,7 +327,7 @@ fn durable_writes_that_come_together_share_a_commit() {
 }
 
 #[test]
-fn what_nobody_asks_to_be_durable_is_so_after_a_while() {
+fn unflushed_placements_become_durable_after_a_while() {
     let grid = lasting();
     let mut bench = open_lasting(&grid).unwrap();
     let mut peer = bench.connect(0, true);
@@ -400,7 +400,7 @@ impl Backend for Counted {
 }
 
 #[test]
-fn what_is_read_a_third_time_comes_from_the_cache_until_it_changes_or_the_cache_fails() {
+fn third_reads_are_cached_until_changes_or_failures() {
     let counts = [Arc::new(Mutex::new((0, false))), Arc::new(Mutex::new((0, false)))];
     let counted = |at: usize, bytes| Box::new(Counted { memory: Memory::new(bytes), reads: counts[at].clone() });
     let backend = Cached::open(counted(0, 1 << 20), counted(1, 64 << 10)).unwrap();
@@ -465,7 +465,7 @@ fn a_spec_of_tiers_reads_back() {
 }
 
 #[test]
-fn what_makes_no_sense_about_tiers_is_said_with_its_place() {
+fn errors_in_tiers_are_reported_with_their_place() {
     let text = TIERS;
     let cached = text.replace("bid-hybrid", "noop").replace("map = \"d.map\"", "cache = \"read\"");
     let memory = "backend = \"memory\"\nsize = \"1MiB\"";

@@ -191,7 +191,7 @@ fn what_was_written_encrypted_is_read_encrypted() {
 }
 
 #[test]
-fn who_insists_on_tls_serves_nobody_without_it_and_who_offers_it_serves_both() {
+fn tls_is_enforced_where_required_and_optional_elsewhere() {
     let required = serve("", "");
     let mut open = required.connect();
     open.read_exact(&mut [0; 18]).unwrap();
@@ -213,7 +213,7 @@ fn who_insists_on_tls_serves_nobody_without_it_and_who_offers_it_serves_both() {
 }
 
 #[test]
-fn a_client_shows_a_certificate_that_the_authority_has_signed_and_that_is_valid() {
+fn clients_need_valid_certificates_of_the_authority() {
     let served = serve("", "clients = \"FOLDER/ca.pem\"");
     let files = &served.files;
     let good = files.authority.sign("gold", &[]);
@@ -231,7 +231,7 @@ fn a_client_shows_a_certificate_that_the_authority_has_signed_and_that_is_valid(
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_after_a_reload_and_one_that_is_wrong_is_not_taken() {
+fn reloads_take_renewed_certificates_and_refuse_bad_ones() {
     let folder = tempfile::tempdir().unwrap();
     let files = Files::new(folder.path());
     let at = |name: &str| folder.path().join(name).display().to_string();
@@ -306,7 +306,7 @@ fn a_certificate_makes_its_client_a_tenant() {
 }
 
 #[test]
-fn an_export_that_names_certificates_is_there_for_their_clients_alone() {
+fn exports_with_certificates_serve_their_clients_alone() {
     let text = MEMORY.trim_end().to_string() + "\nallow = [\"certificate:gold\"]\n";
     let served = serve_text("", "clients = \"FOLDER/ca.pem\"", &text);
     let client = |name: &str, names: &[&str]| {
@@ -322,7 +322,7 @@ fn an_export_that_names_certificates_is_there_for_their_clients_alone() {
 }
 
 #[test]
-fn what_is_sent_in_the_open_behind_starttls_is_never_heard() {
+fn plain_data_behind_starttls_is_never_read() {
     let served = serve("", "");
     let begin = [&CLIENT_FLAGS[..], &option(OPTION_STARTTLS, &[])].concat();
     let inject = option(OPTION_LIST, &[]);
@@ -353,7 +353,7 @@ fn what_is_sent_in_the_open_behind_starttls_is_never_heard() {
 }
 
 #[test]
-fn garbage_instead_of_a_handshake_ends_the_connection_and_no_other() {
+fn garbage_handshakes_end_their_own_connection_only() {
     let served = serve("watch = \"unix:FOLDER/watch\"", "");
     let mut witness = served.client(&served.files.client(None)).unwrap();
     for garbage in [
@@ -381,7 +381,7 @@ fn garbage_instead_of_a_handshake_ends_the_connection_and_no_other() {
 }
 
 #[test]
-fn who_stalls_in_the_handshake_holds_up_nobody_and_is_cut_off() {
+fn stalled_handshakes_delay_no_one_and_are_closed() {
     let served = serve("handshake_timeout = \"300ms\"", "");
     let mut witness = served.client(&served.files.client(None)).unwrap();
     let mut hello = Vec::new();
@@ -428,7 +428,7 @@ impl Write for Breaking {
 }
 
 #[test]
-fn a_disconnect_at_any_byte_of_the_handshake_is_survived() {
+fn disconnects_at_any_handshake_byte_do_no_harm() {
     let served = serve("connections_max = 3", "clients = \"FOLDER/ca.pem\"");
     let config = served.files.client(Some(&served.files.authority.sign("gold", &[])));
     let mut witness = served.client(&config).unwrap();
@@ -483,7 +483,7 @@ fn both_sides_say_that_they_end() {
 }
 
 #[test]
-fn a_client_that_does_not_listen_holds_up_nobody_and_hears_all_in_the_end() {
+fn slow_tls_readers_delay_none_and_get_everything() {
     let served = serve("", "");
     let mut deaf = served.client(&served.files.client(None)).unwrap();
     let mut other = served.client(&served.files.client(None)).unwrap();
@@ -500,7 +500,7 @@ fn a_client_that_does_not_listen_holds_up_nobody_and_hears_all_in_the_end() {
 }
 
 #[test]
-fn a_certificate_has_the_names_that_it_was_signed_with() {
+fn certificates_have_the_names_they_were_signed_with() {
     let identity = Authority::new("authority").sign("gold", &["gold.example", "gold"]);
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
     assert_eq!(names_of(&certificate), ["gold", "gold.example", "gold"]);
@@ -509,7 +509,7 @@ fn a_certificate_has_the_names_that_it_was_signed_with() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_place() {
+fn errors_in_files_are_reported_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let files = Files::new(folder.path());
     let Identity { certificate, key } = files.authority.sign("other", &[]);

@@ -69,7 +69,7 @@ proptest! {
 
     /// The table is as a list of blocks says: there is room where that many are free in a row, and nowhere else.
     #[test]
-    fn volumes_never_overlap_and_find_room_where_there_is_some(steps in steps()) {
+    fn volumes_never_overlap_and_use_free_space(steps in steps()) {
         let mut volumes = open(&Grid::new(&[4 << 20], 1)).unwrap();
         for step in steps {
             let before = volumes.places().clone();
@@ -101,7 +101,7 @@ proptest! {
 
     /// Whenever the power fails, the table is that before or after the change that was under way.
     #[test]
-    fn a_table_of_volumes_is_the_old_or_the_new_one_after_the_loss_of_power(
+    fn power_loss_leaves_the_old_or_new_table(
         steps in steps(),
         cut in 1..200_u64,
         seed in any::<u64>(),
@@ -312,7 +312,7 @@ pub(crate) fn changes(answer: &Value) -> &str {
 }
 
 #[test]
-fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
+fn volumes_and_exports_change_while_the_server_runs() {
     let device = "volumes live";
     let served = Served::new(device, "");
     assert!(served.open("").is_none(), "there is nothing to open yet");
@@ -371,7 +371,7 @@ fn volumes_and_exports_are_added_and_removed_while_the_server_runs() {
 }
 
 #[test]
-fn what_was_added_is_there_after_a_restart_of_what_was_saved() {
+fn saved_additions_are_there_after_a_restart() {
     let device = "volumes saved";
     let served = Served::new(device, "");
     served.add(device, "one", 10).unwrap();
@@ -394,7 +394,7 @@ fn what_was_added_is_there_after_a_restart_of_what_was_saved() {
 }
 
 #[test]
-fn a_reload_says_which_exports_it_takes_back_and_takes_none_from_its_clients() {
+fn reloads_list_reverted_exports_and_keep_connected_ones() {
     let device = "volumes reloaded";
     let exports = "[[export]]\nname = \"kept\"\ndevice = \"volumes reloaded\"\nvolume = \"one\"\n";
     let served = Served::new(device, exports);
@@ -435,7 +435,7 @@ fn a_reload_says_which_exports_it_takes_back_and_takes_none_from_its_clients() {
 }
 
 #[test]
-fn what_cannot_be_added_is_said_and_changes_nothing() {
+fn refused_additions_are_explained_and_change_nothing() {
     let device = "volumes refused";
     let served = Served::new(device, "");
     served.add(device, "one", 10).unwrap();
@@ -506,7 +506,7 @@ impl redb::StorageBackend for Unsure {
 }
 
 #[test]
-fn a_change_of_a_volume_that_was_refused_frees_no_place_whatever_became_of_its_commit() {
+fn refused_volume_changes_free_no_space() {
     let file = Unsure::default();
     let open = || {
         let file = file.clone();
@@ -542,7 +542,7 @@ fn a_table_of_another_device_is_refused() {
 
 /// Killed at any moment of adding, resizing and removing, the server finds what it has said.
 #[test]
-fn no_volume_is_lost_or_comes_back_when_the_server_is_killed() {
+fn kills_neither_lose_nor_revive_volumes() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let control = folder.path().join("control");

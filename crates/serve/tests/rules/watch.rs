@@ -156,7 +156,7 @@ fn class<'a>(state: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_state_tells_what_is_served_and_what_was_done() {
+fn the_state_shows_what_is_served_and_counted() {
     let served = Served::new();
     let mut client = served.client("export");
     for _ in 0..10 {
@@ -300,7 +300,7 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
 }
 
 #[test]
-fn devices_that_share_workers_name_them_and_their_work_is_counted_once() {
+fn shared_workers_are_named_and_counted_once() {
     let device = |name: &str| {
         format!("[[device]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\nchecksums = true\n")
     };
@@ -353,13 +353,13 @@ fn check_by_promtool(text: &str) {
 }
 
 #[test]
-fn a_server_that_is_well_says_so_to_probes() {
+fn healthy_servers_answer_probes() {
     let served = Served::new();
     assert_eq!(served.get("/health"), "ok\n");
 }
 
 #[test]
-fn only_this_machine_is_answered_and_nothing_changes_by_http() {
+fn http_answers_this_machine_and_changes_nothing() {
     let served = Served::new();
     let host = &served.place;
     let get = |host: &str| served.http(&format!("GET /state HTTP/1.1\r\n{host}Connection: close\r\n\r\n"));
@@ -382,7 +382,7 @@ fn only_this_machine_is_answered_and_nothing_changes_by_http() {
 }
 
 #[test]
-fn a_unix_socket_can_be_watched_and_a_port_of_everybody_cannot() {
+fn watches_listen_on_unix_and_loopback_sockets_only() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("watch");
     let text = format!(
@@ -405,7 +405,7 @@ fn a_unix_socket_can_be_watched_and_a_port_of_everybody_cannot() {
 }
 
 #[test]
-fn questions_that_never_end_keep_nobody_from_an_answer() {
+fn endless_questions_delay_no_other_answer() {
     let served = Served::new();
     let mut dripping: Vec<_> = (0..40).map(|_| TcpStream::connect(&served.place).unwrap()).collect();
     for stream in &mut dripping {
@@ -460,7 +460,7 @@ fn garbage_does_no_harm() {
 }
 
 #[test]
-fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
+fn changes_are_made_at_once_and_atomically() {
     let served = Served::new();
     let mut client = served.client("export");
     // As many as the scheduler wants to see before it knows what they cost.
@@ -528,7 +528,7 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
 }
 
 #[test]
-fn the_priority_of_a_class_changes_and_is_said() {
+fn changed_priorities_of_classes_are_reported() {
     let served = Served::new();
     let changes = served.set(&["export.export.priority=idle", "tenant.tenant.priority=realtime:1"]).unwrap();
     assert_eq!(
@@ -546,7 +546,7 @@ fn the_priority_of_a_class_changes_and_is_said() {
 }
 
 #[test]
-fn a_reservation_moves_from_one_to_another_in_one_change() {
+fn one_change_moves_a_reservation_between_classes() {
     let served = Served::new();
     let mut client = served.client("export");
     // From here on the largest cost of a request is known; more than half of the rate that fits into a second is reserved.
@@ -567,7 +567,7 @@ fn a_reservation_moves_from_one_to_another_in_one_change() {
 }
 
 #[test]
-fn a_spec_that_is_wrong_changes_nothing_and_one_that_is_right_is_taken_as_a_whole() {
+fn reloaded_specs_apply_as_a_whole_or_not() {
     let served = Served::new();
     let file = served.spec_file();
     let text = std::fs::read_to_string(&file).unwrap();
@@ -619,7 +619,7 @@ fn a_spec_that_is_wrong_changes_nothing_and_one_that_is_right_is_taken_as_a_whol
 }
 
 #[test]
-fn a_failed_device_is_said_to_be_and_is_opened_again_over_the_socket_only_where_that_helps() {
+fn failed_devices_are_shown_and_reopened_where_possible() {
     let spec = "[[device]]\nname = \"d\"\nbackend = \"faulty\"\nsize = \"1MiB\"\n[device.faults]\nerrors_per_million = 1000000\n\
                 [[export]]\nname = \"export\"\ndevice = \"d\"\n[[device]]\nname = \"good\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
                 [[export]]\nname = \"other\"\ndevice = \"good\"\n";
@@ -685,7 +685,7 @@ mod drive_control;
 
 /// The fuzzer's corpus, replayed on stable: what once failed does not fail again.
 #[test]
-fn the_corpus_of_the_control_socket_does_no_harm() {
+fn the_corpus_of_control_commands_does_no_harm() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/control");
     for entry in std::fs::read_dir(folder).unwrap() {
         drive_control::drive(&std::fs::read(entry.unwrap().path()).unwrap());

@@ -46,7 +46,7 @@ fn has_it(canary: Canary, plan: &Plan) -> bool {
 }
 
 #[test]
-fn each_canary_is_found_by_the_checker_of_its_promise() {
+fn each_canary_is_found_by_its_promises_checker() {
     for &canary in Canary::ALL {
         let plans = (1..).map(Plan::new).filter(|plan| has_it(canary, plan)).take(400);
         let broken = { plans }.find_map(|plan| {
@@ -76,7 +76,7 @@ const fn after(seconds: u64, act: Act) -> Step {
 }
 
 #[test]
-fn nobody_hears_of_copies_that_are_damaged_however_many_read_them_at_once() {
+fn healed_copies_reach_no_reader_however_many() {
     let flood = |reads| Flood { count: 150, depth: 8, reads, sectors: 0, thinks: Nanos::ZERO };
     let mut steps = Vec::new();
     for client in 1..5 {
@@ -97,7 +97,7 @@ fn nobody_hears_of_copies_that_are_damaged_however_many_read_them_at_once() {
 }
 
 #[test]
-fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
+fn scrubs_continue_where_devices_answer_at_once() {
     // The scrub knows the blocks of the fast tier and the gaps between parts without asking, so no answer wakes an idle server.
     for backing in [Backing::Placed, Backing::Joined] {
         let outcome = run(&scrubbed(backing, vec![after(4_000, Act::Rest)]), false);
@@ -106,7 +106,7 @@ fn a_scrub_goes_on_where_a_device_answers_at_once_what_is_written() {
 }
 
 #[test]
-fn a_clock_that_is_put_back_during_a_scrub_does_not_put_off_the_next_one() {
+fn clocks_put_back_during_a_scrub_delay_none() {
     // The second pass is slow, so that the server dies meanwhile; the next one goes on with it.
     let slowly = Order::Service(599 << 8);
     let plan = scrubbed(
@@ -124,7 +124,7 @@ fn a_clock_that_is_put_back_during_a_scrub_does_not_put_off_the_next_one() {
 }
 
 #[test]
-fn an_operator_has_exports_devices_and_volumes_come_grow_and_go() {
+fn operators_add_grow_and_remove_devices_exports_volumes() {
     let mut left = vec![
         "Set",
         "AddExport",

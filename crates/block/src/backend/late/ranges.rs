@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_the_set_of_their_bytes_and_changes_lead_to_them(
+        fn ranges_equal_the_set_of_their_bytes(
             steps in prop::collection::vec((any::<bool>(), 0_u64..40, 0_u64..12), 1..60),
         ) {
             let (mut ranges, mut set, mut kept) = (Ranges::default(), [false; 64], BTreeMap::new());

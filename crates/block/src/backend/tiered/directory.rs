@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_let_in_when_it_is_read_again() {
+    fn blocks_are_admitted_at_their_second_read() {
         let mut directory = Directory::new(4);
         assert_eq!((directory.look(7), directory.admit(7)), (None, None));
         let slot = directory.admit(7).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_stays_and_what_is_not_goes() {
+    fn blocks_that_are_read_stay_and_others_go() {
         let mut directory = Directory::new(4);
         (0..4).for_each(|block| assert!(let_in(&mut directory, block).is_some()));
         for block in 4..40 {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_is_read_or_written_is_not_given_away() {
+    fn slots_in_use_are_not_given_away() {
         let mut directory = Directory::new(2);
         let held = let_in(&mut directory, 0).unwrap();
         directory.hold(held..held + 1);

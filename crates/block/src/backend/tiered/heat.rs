@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_stays_hot_and_the_rest_is_forgotten() {
+    fn used_blocks_stay_hot_and_others_cool() {
         let mut heat = Heat::default();
         for region in 0..200_000 {
             heat.touch(region * 16..region * 16 + 1);

@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_slot_is_taken_that_the_ledger_may_name(steps in steps(), slots_max in 2u32..9) {
+        fn slots_that_the_ledger_may_name_stay_taken(steps in steps(), slots_max in 2u32..9) {
             let mut map = Map::new(slots_max, BLOCKS, Vec::new()).unwrap();
             // The content of the ledger, and its content once the running commit is durable.
             let (mut ledger, mut next): (BTreeMap<u64, u32>, Option<BTreeMap<u64, u32>>) = Default::default();
@@ -324,7 +324,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_are_the_range_and_as_long_as_they_can_be(start in 0u64..40_000, length in 1u64..60_000, slots in prop::collection::vec(prop::option::of(0u32..4), 30)) {
+        fn pieces_cover_the_range_and_are_maximal(start in 0u64..40_000, length in 1u64..60_000, slots in prop::collection::vec(prop::option::of(0u32..4), 30)) {
             let end = start + length;
             let slot_of = |block: u64| slots[block as usize];
             let pieces = pieces(start, end, slot_of);

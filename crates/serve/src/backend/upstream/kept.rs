@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_what_was_written_last_and_what_is_durable_is_not_repeated() {
+    fn repetition_restores_the_last_writes_not_yet_durable() {
         let (mut kept, mut bytes) = (Kept::default(), vec![9; 64]);
         let mut random = 7_u64;
         for sequence in 1..200 {

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_progress_of_the_device_is_told_apart() {
+    fn files_that_are_no_progress_have_distinct_errors() {
         let progress = Progress { position_bytes: Some(7), ..Progress::begin(10, 3) };
         let text = serde_json::to_string(&progress).expect("numbers can be written");
         assert_eq!(parse(text.as_bytes(), 10), Ok(progress));

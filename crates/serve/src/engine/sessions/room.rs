@@ -106,7 +106,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn a_class_borrows_from_one_half_and_keeps_no_other_from_its_part_of_the_other_half() {
+    fn classes_share_half_the_room_and_own_half() {
         let mut room = Room::new(Pool::new(4096), 200 * MIB);
         room.divide(&[3, 1]);
         let (mut greedy, mut second, mut heavy) = (0, 0, 0);

@@ -243,7 +243,7 @@ fn settled() -> Fleets {
 }
 
 #[test]
-fn one_server_with_nobody_else_has_what_the_spec_says() {
+fn single_servers_have_the_shares_of_their_spec() {
     let mut fleet = Fleets::new(1);
     let share = fleet.nodes[0].own.share;
     for offered in [0, 5_000, 50_000, 100] {
@@ -257,7 +257,7 @@ fn one_server_with_nobody_else_has_what_the_spec_says() {
 }
 
 #[test]
-fn one_server_with_nobody_else_decides_as_without_a_fleet() {
+fn a_single_server_decides_as_without_a_fleet() {
     for (name, weight) in [("mclock", 1), ("reward", 3), ("sfq", 9)] {
         let row = policy::find(name).expect("it is in the table");
         let share = Share { limit_per_second: LIMIT, ..Share::weighted(weight) };
@@ -312,7 +312,7 @@ fn one_server_with_nobody_else_decides_as_without_a_fleet() {
 }
 
 #[test]
-fn servers_that_see_each_other_use_the_limit_and_no_more() {
+fn connected_servers_use_the_limit_and_no_more() {
     let mut fleet = settled();
     let got = fleet.got();
     assert!(got[1] == 3_000 && got[2] == 1_000 && got[0] > LIMIT - 4_000 - 700, "{got:?}");
@@ -329,7 +329,7 @@ fn servers_that_see_each_other_use_the_limit_and_no_more() {
 }
 
 #[test]
-fn a_server_that_is_cut_off_keeps_its_part_for_the_lease_and_then_has_the_specs() {
+fn cut_off_servers_fall_back_after_their_lease() {
     let mut fleet = settled();
     let before = fleet.nodes[0].limit();
     fleet.nodes[0].coordinator.store().is_cut = true;
@@ -395,7 +395,7 @@ fn clocks_that_differ_change_nothing() {
 }
 
 #[test]
-fn a_server_that_lies_leaves_the_others_an_even_part() {
+fn a_server_that_lies_leaves_others_even_parts() {
     let mut fleet = settled();
     fleet.nodes[1].offered = 20_000;
     // Server 2 reports more service than it could ever give, and is held to an even part.
@@ -413,7 +413,7 @@ fn a_server_that_lies_leaves_the_others_an_even_part() {
 }
 
 #[test]
-fn a_server_that_dies_leaves_its_part_once_its_lease_is_over() {
+fn dead_servers_keep_their_part_for_a_lease() {
     let mut fleet = settled();
     fleet.nodes[1].offered = 20_000;
     fleet.nodes[0].is_dead = true;
@@ -429,7 +429,7 @@ fn a_server_that_dies_leaves_its_part_once_its_lease_is_over() {
 }
 
 #[test]
-fn of_two_servers_with_one_name_the_second_takes_no_part() {
+fn a_second_server_of_one_name_is_excluded() {
     let mut fleet = settled();
     fleet.join("s1", 100);
     fleet.run(5, |_| {});
@@ -443,7 +443,7 @@ fn of_two_servers_with_one_name_the_second_takes_no_part() {
 }
 
 #[test]
-fn a_report_that_is_none_is_said_and_left_out() {
+fn invalid_reports_are_logged_and_left_out() {
     let mut fleet = settled();
     fleet.kept.borrow_mut().reports.insert("evil".into(), (1, b"ioweir-fleet 1\nrubbish\n".to_vec()));
     let mut said = false;
@@ -475,7 +475,7 @@ fn what_was_served_elsewhere_is_told_once() {
 }
 
 #[test]
-fn specs_of_tenants_become_assignments_for_those_that_are_here() {
+fn specs_of_tenants_become_assignments_for_present_ones() {
     let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"mclock\"\n\
                 [[export]]\nname = \"gold\"\ndevice = \"d\"\n";
     let spec = Spec::parse("s.toml", text).unwrap_or_else(|error| panic!("{error}"));
@@ -487,7 +487,7 @@ fn specs_of_tenants_become_assignments_for_those_that_are_here() {
 }
 
 #[test]
-fn the_corpus_of_what_is_read_of_a_fleet_is_survived() {
+fn the_corpus_of_fleet_documents_causes_no_panic() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/fleet");
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut count = 0;

@@ -101,7 +101,7 @@ fn ask(lease: i64, report: &str) -> Ask<'_> {
 }
 
 #[test]
-fn etcd_keeps_reports_under_leases_and_rounds_at_revisions() {
+fn etcd_stores_reports_under_leases_and_numbers_rounds() {
     let Some(daemon) = Daemon::start(&[]) else { return };
     let ((mut one, lease), (mut other, others)) = (daemon.client("one", ""), daemon.client("other", ""));
     let first =
@@ -209,7 +209,7 @@ fn sight(server: &Server) -> Option<Sight> {
 }
 
 #[test]
-fn servers_divide_a_limit_take_up_what_etcd_says_and_go_on_without_it() {
+fn servers_divide_a_limit_and_survive_without_etcd() {
     let Some(mut daemon) = Daemon::start(&[]) else { return };
     let (mut people, _) = daemon.client("people", "");
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_has_a_name_of_its_own_and_help() {
+    fn every_metric_has_its_own_name_and_help() {
         for (at, row) in METRICS.iter().enumerate() {
             assert!(row.name.starts_with("ioweir_") && row.help.len() > 5 && !row.help.ends_with('.'), "{}", row.name);
             assert!(METRICS[..at].iter().all(|other| other.name != row.name), "{}", row.name);

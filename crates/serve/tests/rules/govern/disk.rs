@@ -52,7 +52,7 @@ fn rates_are_what_was_done_between_two_looks() {
 }
 
 #[test]
-fn nothing_is_known_across_counts_that_went_back_a_pause_and_a_disk_that_was_gone() {
+fn counts_after_gaps_or_resets_are_unknown() {
     let proc = tempfile::tempdir().unwrap();
     let mut disk = disk(proc.path());
     assert!(disk.read(at(0)).unwrap_err().to_string().contains("no disk `sda`"));
@@ -71,7 +71,7 @@ fn nothing_is_known_across_counts_that_went_back_a_pause_and_a_disk_that_was_gon
 }
 
 #[test]
-fn what_workers_do_is_no_load_of_the_foreground_and_what_they_may_do_makes_it_unknown() {
+fn the_work_of_workers_is_no_foreground_load() {
     let seen = Reading { requests: Some(1000.0), bytes: Some(100e6), busy: Some(0.9), ..Reading::default() };
     let rest = seen.without_workers(Some(64e6), 128 << 10);
     assert_eq!(rest.bytes, Some(36e6));

@@ -44,7 +44,7 @@ fn fifo(path: &Path) -> String {
 }
 
 #[test]
-fn when_the_governor_is_killed_each_service_does_what_its_default_is() {
+fn services_return_to_defaults_when_the_governor_dies() {
     let folder = tempfile::tempdir().unwrap();
     let place = fifo(&folder.path().join("said"));
     let says = |what: &str| shell(&format!("echo {what} > {place}"));
@@ -58,7 +58,7 @@ fn when_the_governor_is_killed_each_service_does_what_its_default_is() {
 }
 
 #[test]
-fn when_the_governor_is_killed_a_program_that_does_the_work_is_ended() {
+fn programs_that_work_end_when_the_governor_dies() {
     let folder = tempfile::tempdir().unwrap();
     let place = fifo(&folder.path().join("held"));
     // The script, and each program that it starts, holds the file as long as it lives.
@@ -90,7 +90,7 @@ fn a_unit_in_a_process() {
 }
 
 #[test]
-fn a_unit_is_started_frozen_thawed_and_stopped_by_systemctl_and_frozen_without_the_governor() {
+fn units_follow_systemctl_and_freeze_without_the_governor() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let script =
@@ -127,7 +127,7 @@ fn a_unit_is_started_frozen_thawed_and_stopped_by_systemctl_and_frozen_without_t
 }
 
 #[test]
-fn when_the_governor_is_killed_a_rate_is_put_back() {
+fn rates_are_restored_when_the_governor_dies() {
     let folder = tempfile::tempdir().unwrap();
     let place = fifo(&folder.path().join("rate"));
     let command = shell(&format!("echo {{value}} > {place}"));

@@ -54,7 +54,7 @@ fn shell(script: &str) -> String {
 }
 
 #[test]
-fn keys_that_a_kind_does_not_use_or_that_are_missing_are_refused() {
+fn unused_and_missing_keys_are_refused_by_kind() {
     for (keys, problem) in [
         ("kind = \"disk\"", "has no `disk`"),
         ("kind = \"disk\"\ndisk = \"sda\"\nurl = \"http://a\"", "url: a source of kind disk does not use it"),

@@ -161,7 +161,7 @@ impl Case {
 }
 
 #[test]
-fn a_slice_that_is_done_is_completed_with_what_it_paid_and_took_and_the_next_follows_without_a_pause() {
+fn completed_slices_report_payment_and_the_next_follows() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     assert!(case.turn(1).is_empty(), "an order is said once");
@@ -173,7 +173,7 @@ fn a_slice_that_is_done_is_completed_with_what_it_paid_and_took_and_the_next_fol
 }
 
 #[test]
-fn a_slice_with_another_reservation_is_another_order_and_one_that_is_not_had_is_said_once() {
+fn another_reservation_is_a_new_order_reported_once() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     case.hear(1, serial, Ok(()), Some(0));
@@ -190,7 +190,7 @@ fn a_slice_with_another_reservation_is_another_order_and_one_that_is_not_had_is_
 }
 
 #[test]
-fn the_time_of_the_device_is_what_a_worker_says_or_all_of_the_slice() {
+fn device_time_is_reported_or_the_whole_slice() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     let said = |millis, done| {
@@ -238,7 +238,7 @@ fn counted_of_expected(paid: u64, seconds: u64, unpaid_seconds: u64) -> u64 {
 }
 
 #[test]
-fn a_worker_that_keeps_its_rate_costs_a_little_less_than_believed_and_one_that_does_not_more() {
+fn workers_that_keep_their_rate_cost_less() {
     // In four of ten seconds it has had four tenths of what its slice has of the device; and what is seen of that is a bit less.
     assert_eq!(counted_of_expected(400, 4, 0), 375);
     assert_eq!(counted_of_expected(360, 4, 0), 337);
@@ -252,7 +252,7 @@ fn a_worker_that_keeps_its_rate_costs_a_little_less_than_believed_and_one_that_d
 }
 
 #[test]
-fn a_foreground_that_comes_pauses_the_worker_and_its_slice_is_completed_when_it_rests() {
+fn foreground_load_pauses_workers_and_completes_their_slices() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     case.hear(1, serial, Ok(()), Some(0));
@@ -266,7 +266,7 @@ fn a_foreground_that_comes_pauses_the_worker_and_its_slice_is_completed_when_it_
 }
 
 #[test]
-fn a_worker_that_does_not_pause_is_ended_and_that_is_reported_and_counted() {
+fn workers_that_cannot_pause_are_ended_and_counted() {
     let mut case = Case::new(scrub(None, false));
     let (serial, _) = case.runs(0);
     case.hear(1, serial, Ok(()), Some(0));
@@ -283,7 +283,7 @@ fn a_worker_that_does_not_pause_is_ended_and_that_is_reported_and_counted() {
 }
 
 #[test]
-fn a_pause_that_fails_becomes_an_end_which_is_tried_until_it_works() {
+fn failed_pauses_become_ends_tried_until_they_work() {
     let mut case = Case::new(scrub(None, false));
     let (serial, _) = case.runs(0);
     case.hear(1, serial, Ok(()), Some(0));
@@ -303,7 +303,7 @@ fn a_pause_that_fails_becomes_an_end_which_is_tried_until_it_works() {
 }
 
 #[test]
-fn a_worker_that_cannot_begin_is_left_alone_for_longer_each_time_and_never_works_meanwhile() {
+fn workers_that_cannot_begin_are_retried_less_often() {
     let mut case = Case::new(scrub(None, false));
     let (mut second, mut tries) = (0, Vec::new());
     while tries.len() < 12 {
@@ -325,7 +325,7 @@ fn a_worker_that_cannot_begin_is_left_alone_for_longer_each_time_and_never_works
 }
 
 #[test]
-fn work_that_is_finished_settles_the_debt_and_stops_its_worker() {
+fn finished_work_settles_the_debt_and_stops_workers() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     let finished = Progress { done_bytes: Some(bytes / 2), is_finished: true, ..Progress::default() };
@@ -336,7 +336,7 @@ fn work_that_is_finished_settles_the_debt_and_stops_its_worker() {
 }
 
 #[test]
-fn what_a_worker_says_it_owes_is_told_with_what_its_slice_has_paid_so_far() {
+fn debt_stated_by_workers_is_reported_with_payments() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     let owed = |done: u64| Ok(Progress { done_bytes: Some(done), owed_bytes: Some(1 << 30), ..Progress::default() });
@@ -346,7 +346,7 @@ fn what_a_worker_says_it_owes_is_told_with_what_its_slice_has_paid_so_far() {
 }
 
 #[test]
-fn progress_that_goes_back_is_work_that_was_begun_anew_and_pays_nothing_twice() {
+fn progress_that_goes_back_pays_nothing_twice() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     case.hear(1, serial, Ok(()), Some(bytes / 2));
@@ -355,7 +355,7 @@ fn progress_that_goes_back_is_work_that_was_begun_anew_and_pays_nothing_twice() 
 }
 
 #[test]
-fn an_order_with_a_lease_is_said_again_before_it_ends() {
+fn orders_with_leases_are_renewed_before_they_end() {
     let mut case = Case::new(scrub(Some(Nanos::from_seconds(3)), false));
     let (serial, _) = case.runs(0);
     case.hear(0, serial, Ok(()), Some(0));
@@ -367,7 +367,7 @@ fn an_order_with_a_lease_is_said_again_before_it_ends() {
 }
 
 #[test]
-fn work_in_parts_is_told_each_part_after_the_last() {
+fn work_in_parts_gets_each_part_in_turn() {
     let mut case = Case::new(scrub(None, true));
     let (serial, bytes) = case.runs(0);
     case.hear(2, serial, Ok(()), Some(bytes / 2));
@@ -378,7 +378,7 @@ fn work_in_parts_is_told_each_part_after_the_last() {
 }
 
 #[test]
-fn what_workers_do_is_known_only_if_each_that_may_be_at_work_says_so() {
+fn the_work_is_known_if_all_workers_report() {
     let mut case = Case::new(scrub(None, false));
     assert_eq!(case.overseer.workers_bytes(), Some(0.0));
     let (serial, _) = case.runs(0);
@@ -391,7 +391,7 @@ fn what_workers_do_is_known_only_if_each_that_may_be_at_work_says_so() {
 }
 
 #[test]
-fn after_a_clock_was_put_back_a_worker_goes_on_with_another_slice_and_both_pay_once() {
+fn a_clock_put_back_pays_both_slices_once() {
     let mut case = Case::new(scrub(None, false));
     let (serial, bytes) = case.runs(0);
     case.hear(1, serial, Ok(()), Some(bytes / 4));

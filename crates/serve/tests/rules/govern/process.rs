@@ -12,7 +12,7 @@ fn sh(script: &str) -> Vec<String> {
 const LIMIT: Nanos = Nanos::from_seconds(60);
 
 #[test]
-fn a_command_that_hangs_is_ended_with_all_that_it_started() {
+fn commands_that_hang_are_ended_with_their_children() {
     // A named pipe has ended when nobody has it open for writing.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("held");
@@ -26,14 +26,14 @@ fn a_command_that_hangs_is_ended_with_all_that_it_started() {
 }
 
 #[test]
-fn a_command_that_prints_without_end_takes_no_more_memory_than_it_may() {
+fn commands_that_print_without_end_use_bounded_memory() {
     let printed = run(&sh("head -c 10000000 /dev/zero | tr '\\0' x; echo end"), LIMIT).unwrap();
     assert_eq!(printed.len(), OUTPUT_BYTES_MAX);
     assert!(printed.ends_with("xxend\n"));
 }
 
 #[test]
-fn a_command_that_leaves_somebody_behind_has_ended_all_the_same() {
+fn commands_that_leave_a_child_have_ended() {
     assert_eq!(run(&sh("sleep 1000 & echo $!"), LIMIT).map(|pid| pid.trim().parse().unwrap()).map(end), Ok(()));
 }
 
@@ -43,7 +43,7 @@ fn end(pid: i32) {
 }
 
 #[test]
-fn a_command_that_fails_or_is_not_there_says_so() {
+fn commands_that_fail_or_are_missing_say_so() {
     let failed = run(&sh("echo one; echo 'no such pool' >&2; exit 3"), LIMIT).unwrap_err();
     assert_eq!(failed.to_string(), "ended with code 3: no such pool");
     assert_eq!(run(&sh("kill -KILL $$"), LIMIT).unwrap_err().to_string(), "was ended by signal 9");

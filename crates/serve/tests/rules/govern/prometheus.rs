@@ -115,7 +115,7 @@ fn queries_become_rates_and_authentication_goes_along() {
 }
 
 #[test]
-fn discards_and_new_blocks_have_queries_of_their_own_now_and_in_the_past() {
+fn discards_and_new_blocks_have_their_own_queries() {
     let keys = "requests = \"a\"\ndiscarded_bytes = \"c\"\nunique = \"d\"\npast = \"1h\"";
     let server = Server::start(answers(&[vector(NOW, &["1"]), vector(NOW, &["4096"]), vector(NOW, &["0.25"])]));
     let read = prometheus(&server.url, keys).read(at(0)).unwrap();
@@ -147,7 +147,7 @@ fn basic_authentication_is_that_of_the_files() {
 }
 
 #[test]
-fn a_server_that_lies_stalls_or_breaks_off_gives_nothing_and_says_why() {
+fn servers_that_lie_or_stall_give_a_reason() {
     let (before, after) = ("a value of another time, before the one", "a value of another time, after the one");
     let none = "no value that can be one";
     let cases = [
@@ -177,7 +177,7 @@ fn a_server_that_lies_stalls_or_breaks_off_gives_nothing_and_says_why() {
 }
 
 #[test]
-fn a_latency_of_no_requests_is_not_known_and_nothing_is_wrong() {
+fn latencies_without_requests_are_unknown_without_an_error() {
     let server = Server::start(answers(&[vector(NOW, &["NaN"]), vector(NOW, &["7.5"]), vector(NOW, &["0.01"])]));
     assert_eq!(prometheus(&server.url, "latency = \"a\"").read(at(0)), Ok(Reading::default()));
     // And one that is known is not lost where the load is not.
@@ -186,7 +186,7 @@ fn a_latency_of_no_requests_is_not_known_and_nothing_is_wrong() {
 }
 
 #[test]
-fn a_token_goes_nowhere_else_than_to_the_address_that_is_named() {
+fn tokens_are_sent_to_the_named_address_only() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/api/v1/query", elsewhere.local_addr().unwrap());
     let server = Server::start(vec![Act::Away(address)]);
@@ -200,7 +200,7 @@ fn a_token_goes_nowhere_else_than_to_the_address_that_is_named() {
 }
 
 #[test]
-fn what_is_no_number_or_not_there_is_not_known() {
+fn missing_values_and_non_numbers_are_unknown() {
     for value in ["NaN", "+Inf", "-Inf", "-1", "", "x", "1e999"] {
         assert_eq!(read_instant(vector(NOW, &[value]).as_bytes(), NOW as f64).unwrap().0, None, "{value}");
     }
@@ -216,7 +216,7 @@ fn matrix(values: &[(i64, &str)]) -> String {
 }
 
 #[test]
-fn bins_that_are_not_answered_are_gaps_and_times_that_were_not_asked_for_are_refused() {
+fn missing_bins_are_gaps_and_unrequested_times_refused() {
     let body = matrix(&[(600, "1"), (1800, "3"), (2400, "NaN")]);
     let range = read_range(body.as_bytes(), 600, 600, 5).unwrap();
     assert_eq!(range.0, [Some(1.0), None, Some(3.0), None, None]);
@@ -227,7 +227,7 @@ fn bins_that_are_not_answered_are_gaps_and_times_that_were_not_asked_for_are_ref
 }
 
 #[test]
-fn the_past_is_asked_for_in_parts_that_prometheus_answers() {
+fn history_is_queried_in_parts_that_prometheus_answers() {
     let body = matrix(&[]);
     let server = Server::start(answers(&[body.clone(), body.clone(), body]));
     let mut source = prometheus(&server.url, "requests = \"a\"\npast = \"14d\"");
@@ -261,7 +261,7 @@ fn encrypted(authority: &Authority) -> (String, JoinHandle<()>) {
 }
 
 #[test]
-fn a_certificate_is_checked_by_the_authorities_that_are_named() {
+fn certificates_are_checked_by_the_named_authorities() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let file = folder.path().join("authorities.pem");
@@ -275,7 +275,7 @@ fn a_certificate_is_checked_by_the_authorities_that_are_named() {
 }
 
 #[test]
-fn files_that_hold_no_secret_or_no_authority_are_refused() {
+fn files_without_a_secret_or_authority_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     let of = |more: &str| {

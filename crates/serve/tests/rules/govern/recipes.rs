@@ -59,7 +59,7 @@ fn recipe(name: &str, service: &str, (own, place): (&str, &str)) -> WorkerKeys {
 }
 
 #[test]
-fn btrfs_scrubs_all_that_is_stored_in_parts_that_are_resumed() {
+fn btrfs_scrubs_all_data_in_resumed_parts() {
     let Some(mounted) = Mounted::new(&["mkfs.btrfs", "--quiet"], 512 << 20) else { return };
     let stored = 192 << 20;
     std::fs::write(format!("{}/data", mounted.place()), vec![7_u8; stored]).unwrap();
@@ -121,7 +121,7 @@ fn read(name: &str, service: &str, text: &str) -> Progress {
 }
 
 #[test]
-fn what_zfs_md_and_ceph_print_is_read_with_what_is_left() {
+fn output_of_zfs_md_and_ceph_yields_progress() {
     const GIB: u64 = 1 << 30;
     // As `zpool status` prints it, from version 0.8 on and from 2.2 on, at work and paused.
     for scan in [
@@ -161,7 +161,7 @@ fn what_zfs_md_and_ceph_print_is_read_with_what_is_left() {
 }
 
 #[test]
-fn a_check_of_md_that_runs_goes_on_and_none_begins_at_the_end() {
+fn an_md_check_continues_and_none_begins_finished() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let holds = |name: &str| std::fs::read_to_string(path(name)).unwrap();

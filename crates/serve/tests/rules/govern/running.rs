@@ -48,7 +48,7 @@ fn plan(folder: &std::path::Path, keys: &str, stop: &Stop) -> Plan {
 }
 
 #[test]
-fn work_that_is_due_is_run_in_parts_what_it_did_is_kept_and_the_end_is_the_default() {
+fn due_work_runs_in_parts_and_then_rests() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let step = shell(&format!("echo {{offset_bytes}} {{length_bytes}} >> {}", log.display()));
@@ -66,7 +66,7 @@ fn work_that_is_due_is_run_in_parts_what_it_did_is_kept_and_the_end_is_the_defau
 }
 
 #[test]
-fn a_run_shows_a_page_metrics_and_whether_it_is_well_to_this_machine() {
+fn a_run_serves_page_metrics_and_health_locally() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::default();
     let mut plan = plan(folder.path(), "start = [\"true\"]\nend = [\"true\"]", &stop);
@@ -106,7 +106,7 @@ fn a_run_shows_a_page_metrics_and_whether_it_is_well_to_this_machine() {
 }
 
 #[test]
-fn metrics_tell_debt_slack_errors_of_the_forecast_violations_and_what_was_felt() {
+fn metrics_cover_debt_slack_forecast_errors_and_violations() {
     let of = |name: &str, slack_seconds| {
         let (owed_bytes, late_bytes) = (4096, 512);
         ServiceStatus { name: name.into(), owed_bytes, late_bytes, slack_seconds, ..ServiceStatus::default() }
@@ -135,7 +135,7 @@ fn metrics_tell_debt_slack_errors_of_the_forecast_violations_and_what_was_felt()
 }
 
 #[test]
-fn a_governor_that_sees_too_little_is_unwell_though_no_source_is() {
+fn a_governor_that_sees_too_little_is_unwell() {
     let governor = |is_stale| GovernorStatus { is_stale, ..GovernorStatus::default() };
     let troubles = |is_stale| Status { governor: governor(is_stale), ..Status::default() }.troubles();
     assert_eq!(troubles(true), "too little is seen of the foreground: only what is nearly due runs\n");
@@ -143,7 +143,7 @@ fn a_governor_that_sees_too_little_is_unwell_though_no_source_is() {
 }
 
 #[test]
-fn what_is_wrong_with_a_worker_or_a_source_makes_a_run_unwell_and_is_named() {
+fn bad_workers_and_sources_make_a_run_unwell() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::default();
     let mut plan = plan(folder.path(), "start = [\"false\"]\nend = [\"true\"]", &stop);
@@ -209,7 +209,7 @@ fn no_other_machine_is_shown_anything() {
 }
 
 #[test]
-fn a_run_of_a_given_time_ends_by_itself_and_a_worker_that_hangs_does_not_delay_that() {
+fn a_timed_run_ends_despite_a_hanging_worker() {
     let folder = tempfile::tempdir().unwrap();
     let stop = Stop::default();
     let keys = "start = [\"sleep\", \"20\"]\nend = [\"true\"]\nlimit = \"1h\"";

@@ -46,7 +46,7 @@ fn control(served: &Served) -> String {
 }
 
 #[test]
-fn a_service_runs_and_rests_as_its_worker_is_told_and_is_released_at_the_end() {
+fn services_obey_their_worker_and_are_finally_released() {
     let folder = tempfile::tempdir().unwrap();
     let served = served(&folder);
     let keys = format!("kind = \"server\"\n{}service = \"nightly\"\nlease = \"1h\"", control(&served));
@@ -68,7 +68,7 @@ fn a_service_runs_and_rests_as_its_worker_is_told_and_is_released_at_the_end() {
 }
 
 #[test]
-fn a_reservation_that_the_server_refuses_is_said_and_the_service_runs_without() {
+fn refused_reservations_are_reported_and_the_service_runs() {
     let folder = tempfile::tempdir().unwrap();
     for (scheduler, refused) in [("sfq", Some("scheduler sfq keeps no reservations")), ("mclock", None)] {
         let text = SPEC.replace("FOLDER", &folder.path().display().to_string()).replace("sfq", scheduler);
@@ -88,7 +88,7 @@ fn a_reservation_that_the_server_refuses_is_said_and_the_service_runs_without() 
 }
 
 #[test]
-fn which_of_the_blocks_written_are_new_is_known_where_there_are_checksums() {
+fn new_blocks_are_known_where_checksums_are() {
     let folder = tempfile::tempdir().unwrap();
     for (keys, wanted) in [("checksums = true\n", Some([1.0, 0.0])), ("", None)] {
         let text = SPEC.replace("FOLDER", &folder.path().join(keys.len().to_string()).display().to_string());
@@ -116,7 +116,7 @@ fn which_of_the_blocks_written_are_new_is_known_where_there_are_checksums() {
 }
 
 #[test]
-fn what_clients_do_is_the_load_and_what_services_do_is_not() {
+fn clients_are_load_and_services_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let served = served(&folder);
     let mut source =

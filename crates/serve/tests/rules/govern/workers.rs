@@ -24,7 +24,7 @@ fn log(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn work_that_goes_on_elsewhere_is_started_paused_and_resumed_once_each() {
+fn work_elsewhere_is_started_paused_and_resumed_once() {
     let folder = tempfile::tempdir().unwrap();
     let commands = ["start", "pause", "resume", "end"].map(|what| format!("{what} = {}\n", logs(folder.path(), what)));
     let mut worker = worker(&commands.concat(), Position::default());
@@ -41,7 +41,7 @@ fn work_that_goes_on_elsewhere_is_started_paused_and_resumed_once_each() {
 }
 
 #[test]
-fn work_that_a_governor_left_is_resumed_by_the_next_and_started_where_it_has_ended_meanwhile() {
+fn a_new_governor_resumes_or_restarts_earlier_work() {
     let begun = Position { is_begun: true, offset_bytes: 0 };
     let folder = tempfile::tempdir().unwrap();
     let others = format!("start = {}\npause = [\"true\"]\n", logs(folder.path(), "start"));
@@ -52,7 +52,7 @@ fn work_that_a_governor_left_is_resumed_by_the_next_and_started_where_it_has_end
 }
 
 #[test]
-fn a_program_that_does_the_work_is_stopped_goes_on_and_ends() {
+fn a_working_program_is_stopped_continued_and_ended() {
     let folder = tempfile::tempdir().unwrap();
     let state = |pid: &str| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -75,7 +75,7 @@ fn a_program_that_does_the_work_is_stopped_goes_on_and_ends() {
 }
 
 #[test]
-fn a_program_that_ends_has_finished_the_work_or_failed() {
+fn a_program_that_ends_has_finished_or_failed() {
     let mut done = worker("run = [\"true\"]", Position::default());
     done.run(&TASK).unwrap();
     let finished = loop {
@@ -96,7 +96,7 @@ fn a_program_that_ends_has_finished_the_work_or_failed() {
 }
 
 #[test]
-fn parts_of_work_follow_one_another_and_begin_anew_after_the_last() {
+fn parts_of_work_follow_in_order_and_repeat() {
     let folder = tempfile::tempdir().unwrap();
     let part = logs(folder.path(), "{offset_bytes}+{length_bytes}");
     let keys = format!("step = {part}\nsize = \"2560KiB\"");
@@ -122,7 +122,7 @@ fn a_part_that_fails_is_not_counted() {
 }
 
 #[test]
-fn a_rate_is_written_in_its_unit_within_its_bounds() {
+fn rates_are_written_in_their_unit_within_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sync_speed_max");
     let keys = format!("[rate]\nfile = {:?}\nunit = \"1KiB/s\"\nmin = 1000\nmax = 200000\notherwise = 7", file);
@@ -141,7 +141,7 @@ fn a_rate_is_written_in_its_unit_within_its_bounds() {
 }
 
 #[test]
-fn work_with_a_rate_and_no_pause_rests_at_its_least_rate_and_is_not_ended() {
+fn unpausable_work_with_a_rate_rests_at_minimum() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rate");
     let commands = ["start", "end"].map(|what| format!("{what} = {}\n", logs(folder.path(), what)));
@@ -155,7 +155,7 @@ fn work_with_a_rate_and_no_pause_rests_at_its_least_rate_and_is_not_ended() {
 }
 
 #[test]
-fn a_rate_is_set_by_a_command_that_is_run_when_it_changes() {
+fn changed_rates_are_set_by_a_command() {
     let folder = tempfile::tempdir().unwrap();
     let keys = format!("[rate]\ncommand = {}\nunit = \"25MiB/s\"\nmin = 1\nmax = 8", logs(folder.path(), "{value}"));
     let mut worker = worker(&keys, Position::default());
@@ -167,7 +167,7 @@ fn a_rate_is_set_by_a_command_that_is_run_when_it_changes() {
 }
 
 #[test]
-fn a_command_that_hangs_fails_its_order_and_what_is_not_known_to_run_need_not_be_there_to_be_paused() {
+fn commands_that_hang_fail_their_order() {
     let mut hanging = worker("start = [\"sleep\", \"1000\"]\nend = [\"true\"]\nlimit = \"100ms\"", Position::default());
     assert_eq!(hanging.run(&TASK).unwrap_err().to_string(), "start: sleep: took longer than 100 ms, and was ended");
     let mut absent = worker("start = [\"true\"]\npause = [\"false\"]", Position::default());

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 const PAGE: &str = include_str!("../../../src/watch/page.html");
 
 #[test]
-fn only_the_style_and_the_script_of_the_page_are_run() {
+fn only_the_pages_own_style_and_script_run() {
     for element in ["style", "script"] {
         let (_, rest) = PAGE.split_once(&format!("<{element}>")).unwrap();
         let (text, rest) = rest.split_once(&format!("</{element}>")).unwrap();
@@ -45,7 +45,7 @@ fn cell(table: &str, class: &str, number: usize) -> String {
 }
 
 #[test]
-fn a_page_that_has_heard_nothing_says_so_and_one_without_clients_says_how_to_connect() {
+fn empty_pages_show_how_to_connect() {
     let Some(mut browser) = Browser::start() else { return };
     let fixture = Fixture::start(json!({ "schema_version": 2 }));
     browser.open(&fixture.page());
@@ -61,7 +61,7 @@ fn a_page_that_has_heard_nothing_says_so_and_one_without_clients_says_how_to_con
 }
 
 #[test]
-fn a_second_without_a_sample_is_a_gap_and_what_is_charged_stands_beside_the_weights() {
+fn missing_samples_are_gaps_and_charges_are_shown() {
     let Some(mut browser) = Browser::start() else { return };
     let gold = [10, 10, 0, 10, 10, 10].into_iter().zip(4..).map(|(requests, at)| second(at, requests)).collect();
     let bronze = (4..10).map(|at| second(at, 30)).collect();
@@ -82,7 +82,7 @@ fn a_second_without_a_sample_is_a_gap_and_what_is_charged_stands_beside_the_weig
 }
 
 #[test]
-fn sixty_four_classes_and_names_that_are_markup_fit_a_narrow_page() {
+fn long_markup_names_and_many_classes_fit() {
     let Some(mut browser) = Browser::start() else { return };
     let classes: Vec<_> = (0..64)
         .map(|index| {
@@ -109,7 +109,7 @@ fn sixty_four_classes_and_names_that_are_markup_fit_a_narrow_page() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_said_to_be_and_one_that_comes_again_is_shown() {
+fn the_page_shows_a_server_leave_and_return() {
     let Some(mut browser) = Browser::start() else { return };
     let fixture = Fixture::start(state(500.0, &[class("gold", 300, vec![second(499, 10)])]));
     let (address, page) = (fixture.address(), fixture.page());
@@ -130,7 +130,7 @@ fn a_server_that_is_gone_is_said_to_be_and_one_that_comes_again_is_shown() {
 }
 
 #[test]
-fn clients_of_a_real_server_are_shown_and_a_change_is_seen_to_happen() {
+fn the_page_follows_a_real_server_through_changes() {
     let Some(mut browser) = Browser::start() else { return };
     let place = Place::new();
     let server = place.serve();
@@ -220,7 +220,7 @@ fn picture() {
 }
 
 #[test]
-fn services_are_shown_where_there_are_some_with_what_they_have_found() {
+fn services_are_shown_with_what_they_found() {
     let Some(mut browser) = Browser::start() else { return };
     let quiet = state(3.5, &[class("a", 100, vec![second(2, 5)])]);
     let fixture = Fixture::start(quiet.clone());

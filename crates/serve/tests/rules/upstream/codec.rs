@@ -24,7 +24,7 @@ fn heard(name: &str) -> drive_upstream::Heard {
 }
 
 #[test]
-fn the_corpus_of_upstreams_comes_out_the_same_however_it_is_cut() {
+fn the_corpus_of_upstreams_reads_alike_however_cut() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/upstream");
     let mut count = 0;
     for entry in fs::read_dir(corpus).unwrap() {
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn the_best_form_that_an_upstream_has_is_agreed_on() {
+fn the_best_form_of_an_upstream_is_negotiated() {
     let terms = |name: &str| heard(name).terms.unwrap();
     assert_eq!((terms("simple").replies, terms("simple").allocation), (Replies::Simple, None));
     assert_eq!((terms("structured").replies, terms("structured").allocation), (Replies::Structured, Some(5)));
@@ -86,7 +86,7 @@ fn answers_mean_the_same_in_each_form() {
 }
 
 #[test]
-fn an_upstream_that_lies_is_left_and_it_is_said_why() {
+fn upstreams_that_lie_are_left_with_a_reason() {
     for (name, words) in [
         ("data-twice", "the same data twice"),
         ("data-outside", "data that was not asked for"),
@@ -122,7 +122,7 @@ fn requests_are_written_as_a_server_reads_them() {
 }
 
 #[test]
-fn what_was_sent_in_pieces_is_whole_only_without_gaps_and_overlaps() {
+fn chunks_are_complete_without_gaps_and_overlaps() {
     let mut coverage = Coverage::default();
     for (offset, length) in [(100, 10), (50, 10), (60, 40), (110, 1)] {
         coverage.add(offset, length).unwrap();

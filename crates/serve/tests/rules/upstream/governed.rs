@@ -15,7 +15,7 @@ use crate::govern::{at, source_keys, worker_keys};
 use crate::operators::Served;
 
 #[test]
-fn what_is_captured_of_an_upstream_adds_up_to_the_latency_of_each_request() {
+fn captures_of_upstreams_add_up_to_the_latency() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let (mut bench, written, rows) =
@@ -57,7 +57,7 @@ fn what_is_captured_of_an_upstream_adds_up_to_the_latency_of_each_request() {
 }
 
 #[test]
-fn a_service_of_an_upstream_runs_and_rests_as_the_governor_says_and_is_no_load_of_clients() {
+fn upstream_services_obey_the_governor_without_client_load() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let device = format!("[[device]]\nname = \"d\"\n{}scheduler = \"sfq\"\n", sham.keys(""));

@@ -124,7 +124,7 @@ fn wait(millis: u64) {
 }
 
 #[test]
-fn fio_finds_what_it_wrote_although_qemu_nbd_is_killed_again_and_again() {
+fn fio_verifies_data_while_qemu_nbd_is_killed() {
     if !is_installed("qemu-nbd") || !is_installed("fio") {
         return;
     }
@@ -144,7 +144,7 @@ fn fio_finds_what_it_wrote_although_qemu_nbd_is_killed_again_and_again() {
 }
 
 #[test]
-fn fio_finds_what_it_wrote_through_an_nbdkit_that_is_slow_stops_and_is_killed() {
+fn fio_verifies_data_through_a_slow_dying_nbdkit() {
     if !is_installed("nbdkit") || !is_installed("fio") {
         return;
     }
@@ -168,7 +168,7 @@ fn fio_finds_what_it_wrote_through_an_nbdkit_that_is_slow_stops_and_is_killed() 
 }
 
 #[test]
-fn errors_of_nbdkit_come_to_the_clients_and_the_server_goes_on() {
+fn nbdkit_errors_reach_clients_and_the_server_continues() {
     if !is_installed("nbdkit") || !is_installed("fio") {
         return;
     }
@@ -194,7 +194,7 @@ fn errors_of_nbdkit_come_to_the_clients_and_the_server_goes_on() {
 }
 
 #[test]
-fn what_nbdkit_lacks_is_made_of_what_it_has() {
+fn missing_features_of_nbdkit_are_emulated() {
     if !is_installed("nbdkit") || !is_installed("fio") {
         return;
     }
@@ -209,7 +209,7 @@ fn what_nbdkit_lacks_is_made_of_what_it_has() {
 }
 
 #[test]
-fn nbdkit_over_tls_and_tcp_is_known_by_its_certificate() {
+fn nbdkit_over_tls_is_known_by_its_certificate() {
     if !is_installed("nbdkit") {
         return;
     }
@@ -256,7 +256,7 @@ fn nbdkit_over_tls_and_tcp_is_known_by_its_certificate() {
 }
 
 #[test]
-fn an_ioweir_before_an_ioweir_serves_what_that_has() {
+fn one_ioweir_serves_the_exports_of_another() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("inner");
     fs::create_dir(&inner).unwrap();

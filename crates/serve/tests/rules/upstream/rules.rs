@@ -98,7 +98,7 @@ fn asked(sham: &Sham, command: u16) -> Vec<(u16, u16, u64, u32)> {
 }
 
 #[test]
-fn what_was_in_flight_when_an_upstream_dies_is_asked_again() {
+fn requests_in_flight_survive_an_upstreams_death() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1"));
@@ -122,7 +122,7 @@ fn what_was_in_flight_when_an_upstream_dies_is_asked_again() {
 }
 
 #[test]
-fn what_was_answered_and_lost_with_the_upstream_is_written_again_before_anything_is_read_or_flushed() {
+fn lost_writes_are_repeated_before_reads_and_flushes() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1"));
@@ -148,7 +148,7 @@ fn what_was_answered_and_lost_with_the_upstream_is_written_again_before_anything
 }
 
 #[test]
-fn where_nothing_is_kept_the_flush_after_a_death_fails_and_so_does_the_device() {
+fn without_kept_writes_an_upstreams_death_fails_devices() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1\nunflushed_max = \"0B\""));
@@ -168,7 +168,7 @@ fn where_nothing_is_kept_the_flush_after_a_death_fails_and_so_does_the_device() 
 }
 
 #[test]
-fn an_upstream_that_writes_through_is_stated_to_and_loses_nothing() {
+fn stated_write_through_upstreams_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::like(folder.path(), ALL & !EXPORT_SEND_FLUSH & !EXPORT_SEND_FUA);
     let refused = ioweir_serve::backend::open(&device(&sham.keys("")), &mut [], None).err().unwrap();
@@ -183,7 +183,7 @@ fn an_upstream_that_writes_through_is_stated_to_and_loses_nothing() {
 }
 
 #[test]
-fn a_flush_goes_to_a_connection_that_vouches_for_what_it_is_to_cover() {
+fn flushes_use_connections_that_vouch_for_their_writes() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 2\nunflushed_max = \"0B\""));
@@ -207,7 +207,7 @@ fn asked_connections(sham: &Sham) -> usize {
 }
 
 #[test]
-fn what_an_upstream_lacks_is_made_of_what_it_has_or_is_not_offered() {
+fn missing_features_are_emulated_or_not_offered() {
     let folder = tempfile::tempdir().unwrap();
     let lacks = EXPORT_SEND_FUA | EXPORT_SEND_TRIM | EXPORT_SEND_WRITE_ZEROES | EXPORT_CAN_MULTI_CONN;
     let sham = Sham::like(folder.path(), ALL & !lacks);
@@ -230,7 +230,7 @@ fn what_an_upstream_lacks_is_made_of_what_it_has_or_is_not_offered() {
 }
 
 #[test]
-fn upstreams_that_a_device_is_made_of_are_shown_and_what_they_lack_is_said_and_not_offered() {
+fn joined_upstreams_are_shown_with_what_they_lack() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let shams = [Sham::like(folders[0].path(), ALL & !EXPORT_SEND_TRIM), Sham::new(folders[1].path())];
     let [upstream, other] = [&shams[0], &shams[1]].map(|sham| sham.keys(""));
@@ -265,7 +265,7 @@ fn upstreams_that_a_device_is_made_of_are_shown_and_what_they_lack_is_said_and_n
 }
 
 #[test]
-fn another_upstream_in_its_place_is_refused_until_it_is_the_one_of_before() {
+fn other_upstreams_in_its_place_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1"));
@@ -293,7 +293,7 @@ fn another_upstream_in_its_place_is_refused_until_it_is_the_one_of_before() {
 }
 
 #[test]
-fn what_waits_longer_than_the_limit_fails_and_the_upstream_is_taken_again_when_it_is_there() {
+fn requests_fail_after_the_limit_until_upstreams_return() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1\nreconnect_limit = \"2s\""));
@@ -309,7 +309,7 @@ fn what_waits_longer_than_the_limit_fails_and_the_upstream_is_taken_again_when_i
 }
 
 #[test]
-fn an_upstream_that_breaks_the_protocol_is_left_and_nothing_of_it_is_taken() {
+fn upstreams_that_break_the_protocol_are_left() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("connections = 1"));
@@ -323,7 +323,7 @@ fn an_upstream_that_breaks_the_protocol_is_left_and_nothing_of_it_is_taken() {
 }
 
 #[test]
-fn errors_of_an_upstream_are_those_of_the_device() {
+fn errors_of_upstreams_are_errors_of_their_devices() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys(""));
@@ -341,7 +341,7 @@ fn errors_of_an_upstream_are_those_of_the_device() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_flushed_by_the_server_itself() {
+fn kept_writes_are_bounded_and_flushed_in_time() {
     const BYTES: u64 = 64 << 10;
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
@@ -373,7 +373,7 @@ fn what_is_kept_is_bounded_and_flushed_by_the_server_itself() {
 }
 
 #[test]
-fn a_device_whose_upstream_hangs_is_one_that_hangs() {
+fn devices_of_hanging_upstreams_count_as_hanging() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     let mut asking = Asking::of(&sham.keys("timeout = \"1s\""));
@@ -390,7 +390,7 @@ fn a_device_whose_upstream_hangs_is_one_that_hangs() {
 }
 
 #[test]
-fn blocks_of_an_upstream_are_those_of_its_exports() {
+fn exports_have_the_block_sizes_of_their_upstream() {
     let folder = tempfile::tempdir().unwrap();
     let sham = Sham::new(folder.path());
     sham.set(|manner| manner.block_min = 512);
@@ -423,7 +423,7 @@ fn the_example_is_read() {
 }
 
 #[test]
-fn an_upstream_is_used_once_and_its_keys_are_checked_with_their_place() {
+fn upstreams_are_used_once_with_checked_keys() {
     let spec = |keys: &str| {
         let text =
             format!("[[device]]\nname = \"d\"\nbackend = \"nbd\"\n{keys}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n");

@@ -75,7 +75,7 @@ impl Stage {
 }
 
 #[test]
-fn shares_of_an_upstreams_time_hold_while_it_becomes_slow_and_fast_again() {
+fn shares_hold_while_an_upstreams_speed_changes() {
     const SLOW: Nanos = Nanos::from_millis(1);
     const FAST: Nanos = Nanos(100_000);
     let part = |depth: u64, at_once: u64| {
@@ -93,7 +93,7 @@ fn shares_of_an_upstreams_time_hold_while_it_becomes_slow_and_fast_again() {
 }
 
 #[test]
-fn the_depth_of_an_upstream_is_learnt_where_the_spec_does_not_say_it() {
+fn the_depth_of_an_upstream_is_learnt() {
     let mut stage = Stage::new("scheduler = \"sfq\"");
     // The upstream serves eight requests at a time.
     for look in 0..1200 {

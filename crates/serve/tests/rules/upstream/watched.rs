@@ -15,7 +15,7 @@ fn state(folder: &Path) -> Value {
 }
 
 #[test]
-fn operators_see_connections_and_how_long_an_upstream_is_gone() {
+fn operators_see_connections_and_downtime_of_upstreams() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let sham = Sham::new(at);

@@ -86,7 +86,7 @@ fn read_over_nbd(socket: &mut UnixStream, offset: u64, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_guest_has_a_disk_of_the_size_of_the_export_and_reads_what_was_written() {
+fn guests_see_the_size_and_data_of_exports() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(1);
     let mut monitor = machine.connect(&served.vm());
@@ -129,7 +129,7 @@ fn a_guest_has_a_disk_of_the_size_of_the_export_and_reads_what_was_written() {
 }
 
 #[test]
-fn what_the_disk_does_not_have_is_answered_and_the_guest_goes_on() {
+fn missing_features_are_answered_and_guests_continue() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(1);
     let monitor = machine.connect(&served.vm());
@@ -164,7 +164,7 @@ fn what_the_disk_does_not_have_is_answered_and_the_guest_goes_on() {
 }
 
 #[test]
-fn a_disk_that_is_read_only_says_so_and_refuses_writes() {
+fn read_only_disks_say_so_and_refuse_writes() {
     let served = Served::new(MEMORY, "read_only = true");
     let mut machine = Machine::new(1);
     let mut monitor = machine.connect(&served.vm());
@@ -201,7 +201,7 @@ fn every_queue_is_served_and_stops_by_itself() {
 }
 
 #[test]
-fn chains_in_tables_of_their_own_and_heads_in_pieces_are_read() {
+fn indirect_chains_and_split_heads_are_read() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(1);
     let monitor = machine.connect(&served.vm());
@@ -220,7 +220,7 @@ fn chains_in_tables_of_their_own_and_heads_in_pieces_are_read() {
 }
 
 #[test]
-fn a_guest_is_told_of_answers_only_when_it_asks_for_that() {
+fn guests_are_notified_only_when_they_ask() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(2);
     machine.features = FEATURE_EVENT_INDEX;
@@ -333,7 +333,7 @@ const MISDEEDS: &[Misdeed] = &[
 ];
 
 #[test]
-fn what_is_no_chain_ends_its_guest_and_nobody_else() {
+fn invalid_chains_end_their_own_guest_only() {
     // Slow enough for a request to be there when it is offered again.
     let served = Served::new("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"", "");
     let mut other = Machine::new(1);
@@ -354,7 +354,7 @@ fn what_is_no_chain_ends_its_guest_and_nobody_else() {
 }
 
 #[test]
-fn memory_that_is_taken_away_ends_its_guest_and_nobody_else() {
+fn lost_guest_memory_ends_its_own_guest_only() {
     let served = Served::new(MEMORY, "");
     let mut other = Machine::new(1);
     let bystander = other.connect(&served.vm());
@@ -396,7 +396,7 @@ fn memory_that_is_no_memory_is_refused() {
 }
 
 #[test]
-fn who_may_not_open_an_export_does_not_get_its_memory_looked_at() {
+fn refused_clients_do_not_get_their_memory_mapped() {
     let served = Served::new(MEMORY, "allow = [\"uid:4000000000\"]");
     let mut socket = UnixStream::connect(served.vm()).unwrap();
     assert_eq!(socket.read(&mut [0]).unwrap(), 0, "it is closed at once");
@@ -404,7 +404,7 @@ fn who_may_not_open_an_export_does_not_get_its_memory_looked_at() {
 }
 
 #[test]
-fn keys_of_a_disk_of_virtual_machines_are_checked() {
+fn keys_of_virtual_machine_disks_are_checked() {
     let refused = |export: &str| {
         let text = format!(
             "[[device]]\nname = \"d\"\n{MEMORY}\n[[export]]\nname = \"a\"\ndevice = \"d\"\nvhost = \"unix:/run/a\"\n{export}"
@@ -428,7 +428,7 @@ fn no_inflight() -> Option<(VhostUserInflight, std::fs::File)> {
 }
 
 #[test]
-fn requests_in_flight_outlive_the_connection_and_are_answered_once() {
+fn requests_in_flight_outlive_connections_and_complete_once() {
     // One request at a time, and a few a second, so that most are in flight when the connection ends.
     let served =
         Served::new(&format!("{MEMORY}\nscheduler = \"sfq\"\ndepth = 1\nmerge = false"), "limit = \"20/s\"\nburst = 1");
@@ -538,7 +538,7 @@ impl Guest {
 }
 
 #[test]
-fn a_guest_has_what_was_durable_when_the_server_is_killed_and_the_next_one_ends_what_was_in_flight() {
+fn killed_servers_keep_guests_durable_data_and_requests() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let keys = format!(
@@ -575,7 +575,7 @@ fn a_guest_has_what_was_durable_when_the_server_is_killed_and_the_next_one_ends_
 }
 
 #[test]
-fn memory_for_requests_in_flight_that_is_not_one_is_refused() {
+fn invalid_in_flight_memory_is_refused() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(1);
     machine.inflight = no_inflight();
@@ -595,7 +595,7 @@ fn memory_for_requests_in_flight_that_is_not_one_is_refused() {
 }
 
 #[test]
-fn pages_that_the_server_writes_are_in_the_log_of_a_migration() {
+fn migration_logs_have_every_page_the_server_writes() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(1);
     machine.features = FEATURE_LOG;
@@ -632,7 +632,7 @@ impl machine::Monitor {
 }
 
 #[test]
-fn no_memory_of_a_guest_makes_the_reading_of_requests_panic() {
+fn no_guest_memory_makes_the_parser_panic() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/vhost");
     let mut seeds = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {
@@ -672,7 +672,7 @@ impl TraceSink for Kept {
 }
 
 #[test]
-fn a_guest_and_a_client_of_nbd_share_a_device_by_their_weights_and_a_capture_has_both() {
+fn guests_and_nbd_clients_share_one_device_fairly() {
     let rows = Rows::default();
     let kept = Kept(Arc::clone(&rows));
     let device = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"\ndepth = 1\nmerge = false";
