@@ -11,8 +11,8 @@ use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, parse_pe
 /// The longest file with a password or a token.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
-/// A client that waits so long for an answer, and takes any status for one. It follows no redirection and uses no proxy: what
-/// it shows of itself goes to nobody but the one that is named.
+/// An HTTP client that waits this long for an answer, and takes any status for one. It follows no redirection and uses no proxy, so that
+/// its token or certificate reaches only the named server.
 pub fn agent(timeout: Duration, tls: Option<TlsConfig>) -> ureq::Agent {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(timeout))

@@ -1,12 +1,11 @@
 //! The block server: it serves real clients from real devices, through the schedulers that the simulator runs.
 //!
-//! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed
-//! on an export; the monitor of a virtual machine comes to the socket of one ([`vhost`]). The [`engine`] of its device then
-//! keeps every request in the scheduler, and sends it to the [`backend`] when it is dispatched. [`capture`] writes the
-//! requests that the scheduler accepts to a trace, [`watch`] shows what is served and what waits, [`control`] changes a
-//! running server, [`confine`] is what it gives up at the start, [`log`] reports what goes wrong, and [`manager`] tells
-//! systemd that the server is well. `fleet` apportions what tenants may have over several servers. The crate
-//! `ioweir-world` runs the engine in simulated worlds, and checks what it promises.
+//! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed on an export;
+//! the monitor of a virtual machine connects to the socket of one ([`vhost`]). The [`engine`] of its device then keeps every request in the
+//! scheduler, and sends it to the [`backend`] when it is dispatched. [`capture`] writes the requests that the scheduler accepts to a trace,
+//! [`watch`] shows the state of everything that is served, [`control`] changes a running server, [`confine`] gives up privileges at the
+//! start, [`log`] reports problems, and [`manager`] reports to systemd that the server is well. `fleet` divides the shares of tenants over
+//! several servers. The crate `ioweir-world` runs the engine in simulated worlds, and checks what it promises.
 
 // The drive of a fuzzing target is part of a test here, too.
 #[cfg(all(test, feature = "fleet"))]

@@ -1,8 +1,8 @@
-//! Devices of a running server, which come and go: they are opened before anyone hears of them, and closed after everyone has
-//! forgotten them.
+//! Adding and removing devices of a running server. A device is opened before engines and clients can see it, and closed after none of them
+//! refers to it.
 //!
-//! A device goes only when no export shows it and no client gets answers from it any more. It keeps its number, and one of its
-//! name that comes later has another.
+//! A device can be removed only when no export shows it and no client gets answers from it. It keeps its number; a later device of the same
+//! name gets another one.
 
 use std::sync::mpsc::channel;
 

@@ -1,9 +1,8 @@
-//! Exports and volumes of a running server: they are added, removed and resized, and clients see them or do not.
+//! Changes of the exports and volumes of a running server: they are added, removed and resized.
 //!
-//! What an export shows is taken from it in steps, so that no client can be on its way to it: first the engines and the
-//! thread that accepts clients hear that nobody can open it, then it is looked whether it has clients, and only then
-//! anything changes. With clients the change is refused, and all is as before; or the export is drained, which a removal
-//! may ask for.
+//! An export is taken away in steps, so that no client can be on its way to it. First the engines and the thread that accepts clients
+//! refuse to open it. Then the controller asks whether it has clients, and changes something only after that. If it has clients, the change
+//! is refused and the export is opened again; or the export is drained, which a removal may ask for.
 
 use std::ops::Range;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -133,7 +132,7 @@ impl Controller {
         Ok(())
     }
 
-    /// From now on nobody can open these exports.
+    /// Lets no client open these exports from now on.
     fn hide(&self, running: &Running, exports: &Exports, lost: &[usize]) -> Result<(), String> {
         let mut hidden = exports.clone();
         hidden.absent.extend(lost);

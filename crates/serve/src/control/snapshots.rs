@@ -1,4 +1,4 @@
-//! Snapshots of the devices of a running server: taken by command or of its own accord, listed and deleted.
+//! Snapshots of the devices of a running server: taken by command or on a schedule, listed and deleted.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -173,7 +173,7 @@ fn clone_at_rest(
     })
 }
 
-/// The thread that takes snapshots of its own accord. It ends when this is dropped.
+/// The thread that takes scheduled snapshots. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotTimer {
     stop: Option<Sender<()>>,

@@ -129,12 +129,12 @@ impl Timeouts {
     }
 }
 
-/// The exports and classes of a server. Numbers stay what they are: new ones follow those before.
+/// The exports and classes of a server. A number never changes: new ones follow the earlier ones.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Every export.
     pub exports: Arc<[Export]>,
-    /// The numbers of those that nobody can open.
+    /// The numbers of exports that no client can open.
     pub absent: Vec<usize>,
     /// The names of all classes.
     pub class_names: Arc<[String]>,

@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Tries a change, and says whether it can be made. The engine goes on with what it had until there is a verdict.
+    /// Tries a change, and reports whether it can be made. The engine keeps its present shares until there is a verdict.
     fn prepare(&mut self, change: Change) {
         self.admission.driver().settle_all(self.now);
         let before = (!change.shares.is_empty()).then(|| self.admission.driver().scheduler().clone());

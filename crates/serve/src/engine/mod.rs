@@ -137,7 +137,7 @@ pub struct Engine {
     now: Nanos,
     classes: u32,
     own_classes: Vec<StreamId>,
-    /// The exports that nobody can open, by number.
+    /// The numbers of exports that no client can open.
     absent: Vec<usize>,
     shutdown_timeout: Nanos,
     stopping: Stopping,

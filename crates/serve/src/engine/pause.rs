@@ -1,8 +1,8 @@
-//! A pause of a device, in which nothing is with it and everything that was answered is durable: the moment of a snapshot.
+//! A pause of a device for a snapshot: no operation is in flight, and every answered write is durable.
 //!
-//! Dispatches stop, what is in flight ends, and a flush follows; then another thread has the device to itself until it says
-//! that it is done. Clients wait meanwhile, but never longer than the pause may take: at its end the device goes on by
-//! itself, whatever has become of the snapshot.
+//! Dispatches stop, operations in flight end, and a flush follows; then another thread has the device to itself until it reports that it is
+//! done. Clients wait meanwhile, but never longer than the pause may take: after that the device continues, whatever has become of the
+//! snapshot.
 
 use std::sync::mpsc::Sender;
 
@@ -13,7 +13,7 @@ use super::{Engine, Stopping};
 /// A pause that has begun.
 #[derive(Debug)]
 pub(super) struct Pause {
-    /// Hears that the device is at rest, or why not; `None` once it has.
+    /// Gets a message when the device is at rest, or why it cannot be; `None` after that.
     ready: Option<Sender<Result<(), String>>>,
     began: Nanos,
     until: Nanos,
@@ -38,7 +38,7 @@ impl Engine {
         self.pause = Some(Pause { ready: Some(ready), began, until, is_flushing: false });
     }
 
-    /// Flushes once nothing is in flight, and goes on when the time is over.
+    /// Flushes once no operation is in flight, and ends the pause when its time is over.
     pub(super) fn tend_pause(&mut self) {
         let Some(pause) = &mut self.pause else { return };
         if self.now >= pause.until {

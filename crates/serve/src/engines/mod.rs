@@ -1,8 +1,8 @@
-//! The engines of a server, by the number of their device: each has a thread, which is started here when the server starts or
-//! a device comes later, and ended here when a device goes.
+//! The engines of a server, by the number of their device. Each has a thread, which is started here when the server starts or a device is
+//! added, and ended here when the device is removed.
 //!
-//! A device keeps its number: a row of one that was removed stays. An engine begins in two steps, so that several begin
-//! together or none does: its thread opens the device, and serves once it hears of the exports.
+//! A device keeps its number: the row of a removed one stays. An engine begins in two steps, so that several begin together or none does:
+//! its thread opens the device, and serves once it gets the exports.
 
 mod thread;
 
@@ -29,15 +29,15 @@ use crate::spec::{ClassKind, Service, Spec};
 use thread::{Ended, Starting, end, joined};
 pub use thread::{Facts, Opened};
 
-/// Where engines live that have no threads: a simulated world, for which one who changes the server waits.
+/// The place of engines without threads: a simulated world, in which a caller that waits for an engine lets the engines run.
 pub trait Stage: Send + Sync {
-    /// Has the engines go on; returns the time, or `None` once there is no server any more.
+    /// Lets the engines run for a while; returns the time, or `None` once there is no server any more.
     fn go_on(&self) -> Option<Nanos>;
 
-    /// As [`Engines::open`].
+    /// Opens devices as [`Engines::open`] does.
     fn open(&self, spec: &Spec) -> Result<Vec<Opened>, ServeError>;
 
-    /// As [`Engines::begin`], of all that were opened.
+    /// Begins all opened engines as [`Engines::begin`] does.
     fn begin(&self, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError>;
 
     /// Ends the engine of a device, as [`Engines::remove`].
@@ -252,7 +252,7 @@ impl Engines {
         }
     }
 
-    /// Takes engines back that have begun: those from this number on. Nobody has been told of them.
+    /// Ends the engines from this number on, which have begun and are not known to any client yet.
     pub(crate) fn take_back(&self, from: usize) {
         let rows: Vec<Row> = {
             let mut rows = self.rows();
@@ -260,7 +260,7 @@ impl Engines {
             rows.all.drain(from..).collect()
         };
         for (mut row, number) in rows.into_iter().zip(from..) {
-            // How it ends changes nothing: it has served nobody.
+            // The result of the engine's end does not matter, because it has served no client.
             let _ = row.thread.take().map(|thread| end(&row.handle, &row.leaves, thread));
             let _ = self.0.stage.as_ref().map(|stage| stage.end(number));
         }

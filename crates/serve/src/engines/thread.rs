@@ -1,4 +1,4 @@
-//! The thread of an engine: it opens the device, waits until it hears of the exports, and serves.
+//! The thread of an engine: it opens the device, waits for the exports, and serves.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,7 +105,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         drop(self.exports.take());
         let Some(thread) = self.join.take() else { return };
-        // Why it is not kept has been said, and it has served nobody.
+        // The engine has served no client, and the reason for its end was reported before.
         let _ = match &self.handle {
             Some(handle) => end(handle, &self.leaves, thread),
             None => joined(thread),
@@ -221,7 +221,7 @@ fn open(settings: Settings, sender: &Sender<Result<Facts, ServeError>>) -> Resul
     let volumes = settings.device.volumes.as_ref().map(|path| Volumes::open(path, shape.size_bytes)).transpose();
     let volumes = volumes.map_err(|error| ServeError(format!("device {name}: {error}")))?;
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
-    // As in the caller.
+    // The thread that opens the device reads the facts, unless it has ended.
     let _ = sender.send(Ok(Facts { handle: engine.handle(), shape, description, volumes }));
     Ok(engine)
 }

@@ -1,9 +1,8 @@
-//! One share over many servers: a thread that tells the other servers of a fleet what tenants ask for here, hears it of them,
-//! and changes what the engines give each tenant, as `ioweir ctl set` does.
+//! Shares over several servers: a thread that reports the demand of this server's tenants to the other servers of a fleet, reads their
+//! reports, and changes the shares in the engines, as `ioweir ctl set` does.
 //!
-//! The servers meet in etcd (`etcd`), and nowhere else. `coordinator` is what a server does in each period, given the time;
-//! the rule is core's ([`ioweir_core::fleet`]). No request waits for any of this: engines are asked for counters, and told
-//! new shares, between their turns.
+//! The servers meet in etcd (`etcd`), and nowhere else. `coordinator` does the work of a server in each period, given the time; the rule is
+//! in [`ioweir_core::fleet`]. No request waits for any of this: between their turns, engines are asked for counters and given new shares.
 
 mod coordinator;
 mod etcd;
@@ -82,7 +81,7 @@ impl Drop for Fleet {
     }
 }
 
-/// By device: whether its scheduler has tags for what is served elsewhere.
+/// Whether the scheduler of each device takes service on other servers into account.
 fn counts_elsewhere(spec: &Spec) -> Vec<bool> {
     let counts = |device: &crate::spec::Device| {
         let scheduler = device.scheduler.build(QueueLimits::with_requests(1));
@@ -171,8 +170,8 @@ impl Link {
         }
     }
 
-    /// Asks what each class was served since the server began. If an engine does not answer in time, all is as before: nothing
-    /// new was served, as far as others are told.
+    /// Asks for the service that each class has received since the server began. If an engine does not answer in time, the counts of all
+    /// stay as they were, so that the others see no new service.
     fn ask_engines(&mut self) {
         let (sender, answers) = channel();
         let engines = self.engines.present();

@@ -71,7 +71,7 @@ struct GrantAnswer {
     id: String,
     #[serde(rename = "TTL")]
     ttl: String,
-    /// That of a renewal comes in one more layer.
+    /// The answer to a renewal, which etcd wraps in one more layer.
     result: Option<Box<GrantAnswer>>,
 }
 
@@ -117,7 +117,7 @@ pub fn read_exchange(body: &[u8], begins: bool) -> Result<Answer, String> {
 /// Reads the reports of servers, whose keys begin with `prefix`.
 ///
 /// # Errors
-/// What is wrong with the answer, in words. A report that is none is left for whoever reads it.
+/// What is wrong with the answer, in words. The contents of a report are not checked here.
 pub fn read_reports(body: &[u8], prefix: &str) -> Result<Vec<Heard>, String> {
     let answer: RangeAnswer = parse(body)?;
     if answer.kvs.len() > SERVERS_MAX {

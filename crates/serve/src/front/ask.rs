@@ -24,7 +24,7 @@ pub(super) enum Question {
     Kick(u64, Sender<Option<CallerAccount>>),
 }
 
-/// Listening sockets for another process, by name. While it is there, nobody is accepted.
+/// Listening sockets for another process, by name. While the offer exists, no client is accepted.
 #[derive(Debug)]
 pub(crate) struct Offer {
     pub(crate) names: Vec<String>,

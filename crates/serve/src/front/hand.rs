@@ -1,8 +1,7 @@
 //! The hand-over of listening sockets to the process that takes this one's place.
 //!
-//! The sockets go over the control socket as descriptors. From the question on this process accepts nobody: clients that come
-//! wait in the sockets, which both processes have, and are accepted by the next one. What cannot be sent stays here, and clients
-//! are accepted again.
+//! The sockets go over the control socket as descriptors. From the question on this process accepts no clients: new ones wait in the
+//! sockets, which both processes hold, and are accepted by the next one. If the sockets cannot be sent, this process accepts clients again.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

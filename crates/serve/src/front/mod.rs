@@ -87,7 +87,7 @@ pub(crate) struct Plan {
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
 }
 
-/// However the thread ends, the engines do, too, and nobody waits for an answer.
+/// When the front's thread ends for any reason, the engines end, too, and questions to the front fail.
 impl Drop for Front {
     fn drop(&mut self) {
         drop(self.stopper.asked.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -285,7 +285,7 @@ impl Front {
         }
         let Caller { number, input, output, peer, identity, mut session, unread, unsent, ending, permit, .. } = caller;
         let catalog = self.tunables.catalog();
-        // An export keeps its number, whatever has come or gone since the client was told of it.
+        // An export keeps its number while others are added or removed during the negotiation.
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = catalog.engines.get(agreed.export)
         {

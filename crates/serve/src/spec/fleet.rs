@@ -1,4 +1,4 @@
-//! A fleet of servers that share what tenants may have: where they meet, and what this one does when it sees nobody.
+//! A fleet of servers that share what tenants may have: where they meet, and what this one does while it sees none of the others.
 
 use std::path::PathBuf;
 
@@ -21,14 +21,14 @@ keys! {
         name: String = required,
         /// the name of this server, which no other of the fleet has
         server: String = required,
-        /// where etcd is asked: one or more of http://HOST:PORT and https://HOST:PORT, tried in turn
+        /// the addresses of etcd: one or more of http://HOST:PORT and https://HOST:PORT, tried in turn
         etcd: Vec<String> = (Vec::new()),
-        /// how often the server says what its tenants ask for, and looks what others say, 100ms to 1s; the same on all servers. A
-        /// round, in which all of them change what they use, is two of these
+        /// how often the server reports the demand of its tenants and reads the reports of others, 100ms to 1s; the same on all servers. A
+        /// round, in which all of them change their parts, is two of these
         period: Duration = (Duration::new(Nanos::from_millis(250))),
-        /// how long a server that hears nothing keeps what it had, in whole seconds, 2s to 60s; others count on it as long
+        /// how long a server without contact to the others keeps its parts, in whole seconds, 2s to 60s; others reserve them as long
         lease: Duration = (Duration::from_seconds(5)),
-        /// percent of each limit and reservation that the server takes while it sees nobody, 1 to 100
+        /// percent of each limit and reservation that the server takes while it sees no other, 1 to 100
         alone: u32 = (100),
         /// the user of etcd, with `password_file`
         user: Option<String> = absent,
@@ -75,7 +75,7 @@ impl ClassPart {
         }
     }
 
-    /// So many percent of a share.
+    /// This percentage of a share's limits and reservation.
     #[must_use]
     pub fn percent(share: &Share, percent: u32) -> Self {
         let part = |whole: u64| Some((u128::from(whole) * u128::from(percent) / 100) as u64); // no more than the whole

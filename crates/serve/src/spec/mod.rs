@@ -254,7 +254,7 @@ keys! {
         offset: Option<Size> = absent,
         /// `joined`: the part of the device that it shows; `offset` counts from its beginning
         part: Option<String> = absent,
-        /// the volume of the device that it shows, if the device has a table of `volumes`; while there is no such volume, nobody can
+        /// the volume of the device that it shows, if the device has a table of `volumes`; while there is no such volume, no client can
         /// open the export. `offset` counts from its beginning
         volume: Option<String> = absent,
         /// its length; to the end of the device, part or volume if absent

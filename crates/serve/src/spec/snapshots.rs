@@ -17,11 +17,11 @@ keys! {
     pub struct Snapshots {
         /// where they lie, on the same file system; made if it is missing. Beside the device's file, as PATH.snapshots, if absent
         folder: Option<PathBuf> = absent,
-        /// how often the server takes one of its own accord, from 1s on; if absent, only `ioweir ctl SERVER snapshot` takes them
+        /// how often the server takes a snapshot, from 1s on; if absent, only `ioweir ctl SERVER snapshot` takes them
         every: Option<Duration> = absent,
-        /// how many of those that the server took stay, 1 to 10000: older ones are deleted. Needed beside `every`
+        /// how many scheduled snapshots stay, 1 to 10000: older ones are deleted. Needed beside `every`
         keep: Option<u32> = absent,
-        /// how long clients may wait for one: what takes longer is given up. Up to 1m
+        /// how long clients may wait for a snapshot, up to 1m; one that takes longer is given up
         pause_max: Duration = (Duration::from_seconds(1)),
     }
 }

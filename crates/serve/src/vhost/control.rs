@@ -34,8 +34,8 @@ use crate::nbd::Export;
 /// An export as it is now.
 pub(crate) type Describe = Box<dyn Fn() -> Option<Export> + Send>;
 
-/// Gives the rings of a client that has connected, and starts the thread that talks to it once `introduce` has told the
-/// engine of them.
+/// Creates the rings of a client that has connected, and starts the thread that talks to its monitor once `introduce` has given them to the
+/// engine.
 ///
 /// # Errors
 /// If there are no descriptors or threads left.

@@ -1,8 +1,8 @@
 //! Survives the loss of memory that a client shares with the server.
 //!
-//! A client that shortens the file of its memory takes pages away, and whoever touches them gets SIGBUS, which would end the
-//! server. The handler puts zeroes in the place of the whole mapping, which is the client's alone, and notes that it is lost;
-//! the client is then disconnected.
+//! A client that shortens the file of its memory takes pages away. A thread that touches one gets SIGBUS, which would end the server. The
+//! handler puts zeroes in the place of the whole mapping, which belongs to this client alone, and marks it as lost; the client is then
+//! disconnected.
 
 use std::io;
 use std::sync::OnceLock;

@@ -47,7 +47,7 @@ pub(super) struct Ring {
     /// Requests that were taken and not answered, by their first descriptor.
     taken: Vec<bool>,
     pub(super) in_flight: u32,
-    /// Whether there are answers that the guest was not told of.
+    /// Whether there are answers of which the guest was not notified.
     pub(super) has_answers: bool,
 }
 
@@ -131,7 +131,7 @@ impl Ring {
             if let Some(chain) = offered.next() {
                 return Ok(Some(chain.head_index()));
             }
-            // From now on the guest tells of the next request, unless it has offered it meanwhile.
+            // From now on the guest notifies the device of the next request, unless it has offered one meanwhile.
             let has_more = self.queue.enable_notification(memory.table()).map_err(|_| BadChain::Address)?;
             self.note_used(memory);
             if !has_more {
@@ -142,7 +142,7 @@ impl Ring {
         Err(BadChain::Offer)
     }
 
-    /// Puts an answer in the ring: so many bytes were written to the guest.
+    /// Puts an answer in the ring. `written` is the number of bytes that were written to the guest.
     pub(super) fn answer(&mut self, memory: &Memory, head: u16, written: u32) -> Result<(), BadChain> {
         if let Some(inflight) = &self.inflight {
             inflight.answering(head);
@@ -158,19 +158,19 @@ impl Ring {
         Ok(())
     }
 
-    /// The ring of answers was written to. It is short.
+    /// Logs that the ring of answers was written to. All of it is logged, because it is short.
     fn note_used(&self, memory: &Memory) {
         let length = USED_BYTES + USED_ENTRY_BYTES * u64::from(self.queue.size());
         memory.note(GuestAddress(self.queue.used_ring()), length);
     }
 
-    /// Tells the guest of answers, if it wants to be told.
+    /// Notifies the guest of answers, if it asks for notifications.
     pub(super) fn signal(&mut self, memory: &Memory) -> Result<(), BadChain> {
         if std::mem::take(&mut self.has_answers)
             && self.queue.needs_notification(memory.table()).map_err(|_| BadChain::Address)?
             && let Some(call) = &self.call
         {
-            // A full counter tells it, too.
+            // A full counter notifies the guest, too.
             let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
         }
         Ok(())

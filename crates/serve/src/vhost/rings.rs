@@ -187,7 +187,7 @@ impl Rings {
         self.rings.iter().flatten().any(|ring| ring.has_more(memory))
     }
 
-    /// Whether there are answers that the guest was not told of.
+    /// Whether there are answers of which the guest was not notified.
     pub(crate) fn has_answers(&self) -> bool {
         self.rings.iter().flatten().any(|ring| ring.has_answers)
     }

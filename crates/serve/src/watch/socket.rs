@@ -74,7 +74,7 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
         answer.push(b'\n');
         let sent = tokio::time::timeout(SILENCE_MAX, output.write_all(&answer)).await;
         if let Some(within) = drain {
-            // Not before the answer has been sent: the server may have nobody to wait for.
+            // The drain begins only after the answer was sent, because a server without clients ends at once.
             shared.stopper.drain(within.map(|within| within.nanos()));
         }
         // After a line that is too long, the beginning of the next one is unknown.

@@ -93,7 +93,7 @@ impl Upstream {
         }
     }
 
-    /// A flush was answered that was sent when so many changes had been.
+    /// A flush was answered that was sent after the first `upto` changes had been answered.
     fn flushed(&mut self, upto: u64, error: Option<NbdError>) {
         match error {
             None => {

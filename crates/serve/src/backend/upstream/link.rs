@@ -93,7 +93,7 @@ impl Link {
         }
     }
 
-    /// Takes so many bytes of the chunk as the handshake; returns how many of them it took.
+    /// Feeds this many bytes of the chunk to the handshake; returns how many of them it has used.
     pub(super) fn negotiate(&mut self, length: usize) -> Result<usize, String> {
         let mut taken = 0;
         while let Some(handshake) = &mut self.handshake {

@@ -188,7 +188,7 @@ impl Upstream {
         }
     }
 
-    /// Applies so many bytes that have come in.
+    /// Applies the received bytes.
     fn understand(&mut self, number: usize, length: usize) -> Result<(), String> {
         let mut from = 0;
         let Some(link) = &mut self.links[number] else { return Ok(()) };

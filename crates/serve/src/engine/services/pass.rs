@@ -144,7 +144,7 @@ impl Pass {
         let mut found = Found::new();
         while let Some(kept) = self.keeper.finished() {
             if let (Some(bytes), Some(run)) = (self.keeping.take(), &mut self.run) {
-                // Where it cannot be kept, the pass goes on, and a restart repeats more.
+                // If the progress cannot be saved, the pass continues, and a restart repeats more.
                 run.kept_bytes = bytes;
             }
             if let Err(error) = kept
@@ -200,7 +200,7 @@ impl Run {
     fn next_piece(&mut self, length_max: u64) -> Option<Piece> {
         let range = self.ranges.front_mut()?;
         let offset = range.start;
-        // As those of clients, pieces are cut at multiples of the longest request.
+        // Pieces are cut at multiples of the longest request, as requests of clients are.
         let end = range.end.min((offset / length_max + 1) * length_max);
         range.start = end;
         if range.is_empty() {

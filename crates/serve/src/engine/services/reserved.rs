@@ -12,7 +12,7 @@ use crate::engine::admission::{Admission, SubRequest};
 use crate::log::EventKind;
 use crate::spec::Holder;
 
-/// After so many requests, those before count half.
+/// The number of requests after which earlier ones count half.
 const REQUESTS_MAX: u32 = 32;
 
 /// The reservation of a service by its lease.

@@ -200,7 +200,7 @@ impl Sessions {
         }
     }
 
-    /// Answers a request for block status as far as a metadata context is concerned, and goes on with the next.
+    /// Answers a request for block status for one metadata context, and begins the query for the next one.
     fn answer_status(&mut self, number: u32, context: u32, extents: Result<Vec<Extent>, NbdError>) {
         let Some(request) = self.requests.get_mut(number) else { return };
         let (slot, reply, flags) = (request.connection, request.reply, request.flags);

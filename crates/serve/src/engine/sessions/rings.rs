@@ -9,7 +9,7 @@ use crate::nbd::NbdError;
 use crate::vhost::{Effect, Order};
 
 impl Sessions {
-    /// Carries out what the monitor of a client wants. Without the client, its thread hears that it has no other side.
+    /// Carries out an order of a client's monitor. If the client has left, the order is dropped, and its thread gets an error.
     pub(in super::super) fn carry_out(&mut self, client: u64, order: Order) {
         let found = self.connections.iter().find(|(_, connection)| connection.number == client);
         let Some(slot) = found.map(|(slot, _)| slot) else { return };

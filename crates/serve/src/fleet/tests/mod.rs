@@ -281,10 +281,13 @@ fn a_single_server_decides_as_without_a_fleet() {
             // As the link of a server does after each turn of its coordinator.
             let part = fleet.nodes[0].part.of(share);
             for told in std::mem::take(&mut fleet.nodes[0].turn.elsewhere) {
-                with.tenants_mut().expect("as above").served_elsewhere(now, StreamId(told.0), told.1);
+                with.tenants_mut().expect("the policy has tenants").served_elsewhere(now, StreamId(told.0), told.1);
             }
             if part != used {
-                with.tenants_mut().expect("as above").configure(now, StreamId(0), part).expect("it is feasible");
+                with.tenants_mut()
+                    .expect("the policy has tenants")
+                    .configure(now, StreamId(0), part)
+                    .expect("it is feasible");
                 used = part;
             }
             for _ in 0..40 {

@@ -180,7 +180,7 @@ fn identities(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let issuer = Issuer::new(authority, key);
     let own = KeyPair::generate()?;
     let mut leaf = CertificateParams::new(vec!["127.0.0.1".to_string()])?;
-    // Where etcd has users, its gateway refuses whoever shows a certificate with a common name.
+    // If etcd has users, its gateway refuses clients whose certificate has a common name.
     leaf.distinguished_name = DistinguishedName::new();
     let certificate = leaf.signed_by(&own, &issuer)?;
     std::fs::write(folder.join("one.pem"), certificate.pem())?;

@@ -159,7 +159,7 @@ impl Answers {
         }
     }
 
-    /// Takes bytes until so many are held.
+    /// Takes bytes until `wanted` bytes are held; returns whether they are.
     fn hold(&mut self, input: &mut &[u8], wanted: usize) -> bool {
         let (taken, rest) = input.split_at(input.len().min(wanted - self.held));
         self.head[self.held..self.held + taken.len()].copy_from_slice(taken);

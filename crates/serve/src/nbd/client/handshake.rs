@@ -1,7 +1,7 @@
-//! The handshake from the client's side: it asks for the best that the server has, and takes what it gets.
+//! The handshake from the client's side: it asks for every feature, and takes the ones that the server has.
 //!
-//! The caller feeds what the server sends, in pieces of any size, and sends what is appended. After [`Step::StartTls`] it
-//! encrypts the connection and goes on with the decrypted bytes.
+//! The caller feeds the bytes of the server, in pieces of any size, and sends the appended ones. After [`Step::StartTls`] it encrypts the
+//! connection and continues with the decrypted bytes.
 
 use super::super::fields::Fields;
 use super::super::protocol::{
