@@ -133,9 +133,9 @@ pub enum Shape {
     /// No data.
     #[default]
     None,
-    /// Of one request.
+    /// The buffer of one request.
     One((usize, usize)),
-    /// Of requests that were merged.
+    /// The buffers of merged requests.
     Many(Vec<(usize, usize)>),
 }
 

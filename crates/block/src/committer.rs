@@ -80,7 +80,7 @@ impl<C: Send + 'static> Committer<C> {
             }
             Place::Here { orders, .. } => {
                 orders.push_back(changes);
-                // As the thread would.
+                // Wakes the engine, as the thread does.
                 let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
             }
         }

@@ -13,8 +13,8 @@ thread_local! {
 /// Installs the hook that prints nothing for threads which report their panics themselves.
 static INSTALLED: Once = Once::new();
 
-/// Does some work; a panic becomes an error with its message, and is not printed. The caller must not go on with anything that the
-/// work may have left half changed.
+/// Does some work; a panic becomes an error with its message, and is not printed. The caller must not use anything that the work may have
+/// left half changed.
 ///
 /// # Errors
 /// The message of the panic.

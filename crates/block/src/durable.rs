@@ -40,7 +40,7 @@ pub fn replace_by<T>(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<T>)
         Ok(filled)
     });
     if filled.is_err() {
-        // The error is what is told.
+        // The first error is returned; a file that stays here is removed next time.
         let _ = fs::remove_file(&new);
     }
     filled

@@ -43,7 +43,7 @@ pub struct Snapshots {
     folder: PathBuf,
     /// Deleted files, with the space that they still take up. Held while one of them is cut.
     owed: Mutex<VecDeque<(PathBuf, u64)>>,
-    /// That space together, for an engine, which must not wait.
+    /// The sum of that space, which an engine can read without waiting for the lock.
     owed_bytes: AtomicU64,
 }
 
@@ -303,10 +303,10 @@ impl Taking {
     }
 }
 
-/// The seconds until the next snapshot of its own accord: zero if it is due. `taken` is oldest first.
+/// The seconds until the next scheduled snapshot: zero if it is due. `taken` is oldest first.
 #[must_use]
 pub fn due_in(taken: &[Snapshot], every_seconds: i64, now_seconds: i64) -> i64 {
-    // A clock that was put back does not stop them: what is of a time to come says nothing.
+    // A snapshot dated in the future is from before the clock was put back, and does not delay the next one.
     let mut own = taken.iter().filter(|its| its.name.starts_with(OWN) && its.taken_seconds <= now_seconds);
     own.next_back().map_or(0, |last| (last.taken_seconds + every_seconds - now_seconds).max(0))
 }

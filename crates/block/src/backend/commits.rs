@@ -41,7 +41,7 @@ pub(super) struct Commits {
 pub(super) enum Known {
     /// There is no file.
     Nothing,
-    /// The file is empty: somebody has emptied it, or a server died as it made it.
+    /// The file is empty: a person has emptied it, or a server died while it created it.
     Whatever,
     /// The last commit.
     Last(Commit),

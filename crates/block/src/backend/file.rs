@@ -192,7 +192,7 @@ impl Files {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
-    /// As [`Backend::grow`](super::Backend::grow): a file is made longer, and a block device has to be it by now.
+    /// Implements [`Backend::grow`](super::Backend::grow): a file is made longer, and a block device must have the new length already.
     pub fn grow(&self, size_bytes: u64) -> Result<(), String> {
         let before = self.size_bytes();
         if size_bytes < before {
@@ -304,7 +304,7 @@ impl Files {
         retried(|| rustix::fs::fallocate(&self.cached, mode | FallocateFlags::KEEP_SIZE, offset, length))
     }
 
-    /// As [`Backend::writes_zeroes`](super::Backend::writes_zeroes): so it is taken to be until zeroes were once made without.
+    /// Implements [`Backend::writes_zeroes`](super::Backend::writes_zeroes): true until a range was zeroed without writing.
     pub(super) fn writes_zeroes(&self, keep: bool) -> bool {
         !self.makes_zeroes[usize::from(keep)].load(Ordering::Relaxed)
     }

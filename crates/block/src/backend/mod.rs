@@ -303,13 +303,13 @@ pub trait Backend {
         Vec::new()
     }
 
-    /// Whether what it has answered may be lost because something failed that nobody had asked for, as a commit of its own:
-    /// nothing is written or flushed any more until it is opened again.
+    /// Whether answered writes may be lost because an operation of the device's own has failed, such as a commit. Nothing is written or
+    /// flushed any more until the device is opened again.
     fn has_failed(&self) -> bool {
         self.inner().is_some_and(Backend::has_failed)
     }
 
-    /// Opens again what of it is out while it serves on, and says what has come of it; `None` if nothing is out. New
+    /// Opens the failed parts of the device again while the others serve, and describes the result; `None` if no part has failed. New
     /// descriptors may have to be waited for.
     fn reopen(&mut self) -> Option<Result<String, String>> {
         self.inner_mut()?.reopen()

@@ -1,9 +1,9 @@
-//! Opens the file of a database, after it has made durable what the system shows of it.
+//! Opens the file of a database after making its contents durable.
 //!
-//! A system shows pages that it gave up writing: after a flush has failed, and to the next process, too. All of it together makes
-//! sense, but the disk does not have all of it, and a database that goes on from there writes only what it changes: after a power
-//! cut, it makes no sense any more. So a file that was left open, or whose flush has failed, is copied, and the copy is flushed and
-//! takes its name before it is used.
+//! After a failed flush, Linux still shows pages that it has given up writing, also to the next process. These pages are consistent with
+//! each other, but the disk lacks some of them. A database that continues from there writes only the pages that it changes, and is
+//! inconsistent after a power cut. So a file that was left open, or whose flush has failed, is copied; the copy is flushed and takes the
+//! file's name before it is used.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -33,10 +33,10 @@ pub trait Name: Send + 'static {
     /// The file, or one that takes its place.
     type File: StorageBackend;
 
-    /// Opens the file that has the name, which is made if there is none; nobody else has it open then.
+    /// Opens the file of this name, which is created if there is none. No other process has it open then.
     fn open(&self) -> Result<Self::File, DatabaseError>;
 
-    /// Gives the name to a new file, which `fill` fills and flushes; wherever this breaks off, the name has the old or the new one.
+    /// Gives the name to a new file, which `fill` writes and flushes. If this is interrupted, the name has the old file or the new one.
     fn replace(&self, fill: &dyn Fn(&Self::File) -> io::Result<()>) -> io::Result<Self::File>;
 }
 
@@ -48,7 +48,7 @@ pub fn opener(name: impl Name) -> Open {
 
 struct Opener<N> {
     name: N,
-    /// Whether what is not durable of the file will be with its next flush.
+    /// Whether the next flush of the file makes all of it durable.
     is_sound: Arc<AtomicBool>,
 }
 

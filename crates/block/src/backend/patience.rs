@@ -1,8 +1,8 @@
-//! For how many completions a ring rests at once, learnt from what comes of it.
+//! The number of completions that a ring waits for at once, learnt from the throughput.
 //!
-//! To rest for several completions saves wake-ups. Where clients run on the same processor that is worth much; where they have one of
-//! their own, it keeps them waiting. Nobody tells a server which it is, so it tries: once in a while it rests in another way for a
-//! short span, and stays with that if more has completed in it again and again.
+//! Waiting for several completions saves wake-ups. Where clients run on the same processor that is worth much; where they have one of their
+//! own, it delays them. The server cannot know which is the case, so it tries: once in a while it waits in another way for a short span,
+//! and keeps that way if more operations have completed in it several times.
 
 use ioweir_core::Nanos;
 
@@ -27,9 +27,9 @@ const WAYS: [Way; 4] = [
 ];
 /// The ways to begin with, where there are several processors and where there is one.
 const FIRST: [usize; 2] = [1, 2];
-/// How long a way is looked at.
+/// The span for which a way is tried.
 const SPAN: Nanos = Nanos::from_millis(20);
-/// Completions of a span from which on it tells something.
+/// The completions in a span from which on it is compared with others.
 const COMPLETED_MIN: u64 = 64;
 /// How much more has to complete, as a divisor of what completes as usual: a twentieth.
 const BETTER: u64 = 20;
@@ -45,7 +45,7 @@ pub(super) struct Patience {
     usual: usize,
     /// The way of this span, if it is another one.
     trial: Option<usize>,
-    /// Which is tried next, and how often in a row it has won.
+    /// The way that is tried next, and how often in a row it has won.
     next: usize,
     wins: u32,
     /// The most operations that were in flight at a rest, halved with each span.
@@ -68,12 +68,11 @@ impl Patience {
         Self { usual, trial, next, wins, most: 0, began, completed, usual_per_second: 0, left: GAP_MIN, gap: GAP_MIN }
     }
 
-    /// How many of the operations in flight to rest for, and how long at most; `None` for no rest.
+    /// How many of the operations in flight to wait for, and how long at most; `None` for no rest.
     ///
-    /// A rest for one operation costs a timer, which a client with one request at a time would pay for each. Where clients
-    /// keep more outstanding and run on the same processor, a client that has many answers to read would be interrupted for
-    /// each request that it sends, and each would go to the device alone: nothing ends that before the load does, unless the
-    /// ring rests.
+    /// A rest for one operation costs a timer, which a client with one request at a time would pay for each. Where clients keep more
+    /// outstanding and run on the same processor, such a rest is worth its timer: without it, a client with many answers to read would be interrupted
+    /// for each request that it sends, and each request would go to the device alone, for as long as the load lasts.
     pub(super) fn wanted(&mut self, in_flight: usize) -> Option<(usize, u64)> {
         self.most = self.most.max(in_flight);
         let Way { part, awaited_max, nanos } = WAYS[self.trial.unwrap_or(self.usual)];
@@ -82,14 +81,14 @@ impl Patience {
         (wanted >= least).then_some((wanted, nanos))
     }
 
-    /// So many operations have completed.
+    /// Counts completed operations, and judges the present way at the end of a span.
     pub(super) fn completed(&mut self, now: Nanos, operations: u64) {
         self.completed += operations;
         let span = now.since(self.began);
         if span < SPAN {
             return;
         }
-        // A span in which there was little to do tells nothing.
+        // A span with little work is not compared.
         if self.completed >= COMPLETED_MIN && span.0 < 2 * SPAN.0 {
             self.judge(self.completed * 1_000_000_000 / span.0);
         } else {

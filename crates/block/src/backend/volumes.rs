@@ -77,8 +77,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// Writes the table anew if nobody knows what became of a commit: that was refused, so that what it would have changed is served
-    /// as before.
+    /// Writes the table anew if it is unknown whether the last commit is durable: that change was refused, so the volumes are served as
+    /// before.
     fn settle(&mut self) -> Result<(), String> {
         if !self.is_unsure {
             return Ok(());
@@ -94,15 +94,12 @@ impl Volumes {
         })
     }
 
-    /// Whether the table says what is served.
+    /// Whether the durable table agrees with the volumes that are served.
     pub const fn is_sure(&self) -> bool {
         !self.is_unsure
     }
 
-    /// A change of a volume is not made after all: it is where it was, if it was anywhere.
-    ///
-    /// # Errors
-    /// If that cannot be made durable: it is tried again before the next change.
+    /// Undoes a change of a volume: it gets its former place, if it had one.
     pub fn restore(&mut self, name: &str, place: Option<Range<u64>>) -> Result<(), String> {
         match place {
             Some(place) => drop(self.places.insert(name.into(), place)),

@@ -120,7 +120,7 @@ impl<C: Clock> Executor<C> {
 }
 
 impl<C: Clock> Drop for Executor<C> {
-    /// As [`Executor::abort`]; items that are not done are dropped.
+    /// Ends the workers as [`Executor::abort`] does; items that are not done are dropped.
     fn drop(&mut self) {
         drop(self.pool.stop());
         self.join();

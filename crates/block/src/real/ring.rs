@@ -97,7 +97,7 @@ struct Flight {
 
 /// Operations in flight on one device.
 pub struct Ring {
-    /// None once it was given up.
+    /// The device; `None` once it was given up.
     backend: Option<Box<dyn Backend>>,
     time: Time,
     stall: Nanos,

@@ -142,10 +142,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Puts everything back as it was before the first change, and goes on.
-    ///
-    /// # Errors
-    /// If the kernel refuses an old value.
+    /// Restores the values before the first change, after which more changes can be made.
     pub fn reset(&mut self) -> Result<(), RealError> {
         restore_note(&self.queue, &self.note)
     }

@@ -136,7 +136,7 @@ fn the_next_start_restores_a_killed_process_settings() {
     let mut settings = fake.begin(&["scheduler"]).expect("a note");
     settings.set("nr_requests", "8").expect("it is there");
     let path = settings.path.clone();
-    // As after kill -9: nothing ran at the end.
+    // The process ends as after kill -9: without restoring anything.
     std::mem::forget(settings);
     assert_eq!(restore_left(&fake.system, &fake.state), [""; 0], "its process runs");
     let error = fake.begin(&["scheduler"]).expect_err("the other has changed it").to_string();

@@ -1,4 +1,4 @@
-//! A request to stop, from Ctrl-C or from whoever watches.
+//! A request to stop, from Ctrl-C or from another thread.
 
 use std::io;
 use std::sync::Arc;

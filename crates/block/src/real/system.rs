@@ -1,4 +1,4 @@
-//! Where the kernel tells about devices: sysfs and procfs, whose roots tests replace.
+//! The kernel's facts about devices, in sysfs and procfs. Tests replace the roots of both.
 
 use std::fmt;
 use std::fs;

@@ -35,7 +35,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// That of an operation.
+    /// The flight of an operation.
     pub(super) const fn of(io: &Io) -> Self {
         let Io { id, action, offset, length, durable, dispatch, .. } = *io;
         Self {

@@ -208,7 +208,7 @@ impl Checked {
         None
     }
 
-    /// Computes the checksums of an operation's data, and goes on with it once they are known.
+    /// Computes the checksums of an operation's data, and continues the operation once they are known.
     fn sum_and_compare(&mut self, now: Nanos, number: u32, done: &mut Vec<Done>) {
         if let Some(job) = self.sum(now, number) {
             self.summed(now, job, done);

@@ -42,10 +42,10 @@ impl Identity {
         Ok(Self::of(&path.metadata()?))
     }
 
-    /// That of several files together, if there is any; of one, its own.
+    /// The common identity of several files, if there are any; for one file, its own.
     ///
     /// # Errors
-    /// The file that is not there, in words.
+    /// The file that does not exist, in words.
     pub fn of_all(paths: &[PathBuf]) -> Result<Option<Self>, String> {
         let of = |path: &PathBuf| Self::of_file(path).map_err(|error| format!("{}: {error}", path.display()));
         let each: Vec<Self> = paths.iter().map(of).collect::<Result<_, _>>()?;

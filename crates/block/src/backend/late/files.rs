@@ -1,7 +1,8 @@
-//! The files of a device, as its journal of discards knows them again: by an identity that lies in an attribute of each, and by the
-//! time at which they were last written.
+//! The files of a device, which its journal of discards recognizes by an identity in an attribute of each, and by the time at which they
+//! were last written.
 //!
-//! Neither the inode nor the time of the last change of a file tells: the server itself changes both where it marks a file.
+//! Neither the inode nor the time of a file's last change is a sign of another program, because the server changes both where it marks a
+//! file.
 
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 
 use super::super::checked::sidecar::Identity;
 
-/// The attribute of a file that says which it is, in 16 hexadecimal digits.
+/// The attribute with a file's identity, in 16 hexadecimal digits.
 pub(super) const ATTRIBUTE: &str = "user.ioweir.id";
 const DIGITS: usize = 16;
 

@@ -149,10 +149,10 @@ fn check_slow(path: &Path, of: &Facts) -> Result<(), String> {
     }
 }
 
-/// Refuses a file that is a slow tier for whoever would use it without its fast tier.
+/// Refuses to use a slow tier's file without its fast tier.
 ///
 /// # Errors
-/// If it is one: what to do.
+/// If the file is a slow tier; the error says what to do.
 pub fn refuse_slow_tier(path: &Path) -> Result<(), String> {
     match mark_of(path)? {
         None => Ok(()),

@@ -130,7 +130,7 @@ impl Ledger {
         self.book.growing(SLOW_BYTES, lengths, grow)
     }
 
-    /// Makes it durable that it was opened, for so many times by now, and whether the file of the slow tier is marked.
+    /// Records durably that the map was opened, with its new generation, and whether the file of the slow tier is marked.
     pub(super) fn begin(&mut self, generation: u64, is_home_marked: bool) -> Result<(), String> {
         let committed = self.book.commit(|transaction| {
             set_fact(transaction, GENERATION, generation)?;
