@@ -1,4 +1,4 @@
-//! What one fuzzing input means to the reader of kept checksums, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the reader of kept checksums, for the target and for the test that replays the corpus on stable.
 
 use ioweir_block::backend::checked::sidecar::{Identity, read, write};
 

@@ -1,11 +1,11 @@
-//! What one fuzzing input means to the control socket, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the control socket's commands, for the target and for the test that replays the corpus on stable.
 
 use std::sync::LazyLock;
 
 use ioweir_serve::control::{Command, assign, differences};
 use ioweir_serve::spec::Spec;
 
-/// What is changed. It is read once: inputs are short, and reading it takes most of the time of one.
+/// The spec that commands change. It is read once: inputs are short, and reading it takes most of the time of one.
 static SPEC: LazyLock<Spec> = LazyLock::new(|| Spec::parse("fuzz", TEXT).expect("the spec is right"));
 
 const TEXT: &str = "[server]

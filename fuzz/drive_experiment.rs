@@ -1,4 +1,4 @@
-//! What one fuzzing input means, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the reader of experiments, for the target and for the test that replays the corpus on stable.
 
 use ioweir_lab::experiment::Experiment;
 

@@ -1,5 +1,4 @@
-//! What one fuzzing input means to what a server reads of its fleet, for the target and for the test that replays the corpus on
-//! stable.
+//! Runs one fuzzing input through what a server reads of its fleet, for the target and for the test that replays the corpus on stable.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What one fuzzing input of the governor means, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the governor, for the target and for the test that replays the corpus on stable.
 
 use ioweir_background::govern::{GovernSpec, Governor, Sample, Slice, State, Step};
 use ioweir_core::Nanos;

@@ -1,10 +1,10 @@
-//! What one fuzzing input means to the NBD codec, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the NBD codec, for the target and for the test that replays the corpus on stable.
 
 use std::sync::Arc;
 
 use ioweir_serve::nbd::{Agreed, Contexts, Decoder, Event, Export, Negotiation, Progress, Request, Tls};
 
-/// What came out of a stream of bytes.
+/// The results of reading a stream of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) answers: Vec<u8>,
@@ -38,7 +38,7 @@ pub(crate) fn hear(bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Hea
     hear_under(Tls::None, bytes, pieces)
 }
 
-/// The same, of a server with a certificate. What comes behind `STARTTLS` is taken for what was decrypted.
+/// Reads a stream of bytes as a server with a certificate does. The bytes behind `STARTTLS` are taken for decrypted ones.
 pub(crate) fn hear_under(tls: Tls, bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Heard {
     let mut negotiation = Negotiation::new(exports(), tls);
     let mut decoder = None;

@@ -1,4 +1,4 @@
-//! What one fuzzing input of the planner means, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the planner, for the target and for the test that replays the corpus on stable.
 
 use ioweir_background::forecast::Calendar;
 use ioweir_background::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, Unique, document, plan};

@@ -1,4 +1,4 @@
-//! What one fuzzing input means to the series reader and the forecasters, for the target and for the test on stable.
+//! Runs one fuzzing input through the series reader and the forecasters, for the target and for the test on stable.
 
 use ioweir_background::forecast::{Calendar, FORECASTERS, Forecaster as _, ForecasterChoice};
 use ioweir_background::series::{Kind, SeriesOptions, read_inputs};

@@ -1,5 +1,5 @@
-//! What one fuzzing input means to what the governor reads of others, for the target and for the test that replays the corpus on
-//! stable.
+//! Runs one fuzzing input through the governor's readers of other programs' output, for the target and for the test that replays the corpus
+//! on stable.
 
 use ioweir_block::real::Stat;
 use ioweir_govern::source::{read_instant, read_range};
@@ -31,6 +31,6 @@ pub(crate) fn drive(data: &[u8]) {
     }
     let keys: WorkerKeys = toml::from_str(KEYS).unwrap_or_else(|error| unreachable!("the keys are right: {error}"));
     let patterns = Patterns::new(&keys).unwrap_or_else(|error| unreachable!("the patterns are right: {error}"));
-    // It has failed, or says something.
+    // The result is free: the text may say that the work has failed, or anything else.
     let _ = patterns.read(&text);
 }

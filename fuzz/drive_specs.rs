@@ -1,4 +1,4 @@
-//! What one fuzzing input means to the readers of specs, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the readers of specs, for the target and for the test that replays the corpus on stable.
 
 use std::fmt::Display;
 
@@ -32,7 +32,7 @@ pub(crate) fn drive(data: &[u8]) -> bool {
     std::str::from_utf8(rest).is_ok_and(read)
 }
 
-/// What is written reads back as itself, and an error names its file.
+/// Whether a text is a spec. Asserts that a spec reads back as itself when it is written, and that an error names its file.
 fn comes_back<S, E: Display>(text: &str, parse: fn(&str, &str) -> Result<S, E>, to_toml: fn(&S) -> String) -> bool {
     let spec = match parse("fuzz.toml", text) {
         Ok(spec) => spec,

@@ -13,8 +13,8 @@ const LATENCY: u8 = 16;
 /// The columns of the format of one's own.
 const OWN_COLUMNS: &str = "columns:time:s,op,offset:bytes,size:bytes,volume,pid,command";
 
-/// What a seed of that format begins with.
-// The target has no use for it, the test that writes seeds has.
+/// The beginning of a seed of that format.
+// The test that writes seeds calls it; the target has no use for it.
 #[allow(dead_code)]
 pub(crate) fn selector(format: &str) -> Vec<u8> {
     [b"\0", format.as_bytes(), b"\n"].concat()

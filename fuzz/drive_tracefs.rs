@@ -1,4 +1,4 @@
-//! What one fuzzing input means to the reader of tracefs, for the target and for the test that replays the corpus on stable.
+//! Runs one fuzzing input through the reader of tracefs, for the target and for the test that replays the corpus on stable.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ pub(crate) fn layout() -> Layout {
 /// Takes the input for a description, or for pages. There are never more records than events, nor more events than fit.
 pub(crate) fn drive(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
-        // What a description may claim must not make a page of it panic either.
+        // A page must not make the reader panic, whatever layout a description claims.
         if let Ok(layout) = Layout::parse(text, &[("block_bio_queue", text), ("block_rq_complete", text)]) {
             let mut recording = Recording::new(layout, Vec::new(), Event::Queue);
             let _ = recording.page(data);

@@ -1,5 +1,4 @@
-//! What one fuzzing input means to the client's side of NBD, for the target and for the test that replays the corpus on
-//! stable.
+//! Runs one fuzzing input through the client's side of NBD, for the target and for the test that replays the corpus on stable.
 
 use ioweir_serve::nbd::client::{Answer, Answers, Asked, Coverage, Encryption, Handshake, Step, Terms};
 use ioweir_serve::nbd::{Command, NbdError};
@@ -7,7 +6,7 @@ use ioweir_serve::nbd::{Command, NbdError};
 /// The size of the export that is asked.
 pub(crate) const SIZE: u64 = 1 << 20;
 
-/// What was asked, under the cookies from zero on.
+/// The requests, under the cookies from zero on.
 pub(crate) const ASKED: [Asked; 5] = [
     Asked { command: Command::Read, offset: 4096, length: 8192 },
     Asked { command: Command::Write, offset: 0, length: 4096 },
@@ -19,7 +18,7 @@ pub(crate) const ASKED: [Asked; 5] = [
 /// Of one answer: data by place, whether all of it came, extents, error, and how often it was done.
 pub(crate) type Answered = (Vec<(u64, u8)>, Coverage, Vec<(u64, u32)>, Option<NbdError>, u32);
 
-/// What came out of a stream of bytes.
+/// The results of reading a stream of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) said: Vec<u8>,
@@ -103,19 +102,18 @@ fn take(answers: &mut Answers, input: &mut &[u8], heard: &mut Heard) {
     }
 }
 
-/// First byte: the length of the pieces, and whether the connection is to be encrypted. The rest is what a server sends.
-/// However it is cut, the same comes out.
+/// Runs an input whole and in pieces: however it is cut, the result is the same.
 pub(crate) fn drive(data: &[u8]) {
     let Some((&length, bytes)) = data.split_first() else { return };
     if length & 1 == 1 {
-        // What follows STARTTLS at once is refused, so that the cut matters.
+        // Bytes that follow STARTTLS at once are refused, so that the cut matters.
         drop(hear(Encryption::First, bytes, usize::from(length)));
         return;
     }
     let whole = hear(Encryption::None, bytes, usize::MAX);
     let pieces = hear(Encryption::None, bytes, usize::from(length));
     assert_eq!((&whole.problem, &whole.said), (&pieces.problem, &pieces.said), "the same in pieces as at once");
-    // What came in before something was wrong is of no use.
+    // Answers that came in before an error need not be equal.
     assert!(whole.problem.is_some() || whole == pieces, "the same in pieces as at once");
     assert!(whole.said.len() <= 4096, "what is said is bounded, whatever comes");
 }

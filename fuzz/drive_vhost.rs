@@ -1,5 +1,4 @@
-//! What one fuzzing input means to a disk of a virtual machine, for the target and for the test that replays the corpus on
-//! stable.
+//! Runs one fuzzing input through a disk of a virtual machine, for the target and for the test that replays the corpus on stable.
 
 use ioweir_serve::vhost::chain::{Asked, Segment, Table, read_chain};
 use vm_memory::{Bytes as _, GuestAddress, GuestMemory as _, GuestMemoryMmap, Permissions};

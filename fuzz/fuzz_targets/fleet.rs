@@ -1,4 +1,4 @@
-//! Nothing that etcd, another server or whoever writes there says makes a server of a fleet panic, or give away more than there is.
+//! Messages from etcd, another server or anybody who writes there never make a server of a fleet panic, or give away more than there is.
 //!
 //! `cargo +nightly fuzz run fleet`; a failure goes into `corpus/fleet` under a name that says what it was.
 

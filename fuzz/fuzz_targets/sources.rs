@@ -1,4 +1,4 @@
-//! Nothing that Prometheus, the kernel or a command says makes the governor panic, or see what cannot be.
+//! Output of Prometheus, the kernel or a command never makes the governor panic, or see what cannot be.
 //!
 //! `cargo +nightly fuzz run sources`; a failure goes into `corpus/sources` under a name that says what it was.
 

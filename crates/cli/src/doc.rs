@@ -47,7 +47,7 @@ pub(crate) fn topics() -> impl Iterator<Item = (&'static str, &'static str)> {
     TOPICS.iter().map(|topic| (topic.name, topic.summary))
 }
 
-/// What a topic is about, and its entries.
+/// A topic and its entries.
 #[cfg(all(feature = "plan", feature = "reproduce"))]
 pub(crate) fn topic(name: &str) -> Option<(&'static Topic, Vec<(&'static str, &'static str)>)> {
     TOPICS.iter().find(|topic| topic.name == name).map(|topic| (topic, (topic.entries)()))
@@ -448,7 +448,7 @@ fn service(service: Service) -> String {
     out
 }
 
-/// What a service's debt is, costs and gives back, in words.
+/// The debt, cost and yield of a service, in words.
 #[cfg(feature = "plan")]
 pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
     let deadline = match row.deadline_seconds {
@@ -470,7 +470,7 @@ pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What can be set, a line each.
+/// The parameters, a line each.
 fn parameters(parameters: &[Parameter]) -> String {
     if parameters.is_empty() {
         return "\nIt has no parameters.\n".into();
@@ -537,7 +537,7 @@ fn key_text(keys: &Keys, wanted: &str) -> Option<String> {
     Some(format!("{path}: {}\n\nDefault: {default}\n{old}", wrap(key.help, path.len() + 2)))
 }
 
-/// What a preset does beyond reading and writing where it is told.
+/// The features of a preset beyond reading and writing where it is told.
 pub(crate) fn switched_on(preset: &Preset) -> String {
     let words = DeviceSpec::load(preset.name).map(|spec| spec.switched_on()).unwrap_or_default();
     if words.is_empty() { "nothing".into() } else { words.join(", ") }

@@ -4,7 +4,7 @@
 //! standard error. Exit codes: 0 fine, 1 something failed while running, 2 usage or bad input, 3 an expectation was not
 //! met. A reader that closes the pipe is no failure.
 
-// Its macro stands for modules below.
+// The module comes first because its macro defines modules below.
 #[cfg(not(all(
     feature = "advise",
     feature = "govern",
@@ -76,7 +76,7 @@ use failure::Failure;
 use ioweir_config::shown;
 use ioweir_lab::run::Origin;
 
-/// What one types first.
+/// The commands to try first.
 const FIRST_STEPS: &str = "\
 ioweir demo                             see a comparison of schedulers, on a trace that is built in
 ioweir compare TRACE --load closed:32   which scheduler suits your trace (`ioweir doc format`: what is read)

@@ -1,4 +1,4 @@
-//! What stands for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
+//! A stand-in for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
 
 use ioweir_config::Key;
 #[cfg(feature = "advise")]

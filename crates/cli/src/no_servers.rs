@@ -1,4 +1,4 @@
-//! What stands for experiments on the model of a storage server where the feature `servers` is off.
+//! A stand-in for experiments on the model of a storage server where the feature `servers` is off.
 
 use ioweir_lab::experiment::Overrides;
 
@@ -10,7 +10,7 @@ fn refused<T>() -> Result<T, Failure> {
     left_out::refused("model of a storage server, which [[server]] tables describe", "servers")
 }
 
-/// They have `[[server]]` tables.
+/// Whether a text describes such an experiment: it has `[[server]]` tables.
 pub(crate) fn are_described_by(text: &str) -> bool {
     let table = text.parse::<toml::Table>();
     table.is_ok_and(|table| table.get("server").is_some_and(toml::Value::is_array))

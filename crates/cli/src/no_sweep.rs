@@ -1,4 +1,4 @@
-//! What stands for sweeps where the feature `parquet` is off: their parts are Parquet files.
+//! A stand-in for sweeps where the feature `parquet` is off: their parts are Parquet files.
 
 use ioweir_config::Key;
 

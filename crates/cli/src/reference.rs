@@ -111,7 +111,7 @@ fn formats() -> String {
     out
 }
 
-/// What a writer does not hold, from the same table that conversions count losses by.
+/// The properties of requests that a writer does not hold, from the same table that conversions count losses by.
 fn holds(format: &Format) -> String {
     let Some(writer) = format.write else { return String::new() };
     let holds = writer.holds;
@@ -184,7 +184,7 @@ fn cores() -> String {
     out
 }
 
-/// What can be set, as a table; nothing where nothing can.
+/// The parameters as a table; empty where there are none.
 fn parameters(parameters: &[Parameter]) -> String {
     if parameters.is_empty() {
         return String::new();

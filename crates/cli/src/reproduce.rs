@@ -63,7 +63,7 @@ fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure
     Ok(done.document()?)
 }
 
-/// What to run of a paper. A flag that it does not use is refused; where all papers are run, it is for the others.
+/// The options of a paper's run. A flag that the paper does not use is refused; where all papers are run, it is meant for the others.
 fn options(paper: &ioweir_papers::Paper, arguments: &ReproduceArguments) -> Result<Options, Failure> {
     let used = paper.flags()?;
     let usual = Options::default();

@@ -57,7 +57,7 @@ fn run(arguments: &SweepArguments, spec: &str) -> Result<(), Failure> {
     Err(Failure::Running(problem + "\n" + list(&ran.failed, ran.failed_count).trim_end()))
 }
 
-/// What a run did, in a line.
+/// A run's result, in a line.
 fn summary(path: &Path, shard: Shard, plan: &Plan, ran: &Ran) -> String {
     let count = |count: usize| format_count(count as u64);
     let part = match shard {

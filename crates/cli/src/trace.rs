@@ -83,10 +83,10 @@ fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
     write(&mut source, &arguments.out, format)
 }
 
-/// What is written, as what, and from which trace.
+/// The target of a conversion, its format, and the source.
 type Ends<'a> = (&'a str, &'static Format, Box<dyn TraceSource>);
 
-/// The last of `files` is written as `named` or its suffix say, the others are one trace.
+/// Opens a conversion: the last of `files` is written in the format `named`, or the one of its suffix; the other files are one trace.
 fn ends<'a>(files: &'a [String], named: Option<&str>, reading: &ReadingArguments) -> Result<Ends<'a>, Failure> {
     let Some((target, sources)) = files.split_last() else {
         return Err(Failure::input("no file is named", "files of one trace, and the file to write", ""));
@@ -145,7 +145,7 @@ fn skipped_note(skipped: u64) -> String {
     if skipped == 0 { String::new() } else { format!(", {} skipped", format_count(skipped)) }
 }
 
-/// What fails on the side that is written is no fault of the input.
+/// Errors in writing are failures of the run, not of the input.
 fn conversion_failure(error: TraceError, target: &str) -> Failure {
     if error.file == target { Failure::Running(error.to_string()) } else { error.into() }
 }
@@ -182,7 +182,7 @@ fn info(arguments: &InfoArguments) -> Result<(), Failure> {
         let format = trace::recognise(&group.files, &options)?.name;
         let mut source = trace::open(&group.files, &options)?;
         let info = trace::info(source.as_mut())?;
-        // Whoever wrote the file may have put anything there.
+        // The description may hold anything: whoever wrote the file chose it.
         let about = source.description().and_then(|about| serde_json::from_str(about).ok());
         infos.push(NamedInfo { trace: group.name.clone(), format, about, info });
     }

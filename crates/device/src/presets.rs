@@ -55,7 +55,7 @@ const NO_REPOSITION: &str = "no repositioning (chosen by looking at the requests
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "hdd",
-        title: "7200 rpm SATA disk of 250 GB, as in a Hadoop node of 2008",
+        title: "7200 rpm SATA disk of 250 GB, as in a Hadoop node",
         year: Some(2008),
         status: Status::Datasheet,
         sources: &[

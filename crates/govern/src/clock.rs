@@ -26,7 +26,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Their steady origin is now.
+    /// Clocks whose steady origin is now.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "a default that differs with every call misleads")]
     pub fn new() -> Self {
@@ -43,16 +43,16 @@ impl Clocks {
     }
 }
 
-/// What the wall clock did since the last look.
+/// The change of the wall clock since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
-    /// It went on.
+    /// The clock went on at its usual pace.
     On,
-    /// It was put on by this much: the machine slept, or its clock was wrong.
+    /// The clock was put on by this much: the machine slept, or the time was wrong.
     Ahead(Nanos),
-    /// It was put back a little. The governor's time stands still until the wall clock has caught up.
+    /// The clock was put back a little. The governor's time stands still until the wall clock has caught up.
     Back(Nanos),
-    /// It was put back by so much that it is believed: the governor goes on at that time.
+    /// The clock was put back by so much that it is believed: the governor goes on at that time.
     FarBack(Nanos),
 }
 
@@ -64,7 +64,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// It begins at this moment.
+    /// A timeline that begins at this moment.
     #[must_use]
     pub const fn new(moment: Moment) -> Self {
         Self { last: moment, now: moment.wall }

@@ -31,7 +31,7 @@ for _ in 1 2 3 4 5; do
     sleep 1
 done
 kill -s KILL -- \"-$group\"";
-/// The same, but at the end of the pipe it lets the last group go on.
+/// A script that reads process groups until the pipe closes, and then lets the last one go on.
 const THEN_CONTINUE: &str = "trap '' HUP INT TERM
 group=
 while read -r next; do group=$next; done
@@ -42,9 +42,9 @@ while read -r next; do group=$next; done
 pub(super) enum Fallback {
     /// A command is run.
     Run(Vec<String>),
-    /// What runs in the process group that it was told goes on.
+    /// The process group that it was told goes on.
     Continue,
-    /// What runs in the process group that it was told is ended.
+    /// The process group that it was told is ended.
     End,
 }
 

@@ -18,31 +18,31 @@ use ioweir_block::executor::{Clock as _, MachineClock};
 /// How often a worker that runs is asked how far it is, and a source what it sees.
 pub const PERIOD: Nanos = Nanos::from_seconds(1);
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Run, or go on running.
     Run(Task),
     /// Rest.
     Pause,
-    /// End what did not rest.
+    /// End work that did not rest.
     End,
 }
 
-/// What a worker answers.
+/// The report of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Whose it is.
+    /// The number of the worker.
     pub worker: usize,
     /// The order that it has followed, if this is the answer to one: its number, and what came of it.
     pub answer: Option<(u64, Result<(), WorkerError>)>,
     /// How far it is.
     pub progress: Result<Progress, WorkerError>,
-    /// What is to be kept of it.
+    /// The worker's position, which is to be kept.
     pub position: Position,
 }
 
-/// What is shared with a thread.
+/// Data that is shared with a thread.
 struct Shared<T> {
     slot: Mutex<T>,
     changed: Condvar,
@@ -60,7 +60,7 @@ struct Orders {
     /// Only the last one counts.
     next: Option<(u64, Order)>,
     is_over: bool,
-    /// What came of the release, once it is done.
+    /// The result of the release, once it is done.
     released: Option<Result<(), WorkerError>>,
 }
 
@@ -101,7 +101,7 @@ impl Hand {
         self.shared.changed.notify_one();
     }
 
-    /// What came of the release, waiting for it until `end`.
+    /// Waits until `end` for the release, and returns its result.
     #[must_use]
     pub fn released(&self, clock: &MachineClock, end: Nanos) -> Option<Result<(), WorkerError>> {
         let mut orders = self.shared.lock();
@@ -149,7 +149,7 @@ fn obey(worker: &mut dyn Worker, order: &Order, is_active: &mut bool) -> Result<
     }
 }
 
-/// What was last seen.
+/// A reading, or an error, with its time.
 pub type Seen = (Moment, Result<Reading, SourceError>);
 
 #[derive(Default)]
@@ -193,7 +193,7 @@ impl Eye {
         Ok(Self { shared })
     }
 
-    /// What was seen since the last call; `None` if nothing was.
+    /// The last reading since the last call; `None` if there was none.
     #[must_use]
     pub fn take(&self) -> Option<Seen> {
         self.shared.lock().seen.take()

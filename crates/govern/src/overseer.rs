@@ -40,7 +40,7 @@ pub struct Slice {
     pub device_time: Nanos,
 }
 
-/// What to do next.
+/// The governor's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Run this, and ask again.
@@ -49,13 +49,13 @@ pub enum Step {
     Pause(SliceTag),
     /// End this slice by any means, and complete it: it was to pause and did not.
     End(SliceTag),
-    /// Nothing before this time or the next call, whichever is first.
+    /// The governor has nothing to do before this time or the next call, whichever is first.
     WaitUntil(Nanos),
 }
 
-/// What decides: when background work runs, and how much of it. Times are those of the wall clock, and never go back.
+/// A governor decides when background work runs, and how much of it. Times are those of the wall clock, and never go back.
 pub trait Governor {
-    /// Takes what was seen of the foreground in the last `span`; what is absent is not known.
+    /// Takes the foreground's readings of the last `span`; absent amounts are unknown.
     fn sample(&mut self, now: Nanos, span: Nanos, reading: &Reading);
 
     /// The next step.
@@ -64,26 +64,26 @@ pub trait Governor {
     /// A slice has ended: it paid so many bytes, and took so much of the device's time.
     fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos);
 
-    /// What a service owes in all, as its worker says, with what its slice has paid so far.
+    /// Takes a service's whole debt, as its worker reports it, with what its slice has paid so far.
     fn owes(&mut self, now: Nanos, service: Service, bytes: u64);
 
     /// Goes on at an earlier time; no slice is open then.
     fn set_back(&mut self, now: Nanos);
 
-    /// What people and monitors want to know.
+    /// The status for people and monitors.
     fn status(&self, now: Nanos) -> GovernorStatus;
 
-    /// The same as a page for people.
+    /// The status as a page for people.
     fn page(&self, now: Nanos, status: &Status) -> String;
 
-    /// What the next governor goes on with.
+    /// The state that the next governor goes on with.
     fn state(&self) -> Value;
 }
 
 /// How a worker is employed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Employment {
-    /// Its name, which is that of its service.
+    /// The worker's name, which is that of its service.
     pub name: String,
     /// The service whose debt it pays.
     pub service: Service,
@@ -123,7 +123,7 @@ impl Open {
     }
 }
 
-/// What is wanted of a worker.
+/// The governor's wish for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Run,
@@ -131,7 +131,7 @@ enum Wish {
     End,
 }
 
-/// What a worker was told last.
+/// The last order to a worker.
 #[derive(Clone, Debug)]
 struct Told {
     order: Order,
@@ -168,12 +168,12 @@ struct Post {
     status: WorkerStatus,
 }
 
-/// What the overseer wants to be done, and what it has to say.
+/// The overseer's orders and messages.
 #[derive(Debug, Default)]
 pub struct Actions {
     /// Orders, each with the number of the worker and its own.
     pub orders: Vec<(usize, u64, Order)>,
-    /// What has happened, in words.
+    /// The events, in words.
     pub events: Vec<String>,
 }
 
@@ -181,7 +181,7 @@ pub struct Actions {
 #[derive(Debug)]
 pub struct Overseer {
     posts: Vec<Post>,
-    /// What the last look at the foreground gave.
+    /// The last reading of the foreground.
     seen: Reading,
 }
 
@@ -208,14 +208,14 @@ impl Overseer {
         Self { posts: workers.into_iter().map(post).collect(), seen: Reading::default() }
     }
 
-    /// What the workers are doing.
+    /// The status of the workers.
     #[must_use]
     pub fn status(&self) -> Vec<WorkerStatus> {
         let of = |post: &Post| WorkerStatus { is_running: post.is_running(), ..post.status.clone() };
         self.posts.iter().map(of).collect()
     }
 
-    /// What was last seen of the foreground.
+    /// The last reading of the foreground.
     #[must_use]
     pub const fn seen(&self) -> &Reading {
         &self.seen
@@ -233,7 +233,7 @@ impl Overseer {
         governor.set_back(now);
     }
 
-    /// What workers do a second, together: `None` if one of them runs and does not say.
+    /// The bytes that workers do in a second, together: `None` if one of them runs and does not report its rate.
     #[must_use]
     pub fn workers_bytes(&self) -> Option<f64> {
         self.posts
@@ -377,7 +377,7 @@ impl Post {
     fn count(&mut self, steady: Nanos, progress: &Progress, now: Nanos, governor: &mut dyn Governor) {
         if let Some(done) = progress.done_bytes {
             let more = match self.done_bytes {
-                // It was begun anew.
+                // The work was begun anew.
                 Some(before) if done < before => done,
                 Some(before) => done - before,
                 None => 0,
@@ -423,7 +423,7 @@ impl Post {
                 Nanos::ZERO
             }
             _ if self.employment.keeps_rate => open.took_at_rate(elapsed.after(std::mem::take(&mut self.unpaid))),
-            // Whoever does not count it has had the device all the time.
+            // A worker that does not report the device's time has had the device all the time.
             _ => elapsed,
         };
         governor.complete(now, open.slice.tag, open.paid_bytes, took);
@@ -445,7 +445,7 @@ impl Post {
             actions.events.push(format!("{}: {problem}", self.employment.name));
         }
         self.status.problem = Some(problem);
-        // Whoever failed to begin has nothing to stop; one that fails to stop keeps its slice until it does.
+        // A worker that failed to begin has nothing to stop; one that fails to stop keeps its slice until it does.
         if self.told.as_ref().is_none_or(|told| matches!(told.order, Order::Run(_))) {
             self.close(steady, now, governor);
         }
@@ -458,7 +458,7 @@ impl Post {
         }
     }
 
-    /// What it is to be told now, if anything.
+    /// The order to give now, if any.
     fn order(&self, steady: Nanos) -> Option<Order> {
         let wanted = match &self.open {
             _ if self.must_end => Order::End,
@@ -493,7 +493,7 @@ impl Post {
     }
 }
 
-/// What may be done in a slice.
+/// The task of a slice.
 fn task(open: &Open) -> Task {
     let bytes = open.slice.bytes.saturating_sub(open.paid_bytes).max(1);
     let Slice { bytes_per_second, reservation_bytes_per_second: reserved, .. } = open.slice;

@@ -23,11 +23,11 @@ const KILL_SPAN: Nanos = Nanos::from_seconds(2);
 /// Why a program did not do what it was started for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessError {
-    /// It could not be started.
+    /// The program could not be started.
     NotStarted(String),
-    /// It took longer than it may, and was ended.
+    /// The program took longer than it may, and was ended.
     Hung(Nanos),
-    /// It ended with a failure: how, and the last line that it printed.
+    /// The program ended with a failure: how, and the last line that it printed.
     Failed(String, String),
 }
 
@@ -140,7 +140,7 @@ fn is_closed(output: &PipeReader) -> bool {
 /// Kills a process group. One that does not die, because it waits for a device that does not answer, is left behind.
 pub(super) fn end_group(child: &mut Child, clock: &MachineClock) {
     if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
-        // It may have ended by itself.
+        // The group may have ended by itself.
         let _ = kill_process_group(group, Signal::KILL);
     }
     wait_for(child, clock, KILL_SPAN);

@@ -19,7 +19,7 @@ use ioweir_block::executor::{Clock as _, MachineClock};
 use ioweir_block::real::Stop;
 use ioweir_serve::manager;
 
-/// What was seen longer ago says nothing about now.
+/// The longest age of a reading that is used.
 const FRESH: Nanos = Nanos::from_seconds(5);
 /// The longest time until the loop looks whether it is to stop.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -28,7 +28,7 @@ const SAVE: Nanos = Nanos::from_seconds(60);
 /// How long the end waits for workers to be back at their defaults. Those that are not get there by their leases.
 const END_SPAN: Nanos = Nanos::from_seconds(5);
 
-/// What a loop needs.
+/// The parts of a governor's loop.
 pub struct Plan {
     /// Where load is measured.
     pub sources: Vec<Box<dyn Source>>,
@@ -38,7 +38,7 @@ pub struct Plan {
     pub store: Option<Store>,
     /// For how long it runs; until it is stopped where absent.
     pub span: Option<Nanos>,
-    /// Who is shown what it does.
+    /// The page that shows what the governor does, if there is one.
     pub view: Option<View>,
 }
 
@@ -104,7 +104,7 @@ struct Watched {
     name: String,
     worker_request_bytes: Option<u64>,
     eye: Eye,
-    /// What it last saw, and when.
+    /// The last reading, with its time.
     last: Option<Seen>,
     problem: Option<String>,
 }
@@ -116,7 +116,7 @@ impl Watched {
         Ok(Self { name, worker_request_bytes, eye, last: None, problem: None })
     }
 
-    /// What it sees; what it saw too long ago says nothing about now.
+    /// The source's reading, unless it is too old.
     fn look(&mut self, now: Nanos, say: &mut dyn FnMut(&str)) -> Option<Reading> {
         self.last = self.eye.take().or(self.last.take());
         let is_fresh = |seen: &&Seen| now.since(seen.0.steady) <= FRESH;
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    /// What all sources have seen of the foreground.
+    /// The readings of the foreground by all sources together.
     fn look(&mut self, now: Nanos, say: &mut dyn FnMut(&str)) -> Reading {
         let workers = self.overseer.workers_bytes();
         let mut readings = Vec::new();

@@ -82,13 +82,13 @@ pub enum WorkerKind {
     Server,
 }
 
-/// What a service does without a governor.
+/// The default of a service without a governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Otherwise {
-    /// It rests.
+    /// The service rests.
     Rest,
-    /// It runs.
+    /// The service runs.
     Run,
 }
 

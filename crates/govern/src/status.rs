@@ -1,4 +1,4 @@
-//! What a governor and its workers are doing, for people and monitors: as JSON, and as metrics for Prometheus.
+//! The status of a governor and its workers, for people and monitors: as JSON, and as metrics for Prometheus.
 
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
@@ -6,20 +6,19 @@ use serde::Serialize;
 use super::source::Reading;
 use ioweir_serve::watch::metrics::{Family, Sample, Value, encoded};
 
-/// What a governor says of a service.
+/// The governor's status of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServiceStatus {
-    /// Its name.
     pub name: String,
-    /// What it owes, payable or not.
+    /// The debt in bytes, payable or not.
     pub owed_bytes: u64,
     /// When the first of that is due.
     pub due_unix_seconds: Option<i64>,
     /// How much later than necessary it could begin: below zero it is in danger. Absent without a deadline.
     pub slack_seconds: Option<i64>,
-    /// What it has paid since the state began.
+    /// The bytes paid since the state began.
     pub paid_bytes: u64,
-    /// What of that it paid after it was due.
+    /// The bytes of these that were paid after they were due.
     pub late_bytes: u64,
     /// The device's time that it took.
     pub device_seconds: f64,
@@ -29,7 +28,7 @@ pub struct ServiceStatus {
     pub waits: Option<String>,
 }
 
-/// What a governor says of itself.
+/// The governor's own status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GovernorStatus {
     /// The time, since 1970-01-01 (UTC).
@@ -46,55 +45,53 @@ pub struct GovernorStatus {
     pub objective_seconds: Option<f64>,
     /// Samples with a latency.
     pub samples: u64,
-    /// Those above the objective.
+    /// Samples above the objective.
     pub samples_above: u64,
-    /// Those of them beside background work: what may have been felt.
+    /// Samples above the objective that were taken beside background work, which the foreground may have felt.
     pub samples_above_beside_background: u64,
     /// The mean error of the forecast in the last day, as a share of the load.
     pub forecast_error_share: Option<f64>,
     /// The share of bins of the last day that were not above the forecast's high quantile.
     pub forecast_covered_share: Option<f64>,
-    /// What cannot be kept, in words.
+    /// Limits and promises that cannot be kept, in words.
     pub notes: Vec<String>,
     /// The services.
     pub services: Vec<ServiceStatus>,
 }
 
-/// What a worker is doing.
+/// The status of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkerStatus {
-    /// Its name.
     pub name: String,
     /// Whether it has a slice.
     pub is_running: bool,
-    /// What it has done in this run of the governor.
+    /// The bytes done in this run of the governor.
     pub paid_bytes: u64,
-    /// What it does a second, if that is known.
+    /// The bytes done in a second, if known.
     pub bytes_per_second: Option<f64>,
-    /// What is left of its work, if it says so.
+    /// The bytes left to do, if the worker reports them.
     pub owed_bytes: Option<u64>,
     /// Slices after which it had to be ended.
     pub overruns: u64,
     /// Orders that failed.
     pub failures: u64,
-    /// What is wrong with it now.
+    /// The present problem of the worker.
     pub problem: Option<String>,
-    /// What it has found, in words.
+    /// The worker's findings, in words.
     pub note: String,
     /// Why it has not the reservation that the plan gives it, if so.
     pub unreserved: Option<String>,
 }
 
-/// All of it.
+/// The whole status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
-    /// What the governor says.
     pub governor: GovernorStatus,
     /// The workers.
     pub workers: Vec<WorkerStatus>,
-    /// What was last seen of the foreground.
+    /// The last reading of the foreground.
     pub foreground: Reading,
-    /// What is wrong with the sources, by name.
+    /// The problems of sources, by the sources' names.
     pub sources: Vec<(String, Option<String>)>,
 }
 
@@ -212,7 +209,7 @@ impl Status {
         encoded(METRICS.iter().map(family))
     }
 
-    /// What is wrong, one problem on each line; empty if nothing is.
+    /// The problems, one on each line; empty if there are none.
     #[must_use]
     pub fn troubles(&self) -> String {
         let workers = self.workers.iter().filter_map(|one| Some(format!("{}: {}\n", one.name, one.problem.as_ref()?)));

@@ -20,7 +20,7 @@ const STATE_BYTES_MAX: u64 = 256 << 20;
 /// The most damaged files that are kept.
 const DAMAGED_MAX: u32 = 100;
 
-/// What is kept.
+/// The state that is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -39,14 +39,13 @@ struct Versioned {
     rest: Value,
 }
 
-/// What was found of a state.
+/// The result of loading a state.
 #[derive(Debug)]
 pub enum Found {
     /// There is none yet.
     Nothing,
-    /// What was kept.
     Kept(Box<Kept>),
-    /// It cannot be understood: what is wrong, in words.
+    /// The state cannot be understood: the problem, in words.
     Damaged(String),
 }
 
@@ -119,7 +118,7 @@ impl Store {
     }
 }
 
-/// What the bytes of a state say. A state of a later version is an error: it is not damaged, and must not be replaced.
+/// Reads the bytes of a state. A state of a later version is an error: it is not damaged, and must not be replaced.
 fn read(bytes: &[u8]) -> Result<Found, String> {
     let versioned: Versioned = match serde_json::from_slice(bytes) {
         Ok(versioned) => versioned,

@@ -1,4 +1,4 @@
-//! What a governor shows over HTTP to this machine: a page, its status as JSON, metrics, and whether it is well.
+//! The HTTP server that shows a governor on this machine: a page, its status as JSON, metrics, and whether it is well.
 //!
 //! The loop publishes texts; the thread that answers looks at nothing else.
 
@@ -25,7 +25,7 @@ const RENEW: Nanos = Nanos::from_seconds(5);
 /// A browser loads the page again after as many seconds.
 const REFRESH: &str = "10";
 
-/// What is shown.
+/// The texts that are shown.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     page: String,
@@ -69,7 +69,7 @@ impl View {
         let routes = routes(&shown);
         let (end, ended) = oneshot::channel::<()>();
         let work = move || {
-            // Its file is removed at the end.
+            // Dropping the listener at the end removes its file.
             let _listener = listener;
             runtime.block_on(async {
                 tokio::spawn(socket.serve(routes));

@@ -22,10 +22,10 @@ const LOOK: Duration = Duration::from_micros(200);
 thread_local! {
     /// Which worker this thread is, if any.
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
-    /// What of this thread's processor time does not count, and what was slept instead.
+    /// This thread's processor time that does not count, and the time that it slept instead.
     static UNCOUNTED: Cell<u64> = const { Cell::new(0) };
     static SLEPT: Cell<u64> = const { Cell::new(0) };
-    /// Up to there this worker need not look where the others are.
+    /// Until this time the worker need not look where the others are.
     static HORIZON: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -150,7 +150,7 @@ impl Clock for CpuClock {
             let first = workers.iter().map(|at| at.time()).min().unwrap_or(u64::MAX);
             let awake = match workers[worker] {
                 At::Woken(time) => Some(time.max(began)),
-                // Its time has come when nobody is earlier.
+                // A sleeping worker wakes when no other worker is at an earlier time.
                 _ if until != u64::MAX && until <= first => Some(until),
                 _ => None,
             };
@@ -169,7 +169,7 @@ impl Clock for CpuClock {
 
     fn wake(&self, condition: &Condvar, all: bool) {
         let now = self.now().0;
-        // Who is woken may be behind all others.
+        // A woken worker may be behind all others.
         HORIZON.set(0);
         let mut workers = self.workers();
         for at in workers.iter_mut() {

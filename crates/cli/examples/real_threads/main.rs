@@ -62,7 +62,7 @@ impl Random {
     }
 }
 
-/// What is to be run: in nanoseconds from the start.
+/// A request to run; times are in nanoseconds from the start.
 #[derive(Clone)]
 struct Planned {
     at: f64,
@@ -174,14 +174,14 @@ struct Request {
     /// When the plan began.
     origin: f64,
     phase: usize,
-    /// What is left of the phase's processor time.
+    /// The rest of the phase's processor time.
     left: f64,
-    /// What coming back from the lock costs.
+    /// The cost of coming back from the lock.
     resume: f64,
     overhead: f64,
     waits_for_lock: bool,
     responses: Responses,
-    /// What hashing has come to: so that it is not optimised away.
+    /// The result of hashing, which is kept so that hashing is not optimised away.
     hash: u64,
 }
 
@@ -228,7 +228,7 @@ impl Item for Request {
     }
 }
 
-/// What a run came to.
+/// The figures of a run.
 struct Measured {
     requests: usize,
     mean: f64,
@@ -311,7 +311,7 @@ impl Setting<'_> {
     }
 }
 
-/// What the executor costs an item that does nothing: the median of five times twenty thousand.
+/// The executor's cost for an item that does nothing: the median of five times twenty thousand.
 fn overhead(choice: &ScheduleChoice, costs: &CostSpec) -> f64 {
     let work = Work { kind: Kind::Read, source: Source::Client, bytes: 0, sequential: false, deadline: None };
     let planned: Vec<_> =
@@ -360,7 +360,7 @@ fn main() {
         let draw = |rate, seed| {
             Plan { platform: &platform, workload: &workload, costs: &costs, random: Random(seed) }.draw(rate, span)
         };
-        // What a request costs in the mean, with all that comes with it.
+        // The mean cost of a request, with all work that comes with it.
         let sample = draw(10_000.0, 0);
         let sum: f64 = sample.iter().flat_map(|planned| &planned.phases).map(|phase| phase.0).sum();
         let clients = sample.iter().filter(|planned| planned.work.source == Source::Client).count();

@@ -1,4 +1,4 @@
-//! What a shell offers for names: those of the tables, each with its summary.
+//! Candidates for names in shell completion: the rows of the tables, each with its summary.
 
 use clap_complete::CompletionCandidate;
 use ioweir_core::policy::POLICIES;

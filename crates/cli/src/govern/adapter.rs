@@ -58,8 +58,8 @@ impl Adapter {
     }
 }
 
-/// What was seen in a time, if it says how much of what is shared the foreground takes. A latency alone is no sample: it would
-/// make old news of the load look fresh.
+/// The sample of a time, if the reading says how much of the shared resource the foreground takes. A latency alone makes no sample: it
+/// would make old news of the load look fresh.
 pub(super) fn sample_of(reading: &Reading, span: Nanos, by_requests: bool) -> Option<Sample> {
     let whole = |rate: Option<f64>| (rate.unwrap_or(0.0).max(0.0) * span.as_seconds()).round() as u64;
     let share = |share: f64| Nanos((share.clamp(0.0, 1.0) * span.0 as f64) as u64);
@@ -78,7 +78,7 @@ pub(super) fn sample_of(reading: &Reading, span: Nanos, by_requests: bool) -> Op
     })
 }
 
-/// Those of the bytes written that are new, if their share is known.
+/// The bytes written that are new, if their share is known.
 pub(super) fn new_bytes(written_bytes: u64, share: Option<f64>) -> Option<u64> {
     share.map(|share| (share.clamp(0.0, 1.0) * written_bytes as f64).round() as u64)
 }
@@ -200,7 +200,7 @@ fn add(document: &mut Document, status: &Status) {
     document.push(sources);
 }
 
-/// What is wrong with a worker, in words.
+/// The problems of a worker, in words.
 fn problem(worker: &WorkerStatus) -> String {
     let unreserved = worker.unreserved.as_ref().map(|why| format!("without its reservation: {why}"));
     worker.problem.clone().into_iter().chain(unreserved).collect::<Vec<_>>().join("; ")
@@ -213,7 +213,7 @@ mod tests {
     const SCRUB: &str = "slice = \"2m\"\ncalm = \"5m\"\nstale = \"5m\"\ngrace = \"5m\"\n[forecast]\nbin = \"10m\"\n\
                          [service.scrub]\nowed = \"60GiB\"\ndeadline = \"8h\"\n";
 
-    /// What a governor decides in so many minutes of its own, a look a minute: all as if time passed at the usual speed.
+    /// The decisions of a governor over so many minutes of its own, with a look each minute: all as if time passed at the usual speed.
     fn decisions(speed: u64) -> Vec<String> {
         let origin = Nanos::from_seconds(1_767_225_600);
         let spec = govern::GovernSpec::parse("govern.toml", SCRUB).expect("a spec");

@@ -31,7 +31,7 @@ keys! {
 /// Every key of a govern file, by table.
 pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     let mut tables = vec![("", GovernFile::keys())];
-    // Those of the first are among the file's own.
+    // The governor's keys without a table are among the file's own.
     tables.extend(govern::key_tables().into_iter().filter(|(table, _)| !table.is_empty()));
     tables.extend(spec::key_tables());
     tables

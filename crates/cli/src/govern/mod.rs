@@ -123,7 +123,7 @@ fn begin(
             .and_then(|state| Governor::resume(&file.govern, moment.wall, state).map_err(|error| error.problem));
         match resumed {
             Ok(mut governor) => {
-                // Nothing runs yet.
+                // Slices that were open when the state was kept are over: no worker runs yet.
                 let open: Vec<_> = governor.running().map(|slice| slice.tag).collect();
                 for tag in open {
                     governor.complete(moment.wall, tag, 0, Nanos::ZERO);
@@ -181,7 +181,7 @@ fn past_of_series(keys: &SourceKeys, bin_seconds: u32) -> Result<Past, Failure> 
     Ok(Past { start_unix_seconds, bin_seconds, requests, written_bytes, discarded_bytes, unique, busy })
 }
 
-/// What is remembered of the past, as samples of a bin each: of each source in turn, where the ones before do not know.
+/// The past as samples of one bin each. Each bin comes from the first source that knows it.
 fn remembered(pasts: &[Past], by_requests: bool) -> Vec<(Nanos, Sample)> {
     let mut all = BTreeMap::new();
     for past in pasts.iter().rev() {
@@ -211,7 +211,7 @@ fn remembered(pasts: &[Past], by_requests: bool) -> Vec<(Nanos, Sample)> {
     all.into_iter().map(|(seconds, sample)| (Nanos::from_seconds(seconds), sample)).collect()
 }
 
-/// What would be done: two looks at the sources, a plan, and the workers.
+/// Rehearses the governor without running anything: two looks at the sources, a plan, and the workers.
 fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure> {
     let kept = match Store::new(file.state.clone()).load().map_err(Failure::Input)? {
         Found::Kept(kept) => Some(*kept),
@@ -229,10 +229,10 @@ fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure>
     }
     let first = clocks.now();
     for source in &mut sources {
-        // What a first look says is only that it is the first.
+        // A source's first reading only sets its starting point.
         let _ = source.read(first);
     }
-    // Nothing is sent: this only waits.
+    // No message is sent on the channel: it is only a way to wait.
     let (_keep, nothing) = channel::<()>();
     let _ = nothing.recv_timeout(Duration::from_secs(1));
     let now = clocks.now();
@@ -277,7 +277,7 @@ fn rehearse(file: &GovernFile, tell: impl Fn(&str)) -> Result<Document, Failure>
     Ok(document)
 }
 
-/// What servers say that their services owe. A command is not run to be asked.
+/// The debts that servers report for their services. Commands are not run to be asked.
 fn owed_by_servers(file: &GovernFile) -> Vec<(Service, Result<u64, WorkerError>)> {
     let servers = file.workers().filter(|(_, keys)| keys.kind == WorkerKind::Server);
     let owed = |(service, keys): (Service, &WorkerKeys)| {
@@ -310,7 +310,7 @@ fn seen_table(seen: &[(String, Result<source::Reading, source::SourceError>)]) -
     table
 }
 
-/// What would be called.
+/// The calls that would be made for each worker.
 fn worker_table(file: &GovernFile) -> Table {
     let words = |name: &str| Column::text(name).format(Format::Own);
     let columns = [Column::text("service"), words("is run by"), words("rests by"), words("without the governor")];
@@ -375,7 +375,7 @@ mod tests {
         );
         let file = GovernFile::parse("govern.toml", &text).unwrap();
         let shown = rehearse(&file, |_| {}).unwrap().to_terminal(false);
-        // Nothing is known of the foreground, and nothing is due soon.
+        // The foreground's load is unknown, and no debt is due soon.
         for part in ["It would run nothing now (", "no-such-disk", "touch", "1 TiB", "without the governor"] {
             assert!(shown.contains(part), "{part}\n{shown}");
         }

@@ -9,16 +9,16 @@ use ioweir_lab::document::SCHEMA_VERSION;
 
 /// The layout of what a verb writes as JSON.
 pub(crate) struct Layout {
-    /// Its name: the verb, with `-` for spaces, and what else tells it apart.
+    /// The name: the verb, with `-` for spaces, and a suffix where a verb has several layouts.
     pub(crate) name: &'static str,
-    /// What writes it.
+    /// The command that writes it.
     pub(crate) summary: &'static str,
-    /// Whether results are, or can be, a list of such objects.
+    /// The shape of the document.
     shape: Shape,
     keys: &'static str,
 }
 
-/// What is at the top.
+/// The shape of a document's top.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// One object.

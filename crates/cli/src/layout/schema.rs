@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-/// What is known of a place.
+/// A node of the schema: its types, its meaning, and what it holds.
 #[derive(Default)]
 struct Place {
     types: Vec<&'static str>,
     about: &'static str,
     /// Keys, and whether each is always there.
     keys: Vec<(&'static str, bool, Place)>,
-    /// Of a list or a map: each of it.
+    /// The schema of each element, for a list or a map.
     each: Option<Box<Place>>,
     is_map: bool,
-    /// What any other key of an object has.
+    /// The schema of an object's keys that are not listed.
     rest: Option<Box<Place>>,
 }
 

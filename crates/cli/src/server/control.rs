@@ -79,7 +79,7 @@ fn show(json: &Option<String>, answer: Value, print: impl FnOnce(Value) -> Resul
     }
 }
 
-/// The same of a list in a state: as JSON the list alone, and for people with what else the state says of it.
+/// Shows a list of a state: as JSON the list alone, and for people with the state's remarks on it.
 fn show_list(
     json: &Option<String>,
     mut state: Value,
@@ -141,7 +141,7 @@ pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What has changed.
+/// Prints the changes of an answer.
 fn tell(answer: &Value) -> Result<(), Failure> {
     let changes: Vec<&str> = answer["changes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if changes.is_empty() {

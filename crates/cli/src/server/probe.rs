@@ -181,7 +181,7 @@ fn write(
     Ok(Some(written))
 }
 
-/// What the lab fits, of what the probes found. The kind of device is what they show unless it was named.
+/// Turns the results of probes into the input of a fit. The kind of device follows from the probes unless the user named it.
 fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Probed) -> (CalibrationSpec, Probed) {
     let facts = Facts::of(found);
     let shows = if facts.revolution_nanos.is_some() { Kind::Disk } else { Kind::Flash };

@@ -99,14 +99,13 @@ fn requests(operation: Operation, offset_bytes: impl Fn(u64) -> u64, length_byte
         operation,
         sector: offset_bytes(number) / 512,
         sectors: (length_bytes / 512) as u32,
-        // They follow each other at once.
+        // Requests follow each other at once.
         arrival_nanos: number,
         response_nanos: 1,
     };
     (0..count).map(request).collect()
 }
 
-/// The same reads.
 fn reads(offset_bytes: impl Fn(u64) -> u64, length_bytes: u64, count: u64) -> Vec<Measured> {
     requests(Operation::Read, offset_bytes, length_bytes, count)
 }

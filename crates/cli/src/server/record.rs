@@ -57,7 +57,7 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
 /// Takes the records into a Parquet file, and converts it if another format is wanted.
 fn write(name: &str, format: &Format, take: impl FnOnce(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
     let failed = |error| Failure::unwritable(name, &error);
-    // It has no name, so that nothing is left of it whatever ends the program.
+    // The file has no name, so that nothing is left of it however the program ends.
     let temporary = tempfile::tempfile_in(output::folder_of(Path::new(name))).map_err(failed)?;
     let source = [PathBuf::from(format!("/proc/self/fd/{}", temporary.as_raw_fd()))];
     take(&source[0], name)?;
@@ -125,7 +125,7 @@ impl Writing {
     }
 }
 
-/// What the file says of its recording.
+/// The description of a recording, which the trace keeps.
 fn about(system: &System, identity: &Identity, options: &Options, summary: &Summary) -> Value {
     let kernel = std::fs::read_to_string(system.proc.join("sys/kernel/osrelease")).unwrap_or_default();
     json!({

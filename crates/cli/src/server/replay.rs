@@ -34,7 +34,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     let model = model(arguments)?;
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
     if let Some(name) = &arguments.scratch {
-        // What cannot be set is said before the file is made and filled.
+        // Settings that are impossible are reported before the file is made and filled.
         let folder = system.device_of(output::folder_of(Path::new(name)));
         let identity = folder.ok().and_then(|number| Identity::of(&system, number).ok());
         asked.settings(&system, &state, identity.as_ref(), name)?;
@@ -70,7 +70,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     }
 }
 
-/// What the arguments ask for, with every value read.
+/// The request of the user: the arguments, with every value read.
 struct Asked<'a> {
     arguments: &'a ReplayArguments,
     group: TraceGroup,
@@ -154,7 +154,7 @@ impl<'a> Asked<'a> {
         Ok(trace::open(&self.group.files, &self.options)?)
     }
 
-    /// What suits the device, but for the device.
+    /// The limits of the replay, except those of the device.
     fn fit(&self) -> Result<Fit, Failure> {
         let ReplayArguments { reads_only, folding: FoldArguments { fold }, limit, span, .. } = self.arguments;
         let until = span.as_deref().map(verb::time).transpose()?;

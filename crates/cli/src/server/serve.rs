@@ -92,16 +92,16 @@ fn take_over(arguments: &ServeArguments, spec: &Spec) -> Result<Vec<Listener>, F
     takeover.wait().map_err(|error| Failure::Running(format!("the other server: {error}")))
 }
 
-/// Reads the spec again whenever a SIGHUP comes; the log says what came of it.
+/// Reads the spec again whenever a SIGHUP comes; the log tells the result.
 fn reload_on(mut hang_ups: Signals, controller: Controller) -> Result<(), Failure> {
     let work = move || {
         for _ in hang_ups.forever() {
-            // It has been logged.
+            // The controller has logged the result.
             let _ = controller.reload();
         }
     };
     let thread = std::thread::Builder::new().name("ioweir-reload".into()).spawn(work);
-    // It ends with the program.
+    // The thread ends with the program.
     thread.map(drop).map_err(|error| Failure::Running(format!("no thread can be started: {error}")))
 }
 

@@ -43,14 +43,14 @@ pub(super) fn draw(services: &[ServiceState], colour: bool) -> String {
     table.to_terminal(colour)
 }
 
-/// What it does now, or why it does not.
+/// The service's present work, or why it waits.
 fn now(service: &ServiceState) -> String {
     let lease = service.lease_left_seconds.map(|left| format!("; its lease ends in {}", format_seconds(left)));
     let late = (service.late_seconds > 0.0).then(|| format!("; late by {}", format_seconds(service.late_seconds)));
     format!("{}{}{}", service.waits_because, lease.unwrap_or_default(), late.unwrap_or_default())
 }
 
-/// What it has found, if anything.
+/// The damage that the service has found, if any.
 fn found(service: &ServiceState) -> String {
     let found = &service.found;
     let all = [("damaged", found.damaged_bytes), ("failed", found.failed_bytes)];

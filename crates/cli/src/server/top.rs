@@ -87,7 +87,7 @@ pub(super) fn read<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer).map_err(|error| Failure::Running(format!("the server's state: {error}")))
 }
 
-/// What a class did in the last whole second, if that is known.
+/// A class's counters of the last whole second, if they are known.
 fn last<'a>(state: &State, class: &'a ClassState) -> Option<&'a SecondState> {
     class.seconds.last().filter(|second| second.at_seconds as f64 + 3.0 > state.now_seconds)
 }
@@ -170,7 +170,7 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     out
 }
 
-/// What is to be known of a device first, unless it works.
+/// The condition of a device that does not work as usual.
 fn condition(device: &DeviceState) -> Option<String> {
     if let Some(failed) = &device.failed {
         return Some(format!("FAILED: {}", failed.what));

@@ -43,7 +43,7 @@ impl Under {
         of(&self.own).or_else(|| of(all))
     }
 
-    /// The same in the simulator, if it has the scheduler and all that is set of it.
+    /// The scheduler in the simulator, if it has the scheduler and all parameters that are set.
     pub(super) fn modelled(&self) -> Option<SchedulerChoice> {
         let own = self.own.iter().filter_map(|(key, value)| Some((key.strip_prefix("iosched/")?, value)));
         own.fold(self.name.clone(), |text, (key, value)| format!("{text}:{key}={value}")).parse().ok()

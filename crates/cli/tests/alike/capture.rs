@@ -1,4 +1,4 @@
-//! What the server saw, given to the simulator, is decided in the same way there.
+//! Captures of a server are given to the simulator, which has to decide as the server did.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -47,13 +47,13 @@ static FAST: LazyLock<(tempfile::TempDir, String)> = LazyLock::new(|| {
     (folder, path.to_str().unwrap().into())
 });
 
-/// What the classes say of their requests.
+/// The I/O priorities that classes give to their requests.
 fn priorities() -> [Priority; 3] {
     let priority = |class, level| Priority::new(class, level).unwrap();
     [priority(PriorityClass::Realtime, 2), priority(PriorityClass::BestEffort, 6), Priority::NONE]
 }
 
-/// What the classes may have, where the scheduler knows shares.
+/// The shares of classes, where the scheduler knows shares.
 fn shares() -> [(StreamId, Share); 2] {
     let limited = Share { limit_per_second: 400, burst: 3, ..Share::weighted(1) };
     [(StreamId(0), Share::weighted(3)), (StreamId(1), limited)]
@@ -137,7 +137,7 @@ fn keys(policy: &str) -> String {
     format!("{common} \"tiered\"\n[device.slow]\nbackend = {slow}\n[device.fast]\n{fast}")
 }
 
-/// What a server has done: the calls of its scheduler, the trace that was captured, and its rows.
+/// The record of a served load: the calls of the scheduler, the captured trace, and its rows.
 struct Captured {
     calls: Vec<(Nanos, Call)>,
     bytes: Vec<u8>,
@@ -198,7 +198,7 @@ fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> Captured {
     Captured { calls, bytes: std::fs::read(path).unwrap(), rows }
 }
 
-/// What the simulator dispatches, and what becomes of each request there.
+/// The simulator's dispatches, and the outcome of each request there.
 struct Seen(Vec<(Nanos, u64, u32, Tier)>, Waits);
 
 impl sim::Observer<Policy> for Seen {
@@ -287,10 +287,10 @@ fn limits(policy: &str) -> QueueLimits {
     }
 }
 
-/// What was dispatched, and until where the simulator has to agree. A request may have been staged before its blocks moved
-/// to the other tier: then the server serves it from where they lie, or when they are there, and the simulator from where
-/// the policy sent it. And what lies in slots that do not follow one another is several operations in the server. From
-/// there on they take different times.
+/// The server's dispatches, and how many of them the simulator has to agree with. From the first of two kinds of operations on, server and
+/// simulator take different times. The first kind is a request that was staged before its blocks moved to the other tier: the server serves
+/// it from where the blocks lie, or when they are there, and the simulator from where the policy sent it. The second is a request whose
+/// blocks lie in slots that do not follow one another: it is several operations in the server.
 fn dispatches(calls: &[(Nanos, Call)]) -> (Vec<(Nanos, u64, u32, Tier)>, usize) {
     let (mut dispatched, mut agreeing) = (Vec::new(), None);
     let (mut slots, mut flying): (BTreeMap<u64, usize>, Vec<Dispatch>) = Default::default();

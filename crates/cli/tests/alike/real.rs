@@ -204,7 +204,7 @@ fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
         return skip("there is no memory file system at /dev/shm");
     };
     let (folder, disk) = (folder(0), memory.path().join("disk"));
-    // It ends within a sector, of which no model knows.
+    // The file ends within a sector, which no model can express.
     fs::write(&disk, vec![7; (64 << 20) + 100]).unwrap();
     let disk = disk.display().to_string();
     let done = run(folder.path(), &["replay", "trace.csv", &disk, "--reads-only", "--load", "closed:2"]);

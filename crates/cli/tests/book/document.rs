@@ -28,11 +28,11 @@ pub(crate) enum Block {
 
 /// A command as a document shows it.
 pub(crate) struct Shown {
-    /// What the shell gets.
+    /// The command line for the shell.
     pub(crate) line: String,
     /// The lines of the document.
     pub(crate) shown: String,
-    /// What it prints.
+    /// The expected output.
     pub(crate) expected: String,
 }
 

@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 use document::{Block, Document};
 
-/// What the folder of a document shows of the repository.
+/// The parts of the repository that the folder of a document links to.
 const SHOWN: &[&str] = &["README.md", "docs", "examples", "experiments", "packaging", "traces"];
 
 /// The folder of programs that stand for others.
@@ -72,7 +72,7 @@ fn folder() -> Folder {
     for name in SHOWN {
         std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).unwrap();
     }
-    // What `cargo run --example NAME` would run is built with the tests.
+    // Examples were built with the tests: a stand-in for `cargo run --example NAME` runs them.
     let bin = folder.path().join(BIN);
     fs::create_dir(&bin).unwrap();
     let examples = Path::new(env!("CARGO_BIN_EXE_ioweir")).parent().unwrap().join("examples");
@@ -99,7 +99,7 @@ fn shell(folder: &Path, command: &str) -> Command {
     shell
 }
 
-/// What a command prints, and its exit code where that is not zero.
+/// A command's output, with its exit code where that is not zero.
 fn printed(folder: &Path, command: &str) -> String {
     let output = shell(folder, command).output().unwrap();
     let mut text = String::from_utf8(output.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! What a command printed beside what a document says of it: a line `...` stands for any lines, `[..]` for anything in a line.
+//! Compares a command's output with the output in a document: a line `...` stands for any lines, `[..]` for anything in a line.
 
 /// Any lines.
 const LINES: &str = "...";
@@ -48,7 +48,7 @@ pub(crate) fn renewed(expected: &str, printed: &str) -> String {
             text += "...\n";
             continue;
         }
-        // The same words in the same order, or at least the same first one.
+        // A line matches one with the same words in the same order, or else one with the same first word.
         let found = [words as fn(&str) -> String, first_word].into_iter().find_map(|key| {
             let mut lines = rest.clone();
             let found = lines.find(|printed| key(printed) == key(line))?;

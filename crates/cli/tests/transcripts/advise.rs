@@ -1,4 +1,4 @@
-//! What `ioweir advise` says.
+//! Transcripts of `ioweir advise`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What earlier versions have written is read: captures, and folders of sweeps. `tests/kept/make` keeps those of a release.
+//! Files of earlier versions are still read: captures, and folders of sweeps. `tests/kept/make` keeps those of a release.
 
 use std::fs;
 use std::path::Path;

@@ -402,7 +402,7 @@ fn exports_are_written_whole_and_never_over_an_input() {
     for export in exports {
         assert!(fs::metadata(folder.path().join(export)).unwrap().len() > 100, "{export}");
     }
-    // Nothing temporary is left.
+    // No temporary file is left.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1 + exports.len());
     fs::hard_link(folder.path().join("trace.csv"), folder.path().join("linked.csv")).unwrap();
     insta::assert_snapshot!(transcripts(

@@ -43,7 +43,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What a successful command prints.
+/// The output of a successful command.
 fn printed(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -23,10 +23,10 @@ use super::clock::Moment;
 use super::spec::{SourceKeys, SourceKind};
 use ioweir_block::real::System;
 
-/// The longest time that a reading may be of. What is older says nothing about now.
+/// The longest time that a reading may be of. An older reading says nothing about now.
 pub const SPAN_MAX: Nanos = Nanos::from_seconds(10);
 
-/// What was seen of a device in the last second or so. Amounts are per second.
+/// A reading of a device over the last second or so. Amounts are per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
     /// Requests.
@@ -82,19 +82,19 @@ impl std::error::Error for SourceError {}
 
 /// Where load is measured.
 pub trait Source: Send {
-    /// What it is, in a few words.
+    /// The source's name, in a few words.
     fn name(&self) -> String;
 
-    /// What was seen since the last call; the first call only begins.
+    /// The reading since the last call; the first call only begins.
     ///
     /// # Errors
-    /// Why nothing is known.
+    /// The reason why nothing is known.
     fn read(&mut self, now: Moment) -> Result<Reading, SourceError>;
 
-    /// What is known of the past, in bins, up to now.
+    /// The past in bins, up to now, as far as the source knows it.
     ///
     /// # Errors
-    /// Why nothing is known.
+    /// The reason why nothing is known.
     fn past(&mut self, now: Moment, bin_seconds: u32) -> Result<Option<Past>, SourceError> {
         let _ = (now, bin_seconds);
         Ok(None)
@@ -125,7 +125,7 @@ pub fn open(keys: &SourceKeys, system: &System) -> Result<Option<Box<dyn Source>
     })
 }
 
-/// What all sources have seen together: of each amount what the first has that knows it.
+/// The readings of all sources together: each amount comes from the first source that knows it.
 #[must_use]
 pub fn merged<'a>(readings: impl Iterator<Item = &'a Reading>) -> Reading {
     readings.fold(Reading::default(), |all, one| Reading {
@@ -143,8 +143,8 @@ pub fn merged<'a>(readings: impl Iterator<Item = &'a Reading>) -> Reading {
 }
 
 impl Reading {
-    /// What is left of it without what workers did: `bytes` a second in requests of `request_bytes`. Where it is not known what
-    /// they did, nothing is known of the foreground's requests either.
+    /// Subtracts the work of workers: `bytes` a second in requests of `request_bytes`. Where that is unknown, the foreground's requests are
+    /// unknown, too.
     #[must_use]
     pub fn without_workers(self, bytes: Option<f64>, request_bytes: u64) -> Self {
         let less = |all: Option<f64>, part: f64| Some((all? - part).max(0.0));

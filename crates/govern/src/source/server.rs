@@ -22,7 +22,7 @@ pub struct Server {
     last: Option<(Moment, Seen)>,
 }
 
-/// What a server had done at one moment.
+/// The counters of a server at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Seen {
     /// The server's own time.
@@ -102,7 +102,7 @@ impl Seen {
         };
     }
 
-    /// What was done since, by a server that has gone on; `None` if it has started again.
+    /// The reading between two looks at a server that has gone on; `None` if it has started again.
     fn since(&self, before: &Self, seconds: f64) -> Option<Reading> {
         let rate = |now: u64, before: u64| now.checked_sub(before).map(|count| count as f64 / seconds);
         let clients = (self.client_seconds - before.client_seconds) / seconds;

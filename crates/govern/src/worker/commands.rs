@@ -14,10 +14,10 @@ use crate::process::{self, drain, ending, last_line};
 use crate::spec::{Otherwise, RateKeys, WorkerKeys};
 use ioweir_block::executor::MachineClock;
 
-/// What the work is doing.
+/// The state of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing that is known.
+    /// No work is known to be going on.
     Idle,
     Running,
     Paused,
@@ -145,7 +145,7 @@ impl Commands {
         let Some(running) = &mut self.running else { return Ok(Progress::default()) };
         drain(&running.output, &mut running.printed);
         let Ok(Some(status)) = running.child.try_wait() else { return Ok(Progress::default()) };
-        // It may have printed its last words between the two.
+        // The program may have printed its last words between the two calls.
         drain(&running.output, &mut running.printed);
         let line = last_line(&String::from_utf8_lossy(&running.printed));
         (self.running, self.state, self.position.is_begun) = (None, State::Idle, false);
@@ -190,7 +190,7 @@ impl Worker for Commands {
             self.set_rate(&rate, rate.min)?;
         }
         if !self.keys.pause.is_empty() {
-            // What is not known to run need not be there to be paused.
+            // Work that is not known to run may be absent when it is paused.
             let paused = self.call("pause", &self.keys.pause);
             if is_known {
                 paused?;
@@ -233,7 +233,7 @@ impl Worker for Commands {
             let owed_bytes = Some(size.saturating_sub(done));
             return Ok(Progress { done_bytes: Some(done), owed_bytes, is_finished, ..Progress::default() });
         }
-        // What is not known to have begun has no progress.
+        // Work that is not known to have begun has no progress.
         if self.keys.progress.is_empty() || self.state == State::Idle {
             return Ok(Progress::default());
         }
@@ -250,7 +250,7 @@ impl Worker for Commands {
 
     fn release(self: Box<Self>) -> Result<(), WorkerError> {
         let said: Vec<String> = self.guards.into_iter().filter_map(Guard::release).collect();
-        // What has not begun, or has ended, need not be there to be paused.
+        // Work that has not begun, or has ended, may be absent when it is paused.
         let is_nothing = self.keys.default == Otherwise::Rest && !self.position.is_begun && self.keys.rate.is_none();
         if said.is_empty() || is_nothing {
             Ok(())
@@ -260,7 +260,7 @@ impl Worker for Commands {
     }
 }
 
-/// What is done when the governor is gone.
+/// The actions to take when the governor is gone.
 fn fallbacks(keys: &WorkerKeys) -> Vec<Fallback> {
     let rests = keys.default == Otherwise::Rest;
     let mut fallbacks = Vec::new();

@@ -18,14 +18,14 @@ pub use server::Service;
 
 use super::spec::{WorkerKeys, WorkerKind};
 
-/// What a worker may do now.
+/// The work that a worker may do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
     /// The most that it does before it asks again, where it can count.
     pub bytes: u64,
     /// The most that it does in a second, if that is limited.
     pub bytes_per_second_max: Option<u64>,
-    /// What it is to get in a second even if the foreground wants all of the device, where the worker can see to that.
+    /// The rate that it should get even if the foreground wants all of the device, where the worker can see to that.
     pub reservation_bytes_per_second: Option<u64>,
 }
 
@@ -41,21 +41,21 @@ impl Task {
 /// How far a worker is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// What it has done since the work was begun, if it can say; it grows until the work is finished.
+    /// The bytes done since the work was begun, if it can say; they grow until the work is finished.
     pub done_bytes: Option<u64>,
-    /// What is left of the work, if it can say.
+    /// The bytes left to do, if it can say.
     pub owed_bytes: Option<u64>,
     /// The time of the device that it has taken so far, if it can say.
     pub device: Option<Nanos>,
     /// Whether nothing is left to do.
     pub is_finished: bool,
-    /// What it has found, in words; empty for nothing.
+    /// The findings, in words; empty for none.
     pub note: String,
     /// Why it was not given the reservation of its last task, if so.
     pub unreserved: Option<String>,
 }
 
-/// What is kept of a worker from one start of the governor to the next.
+/// The part of a worker's state that is kept from one start of the governor to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {
@@ -77,7 +77,7 @@ impl fmt::Display for WorkerError {
 
 impl std::error::Error for WorkerError {}
 
-/// What does the work of a service.
+/// A worker does the work of a service.
 pub trait Worker: Send {
     /// Begins, or goes on, as the task says; said again, it renews what has a lease.
     ///
@@ -103,13 +103,13 @@ pub trait Worker: Send {
     /// If it cannot say.
     fn progress(&mut self) -> Result<Progress, WorkerError>;
 
-    /// What is to be kept.
+    /// The position to keep.
     fn position(&self) -> Position;
 
-    /// Puts the service back to what it does without a governor.
+    /// Puts the service back to its default without a governor.
     ///
     /// # Errors
-    /// What came of it, if that failed.
+    /// The problem, if that failed.
     fn release(self: Box<Self>) -> Result<(), WorkerError>;
 }
 

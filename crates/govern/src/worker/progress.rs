@@ -35,10 +35,10 @@ impl Patterns {
         })
     }
 
-    /// What a text says. Amounts that are not there, or make no sense, are not known.
+    /// Reads a program's output. Amounts that are absent, or make no sense, are unknown.
     ///
     /// # Errors
-    /// If it says that the work has failed.
+    /// If the output says that the work has failed.
     pub fn read(&self, text: &str) -> Result<Progress, WorkerError> {
         if self.failed.as_ref().is_some_and(|failed| failed.is_match(text)) {
             return Err(WorkerError(format!("it has failed: {}", last_line(text))));

@@ -98,7 +98,7 @@ impl Worker for Service {
     }
 }
 
-/// What the state of a server says about a service.
+/// The progress of a service, from the state of its server.
 fn read(service: &ServiceState) -> Progress {
     let found = &service.found;
     let found = [("damaged", found.damaged_bytes), ("not readable", found.failed_bytes)];

@@ -14,6 +14,8 @@ const WIDTH: u32 = 1_000_000;
 const HEIGHT: u32 = 4_000;
 /// The part of a number by which sums of others may differ.
 const ROUNDED: f64 = 1e-11;
+/// The part of the width of horizontal bars that is kept free for the numbers behind them.
+const TOTALS_ROOM: f64 = 0.12;
 /// The number of colours; after that they repeat.
 const COLOURS: usize = 8;
 
@@ -47,7 +49,19 @@ pub(super) struct DrawnChart {
     pub(super) rows: usize,
     pub(super) ticks_x: Vec<Tick>,
     pub(super) ticks_y: Vec<Tick>,
+    /// The whole of each row of bars, written where the row ends.
+    pub(super) totals: Vec<Total>,
     pub(super) layers: Vec<Layer>,
+}
+
+/// The value that a row of bars adds up to, in a number of few digits.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Total {
+    /// The end of the row in percent, from the left.
+    pub(super) left: String,
+    /// The middle of the row in percent, from the top.
+    pub(super) top: String,
+    pub(super) label: String,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +134,8 @@ fn across<'a>(chart: &'a Chart, together: &[&'a Chart]) -> Scale<'a> {
         ends.chain(points).chain(bands)
     });
     let shows = together.iter().flat_map(|chart| chart.across.shows.iter().copied());
-    Scale::new(&chart.across, values.chain(shows))
+    let scale = Scale::new(&chart.across, values.chain(shows));
+    if chart.has_rows() { scale.with_room_for_totals() } else { scale }
 }
 
 /// The vertical scale of charts that are seen together.
@@ -199,6 +214,12 @@ impl<'a> Scale<'a> {
         self
     }
 
+    /// Leaves space to the right of the longest bar.
+    fn with_room_for_totals(mut self) -> Self {
+        self.high += (self.high - self.low) * TOTALS_ROOM;
+        self
+    }
+
     /// The position of a value, from 0 to 1; `None` if it cannot be drawn.
     fn at(&self, value: f64) -> Option<f64> {
         let value = if self.axis.is_logarithmic { value.log10() } else { value };
@@ -265,6 +286,17 @@ fn short(value: f64) -> String {
     let text = format!("{scaled:.digits$}");
     let trimmed = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{trimmed}{suffix}")
+}
+
+/// A number of three significant digits or more.
+fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 1_000.0 || size == 0.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    if value.abs() >= 1e6 { short(value) } else { format_decimals(value, decimals) }
 }
 
 /// A path that is written as distances from point to point, which are short if there are many points.
@@ -361,8 +393,19 @@ impl Chart {
             rows: if self.has_rows() { self.upward.words.len() } else { 0 },
             ticks_x: plane.across.ticks(6).into_iter().map(|(at, label)| tick(at, label)).collect(),
             ticks_y: plane.upward.ticks(5).into_iter().map(|(at, label)| tick(1.0 - at, label)).collect(),
+            totals: self.totals(plane),
             layers,
         }
+    }
+
+    fn totals(&self, plane: &Plane<'_>) -> Vec<Total> {
+        let Some(last) = self.series.len().checked_sub(1).filter(|_| self.has_rows()) else { return Vec::new() };
+        let percent = |at: f64| format!("{:.2}", at * 100.0);
+        let total = |(point, (_, end)): (&(f64, f64), (f64, f64))| {
+            let (left, top) = (percent(plane.across.at(end)?), percent(1.0 - plane.upward.at(point.1)?));
+            Some(Total { left, top, label: three_digits(end) })
+        };
+        self.series[last].points.iter().zip(stacked(self, last)).filter_map(total).collect()
     }
 
     fn layer(&self, index: usize, plane: &Plane<'_>, points: &mut Points) -> Layer {
@@ -517,9 +560,11 @@ mod tests {
         let names = ["a".to_owned(), "b".to_owned()];
         let parts = [("one".to_owned(), vec![1.0, 2.0]), ("two".to_owned(), vec![3.0, 0.0])];
         let drawn = drawn(&Chart::rows("t", names, Axis::from_zero("ms"), parts));
-        assert_eq!(drawn.layers[0].area, "M0 1800V200H250000V1800zM0 3800V2200H500000V3800z");
-        assert_eq!(drawn.layers[1].area, "M250000 1800V200H1000000V1800zM500000 3800V2200H500000V3800z");
+        assert_eq!(drawn.layers[0].area, "M0 1800V200H223214V1800zM0 3800V2200H446429V3800z");
+        assert_eq!(drawn.layers[1].area, "M223214 1800V200H892857V1800zM446429 3800V2200H446429V3800z");
         assert_eq!(drawn.ticks_y.iter().map(|tick| tick.at.as_str()).collect::<Vec<_>>(), ["25.00", "75.00"]);
+        let totals = drawn.totals.iter().map(|total| [total.left.as_str(), total.top.as_str(), total.label.as_str()]);
+        assert_eq!(totals.collect::<Vec<_>>(), [["89.29", "25.00", "4.00"], ["44.64", "75.00", "2.00"]]);
     }
 
     #[test]

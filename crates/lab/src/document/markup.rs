@@ -203,6 +203,9 @@ fn chart(drawn: &DrawnChart, is_zoomable: bool) -> Markup {
                     svg viewBox="0 0 1000000 4000" preserveAspectRatio="none" aria-hidden="true" {
                         @for layer in &drawn.layers { (paths(layer)) }
                     }
+                    @for total in &drawn.totals {
+                        span class="total" style={ "left:" (total.left) "%;top:" (total.top) "%" } { (total.label) }
+                    }
                 }
                 div class="ticks-x" aria-hidden="true" {
                     @for tick in &drawn.ticks_x { span style={ "left:" (tick.at) "%" } { (tick.label) } }

@@ -1,5 +1,5 @@
-//! What the buffer of a disk does: after how many sequential reads the head reads ahead, how many segments keep what was read, and how
-//! far the head reads.
+//! Probes of a disk's buffer: after how many sequential reads the head reads ahead, how many segments keep what was read, and how far the
+//! head reads.
 //!
 //! A read that the buffer answers does not wait for its place. The first probe jumps to a place and reads on from there: reads wait
 //! for a revolution each until one comes from the buffer. The second lets the head read ahead for one stream, reads so many other places,
@@ -58,7 +58,7 @@ pub struct Ahead {
     pub segment: (u64, u64),
 }
 
-/// What a disk's buffer does.
+/// The behaviour of a disk's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Buffer {
     /// How many reads have to continue the one before until the head reads ahead, the least and the most that was seen; `None` if
@@ -66,14 +66,14 @@ pub struct Buffer {
     pub begins_after: Option<(u64, u64)>,
     /// Whether data that was asked for stays in the buffer.
     pub keeps: bool,
-    /// Its segments; the greatest number that is looked for stands for more.
+    /// The number of segments; the greatest number that is looked for stands for more.
     pub segments: Option<u64>,
     /// How far the head reads ahead.
     pub ahead: Option<Ahead>,
 }
 
 impl Buffer {
-    /// What the answers say.
+    /// Derives the behaviour from the answers.
     pub(super) fn of(facts: &Facts, probed: &Probed) -> Option<Self> {
         let revolution_nanos = facts.revolution_nanos?;
         let begun = Begun::of(revolution_nanos, probed)?;
@@ -108,7 +108,7 @@ impl Buffer {
         enclosed.into_iter().filter_map(|(key, ends)| Some((format!("hdd.cache.{key}"), both(ends?)))).collect()
     }
 
-    /// What it says, in words.
+    /// The behaviour in words.
     pub(super) fn in_words(&self) -> Vec<(String, String)> {
         let mut words = Vec::new();
         let begins = match self.begins_after {
@@ -154,13 +154,13 @@ impl Begun {
             .filter(|reads| reads.len() as u64 == JUMP_READS)
             .map(|reads| reads.iter().map(|read| read.latency().0 as f64).collect())
             .collect();
-        // What waits for its place waits for nearly a revolution, because it has just passed.
+        // A read that waits for its place waits for nearly a revolution, because the place has just passed.
         let slow = |times: &Vec<f64>| {
             times.iter().skip(1).take(RUN as usize - 1).take_while(|nanos| **nanos > revolution_nanos / 2.0).count()
         };
         let mut counts: Vec<usize> = jumps.iter().map(slow).collect();
         counts.sort_unstable();
-        // One of them may have met something else.
+        // The extremes are left out: one of the jumps may have met something else.
         let (low, high) = (*counts.get(1)?, *counts.get(counts.len().checked_sub(2)?)?);
         let mut fast: Vec<f64> =
             jumps.iter().flat_map(|times| times.get(high + 1..RUN as usize)).flatten().copied().collect();

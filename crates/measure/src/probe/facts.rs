@@ -1,4 +1,4 @@
-//! What the answers to probes say directly.
+//! Facts that the answers to probes show directly.
 //!
 //! A read that begins just before the one before it has to wait for nearly a revolution: all of it but the time in which the
 //! medium passes from the one beginning to the other. Two steps of different length give both the revolution and the speed
@@ -27,7 +27,7 @@ const SKEW_DIFFERS: f64 = 0.3;
 /// By how much the rate of random reads rises at least, as a part, where a disk chooses the next among several.
 const CHOOSES: f64 = 0.2;
 
-/// What is known of a place.
+/// The properties of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Place {
     /// First byte.
@@ -38,7 +38,7 @@ pub struct Place {
     pub sectors_per_track: Option<f64>,
 }
 
-/// What probes say directly.
+/// Facts that probes show directly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// Whether single reads are as slow as those of a disk.
@@ -47,9 +47,9 @@ pub struct Facts {
     pub revolution_nanos: Option<f64>,
     /// The places, from the front.
     pub places: Vec<Place>,
-    /// What is lost from the end of a track to the beginning of the next.
+    /// The time lost from the end of a track to the beginning of the next.
     pub skew_nanos: Option<f64>,
-    /// What a read costs before it waits for a place on the track where the head is.
+    /// The time of a read before it waits for a place on the track where the head is.
     pub command_nanos: Option<f64>,
     /// Surfaces, if the arm takes another time from one cylinder to the next than a head from one surface to another.
     pub surfaces: Option<u64>,
@@ -57,16 +57,16 @@ pub struct Facts {
     pub zones: Option<Zones>,
     /// Random reads a second at so many at once, the fewest first.
     pub rates: Vec<(usize, f64)>,
-    /// What its buffer does, if it rotates.
+    /// The behaviour of the buffer, if the device rotates.
     pub buffer: Option<Buffer>,
-    /// How it wakes up, if it does not rotate.
+    /// The wake-up from sleep, if the device does not rotate.
     pub wake: Option<Wake>,
-    /// Which addresses share a die, if it does not rotate, and how fast those are read.
+    /// The addresses that share a die, if the device does not rotate, and how fast those are read.
     pub layout: Option<(Layout, Strides)>,
 }
 
 impl Facts {
-    /// What the answers say.
+    /// Derives the facts from the answers.
     #[must_use]
     pub fn of(probed: &Probed) -> Self {
         let rotates = rotates(probed);
@@ -192,7 +192,7 @@ impl Facts {
         }
     }
 
-    /// What is known, in words.
+    /// The facts in words.
     #[must_use]
     pub fn in_words(&self) -> Vec<(String, String)> {
         let mut words = Vec::new();
@@ -302,12 +302,12 @@ fn track(revolution: f64, reads: &[Completed]) -> Option<f64> {
     Some(sectors(reads)? * revolution / (revolution - large)).filter(|sectors| sectors.is_finite() && *sectors >= 1.0)
 }
 
-/// What is lost between two tracks. A step backwards over the beginning of a track takes so much less than the others, which shows how
-/// many tracks a run of sequential reads passed: all that these took beyond their sectors, over all of those, is the mean.
+/// The time lost between two tracks. A step backwards over the beginning of a track takes so much less than the others, which shows how
+/// many tracks a run of sequential reads passed. The mean is all that these took beyond their sectors, over all of those.
 fn skew(revolution: f64, places: &[Place], sequential: &[&[Completed]], backwards: &[&[Completed]]) -> Option<f64> {
     let less = |reads: &&[Completed]| track::odd(&gaps(reads)).into_iter().map(|(_, less)| less.rem_euclid(revolution));
     let crossings: Vec<f64> = backwards.iter().flat_map(less).filter(|less| *less < revolution / 2.0).collect();
-    // What each run took beyond its sectors, and its length in tracks.
+    // The time that each run took beyond its sectors, and its length in tracks.
     let runs: Vec<(f64, f64)> = places
         .iter()
         .zip(sequential)

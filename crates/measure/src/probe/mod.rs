@@ -43,30 +43,30 @@ pub struct Io {
     pub length: u64,
 }
 
-/// What a probe does next.
+/// The next step of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It reads.
+    /// Submit this read.
     Read(Io),
-    /// It asks for nothing for so long.
+    /// Ask for nothing for so long.
     Rest(Nanos),
-    /// It waits for a completion.
+    /// Wait for a completion.
     Wait,
-    /// It has been carried out.
+    /// The probe has been carried out.
     Done,
 }
 
 /// Reads, of which so many are kept in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// What it shows.
+    /// The name, which says what the probe shows.
     pub name: &'static str,
     reads: Vec<Io>,
-    /// How long nothing is asked for before each of the reads; empty if they follow each other.
+    /// How long the device is left alone before each of the reads; empty if they follow each other.
     rests: Vec<Nanos>,
     has_rested: bool,
     depth: usize,
-    /// So many begin at once, when those before have ended; all if they do not wait for each other.
+    /// The number of reads that begin at once, when those before have ended; all if they do not wait for each other.
     together: usize,
     next: usize,
     in_flight: usize,
@@ -79,19 +79,19 @@ impl Probe {
         Self { name, reads, rests: Vec::new(), has_rested: false, depth, together: usize::MAX, next: 0, in_flight: 0 }
     }
 
-    /// The same with a rest before each read.
+    /// Adds a rest before each read.
     #[must_use]
     pub fn with_rests(self, rests: Vec<Nanos>) -> Self {
         Self { rests, ..self }
     }
 
-    /// The same with so many reads at once, which begin when those before have ended.
+    /// Lets so many reads begin at once, when those before have ended.
     #[must_use]
     pub fn together(self, count: usize) -> Self {
         Self { depth: count, together: count, ..self }
     }
 
-    /// What it does next.
+    /// Takes the next step.
     pub fn step(&mut self) -> Step {
         match self.reads.get(self.next) {
             Some(io)
@@ -120,7 +120,6 @@ impl Probe {
         self.reads.truncate(self.next);
     }
 
-    /// Its reads.
     #[must_use]
     pub fn reads(&self) -> &[Io] {
         &self.reads
@@ -139,7 +138,6 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Its rounds.
     const fn rounds(&self) -> u64 {
         self.rounds.len() as u64
     }
@@ -175,7 +173,7 @@ impl Answers {
     }
 }
 
-/// What a device answered to a plan.
+/// The answers of a device to a plan of probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
     /// The answers, in the order of the probes; the last are those to the held-out mix.
@@ -238,7 +236,7 @@ impl Probed {
         (fitted, held_out)
     }
 
-    /// What the requests show that a model is fitted to.
+    /// The groups of the requests that a model is fitted to.
     #[must_use]
     pub fn groups(&self, facts: &Facts) -> Groups {
         let (mut seen, mut groups) = (Vec::<(&str, u64)>::new(), Groups::default());

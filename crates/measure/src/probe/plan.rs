@@ -24,10 +24,10 @@ pub(super) const MIB: u64 = 1 << 20;
 /// Places of a disk that are read sequentially, and the reads of 128 KiB at each.
 pub(super) const PLACES: u64 = 64;
 const SEQUENTIAL_READS: u64 = 16;
-/// The same of a device whose places are alike.
+/// Places of a device whose places are alike that are read sequentially, and the reads of 128 KiB at each.
 const PLACES_ALIKE: u64 = 16;
 const SEQUENTIAL_READS_ALIKE: u64 = 32;
-/// Reads of 1 MiB at each of these.
+/// Reads of 1 MiB at each of these places.
 const SEQUENTIAL_LARGE_READS: u64 = 4;
 /// Random reads one at a time.
 const RANDOM_READS: usize = 800;
@@ -37,7 +37,7 @@ const LENGTH_READS: usize = 40;
 pub(super) const DEPTHS: [(&str, usize); 5] =
     [(AT_2, 2), ("4 at once", 4), (AT_8, 8), ("16 at once", 16), ("32 at once", 32)];
 const DEPTH_READS: usize = 250;
-/// Those that a disk alone gets, whose order of commands changes with every further one.
+/// Names of the depths at which a disk, too, is read: each further depth changes its order of commands.
 const AT_2: &str = "2 at once";
 const AT_8: &str = "8 at once";
 /// Reads backwards at each of the places, which show the speed of the medium.

@@ -61,7 +61,7 @@ pub(super) fn wake(probed: &Probed) -> Option<Wake> {
     let rest = |at: usize| seen.reads.get(at).map(|read| read.0 as f64);
     let mut slow: Vec<f64> = seen.reads.iter().skip(boundary).map(|read| read.1 as f64).collect();
     if slow.len() < SLOW_MIN {
-        // It was not left alone for long enough to say so if the probe was cut.
+        // If the probe was cut, the drive was not left alone for long enough to say that it does not sleep.
         let is_whole = seen.reads.last()?.0 >= REST_MIN.0 << (LENGTHS - 1);
         return is_whole.then_some(Wake { idle_nanos: rest(seen.reads.len() - 1)?, takes_nanos: 0.0 });
     }
@@ -74,7 +74,7 @@ pub(super) fn wake(probed: &Probed) -> Option<Wake> {
 
 /// Reads after rests.
 struct Seen {
-    /// What a single read takes that follows another at once.
+    /// The time of a single read that follows another at once.
     alone_nanos: f64,
     /// Rests and latencies, the shortest rest first.
     reads: Vec<(u64, u64)>,
@@ -117,7 +117,7 @@ impl Wake {
             .into()
     }
 
-    /// What it says, in words.
+    /// The result in words.
     pub(super) fn in_words(self) -> String {
         let millis = self.idle_nanos / 1e6;
         if self.takes_nanos > 0.0 {

@@ -1,10 +1,10 @@
-//! What an access takes over some distance without the wait for its place.
+//! Probes of an access over some distance, without the wait for its place.
 //!
-//! That wait is anything up to a revolution. Over a distance at a place, pairs of reads differ by the angle of the second one only: the
-//! shortest time among them is above what the access takes, and the longest, less a revolution, below. So each round of pairs is aimed
-//! at the middle of what the rounds before it have left open, by the speed at which the medium passes, and halves it. Each pair
-//! lies two tracks before the one of the round before it, where no buffer has it; tracks of one zone begin at angles that differ alike, so
-//! that the angle between the two reads stays. Where it does not, a round tells less, and nothing wrong.
+//! The wait is anything up to a revolution. Over a distance at a place, pairs of reads differ by the angle of the second one only: the
+//! shortest time among them is above what the access takes, and the longest, less a revolution, below. So each round of pairs is aimed at
+//! the middle of what the rounds before it have left open, by the speed at which the medium passes, and halves it. Each pair lies two
+//! tracks before the one of the round before it, where no buffer has it; tracks of one zone begin at angles that differ alike, so that the
+//! angle between the two reads stays. Where it does not, a round tells less, and nothing wrong.
 
 use ioweir_core::{Nanos, SECTOR_BYTES};
 
@@ -113,7 +113,7 @@ struct Seen {
     round: u64,
     /// By how much later its second place passes the head than that of the first round.
     angle_nanos: f64,
-    /// What its second read took.
+    /// The time of the second read.
     nanos: f64,
 }
 
@@ -128,7 +128,7 @@ fn drift(seen: &[Seen], revolution_nanos: f64) -> f64 {
     median(&mut seen.windows(2).filter_map(differ).collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
-/// The same angle, less than half of a revolution in either direction.
+/// The angle as a time of less than half a revolution in either direction.
 fn within(nanos: f64, revolution_nanos: f64) -> f64 {
     nanos - (nanos / revolution_nanos).round() * revolution_nanos
 }
@@ -165,7 +165,7 @@ fn window(revolution_nanos: f64, mut times: Vec<f64>) -> Option<(usize, f64, f64
     times.iter().enumerate().filter_map(within).max_by_key(|(count, ..)| *count)
 }
 
-/// What an access takes, by the times of pairs that differ in their angle.
+/// The time of an access, from pairs that differ in their angle.
 pub(super) fn access_nanos(revolution_nanos: f64, times: Vec<f64>) -> Option<f64> {
     let all = times.len();
     let (count, least, greatest) = window(revolution_nanos, times)?;
@@ -174,7 +174,7 @@ pub(super) fn access_nanos(revolution_nanos: f64, times: Vec<f64>) -> Option<f64
     (is_known && count >= TIMES_MIN && count as f64 >= AGREES * all as f64 && access > 0.0).then_some(access)
 }
 
-/// What accesses take, of each distance at each place.
+/// The times of accesses, of each distance at each place.
 pub(super) struct Accesses(Vec<Option<f64>>);
 
 impl Accesses {
@@ -194,7 +194,7 @@ impl Accesses {
         if is_known { 1 + kind as u64 / FROM } else { 0 }
     }
 
-    /// What an access over a distance takes in the mean over its places, where that is known.
+    /// The mean time of an access over a distance, over its places, where it is known.
     pub(super) fn mean(&self, shown: u64) -> Option<f64> {
         let distance = usize::try_from(shown.checked_sub(1)?).ok()?;
         let known: Vec<f64> = self.0.chunks(FROM as usize).nth(distance)?.iter().flatten().copied().collect();

@@ -128,7 +128,7 @@ fn in_pairs(name: &'static str, length: u64, mut pairs: Vec<[u64; 2]>, random: &
     Probe::new(name, 1, reads).together(2)
 }
 
-/// What was found.
+/// The layout that the answers show.
 pub(super) fn layout(probed: &Probed) -> Option<Layout> {
     let (origin, piece_bytes) = piece(probed)?;
     let dies = dies(piece_bytes, probed)?;
@@ -237,7 +237,7 @@ impl Layout {
         std::iter::once(("ssd.page".to_owned(), Amount::Size(Size(self.page_bytes)))).chain(counts).collect()
     }
 
-    /// What it says, in words; with how many reads a second come from one die and one channel.
+    /// The layout in words, with how many reads a second come from one die and one channel.
     pub(super) fn in_words(self, strides: Strides) -> String {
         let Self { piece_bytes, page_bytes, dies, channels } = self;
         let rate =

@@ -36,13 +36,13 @@ const SHOW_FOR_WRONG: usize = 4;
 const SECTORS_MIN: u64 = 8 * READ_SECTORS;
 const READ_SECTORS: u64 = KIB_4 / SECTOR_BYTES;
 
-/// What the waits of pairs are known by.
+/// The geometry by which the waits of pairs are computed.
 struct Tracks {
-    /// The sector where the first begins, and the sectors of each.
+    /// The sector where the first track begins, and the sectors of each.
     begin: u64,
     sectors: u64,
     revolution_nanos: f64,
-    /// What is lost between two.
+    /// The time lost between two tracks.
     skew_nanos: f64,
     command_nanos: f64,
 }
@@ -103,7 +103,7 @@ impl Tracks {
         let pair = |pair: u64| {
             let (_, [_, second]): (u64, [&Completed; 2]) = answers.pairs(pair as usize).find(|(of, _)| *of == round)?;
             let late = second.latency().0 as f64 - wait_nanos - READ_SECTORS as f64 * self.sector_nanos();
-            // What comes before its sectors have passed the head is from a buffer.
+            // Data that comes before its sectors have passed the head is from a buffer.
             (late > -0.1 * self.revolution_nanos)
                 .then_some((Self::number(round, pair), late > self.revolution_nanos / 2.0))
         };

@@ -47,7 +47,7 @@ fn probe_buffered(
     probe(&file.path().display().to_string(), None, SPAN)
 }
 
-/// What is found of a buffer.
+/// The buffer that probes find.
 fn buffer(buffer: &str) -> Buffer {
     let (_, facts) = probe_buffered("7200", "1776\ninner = 0.6", 120, "surfaces = 3", "0.8ms", buffer);
     facts.buffer.expect("a buffer")

@@ -1,4 +1,4 @@
-//! What a read costs before it waits for its place.
+//! Probes of the time that a read takes before it waits for its place.
 //!
 //! From the time of a single read nobody can tell how much of it the command takes, how much the arm and how much the medium. Where
 //! the arm does not move and the wait is known, there is a threshold: a sector that passes the head later than the command takes is
@@ -121,7 +121,7 @@ fn waits(probed: &Probed, revolution_nanos: f64, sectors_per_track: f64) -> Vec<
         let passes = (sectors_per_track.round() - (back + READ_SECTORS) as f64) * sector_nanos;
         let wait = passes - second.submitted.since(first.completed).0 as f64;
         let late = second.latency().0 as f64 - wait - READ_SECTORS as f64 * sector_nanos;
-        // What comes before its sectors have passed the head is from a buffer.
+        // Data that comes before its sectors have passed the head is from a buffer.
         if late > -0.1 * revolution_nanos {
             waits.push((wait, late < revolution_nanos / 2.0));
         }
@@ -142,7 +142,7 @@ fn open(waits: &[(f64, bool)]) -> Option<[f64; 2]> {
     is_clear.then_some([short, waits.get(at)?.0])
 }
 
-/// What a command takes, by the wait that is just long enough for it.
+/// The time of a command: the middle of the waits that are just too short and just long enough for it.
 pub(super) fn command_nanos(probed: &Probed, revolution_nanos: f64, sectors_per_track: f64) -> Option<f64> {
     let [short, enough] = open(&waits(probed, revolution_nanos, sectors_per_track))?;
     Some(f64::midpoint(short, enough))

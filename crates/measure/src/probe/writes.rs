@@ -34,7 +34,7 @@ const BURST_PERCENT: u64 = 70;
 const BESIDE_PERCENT: u64 = 85;
 /// A trim that fails where none can be done, instead of doing nothing.
 const TRIM: Action = Action::Zero { keep: false, fast: true };
-/// A write that completes in the buffer of a disk takes less than this part of a revolution; one on the medium waits for its place
+/// A write that completes in the buffer of a disk takes less than this part of a revolution. A write on the medium waits for its place
 /// after a seek, so that of many at random not one in twenty is as fast.
 const BUFFERED_PART: f64 = 0.125;
 const FASTEST_PART: usize = 20;
@@ -43,7 +43,7 @@ const BUFFER_UNSEEN_BYTES: u64 = 64 << 20;
 /// A burst has a knee if it was at least so many times as fast before it.
 const KNEE: f64 = 1.5;
 
-/// What writes show of a device. What there was no time for, or what it does not do, is absent.
+/// The results of write probes. A result is absent if there was no time for it, or the device does not do it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The median of single writes of 4 KiB.
@@ -58,11 +58,11 @@ pub struct Written {
     pub knee: Option<(u64, u64)>,
     /// The median and the 99 % quantile of single reads of 4 KiB.
     pub reads_alone_nanos: Option<(f64, f64)>,
-    /// The same beside writes.
+    /// The median and the 99 % quantile of single reads of 4 KiB beside writes.
     pub reads_beside_nanos: Option<(f64, f64)>,
     /// The median of single trims of 128 KiB.
     pub trim_nanos: Option<f64>,
-    /// As of reads alone, beside trims.
+    /// The median and the 99 % quantile of single reads of 4 KiB beside trims.
     pub reads_beside_trims_nanos: Option<(f64, f64)>,
     /// Writes that a model is fitted to: single short ones, single longer ones, and short ones of which several are in flight, with the
     /// number of the kind.
@@ -126,7 +126,7 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     Ok(run.written)
 }
 
-/// What is done, where, and how long it is.
+/// An operation: the action, its offset and its length.
 type Operation = (Action, u64, u64);
 
 struct Run<'a> {
@@ -256,8 +256,8 @@ fn quantiles(times: &mut [f64]) -> Option<(f64, f64)> {
 }
 
 impl Written {
-    /// The parameters of a flash drive that are known by this: its write buffer, what a trim takes, and, where it is known how many dies
-    /// work side by side, what a program takes for all of them to write as fast as was seen.
+    /// The parameters of a flash drive that follow from this: its write buffer and the time of a trim. Where it is known how many dies work
+    /// side by side, also the time of a program with which all of them write as fast as was seen.
     #[must_use]
     pub fn of_flash(&self, facts: &Facts) -> Vec<(String, Amount)> {
         let mut known = Vec::new();
@@ -267,7 +267,8 @@ impl Written {
         }
         let buffer = match self.knee {
             Some((_, held)) => Some(held).filter(|held| *held > 0),
-            // One that never filled is not that of the start: a small one would hold up writes that were not.
+            // A buffer that never filled is larger than the one that the fit would begin with: a small one would hold up writes that were
+            // not.
             None => self.sustained_bytes_per_second.map(|_| BUFFER_UNSEEN_BYTES),
         };
         if let Some(bytes) = buffer {
@@ -298,7 +299,7 @@ impl Written {
         known
     }
 
-    /// What is known, in words.
+    /// The results in words.
     #[must_use]
     pub fn in_words(&self, revolution_nanos: Option<f64>) -> Vec<(String, String)> {
         let micros = |nanos: f64| format!("{:.0} us", nanos / 1e3);
@@ -341,7 +342,7 @@ mod tests {
         seen.of_flash(&Facts::default())
     }
 
-    /// What writes show of a drive whose truth is known: it takes 65.5 MB/s into its flash, 1 GB/s into its buffer.
+    /// The results for a drive whose truth is known: it takes 65.5 MB/s into its flash, 1 GB/s into its buffer.
     fn written(more: &str) -> Written {
         let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
         let text = format!(
@@ -370,7 +371,7 @@ mod tests {
         assert!(known(&seen).iter().any(|(key, _)| key == "ssd.write_buffer"), "{:?}", known(&seen));
     }
 
-    /// What writes show of a disk whose buffer takes some of them.
+    /// The parameters found of a disk whose buffer takes some of the writes.
     fn of_disk(write: &str) -> Vec<(String, Amount)> {
         let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
         let text = format!(

@@ -1,7 +1,7 @@
-//! Whose the requests are: this program's own, and which control group each process was in.
+//! Counts requests by owner: this program's own, and those of each process's control group.
 //!
-//! The kernel's events name the process and not its group, so a process is asked for it when its first request has been read,
-//! a few hundredths of a second after it was submitted. One that is gone by then is in none that is known.
+//! The kernel's events name the process and not its group, so a process is asked for it when its first request has been read, a few
+//! hundredths of a second after it was submitted. A process that is gone by then has no known group.
 
 use ioweir_trace::Names;
 use ioweir_trace::tracefs::Recorded;
@@ -12,15 +12,15 @@ use ioweir_block::real::System;
 /// A control group, and what came of its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// Its path below the root of its hierarchy; absent for processes that had ended before they could be asked.
+    /// The path below the root of its hierarchy; absent for processes that had ended before they could be asked.
     pub path: Option<String>,
     /// Requests of its processes.
     pub requests: u64,
-    /// Their streams, by name.
+    /// The streams of its processes, by name.
     pub streams: Vec<String>,
 }
 
-/// What each stream is.
+/// The owner of a stream, and its number of requests.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     group: usize,
@@ -124,7 +124,7 @@ mod tests {
         let mut groups = Groups::new(system);
         let mut names = Names { streams: vec!["7 a b".into(), "8 web".into()], volumes: Vec::new() };
         groups.count(&[of_stream(0), of_stream(1), of_stream(0)], &names);
-        // What it is in later is not what it was in.
+        // A process that moves to another group later still counts for its first.
         std::fs::write(folder.path().join("7/cgroup"), "0::/other\n").expect("it is written");
         names.streams.extend(["9 gone".into(), format!("{own} ioweir")]);
         groups.count(&[of_stream(0), of_stream(2), of_stream(3)], &names);

@@ -46,7 +46,7 @@ impl Tracefs {
 /// The longest description of an event.
 const DESCRIPTION_BYTES: usize = 1 << 16;
 
-/// What the kernel refused, and what is possible then.
+/// The error for a refusal of the kernel, with the alternatives.
 fn refused(path: &Path, error: &io::Error) -> RealError {
     let without = "without the kernel's events: `ioweir serve --capture` records what a server gets, and traces of blktrace, \
                    trace-cmd, perf and fio are read by every verb";
@@ -112,7 +112,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// What the kernel says about its pages.
+    /// The kernel's description of its pages.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout

@@ -26,7 +26,7 @@ const PERIOD: Nanos = Nanos::from_millis(20);
 /// How long an event may take from its time to its place in a page.
 const SLACK: Nanos = Nanos::from_millis(1);
 
-/// What is recorded.
+/// The options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// For how long.
@@ -37,14 +37,14 @@ pub struct Options {
     pub buffer_kib: u64,
 }
 
-/// What came of a recording.
+/// The summary of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// How long it took.
     pub seconds: f64,
     /// Records.
     pub requests: u64,
-    /// Those whose completion was seen.
+    /// Requests whose completion was seen.
     pub requests_completed: u64,
     /// Requests of this program itself.
     pub requests_own: u64,
@@ -56,7 +56,7 @@ pub struct Summary {
     pub events_unusable: u64,
     /// Requests with data that the device was sent, as counted by the events.
     pub issued: u64,
-    /// The same as counted by its statistics (`diskstats`).
+    /// Requests with data that the device was sent, as counted by its statistics (`diskstats`).
     pub issued_by_statistics: Option<u64>,
     /// Bytes of pages read a second.
     pub read_bytes_per_second: f64,
@@ -90,7 +90,7 @@ fn now() -> Nanos {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// What to add to a time of an event for nanoseconds since 1970.
+/// The number to add to the time of an event for nanoseconds since 1970.
 #[must_use]
 pub fn epoch_of_zero() -> i128 {
     i128::from(nanos(clock_gettime(ClockId::Realtime)).0) - i128::from(now().0)
@@ -153,7 +153,7 @@ struct Run {
 impl Run {
     /// Reads what there is, and hands over what is complete.
     fn turn(&mut self, instance: &mut Instance, sink: &mut Sink<'_>) -> Result<(), RecordError> {
-        // What has happened before now is in the pages, but for events that are being written.
+        // Events before `until` are in the pages: `SLACK` leaves time to those that are being written.
         let until = now().since(SLACK);
         let Self { recording, .. } = self;
         // A damaged page is counted; the others are good.

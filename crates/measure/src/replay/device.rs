@@ -43,7 +43,7 @@ pub enum ReplayError {
     Source(String),
 }
 
-/// What may be in flight.
+/// The most that may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Requests.
@@ -61,7 +61,7 @@ impl Default for Bounds {
 /// A request that the device has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// Its number, in the order of arrival.
+    /// The request's number, in the order of arrival.
     pub number: u64,
     /// The request, with the time of its arrival.
     pub record: Record,
@@ -165,7 +165,7 @@ impl Replay<'_> {
     }
 
     fn answer(&mut self, done: &Completed, arrivals: &mut dyn Arrivals, observe: &mut dyn FnMut(&Answered)) {
-        // It is the slot that it was started with.
+        // The token is the slot that the request was started with.
         let Some((number, record)) = self.flights.remove(done.token as u32) else { return };
         self.bytes = self.bytes.saturating_sub(record.length_bytes);
         let (submitted, completed) = (done.submitted.since(self.start), done.completed.since(self.start));

@@ -30,7 +30,7 @@ fn a_preset_that_the_trace_contradicts_recommends_nothing() {
         assert!(advice["scheduler"].is_null() && advice["command"].is_null(), "{advice}");
         assert!(!text.contains("echo "), "{text}");
         assert!(text.contains("No recommendation") && text.contains("Calibrate first: ioweir calibrate "), "{text}");
-        assert!(text.contains("Hadoop node of 2008"), "the preset is described: {text}");
+        assert!(text.contains("Hadoop node"), "the preset is described: {text}");
         assert_eq!(json["standings"][0]["kind"], "assumed");
     }
 }
