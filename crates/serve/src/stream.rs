@@ -23,7 +23,7 @@ pub trait Socket: Debug + Send + Sync {
     /// `AGAIN` if it accepts nothing now.
     fn write(&self, slices: &[IoSlice<'_>]) -> Result<usize, Errno>;
 
-    /// What can be done with it now, as epoll would report it.
+    /// The events that epoll would report for the socket now.
     fn flags(&self) -> EventFlags;
 }
 

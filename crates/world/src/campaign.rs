@@ -21,7 +21,7 @@ pub enum Length {
     Served(Nanos),
 }
 
-/// What worlds have come to together.
+/// The sum of the outcomes of all worlds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Worlds.

@@ -27,7 +27,7 @@ pub enum Canary {
     ShownExport,
     /// A volume that is added does not read as zeroes.
     UnwipedVolume,
-    /// What changes in the table of volumes is not durable.
+    /// Changes of the table of volumes are not durable.
     LostVolume,
     /// The disk swallows reads.
     SwallowedReads,
@@ -72,7 +72,7 @@ impl Canary {
         }
     }
 
-    /// Its name.
+    /// The canary's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

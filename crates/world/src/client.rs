@@ -67,7 +67,7 @@ pub(super) struct Outstanding {
     pub(super) at: Nanos,
     /// Whether it makes sense: it is answered with an error otherwise.
     pub(super) is_valid: bool,
-    /// What was excused when it was asked, and how long it may take.
+    /// The excused time when the request was sent, and the longest time until its answer.
     pub(super) excused: Nanos,
     pub(super) patience: Nanos,
     data: Vec<u8>,
@@ -108,22 +108,22 @@ pub(super) struct Answer {
     pub(super) cookie: u64,
     pub(super) asked: Outstanding,
     pub(super) error: u32,
-    /// What was read.
+    /// The data of a read.
     pub(super) data: Vec<u8>,
 }
 
-/// Requests that follow one another, so many of them at once.
+/// Requests that follow one another, a number of them at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flood {
     /// How many are left.
     pub count: u32,
-    /// How many are on their way at once.
+    /// How many are in flight at once.
     pub depth: u32,
     /// The percentage of reads.
     pub reads: u32,
-    /// Their length in sectors; zero for any length.
+    /// The length of each request in sectors; zero for any length.
     pub sectors: u64,
-    /// How long it thinks before the next one.
+    /// The think time before the next request.
     pub thinks: Nanos,
 }
 

@@ -28,7 +28,7 @@ const SECOND: i128 = 1_000_000_000;
 struct Head {
     /// When it starts, or has started.
     start: i128,
-    /// Its deadline; `None` where it cannot be told.
+    /// The deadline; `None` where it is not certain.
     deadline: Option<i128>,
 }
 
@@ -39,7 +39,7 @@ struct Class {
     latency: Nanos,
     /// When all of the curve can be used again, in nanoseconds times the rate.
     full: i128,
-    /// What waits: number and time of arrival.
+    /// The waiting requests: number and time of arrival.
     queue: VecDeque<(u64, Nanos)>,
     head: Option<Head>,
 }
@@ -51,7 +51,7 @@ impl Default for Class {
 }
 
 impl Class {
-    /// Its oldest request is another one from now on.
+    /// Computes start and deadline of a new oldest request.
     fn rank(&mut self, now: Nanos) {
         self.head = self.queue.front().map(|&(_, arrived)| {
             let start = if self.per_second > 0 {
@@ -89,7 +89,7 @@ impl Deadlines {
         let is_same = (its.per_second, its.burst, its.latency) == (curve.0, curve.1, latency);
         let is_in_use = its.head.is_some() || its.full > i128::from(now.0) * its.per_second;
         if let Some(head) = its.head.as_mut().filter(|_| its.per_second == 0) {
-            // It may count from now.
+            // The scheduler may count the deadline from now.
             head.deadline = None;
         }
         if !is_same {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_goes_before_one_without_a_reservation_and_what_exceeds_it_does_not() {
+    fn only_requests_within_the_burst_go_first() {
         // Ten have the deadline 50 ms, the eleventh has 60 ms, and the other class 55 ms, and then 65 ms at the earliest.
         assert_eq!(broken(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]), None);
         assert!(broken(&[0, 1]).is_some_and(|what| what.contains("class 1")));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alone_uses_what_others_leave_and_pays_nothing_for_it() {
+    fn a_class_alone_uses_idle_capacity_for_free() {
         let (mut deadlines, mut verdict) = (Deadlines::default(), Verdict::default());
         for class in 0..2 {
             deadlines.expect(Nanos::ZERO, class, Share { reservation_per_second: 10, burst: 1, ..Share::weighted(1) });

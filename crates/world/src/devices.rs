@@ -17,7 +17,7 @@ use ioweir_serve::backend::{self, Backend, Cached, Checked, Joined, Late, Ledger
 use ioweir_serve::parts::UpstreamPlan;
 use ioweir_serve::spec;
 
-/// What a journal, a ledger or a table may grow to, and as much for a copy of it.
+/// The largest size of a journal, a ledger or a table, twice, for a copy of it.
 const BOOK_BYTES: u64 = 2 * (4 << 20);
 
 /// The disks of a world.
@@ -31,7 +31,7 @@ pub(super) struct Devices {
     book: SimulatedFile,
     /// The disk of the device that comes and goes, if there is one, and the file of its volumes.
     extra: Option<(Disk, SimulatedFile)>,
-    /// What computes checksums; nothing is handed to its threads.
+    /// The pool that computes checksums; its threads are never used.
     workers: Option<Arc<WorkerPool>>,
 }
 
@@ -177,7 +177,7 @@ impl Devices {
         self.calm();
     }
 
-    /// Nothing goes wrong from now on.
+    /// Ends all faults of disks and files.
     pub(super) fn calm(&self) {
         if let Some(table) = self.table() {
             table.fail(0, false);

@@ -9,7 +9,7 @@ use super::random::Random;
 use ioweir_serve::backend::{Action, Backend, Done, Io, Media, Outcome};
 use ioweir_serve::nbd::NbdError;
 
-/// What goes wrong at present.
+/// The present faults of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
     /// Reads in a million that fail.
@@ -34,7 +34,7 @@ pub struct Trouble {
     pub swallowed_per_million: u32,
 }
 
-/// What of a disk the world keeps while the server is down.
+/// The part of a disk that the world keeps while the server is down.
 #[derive(Debug)]
 struct State {
     trouble: Trouble,
@@ -72,7 +72,7 @@ impl Disk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same with this much of it in use.
+    /// This disk with the given length in use.
     pub(super) fn of_length(self, bytes: u64) -> Self {
         self.state().length_bytes = bytes;
         self
@@ -185,12 +185,12 @@ impl Disk {
                 Ok(Outcome::Plain)
             }
             Action::Write if happens(random, trouble.writes_per_million) => {
-                // Sectors of its beginning are written.
+                // Only some sectors at the beginning are written.
                 let mut left = random.below(io.length / 512 + 1) * 512;
                 let mut at = io.offset;
                 for buffer in io.buffers.as_slice() {
                     let bytes = &buffer.bytes()[..buffer.len().min(left as usize)];
-                    // As above.
+                    // The range lies within the medium, so that only lost power makes the write fail.
                     let _ = media.write(at, bytes);
                     at += buffer.len() as u64;
                     left -= bytes.len() as u64;

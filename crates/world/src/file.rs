@@ -67,7 +67,7 @@ impl Name for SimulatedFile {
     }
 }
 
-/// One of both files.
+/// A file of the folder.
 #[derive(Debug)]
 pub(crate) struct Half {
     folder: Arc<Folder>,
@@ -99,7 +99,7 @@ impl StorageBackend for Half {
     fn set_len(&self, length: u64) -> io::Result<()> {
         self.place(length, 0)?;
         let before = self.length().swap(length, Ordering::Relaxed);
-        // What is cut off is zero where it grows again.
+        // A range that is cut off reads as zeroes if the file grows again.
         self.write(length.min(before), &vec![0; before.saturating_sub(length) as usize])
     }
 

@@ -38,7 +38,7 @@ fn rows(book: &Book) -> Vec<u64> {
 }
 
 #[test]
-fn whatever_flush_fails_and_whoever_opens_it_next_what_was_committed_is_there_after_a_power_cut() {
+fn commits_survive_failed_flushes_and_a_power_cut() {
     let (mut ended, mut reopened) = (0, 0);
     let ways = [(false, false), (false, true), (true, false), (true, true)];
     let cases = (0..10).flat_map(|first| [1, 2, 4].map(|count| (first, count)));
@@ -97,12 +97,12 @@ impl Name for Counted {
 }
 
 #[test]
-fn after_an_error_within_a_server_only_a_failed_flush_makes_it_copy() {
+fn only_a_failed_flush_causes_a_copy() {
     let disk = Disk::new(2 * (4 << 20), Random::new(1), (Nanos(1), Nanos(1)));
     let (file, copies) = (SimulatedFile::new(disk.clone()), Arc::new(AtomicU32::new(0)));
     let mut book = Book::opened_by("book", opener(Counted(file.clone(), Arc::clone(&copies)))).unwrap();
     assert!(put(&mut book, 0));
-    // Nothing can be written, as if there were no room.
+    // Writes fail, as if the disk were full.
     disk.media().turn_off();
     assert!(!put(&mut book, 1));
     disk.media().restore();

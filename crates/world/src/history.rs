@@ -1,8 +1,7 @@
-//! What clients have asked and been answered, sector by sector, and what follows from it: which values a read may have seen,
-//! and which ones may be there after a crash.
+//! The history of each sector: the requests and answers of clients, and which values a read may have seen or a crash may have left.
 //!
-//! Every write has a value of its own, so that a read tells which write it saw. A sector is a register. Its events are kept
-//! while one of them is unanswered; then the possible values at the end are all that is left of them ([`outcomes`]).
+//! Every write has a value of its own, so that a read shows which write it saw. A sector is a register. Its events are kept while one of
+//! them is unanswered; after that only the possible final values are kept ([`outcomes`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,17 +9,17 @@ use super::promise::{Promise, Verdict};
 
 /// The bytes of a sector, which changes at one moment.
 pub const SECTOR: u64 = 512;
-/// A sector with as many events gets no more, until they are over.
+/// The most events of a sector; it gets no more until they are over.
 const CROWD: usize = 10;
 
-/// What happened to one sector: a write of a value, or a read that saw it.
+/// An event of one sector: a write of a value, or a read that saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was asked.
+    /// The time of the request.
     pub from: u64,
-    /// When it was answered; `None` if never, so that it happened at any time later, or never.
+    /// The time of the answer; `None` if there was none, so that the event happened at any time later, or never.
     pub until: Option<u64>,
-    /// What was written or seen.
+    /// The value that was written or seen.
     pub value: u32,
     /// Whether it is a write.
     pub writes: bool,
@@ -78,12 +77,12 @@ struct Written {
 /// A sector.
 #[derive(Clone, Debug)]
 struct Sector {
-    /// What it may hold before the events.
+    /// The possible values before the events.
     values: BTreeSet<u32>,
     events: Vec<(u64, Event)>,
     /// Events that are unanswered and may be.
     open: u32,
-    /// What a crash may leave.
+    /// The values that a crash may leave.
     base: BTreeSet<u32>,
     written: Vec<Written>,
     discards: Option<Discards>,
@@ -118,7 +117,7 @@ struct Asked {
     kind: Kind,
 }
 
-/// What is asked of sectors.
+/// The effect of a request on its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// To see them.
@@ -255,7 +254,7 @@ impl History {
         }
     }
 
-    /// Nothing is on its way in the server: what was lost has happened by now, or never will.
+    /// The server has no requests in flight: an unanswered one has happened by now, or never will.
     pub fn settle(&mut self, now: u64, verdict: &mut Verdict) {
         for cookie in std::mem::take(&mut self.lost) {
             match self.asked.get(&cookie).map(|asked| asked.kind) {
@@ -266,7 +265,7 @@ impl History {
         }
     }
 
-    /// These sectors are zero, durably, and shown to nobody: what was asked of them before is over.
+    /// The sectors are zero, durably, and no export shows them, so earlier requests for them have no effect any more.
     pub fn zero(&mut self, now: u64, (first, end): (u64, u64), verdict: &mut Verdict) {
         let is_of = |its: &Asked| its.first < end && first < its.end;
         let its = self.asked.iter().filter(|(_, its)| is_of(its)).map(|(cookie, _)| *cookie).collect();
@@ -312,7 +311,7 @@ impl History {
             sector.base.extend(sector.written.iter().map(|written| written.value));
             sector.written = vec![Written { value, from: now, until: Some(now) }];
             self.answered.push_back((now, now, number, number + 1));
-            // It was not written now: what was discarded may still be carried out.
+            // This value was written earlier, so a late discard may still zero it.
             if let Some(discards) = &mut sector.discards {
                 discards.answered = now;
             }
@@ -386,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_explained_has_its_ends_and_what_cannot_has_none() {
+    fn only_histories_with_an_order_have_final_values() {
         assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]), [7]);
         assert!(ends(&[event(1, 2, 7, true), event(3, 4, 0, false)]).is_empty());
         // Two reads, one after the other, that see a write come and go again.
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_discard_may_zero_what_was_asked_before_it_was_answered_and_nothing_that_was_asked_later() {
+    fn late_discards_zero_earlier_writes_and_no_later() {
         let read = |history: &mut History, from, value| {
             let mut verdict = Verdict::default();
             history.ask(from, from, (0, 1), Kind::Read);
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_discard_may_be_carried_out_after_a_crash_has_shown_that_it_was_not() {
+    fn discards_may_be_carried_out_after_a_crash() {
         let mut verdict = Verdict::default();
         let mut history = History::new(1);
         history.ask(1, 1, (0, 1), Kind::Write(7));
@@ -441,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_leaves_nothing_older_than_what_was_made_durable() {
+    fn a_crash_leaves_nothing_older_than_durable_writes() {
         let mut verdict = Verdict::default();
         let mut history = History::new(1);
         let write = |history: &mut History, verdict: &mut Verdict, from, value| {

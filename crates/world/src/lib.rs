@@ -1,20 +1,19 @@
-//! The engine in a simulated world, and what it promises there.
+//! Simulated worlds: they run the server's engine, and check the promises that it makes.
 //!
-//! A world has a seed. From it follow the spec of a server, its device, its clients, and the steps of everything around it
-//! ([`plan`]). One thread runs all of it (`run`): the engine with its real sessions, protocol, scheduler, services and
-//! layers of the device, over simulated sockets ([`wire`]) and disks ([`disk`]), in virtual time. The same seed gives the same
-//! bytes of the log. Nothing is faked within the engine: time is an argument of its turns, and sockets and disks are behind
-//! the same types as real ones.
+//! A world has a seed. From it follow the spec of a server, its device, its clients, and the steps of everything around it ([`plan`]). One
+//! thread runs all of it (`run`): the engine with its real sessions, protocol, scheduler, services and layers of the device, over simulated
+//! sockets ([`wire`]) and disks ([`disk`]), in virtual time. The same seed gives the same bytes of the log. The engine itself is the real
+//! one: time is an argument of its turns, and sockets and disks have the same types as real ones.
 //!
-//! One checker watches each [`promise`]. [`canary`] breaks each on purpose: a checker that does not notice is a defect. A
-//! seed that breaks a promise is [shrunk](shrink) to few steps.
+//! One checker watches each [`promise`]. [`canary`] breaks each on purpose: a checker that does not notice is a defect. A seed that breaks
+//! a promise is [shrunk](shrink) to few steps.
 //!
 //! # What is not in the world
 //!
-//! Threads and what waits for the system: the thread that accepts clients and its time limits, TLS, the HTTP page and the
-//! control socket, files with `io_uring` or threads, worker threads of checksums (sums are computed by the engine's thread),
-//! the threads of journals and maps (commits are made by the engine's thread), snapshots of files, captures. Tests with real
-//! ones are in `tests/rules`. [`OUTSIDE`] says the same to people.
+//! Threads and everything that waits for the system: the thread that accepts clients and its time limits, TLS, the HTTP page and the
+//! control socket, files with `io_uring` or threads, worker threads of checksums (sums are computed by the engine's thread), the threads of
+//! journals and maps (commits are made by the engine's thread), snapshots of files, captures. Tests with real ones are in the tests of
+//! `ioweir-serve`. [`OUTSIDE`] says the same to people.
 
 mod campaign;
 pub mod canary;
@@ -45,6 +44,6 @@ pub use plan::{Act, Backing, Clock, End, Extra, Order, Plan, Step};
 pub use promise::{Broken, Promise, Verdict};
 pub use run::{Outcome, run};
 
-/// What of a server is not simulated.
+/// The parts of a server that are not simulated, in words for people.
 pub const OUTSIDE: &str = "not simulated: accepting clients, TLS, the HTTP page and control socket, files and io_uring, worker \
                            threads, snapshots, captures";

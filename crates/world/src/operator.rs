@@ -16,7 +16,7 @@ use ioweir_serve::parts::{Opened, Stage};
 use ioweir_serve::server::ServeError;
 use ioweir_serve::spec::Spec;
 
-/// What an operator wants.
+/// A change that an operator makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Set(Vec<String>),
@@ -62,21 +62,21 @@ impl Wanted {
     }
 }
 
-/// What the controller asks the world for.
+/// A question of the controller's thread to the world.
 pub(super) enum Asked {
-    /// To go on, until something has happened that it may wait for.
+    /// To run on, until something has happened that the controller may wait for.
     GoOn,
     /// To open the devices that the running spec does not have.
     Open(Box<Spec>),
-    /// To have those serve these exports.
+    /// To have the opened devices serve these exports.
     Begin(Arc<[Export]>),
     /// To end the engine of a device.
     End(usize),
-    /// Nothing more: this has become of it.
+    /// The operator is done, with this result.
     Done(Result<Vec<String>, String>),
 }
 
-/// What the world answers.
+/// An answer of the world.
 pub(super) enum Told {
     Time(Nanos),
     Opened(Result<Vec<Opened>, ServeError>),
@@ -131,7 +131,7 @@ pub(super) struct Operator {
     told: Option<Sender<Told>>,
     done: Sender<Asked>,
     thread: Option<JoinHandle<()>>,
-    /// What it does.
+    /// The change that the operator is making.
     pub(super) wanted: Option<Wanted>,
     /// The device whose engine it waits for to end.
     pub(super) ending: Option<usize>,

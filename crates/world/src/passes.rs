@@ -13,7 +13,7 @@ use ioweir_core::{Nanos, Operation};
 use super::promise::{Promise, Verdict};
 use ioweir_serve::engine::{Call, Observer, Stage};
 
-/// What a pass may take.
+/// The longest time of a pass.
 const PATIENCE: Nanos = Nanos::from_seconds(300);
 
 #[derive(Debug, Default)]

@@ -35,9 +35,9 @@ pub(super) const VOLUME_SECTORS_MAX: u64 = 64;
 /// A device that comes and goes while the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extra {
-    /// Its keys but for its length.
+    /// The device's keys without its length.
     pub keys: Vec<String>,
-    /// Its length at first.
+    /// The device's first length.
     pub bytes: u64,
     /// Whether its exports show volumes.
     pub has_volumes: bool,
@@ -56,7 +56,7 @@ impl Extra {
     }
 }
 
-/// What the device of a world is made of.
+/// The composition of a world's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A disk.
@@ -69,7 +69,7 @@ pub enum Backing {
     Placed,
     /// A disk and a faster one that holds copies.
     Cached,
-    /// The same with checksums.
+    /// A disk and a faster one that holds copies, with checksums.
     CheckedCopies,
     /// Two disks, each of which is a part of the device.
     Joined,
@@ -90,7 +90,7 @@ impl Backing {
         Self::Upstream,
     ];
 
-    /// Its name.
+    /// The name of the composition.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,22 +124,22 @@ impl Backing {
     }
 }
 
-/// Who leaves, and how.
+/// The way in which a client leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// As the protocol says.
+    /// With the protocol's command.
     Disconnect,
-    /// It sends no more, and hears the answers.
+    /// The client sends no more, and reads the answers.
     HalfClose,
-    /// It is gone.
+    /// The client's connection is reset.
     Reset,
-    /// It leaves half a request behind, and is silent.
+    /// The client sends half a request, and nothing after it.
     HalfARequest,
-    /// It sends what is no request.
+    /// The client sends bytes that are no request.
     Garbage,
 }
 
-/// What an operator does.
+/// An operator's order to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Changes weights and limits, as one change that may be refused.
@@ -165,7 +165,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Its name.
+    /// The order's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -186,13 +186,13 @@ impl Order {
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With the power, and what was not durable.
+    /// By a power failure, which loses the data that is not durable.
     Power,
-    /// It is killed; the disks keep what they have.
+    /// The server is killed; the disks keep all data.
     Killed,
-    /// As it is asked to.
+    /// The server is stopped in order.
     Stopped,
-    /// It hands over to the next one, which begins at once: it answers what was asked, however long that takes.
+    /// The server hands over to the next one, which begins at once, and answers its requests, however long that takes.
     HandedOver,
 }
 
@@ -200,7 +200,7 @@ impl End {
     /// Every one.
     pub const ALL: &'static [Self] = &[Self::Power, Self::Killed, Self::Stopped, Self::HandedOver];
 
-    /// Its name.
+    /// The end's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -211,7 +211,7 @@ impl End {
         }
     }
 
-    /// The same in words, of those that ended so.
+    /// A phrase for servers that ended this way.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -281,11 +281,11 @@ impl fmt::Display for Step {
 /// A world before it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Its seed.
+    /// The seed of the world.
     pub seed: u64,
     /// The spec of the server.
     pub spec: String,
-    /// What the device is made of.
+    /// The composition of the device.
     pub backing: Backing,
     /// The time of an operation of a disk: the least, and the span above it.
     pub service: (Nanos, Nanos),
@@ -293,9 +293,9 @@ pub struct Plan {
     pub short_per_million: u32,
     /// The device that comes and goes, if there is one.
     pub extra: Option<Extra>,
-    /// Connections to an upstream, and what of it is kept until a flush covers it.
+    /// Connections to an upstream, and the most bytes that are kept until a flush covers them.
     pub upstream: (u32, u64),
-    /// What happens, in order.
+    /// The steps of the world, in order.
     pub steps: Vec<Step>,
     /// A promise that is broken on purpose.
     pub canary: Option<Canary>,
@@ -342,7 +342,7 @@ fn any_flood(random: &mut Random) -> Flood {
 fn any_trouble(random: &mut Random, backing: Backing, disk: usize) -> Trouble {
     let mut trouble = Trouble::default();
     if backing == Backing::CheckedCopies && backing.holds_copies(disk) && random.below(2) == 0 {
-        // Nothing that it says can be trusted.
+        // No copy on this disk can be trusted.
         match random.below(3) {
             0 => trouble.rot_per_million = 500_000,
             1 => trouble.lost_per_million = 500_000,
@@ -359,10 +359,10 @@ fn any_trouble(random: &mut Random, backing: Backing, disk: usize) -> Trouble {
         }
         2 => trouble.slow_per_million = 50_000,
         3 => trouble.hangs_until = Nanos(random.within(1, 10) * 1_000_000_000),
-        // What was answered before a flush that failed is not repeated when an upstream dies: its reads may then show that it is
-        // gone, which the failed flush has said.
+        // An upstream whose flush has failed does not get the earlier changes again when it dies. Reads may then show that they are gone,
+        // which the failed flush has reported, so the checker would have to excuse that.
         4 if backing != Backing::Upstream => trouble.flushes_per_million = random.one_of(&[50_000, 1_000_000]) as u32,
-        // Only checksums tell.
+        // Faults that only checksums reveal.
         _ if backing.has_checksums() => match random.below(3) {
             0 => trouble.rot_per_million = 20_000,
             1 => trouble.lost_per_million = 50_000,

@@ -1,4 +1,4 @@
-//! What the server promises: each promise has a checker, and a canary that breaks it on purpose.
+//! The server's promises: each has a checker, and a canary that breaks it on purpose.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ macro_rules! promises {
             /// Every promise.
             pub const ALL: &'static [Self] = &[$(Self::$promise),+];
 
-            /// Its name.
+            /// The promise's name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$promise => $name,)+ }
             }
 
-            /// What it says.
+            /// The promise as a sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$promise => concat!($($help),+),)+ }

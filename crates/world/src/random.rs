@@ -5,13 +5,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Those of a seed.
+    /// The numbers of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Others, of the same seed and a number.
+    /// Other numbers, from the same seed and a number.
     #[must_use]
     pub const fn fork(self, number: u64) -> Self {
         let mut other = Self(self.0 ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
@@ -43,7 +43,7 @@ impl Random {
         count > 0 && self.below(1_000_000) < count as u64
     }
 
-    /// One of several.
+    /// Picks an element.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }

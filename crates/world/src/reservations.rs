@@ -59,7 +59,7 @@ impl Reservations {
 
     /// Expects this reservation of a class, which asks now or not.
     pub(super) fn expect(&mut self, now: Nanos, class: u32, per_second: u64, is_limited: bool, asks: bool) {
-        // What went before went by other reservations.
+        // Earlier dispatches were made under other reservations.
         self.dispatched.clear();
         let begun = asks.then_some(Asks { since: now, behind: self.behind, served: 0 });
         *self.class(class) = Class { per_second, is_limited, asks: begun };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_gets_less_than_it_has_reserved_is_noticed() {
+    fn broken_reservations_are_noticed() {
         assert_eq!(broken(1, |_| Nanos::ZERO), None);
         assert!(broken(2, |_| Nanos::ZERO).is_some_and(|what| what.contains("class 0")));
         assert_eq!(broken(2, |step| Nanos(step * 5 * MILLI)), None, "the device delivers half of it");

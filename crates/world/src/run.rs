@@ -30,11 +30,11 @@ use servers::Up;
 
 /// When the world begins, since 1970.
 const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
-/// What a request may take beside the work before it.
+/// The longest time of a request beside the work before it.
 const PATIENCE: Nanos = Nanos::from_seconds(60);
-/// Turns of the engine without time going on, after which it is taken to spin.
+/// The most turns of the engine at one moment; with more it counts as spinning.
 const TURNS_MAX: u32 = 200_000;
-/// How often an operator who waits for an engine looks at least.
+/// The longest time between two checks of an operator who waits for an engine.
 const LOOKS_EVERY: Nanos = Nanos::from_millis(100);
 /// How long a world may take to come to rest.
 const REST_MAX: Nanos = Nanos::from_seconds(1_200);
@@ -42,10 +42,10 @@ const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
 const ESHUTDOWN: u32 = 108;
 
-/// What a world has come to.
+/// The outcome of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The checks, and what was broken.
+    /// The counts of checks, and the first broken promise.
     pub verdict: Verdict,
     /// The time that a server was up.
     pub served: Nanos,
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub ends: [u64; End::ALL.len()],
     /// A hash of everything that happened.
     pub digest: u64,
-    /// What happened, line by line, if it was asked for.
+    /// The log of all events, line by line, if it was asked for.
     pub log: String,
     /// The steps that were taken.
     pub steps: usize,
@@ -72,7 +72,7 @@ pub(super) struct World {
     clients: Vec<Client>,
     /// The connection of each client, by its number in the server.
     numbers: Vec<u64>,
-    /// What clients have seen, device by device.
+    /// The histories of sectors, device by device.
     histories: [History; DEVICES.len()],
     /// The volumes of the device that comes and goes.
     volumes: Volumes,
@@ -80,12 +80,12 @@ pub(super) struct World {
     saved: String,
     verdict: Verdict,
     random: Random,
-    /// The number of what was asked or answered last.
+    /// The number of the last request or answer.
     ticks: u64,
     connections: u64,
     /// The time since 1970 when the world's time was zero, as the wall clock says now.
     epoch: Nanos,
-    /// What services keep.
+    /// The saved state of services.
     shelf: Arc<Kept>,
     /// Time that requests may have waited for reasons outside of the server, since the beginning.
     excused: Nanos,
@@ -168,23 +168,23 @@ impl World {
         }
     }
 
-    /// Notes what happened.
+    /// Adds an event to the digest and the log.
     fn note(&mut self, what: &str, one: u64, other: u64) {
         for number in [self.now.0, what.len() as u64 ^ u64::from(what.as_bytes()[0]), one, other] {
             self.outcome.digest = (self.outcome.digest ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
         }
         if self.keeps_log {
             use std::fmt::Write as _;
-            // Memory takes what is written.
+            // Writing to a string cannot fail.
             let _ = writeln!(self.outcome.log, "{} {what} {one} {other}", self.now);
         }
     }
 
-    /// Writes down what is no part of the digest.
+    /// Logs a line that does not count in the digest.
     fn tell_log(&mut self, what: impl FnOnce() -> String) {
         if self.keeps_log {
             use std::fmt::Write as _;
-            // As above.
+            // Writing to a string cannot fail.
             let _ = writeln!(self.outcome.log, "{} {}", self.now, what());
         }
     }

@@ -85,7 +85,7 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
         queue_requests = {queue}\nrequest_bytes_max = \"{length}\"\nmerge = {merge}\n"
     );
     if backing.has_checksums() {
-        // Nothing is handed to a thread.
+        // The engine's thread computes all checksums.
         text += "checksums = true\ncores = { workers = 1, inline_max = \"256KiB\" }\n";
     }
     text += &backend(backing, depth);
@@ -133,7 +133,7 @@ pub(super) fn extra(random: &mut Random, has_volumes: bool) -> Vec<String> {
         keys.push("volumes=/world/volumes".into());
     }
     if random.below(3) == 0 {
-        // Nothing is handed to a thread.
+        // The engine's thread computes all checksums.
         keys.extend(["checksums=true".into(), "cores={ workers = 1, inline_max = \"256KiB\" }".into()]);
     }
     keys

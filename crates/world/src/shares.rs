@@ -14,7 +14,7 @@ use super::reservations::Reservations;
 use ioweir_serve::engine::{Call, Observer, Stage};
 use ioweir_serve::spec::{Device, Holder};
 
-/// What a unit of service is to the scheduler.
+/// The scheduler's unit of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Request,
@@ -157,7 +157,7 @@ impl Watch {
         let Some(&(class, cost)) = self.queued.get(&number) else { return };
         for (&(one, other), served) in &mut self.pairs {
             if cost == LEARNT && (one == class || other == class) {
-                // Its charge is not known here, so that the two are compared from here on.
+                // The charge is not known here, so the comparison of the two starts anew.
                 *served = (0, 0);
             } else if one == class {
                 served.0 += cost;

@@ -9,7 +9,7 @@ use super::run::run;
 pub fn shrink(plan: &Plan, promise: Promise, runs: u32) -> (Plan, u32) {
     let breaks = |plan: &Plan| run(plan, false).verdict.broken.is_some_and(|broken| broken.promise == promise);
     let mut best = plan.clone();
-    // It may break while the time before the next step goes by.
+    // The promise may break in the time before the next step, so that step is kept.
     best.steps.truncate(run(plan, false).steps + 1);
     let (mut used, mut length) = (1, best.steps.len().div_ceil(2));
     while length > 0 && used < runs {

@@ -1,4 +1,4 @@
-//! What clients have seen, class by class, to compare with the counters of the server.
+//! Counts of the answers that clients got, class by class, to compare with the counters of the server.
 
 use ioweir_core::Operation;
 
@@ -7,7 +7,7 @@ use super::promise::{Promise, Verdict};
 use ioweir_serve::engine::{ClassCounts, ClassState, OperationCounters, Report};
 use ioweir_serve::spec::{Class, ClassKind};
 
-/// What clients of a class have seen.
+/// The answers that clients of a class have got.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     answered: u64,

@@ -18,16 +18,16 @@ use ioweir_serve::nbd::{Command, Decoder, Event, Export, NbdError, Negotiation, 
 use ioweir_serve::parts::Reach;
 use ioweir_serve::stream::Stream;
 
-/// What becomes of an upstream.
+/// An event in the life of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It dies with what it had not flushed, and another one is there after this time.
+    /// The upstream dies and loses the data that it had not flushed; another one starts after this time.
     Dies(Nanos),
-    /// It is killed and loses nothing, as where the system has its data; another one is there after this time.
+    /// The upstream is killed and loses nothing, because the system has its data; another one starts after this time.
     Restarts(Nanos),
-    /// One of its connections breaks.
+    /// A connection breaks, chosen by this number.
     Breaks(u64),
-    /// It is there with another size for this time, and then as it was.
+    /// The upstream has another size for this time, and then its former one.
     IsAnother(Nanos),
 }
 
@@ -98,7 +98,7 @@ impl Upstream {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What becomes of it.
+    /// Lets the upstream meet its fate.
     pub(super) fn meet(&self, now: Nanos, fate: Fate) {
         let mut state = self.state();
         match fate {
@@ -145,7 +145,7 @@ impl State {
         connection.line.reset();
         for pending in connection.pending {
             if self.random.below(2) == 0 {
-                // Nobody hears of it.
+                // No client gets this answer.
                 let _ = self.disk.carry_out(io_of(&pending.request, &pending.data));
             }
         }
@@ -279,7 +279,7 @@ impl Connection {
             match (done.result, command) {
                 (Err(error), _) => reply.put_end(&mut out, Some(error)),
                 (Ok(_), Command::Read) => {
-                    // Nothing of the disk is longer than 32 bits.
+                    // The disk is so small that every length fits into 32 bits.
                     reply.put_data(&mut out, true, offset, length as u32);
                     done.buffers.as_slice().iter().for_each(|buffer| out.extend_from_slice(buffer.bytes()));
                 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::random::Random;
 use ioweir_serve::stream::{Socket, Stream};
 
-/// What a socket holds of the replies that its client has not read.
+/// The most bytes of unread replies that a socket holds.
 const ROOM_BYTES: usize = 200 << 10;
 /// The most that moves at once, where a call is short.
 const SHORT_BYTES_MAX: u64 = 700;

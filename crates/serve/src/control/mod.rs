@@ -101,7 +101,7 @@ impl Tunables {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What connections from now on can open.
+    /// The exports that connections from now on can open.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! What worlds have come to, as a document.
+//! The outcomes of worlds, as a document.
 
 use std::collections::BTreeMap;
 

@@ -125,7 +125,7 @@ impl World {
                 self.ticks += 1;
                 let cookie = self.ticks;
                 let asked = (self.excused, Nanos::NEVER);
-                // It is answered if the server ends its client meanwhile.
+                // The half request is answered if the server ends its client meanwhile.
                 let is_valid = !client.is_read_only;
                 let asked = Outstanding::new(Ask::Write, (false, is_valid), (0, 8), (cookie, self.now), asked);
                 client.outstanding.insert(cookie, asked);

@@ -68,8 +68,8 @@ impl World {
                         history.read(cookie, until, values.as_deref(), verdict);
                     }
                 }
-                // Nothing is known of what is there after a start: a block that was being written then has no checksum, so that
-                // what had rotted in it stays until it is written again.
+                // After a start, the state of a block that was being written is unknown: it has no checksum, so damage in it stays unseen
+                // until it is written again.
                 Err(()) if its == 0 && self.is_rotten && self.probes.remove(&cookie).is_some() => self.keeps_rot = true,
                 Err(()) if its == 0 && self.keeps_rot => drop(self.probes.remove(&cookie)),
                 Err(()) => self.broken(Promise::Linearisable, format!("a sector of the read {cookie} is torn")),
@@ -98,7 +98,7 @@ impl World {
 
     /// Whether an answer is one that there may be, and comes in time.
     pub(super) fn check_answer(&mut self, number: usize, asked: &Outstanding, error: u32) {
-        // What goes wrong with one device is nothing to the clients of another.
+        // Faults of one device do not concern the clients of another.
         let is_main = self.clients[number].history == 0;
         let has_failed = is_main && self.failed_at.is_some_and(|at| asked.from > at);
         if has_failed && asked.is_valid && (asked.ask.changes() || asked.ask == Ask::Flush) {

@@ -246,7 +246,7 @@ impl World {
     }
 }
 
-/// What a client sends until it has agreed on an export.
+/// The bytes that a client sends until it has agreed on an export.
 fn handshake(export: &str, replies: Replies) -> Vec<u8> {
     use ioweir_serve::nbd::protocol::{
         FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_OPTION, OPTION_EXTENDED_HEADERS, OPTION_GO, OPTION_LIST,

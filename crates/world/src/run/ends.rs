@@ -54,7 +54,7 @@ impl World {
         let upstream = self.main().and_then(|main| main.engine.upstream());
         let has_lost = upstream.is_some_and(|upstream| upstream.has_lost);
         if self.failed_at.is_some() || self.has_failed() || has_lost {
-            // Its operator restarts the server; what the system could not write is gone.
+            // The operator restarts the server, and data that the system could not write is gone.
             self.stop(End::Power, Nanos::from_seconds(1));
         }
         self.has_trouble = self.plan.backing.has_checksums() && self.is_rotten;

@@ -17,11 +17,11 @@ use ioweir_serve::spec::Spec;
 /// The volumes of a device by name, as their table is to have them.
 type Places = BTreeMap<String, Range<u64>>;
 
-/// What is known of volumes.
+/// The checker's knowledge of the volumes.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     pub(super) places: Places,
-    /// Changes of which nobody knows what has become: one of them may be in the table.
+    /// Changes of unknown result, one of which may be in the table.
     unsure: Vec<Wanted>,
     /// Whether the table could not be written since the last change that was made.
     is_failing: bool,
@@ -210,7 +210,7 @@ impl World {
         let fits = if is_done {
             makes(wanted, before, &found) && are_apart(&found)
         } else {
-            // What was to be taken away may stay hidden until the table was written.
+            // A volume whose removal failed may stay hidden until the table was written.
             let mut all = found.clone();
             let taken = self.volumes.unsure.iter().filter_map(Wanted::takes).filter(|_| self.volumes.is_failing);
             all.extend(taken.filter_map(|name| Some((name.to_string(), before.get(name)?.clone()))));
@@ -258,7 +258,7 @@ impl World {
         self.volumes.places = found;
     }
 
-    /// Nothing was taken from a client that is connected.
+    /// Checks that nothing was taken from a connected client.
     fn check_taken(&mut self, wanted: &Wanted) {
         let (name, left) = match wanted {
             Wanted::RemoveExport(name, false) | Wanted::RemoveVolume(_, name) => (name, 0),

@@ -30,7 +30,7 @@ use ioweir_serve::spec::{Backend, Holder, Spec};
 pub(super) struct Up {
     /// The engines, by the number of their device; `None` for one that has gone.
     pub(super) sides: Vec<Option<Side>>,
-    /// Those that are open and do not serve yet, with the spec that they are of.
+    /// Engines whose devices are open and that do not serve yet, with the spec that they belong to.
     pub(super) coming: Vec<(Side, Spec)>,
     pub(super) controller: Controller,
     pub(super) operator: Operator,
@@ -129,7 +129,7 @@ impl World {
         Ok(Up { sides, coming, controller, operator, tunables, spec, saves, resume_at })
     }
 
-    /// Whoever starts a server after a device has grown says in its spec how long it is.
+    /// Corrects the length of a device in the spec, as a person does who starts a server after the device has grown.
     fn put_lengths_right(&self, spec: &mut Spec) {
         let length = self.devices.extra_disk().map(|disk| Size(disk.length_bytes()));
         for device in spec.device.iter_mut().filter(|device| device.name == DEVICES[1]) {
