@@ -20,6 +20,7 @@ pub mod confine;
 pub mod control;
 pub mod engine;
 mod engines;
+mod error;
 mod exports;
 #[cfg(feature = "fleet")]
 pub mod fleet;
@@ -31,6 +32,7 @@ pub mod manager;
 pub mod nbd;
 pub mod server;
 pub mod spec;
+mod stopper;
 pub mod stream;
 pub mod tls;
 #[cfg(feature = "vhost")]

@@ -17,6 +17,8 @@ use crate::capture::Capture;
 use crate::confine;
 use crate::control::{Controller, SnapshotTimer, Tunables};
 use crate::engines::{Engines, Opened};
+pub use crate::error::ServeError;
+use crate::error::failed;
 use crate::executor::{Clock as _, MachineClock};
 use crate::exports::{Catalog, Exports, Places};
 use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
@@ -25,15 +27,6 @@ use crate::manager;
 use crate::spec::{Device, Listen, Spec};
 use crate::tls;
 use crate::watch::{self, Watch};
-
-/// Why a server did not start, or ended early.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ServeError(pub String);
-
-pub(crate) fn failed(what: &str, error: &io::Error) -> ServeError {
-    ServeError(format!("{what}: {error}"))
-}
 
 /// Where clients come from.
 #[derive(Debug)]

@@ -5,13 +5,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use ioweir_config::shown;
 use serde::{Deserialize, Serialize};
 
+use super::SCHEMA_VERSION;
 use super::{Controller, PATIENCE};
 use crate::engine::{self, ClientAccount, Mode};
 use crate::executor::Clock as _;
-use crate::front::{CallerAccount, Stopper};
 use crate::log::Peer;
 use crate::spec::{Identity, Spec};
-use crate::watch::SCHEMA_VERSION;
+use crate::stopper::{CallerAccount, Stopper};
 
 /// The clients at one moment, as `ioweir ctl SERVER clients` reports them. Times count from the start of the server.
 #[derive(Debug, Serialize, Deserialize)]

@@ -50,6 +50,8 @@ pub(crate) use snapshots::SnapshotTimer;
 const CHANGES_MAX: usize = 100;
 /// How long all engines together may take to report whether they can make a change.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The version of the schema of the answers of a server. It increases when a key is removed or changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
 /// The largest file that is read as a spec.
 pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 

@@ -19,12 +19,12 @@ use crate::backend::Volumes;
 use crate::backend::checked::WorkerPool;
 use crate::capture::Capture;
 use crate::engine::{Command, Handle, ServicePlan, Shelf};
+use crate::error::ServeError;
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::Stopper;
 use crate::log::Log;
 use crate::nbd;
-use crate::server::ServeError;
 use crate::spec::{ClassKind, Service, Spec};
+use crate::stopper::Stopper;
 
 use thread::{Ended, Starting, end, joined};
 pub use thread::{Facts, Opened};

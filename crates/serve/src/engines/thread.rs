@@ -13,13 +13,13 @@ use crate::backend::{self, Shape, Volumes};
 use crate::buffer::Pool;
 use crate::capture::Capture;
 use crate::engine::{Command, Engine, Handle, Settings, Timeouts, Turn};
+use crate::error::{ServeError, failed};
 use crate::executor::{Clock as _, MachineClock};
 use crate::exports::Places;
-use crate::front::Stopper;
 use crate::log::DeviceLog;
 use crate::nbd;
-use crate::server::{ServeError, failed};
 use crate::spec::Spec;
+use crate::stopper::Stopper;
 
 /// The result of an engine's thread.
 pub(super) type Ended = Result<(), ServeError>;

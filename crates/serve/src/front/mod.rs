@@ -9,7 +9,6 @@ mod caller;
 mod hand;
 mod listen;
 mod places;
-mod stopper;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,8 +29,9 @@ use crate::exports::Catalog;
 use crate::log::{Event, EventKind, Log, Peer};
 use crate::manager;
 use crate::slots::Slots;
+pub use crate::stopper::Stopper;
+use crate::stopper::{AS_IN_SPEC, ONCE_ANSWERED, SERVES};
 
-pub(crate) use ask::{CallerAccount, Offer};
 use caller::{Caller, Ending, Pace, tls_failure};
 pub use hand::Takeover;
 pub(crate) use hand::send_sockets;
@@ -39,8 +39,6 @@ pub use listen::Listener;
 pub(crate) use listen::group_of;
 pub(crate) use places::Permits;
 use places::Places;
-pub use stopper::Stopper;
-use stopper::{AS_IN_SPEC, ONCE_ANSWERED, SERVES};
 
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;

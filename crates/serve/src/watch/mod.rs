@@ -28,10 +28,11 @@ use crate::control::Controller;
 use crate::engine::{Command, Counters, Question, Report};
 use crate::engines::Engines;
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Listener, Permits, Stopper};
+use crate::front::{Listener, Permits};
 use crate::log::Log;
 use crate::manager;
 use crate::spec::{Device, Spec};
+use crate::stopper::Stopper;
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};

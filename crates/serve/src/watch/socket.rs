@@ -13,8 +13,9 @@ use tokio::sync::Semaphore;
 use super::Shared;
 use crate::control::{Command, Controller, LINE_BYTES_MAX};
 use crate::executor::Clock as _;
-use crate::front::{self, Listener, Offer};
+use crate::front::{self, Listener};
 use crate::log::{Event, EventKind};
+use crate::stopper::Offer;
 
 /// The most connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;

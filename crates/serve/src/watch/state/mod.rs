@@ -19,10 +19,8 @@ use crate::watch::record::{Record, Second};
 use crate::watch::service::ServiceState;
 use ioweir_config::{IoPriority, ShareNumbers};
 
+pub use crate::control::SCHEMA_VERSION;
 pub use device::{ChecksumState, DeviceState, FailureState, QueueState, TiersState, UpstreamState};
-
-/// The version of the state's schema. It increases when a key is removed or changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
 
 /// The server at one moment, as reported by `/state` and `ioweir ctl`. Times count from its start.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,0 +1,105 @@
+//! Ending a server from another thread.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ioweir_core::Nanos;
+
+use crate::log::Peer;
+use crate::spec::Identity;
+
+/// Ends a server from any thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    /// The time within which the server has to end, in nanoseconds, or one of the values below.
+    pub(crate) within: Arc<AtomicU64>,
+    pub(crate) wake: Arc<OwnedFd>,
+    pub(crate) asked: Questions,
+}
+
+/// The server is not to end.
+pub(crate) const SERVES: u64 = u64::MAX;
+/// The server is to end once all requests are answered.
+pub(crate) const ONCE_ANSWERED: u64 = u64::MAX - 1;
+/// The server is to end within the `shutdown_timeout` of its spec.
+pub(crate) const AS_IN_SPEC: u64 = 0;
+
+impl Stopper {
+    /// Lets the server answer the requests in flight, within the `shutdown_timeout` of its spec, and then end.
+    pub fn stop(&self) {
+        self.shorten(AS_IN_SPEC);
+    }
+
+    /// Ends the server as [`Stopper::stop`] does, within another time or without a limit; `stop` and shorter limits still have an effect.
+    pub fn drain(&self, limit: Option<Nanos>) {
+        self.shorten(limit.map_or(ONCE_ANSWERED, |limit| limit.0.clamp(AS_IN_SPEC + 1, ONCE_ANSWERED)));
+    }
+
+    fn shorten(&self, within: u64) {
+        self.within.fetch_min(within, Ordering::Relaxed);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        // A full counter wakes the front, too.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Questions that are not answered yet; `None` once the thread has ended.
+pub(crate) type Questions = Arc<Mutex<Option<Vec<Question>>>>;
+
+/// A question, with where the answer goes. Who asked and has left gets none.
+#[derive(Debug)]
+pub(crate) enum Question {
+    Sockets(Sender<Offer>),
+    Callers(Sender<Vec<CallerAccount>>),
+    Kick(u64, Sender<Option<CallerAccount>>),
+}
+
+/// Listening sockets for another process, by name. While the offer exists, no client is accepted.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) names: Vec<String>,
+    pub(crate) sockets: Vec<OwnedFd>,
+    /// A message says that they were sent to the process of this number, and its end without one that they were not.
+    pub(crate) sent: Sender<u32>,
+}
+
+/// A client that still negotiates.
+#[derive(Clone, Debug)]
+pub(crate) struct CallerAccount {
+    pub(crate) number: u64,
+    pub(crate) peer: Peer,
+    pub(crate) identity: Identity,
+    /// When it came.
+    pub(crate) since: Nanos,
+}
+
+impl Stopper {
+    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question) -> Receiver<T> {
+        let (sender, answer) = channel();
+        if let Some(asked) = self.asked.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            asked.push(question(sender));
+        }
+        self.wake();
+        answer
+    }
+
+    /// Asks for the listening sockets, to hand them over.
+    pub(crate) fn ask_for_sockets(&self) -> Receiver<Offer> {
+        self.ask(Question::Sockets)
+    }
+
+    /// Asks which clients still negotiate.
+    pub(crate) fn ask_for_callers(&self) -> Receiver<Vec<CallerAccount>> {
+        self.ask(Question::Callers)
+    }
+
+    /// Asks for the end of a client, if it still negotiates.
+    pub(crate) fn ask_to_kick(&self, number: u64) -> Receiver<Option<CallerAccount>> {
+        self.ask(|sender| Question::Kick(number, sender))
+    }
+}
