@@ -134,7 +134,7 @@ fn in_plan(kind: AmountKind, text: &str) -> Option<u64> {
 }
 
 #[test]
-fn every_example_of_the_page_of_units_means_the_same_everywhere() {
+fn unit_examples_mean_the_same_everywhere() {
     type Reader = fn(AmountKind, &str) -> Option<u64>;
     // How many of the four kinds of amounts each takes.
     let readers: [(&str, Reader, usize); 8] = [

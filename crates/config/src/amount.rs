@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_of_the_page_of_units_are_worth_what_it_says() {
+    fn unit_examples_have_their_stated_worth() {
         for AmountExample { kind, text, value, .. } in AMOUNT_EXAMPLES {
             let read = match kind {
                 AmountKind::Size => text.parse::<Size>().map(|size| size.0),

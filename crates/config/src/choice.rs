@@ -368,7 +368,7 @@ mod tests {
     use crate::SchedulerChoice;
 
     #[test]
-    fn a_name_that_is_no_more_says_what_takes_its_place() {
+    fn retired_name_names_its_successor() {
         let error = "bid-adaptive:bulk=4".parse::<SchedulerChoice>().expect_err("it is retired");
         assert_eq!(error.problem, "scheduler `bid-adaptive` is no more");
         assert!(error.expected.starts_with("`clook`"), "{error}");
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_named_as_in_linux_is_in_its_unit_there() {
+    fn linux_parameter_names_use_linux_units() {
         for (written, read) in [
             ("bfq:slice_idle=0", "bfq:slice-idle=0s"),
             ("bfq:slice_idle=4", "bfq:slice-idle=4ms"),

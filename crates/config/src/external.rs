@@ -76,7 +76,7 @@ mod tests {
     static SPLIT: PolicyRow = PolicyRow::external("a+b", "never", Maker::Elevator(&Idle));
 
     #[test]
-    fn a_registered_policy_is_chosen_by_name_alone_and_in_a_pair() {
+    fn registered_policy_is_chosen_by_name() {
         assert!("mine".parse::<SchedulerChoice>().is_err());
         register_policy(&MINE).expect("the name is free");
         register_policy(&MINE).expect("it replaces itself");

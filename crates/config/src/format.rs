@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_shown_in_the_unit_that_suits_them() {
+    fn amounts_are_shown_in_suitable_units() {
         assert_eq!(format_nanos(Nanos(999)), "999 ns");
         assert_eq!(format_nanos(Nanos(1_250_000)), "1.25 ms");
         assert_eq!(format_nanos(Nanos::from_seconds(600)), "600 s");

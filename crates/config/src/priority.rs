@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_priority_reads_back_and_nothing_else_is_one() {
+    fn every_priority_reads_back_others_are_refused() {
         for name in ["realtime", "best-effort"] {
             for level in 0..8 {
                 let text = format!("{name}:{level}");

@@ -205,7 +205,7 @@ mod tests {
     use crate::KeySet as _;
 
     #[test]
-    fn old_names_take_what_they_took_and_new_ones_are_written() {
+    fn old_names_are_read_new_ones_written() {
         let old = "reservation_per_second = 5\nlimit_per_second = 7\nlimit_bytes_per_second = \"10MiB\"\nburst_bytes = \"1MiB\"\n";
         let new = "reservation = \"5/s\"\nlimit = \"7/s\"\nlimit_bytes = \"10MiB/s\"\nburst_bytes = \"1MiB\"\n";
         let keys: ShareKeys = toml::from_str(old).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_a_number_and_changes_the_share() {
+    fn every_share_key_has_a_number() {
         let text = "weight = 2\nreservation = \"3/s\"\nlimit = \"4/s\"\nburst = 5\nlimit_bytes = \"6B/s\"\nburst_bytes = \"7B\"\n\
                     latency = \"8s\"\n";
         let keys: ShareKeys = toml::from_str(text).unwrap();

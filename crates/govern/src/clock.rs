@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_governor_follows_the_wall_clock_and_never_goes_back_by_itself() {
+    fn governors_time_follows_wall_clock_monotonically() {
         let mut timeline = Timeline::new(at(0, 1000));
         assert_eq!((timeline.advance(at(1, 1001)), timeline.now()), (Course::On, Nanos::from_seconds(1001)));
         let slept = Course::Ahead(Nanos::from_seconds(500));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_put_back_by_hours_is_believed() {
+    fn clock_put_back_by_hours_is_believed() {
         let mut timeline = Timeline::new(at(0, 100_000));
         let far = Course::FarBack(Nanos::from_seconds(90_001));
         assert_eq!((timeline.advance(at(1, 10_000)), timeline.now()), (far, Nanos::from_seconds(10_000)));

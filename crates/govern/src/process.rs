@@ -163,7 +163,7 @@ mod tests {
     use super::command;
 
     #[test]
-    fn a_program_that_is_started_cannot_speak_to_the_service_manager() {
+    fn started_program_cannot_notify_the_service_manager() {
         let command = command("true");
         assert!(command.get_envs().any(|(name, value)| name == "NOTIFY_SOCKET" && value.is_none()));
     }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_read_as_it_was_written_and_a_half_written_one_leaves_the_last() {
+    fn half_written_state_leaves_the_last() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         let store = Store::new(path.clone());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_state_is_kept_aside_and_one_of_a_later_version_is_left_alone() {
+    fn damaged_state_is_kept_newer_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
         let store = Store::new(path.clone());

@@ -261,7 +261,7 @@ time_s,pid,comm,op,lba,sectors
 ";
 
     #[test]
-    fn figures_on_a_terminal_are_aligned_and_carry_units() {
+    fn terminal_figures_are_aligned_with_units() {
         let input = Input::from_bytes("trace", TRACE.into());
         let mut source = open_inputs(vec![input], &ReadOptions::default()).expect("a trace");
         let info = info(&mut *source).expect("a trace");

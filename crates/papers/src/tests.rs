@@ -110,7 +110,7 @@ fn names_of_policies_are_compared_by_their_parameters() {
 }
 
 #[test]
-fn every_operator_comes_to_what_it_is_by_hand() {
+fn every_operator_agrees_with_hand_calculation() {
     let (runs, file) = (runs(), ClaimsFile::default());
     let results = results(&runs);
     let scope = scope(&results, &file);
@@ -134,7 +134,7 @@ fn every_operator_comes_to_what_it_is_by_hand() {
 }
 
 #[test]
-fn sentences_show_numbers_as_they_say_and_leave_out_what_does_not_exist() {
+fn sentences_show_numbers_and_omit_absent_ones() {
     let (runs, labels) = (runs(), BTreeMap::from([("1.0".to_owned(), "full load".to_owned())]));
     let (results, mut file) = (results(&runs), ClaimsFile::default());
     file.labels = labels;
@@ -274,7 +274,7 @@ fn sign_and_magnitude_are_judged_apart() {
 }
 
 #[test]
-fn a_claim_that_the_data_cannot_hold_is_out_of_reach_and_does_not_fail() {
+fn unreachable_claim_is_out_of_reach() {
     let done = reproduced(claims("holds = \"ours >= 150\"\nbound = \"120\""));
     assert_eq!((done.claims[0].holds, done.claims[0].bound), (false, Some(120.0)));
     assert_eq!((done.counts().results.of, done.counts().magnitude.of, done.counts().out_of_reach), (0, 0, 1));
@@ -304,7 +304,7 @@ fn the_page_begins_with_what_was_found() {
 }
 
 #[test]
-fn an_error_of_a_file_says_where_it_is() {
+fn file_errors_have_their_place() {
     let cases = [
         ("", "claims.toml:5:1: missing field `holds`"),
         ("hold = \"1\"", "claims.toml:5:1: unknown field `hold`"),
@@ -341,7 +341,7 @@ fn an_error_of_a_file_says_where_it_is() {
 }
 
 #[test]
-fn a_claim_about_a_change_bounds_its_size_and_not_its_sign_alone() {
+fn change_claims_bound_the_size() {
     let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
     let file: toml::Table = wafl.claims.text.parse().expect("it is TOML");
     for rule in ["lower", "higher", "number-lower", "number-higher"] {
@@ -377,7 +377,7 @@ fn small() -> Reproduction {
 }
 
 #[test]
-fn every_claim_of_the_wafl_paper_is_judged_and_the_same_input_gives_the_same_bytes() {
+fn wafl_claims_are_judged_deterministically() {
     let done = small();
     let names: BTreeSet<&str> = done.claims.iter().map(|claim| claim.id.as_str()).collect();
     assert_eq!(names.len(), done.claims.len(), "names are unique");

@@ -26,7 +26,7 @@ fn page(done: &Reproduction) -> String {
 }
 
 #[test]
-fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
+fn bid_claims_are_judged_on_a_page() {
     let traces = format!("{}/../../traces/hadoop/hdd-emul", env!("CARGO_MANIFEST_DIR"));
     let options = Options { traces: Some(traces), quick: true, ..Options::default() };
     let done = reproduce("bid", &options).expect("the traces are in the repository");
@@ -48,14 +48,14 @@ fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
 }
 
 #[test]
-fn a_folder_of_traces_that_is_not_there_is_an_error() {
+fn missing_trace_folder_is_an_error() {
     let options = Options { traces: Some("/nowhere".into()), quick: true, ..Options::default() };
     let error = reproduce("bid", &options).expect_err("there are no such traces").to_string();
     assert!(error.starts_with("/nowhere/grep.insert.csv.zst: no such trace"), "{error}");
 }
 
 #[test]
-fn outside_a_checkout_traces_are_generated_and_the_page_says_so() {
+fn traces_are_generated_outside_a_checkout() {
     // Tests run in the folder of the crate, from which the usual folder of traces is not to be seen.
     let done = reproduce("bid", &Options { quick: true, ..Options::default() }).expect("generators need no files");
     assert!(done.method[0].starts_with("Generated from a mix, since there is no folder"), "{}", done.method[0]);
@@ -114,7 +114,7 @@ const BACKGROUND_FAILS: [&str; 6] =
     ["fixed-queued", "dynamic-violated", "dynamic-queued", "calibration", "fixed-over-dynamic", "forecast-hedge"];
 
 #[test]
-fn what_fails_of_the_paper_on_background_work_is_known() {
+fn failing_background_claims_are_known() {
     let done = reproduce("background", &Options { quick: true, ..Options::default() }).expect("its days are played");
     assert_eq!(failing(&done), BACKGROUND_FAILS);
     for claim in &done.claims {

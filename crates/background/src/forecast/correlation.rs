@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn days_that_differ_as_a_whole_are_told_from_bins_that_differ_one_by_one() {
+    fn whole_days_and_single_bins_are_told_apart() {
         let sign = |number: usize| if number.is_multiple_of(2) { 1.0 } else { -1.0 };
         // Bins cancel within each day: nothing is alike.
         let bins = measured(|_, slot| sign(slot));

@@ -339,7 +339,7 @@ mod tests {
 
     /// The recursion against the equations that it solves, for a process whose partials are known.
     #[test]
-    fn partial_autocorrelations_of_an_autoregression_end_with_its_order() {
+    fn partial_autocorrelations_end_with_the_order() {
         // x(t) = 0.5 x(t-1) + 0.3 x(t-2): the correlations follow from its own equations.
         let mut correlations = vec![1.0, 0.5 / (1.0 - 0.3)];
         for lag in 2..10 {

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_moving_average_is_the_one_worked_by_hand() {
+    fn moving_average_agrees_with_hand_calculation() {
         let mut mean = None;
         let found: Vec<f64> = [8.0, 4.0, 6.0, 10.0]
             .into_iter()

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_changes_its_offset_when_its_clocks_change() -> Result<(), ForecastError> {
+    fn zone_changes_its_offset_with_its_clocks() -> Result<(), ForecastError> {
         let berlin = Calendar::of_zone("Europe/Berlin")?;
         // 2024-03-31 01:00 UTC, and 2024-10-27 01:00 UTC.
         let (spring, autumn) = (1_711_846_800, 1_729_990_800);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_server_waits_as_often_as_it_is_busy() {
+    fn one_server_waits_as_often_as_busy() {
         for load in [0.1, 0.5, 0.9] {
             assert!((erlang_c(1, load) - load).abs() < 1e-12);
         }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_as_many_as_keep_the_wait_short_and_no_more() {
+    fn servers_are_just_enough_for_short_waits() {
         assert_eq!(servers_needed(0.0, 0.05, 1.0, 0.01, 64), 0);
         // 100 arrivals a second of 50 ms keep five servers busy; a wait of at most one second takes one more.
         assert_eq!(servers_needed(100.0, 0.05, 1.0, 0.01, 64), 6);

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_the_least_that_is_left_from_a_bin_on() {
+    fn room_is_the_least_from_a_bin_on() {
         let payable = [5_u64, 9, 9, 20, 30];
         let mut room = Room::new(&payable);
         let mut naive = payable;

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_of_a_date_is_what_it_says() {
+    fn date_has_its_stated_offset() {
         assert_eq!(offset_of(b"2026-03-02T00:00:00+01:00"), Some(3600));
         assert_eq!(offset_of(b"2026-03-02 00:00 -0530"), Some(-19_800));
         assert_eq!(offset_of(b"2026-03-02 00:00:00.5 CEST"), Some(7200));

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_with_its_unit_is_a_number_and_a_name_with_a_digit_is_not() {
+    fn rates_with_units_are_numbers() {
         let cases = [
             ("223 io/s", 223.0),
             ("1.2K io/s", 1200.0),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marks_of_a_table_are_those_of_all_its_numbers() {
+    fn marks_of_a_table_cover_all_its_numbers() {
         let cases: [(&[&str], Marks); 8] = [
             (&["1,523,796.5"], Marks::Point),
             (&["1,523,796"], Marks::Point),

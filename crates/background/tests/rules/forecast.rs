@@ -111,7 +111,7 @@ fn whatever_a_series_is_a_forecast_is_finite() {
 }
 
 #[test]
-fn what_cannot_be_is_taken_as_a_gap_and_counted() {
+fn impossible_values_are_counted_gaps() {
     let mut values = weeks(3);
     for (place, value) in [(30, -5.0), (31, f64::NAN), (32, 1e30)] {
         values[place] = Some(value);
@@ -124,7 +124,7 @@ fn what_cannot_be_is_taken_as_a_gap_and_counted() {
 }
 
 #[test]
-fn a_level_that_is_off_by_less_than_one_can_feel_is_no_drift() {
+fn unfelt_change_of_level_is_no_drift() {
     // Hardly any noise: the usual error is so small that each systematic one is many times as large.
     let values = |factor: f64| -> Vec<Option<f64>> {
         let wave = |bin: usize| 100.0 + 50.0 * (bin as f64 * std::f64::consts::TAU / 24.0).sin();
@@ -143,7 +143,7 @@ fn berlin_hours(calendar: &Calendar, start: i64, hours: usize) -> Vec<Option<f64
 }
 
 #[test]
-fn a_load_on_the_local_clock_is_forecast_across_a_change_of_clocks() {
+fn local_load_is_forecast_across_clock_changes() {
     let berlin = Calendar::of_zone("Europe/Berlin").unwrap();
     let winter = Calendar { utc_offset_seconds: 3600, ..Calendar::default() };
     // The clocks change on Sunday, 2024-03-31, and on Sunday, 2024-10-27; three weeks end on the Saturday midnight before.
@@ -172,7 +172,7 @@ fn a_load_on_the_local_clock_is_forecast_across_a_change_of_clocks() {
 }
 
 #[test]
-fn gaps_cost_little_and_zeros_in_their_place_much() {
+fn gaps_cost_little_zeros_much() {
     let made = Vdi { bin_seconds: HOUR, bins: 28 * 24, ..Vdi::default() }.generate();
     let (values, rates) = (made.series.values, made.rates);
     let known = 27 * 24;
@@ -189,7 +189,7 @@ fn gaps_cost_little_and_zeros_in_their_place_much() {
 }
 
 #[test]
-fn a_declared_holiday_is_a_sunday_and_an_undeclared_one_is_left_out() {
+fn declared_holiday_is_sunday_undeclared_is_left_out() {
     let day_of_series = 24; // A Thursday.
     let made = Vdi { bin_seconds: HOUR, bins: 36 * 24, noise: 0.05, holidays: vec![day_of_series], ..Vdi::default() }
         .generate();
@@ -214,7 +214,7 @@ fn a_declared_holiday_is_a_sunday_and_an_undeclared_one_is_left_out() {
 }
 
 #[test]
-fn what_the_day_shows_corrects_the_rest_of_it() {
+fn day_so_far_corrects_its_rest() {
     let day = 24 * 6;
     let made =
         Vdi { bin_seconds: 600, bins: 22 * day, noise: 0.1, shift: Some((21 * day, 1.6)), ..Vdi::default() }.generate();
@@ -337,7 +337,7 @@ fn the_mean_of_ratios_is_geometric() {
 }
 
 #[test]
-fn generated_weeks_are_the_same_for_the_same_seed() {
+fn seed_determines_generated_weeks() {
     let one = Vdi::default().generate();
     assert_eq!(one, Vdi::default().generate());
     assert_ne!(one.series.values, Vdi { seed: 1, ..Vdi::default() }.generate().series.values);
@@ -393,7 +393,7 @@ proptest! {
 }
 
 #[test]
-fn months_told_by_the_day_are_months_told_at_once() {
+fn daily_updates_equal_one_update() {
     let made = Vdi { bin_seconds: HOUR, bins: 130 * 24, ..Vdi::default() }.generate().series;
     let once = fitted("hedge", &made.values);
     let mut daily = learned("hedge");
@@ -407,7 +407,7 @@ fn months_told_by_the_day_are_months_told_at_once() {
 }
 
 #[test]
-fn seconds_are_forecast_as_their_minutes_and_how_they_differ_within() {
+fn seconds_are_forecast_within_their_minutes() {
     // One second in ten is busy.
     let second = |bin: usize| Some(if bin.is_multiple_of(10) { 91.0 } else { 1.0 });
     let mut forecaster =
@@ -425,7 +425,7 @@ fn seconds_are_forecast_as_their_minutes_and_how_they_differ_within() {
 }
 
 #[test]
-fn a_series_of_two_days_is_tested_on_one() {
+fn two_day_series_is_tested_on_one() {
     let series = Series {
         name: "short".into(),
         start_unix_seconds: MONDAY,
@@ -439,7 +439,7 @@ fn a_series_of_two_days_is_tested_on_one() {
 }
 
 #[test]
-fn a_diagnosis_finds_the_day_of_desktops_and_parts_that_add_up() {
+fn diagnosis_finds_the_day_in_additive_parts() {
     let series = Vdi { seed: 1, bins: 28 * 144, ..Vdi::default() }.generate().series;
     let found = diagnose(&series, &Calendar::default()).unwrap();
     assert_eq!((found.bin_seconds, found.days, found.gaps_percent), (600, 28, 0.0));
@@ -468,7 +468,7 @@ fn a_diagnosis_finds_the_day_of_desktops_and_parts_that_add_up() {
 }
 
 #[test]
-fn an_hour_is_forecast_the_better_the_nearer_it_is() {
+fn nearer_hours_are_forecast_better() {
     let series = Vdi { seed: 3, bins: 28 * 144, ..Vdi::default() }.generate().series;
     let test = Backtest { test_days: 5, history_days: None, horizon_days: 1, lead_hours: vec![1, 6] };
     let choice = "day-profile".parse().unwrap();

@@ -115,7 +115,7 @@ const SCRUB: &str = "[objective]\nlatency_max = \"20ms\"\n[service.scrub]\nowed 
     [forecast]\nbin = \"1h\"\nhorizon = \"3d\"\n";
 
 #[test]
-fn a_scrub_is_done_in_time_in_the_quiet_hours_and_its_cost_is_learnt() {
+fn scrub_ends_in_time_and_teaches_its_cost() {
     let mut bench = Bench::new(SCRUB);
     bench.days(24, 100, 800);
     let at_night = bench.log.len();
@@ -128,7 +128,7 @@ fn a_scrub_is_done_in_time_in_the_quiet_hours_and_its_cost_is_learnt() {
 }
 
 #[test]
-fn what_is_felt_pauses_a_slice_at_once_and_calm_lets_it_go_on() {
+fn felt_latency_pauses_calm_resumes() {
     let mut bench = Bench::new(&format!("slice = \"1m\"\n{SCRUB}"));
     for _ in 0..6 {
         bench.step(100, Some(Nanos::from_millis(5)));
@@ -149,7 +149,7 @@ fn what_is_felt_pauses_a_slice_at_once_and_calm_lets_it_go_on() {
 }
 
 #[test]
-fn a_worker_that_hangs_is_paused_then_ended_then_reported() {
+fn hanging_worker_is_paused_ended_reported() {
     let mut bench = Bench::new(SCRUB);
     bench.step(100, None);
     bench.step(100, None);
@@ -185,7 +185,7 @@ fn without_samples_nothing_but_deadlines_gets_time() {
 
 /// Two governors decide the same, though one is restarted from its state now and then.
 #[test]
-fn a_governor_that_is_restarted_at_any_time_decides_as_one_that_is_not() {
+fn restarts_do_not_change_a_governors_decisions() {
     let (mut one, mut other) = (Bench::new(SCRUB), Bench::new(SCRUB));
     for turn in 0..9000_u64 {
         let busy = turn * 7919 % 900;
@@ -226,7 +226,7 @@ fn midst() -> Bench {
 }
 
 #[test]
-fn a_state_from_before_plans_limited_work_is_read() {
+fn state_of_older_plans_is_read() {
     let bench = midst();
     let mut state = serde_json::to_value(bench.governor.state()).unwrap();
     // Of each bin of the plan, and of the open one: the limit, and for each service whether it can wait. What services cost.
@@ -276,7 +276,7 @@ fn a_damaged_state_is_refused_or_works() {
 }
 
 #[test]
-fn a_state_of_another_spec_or_of_a_time_to_come_is_refused_with_the_reason() {
+fn foreign_or_future_state_is_refused() {
     let bench = midst();
     let resume = |spec: &str, now| {
         let spec = GovernSpec::parse("govern.toml", spec).unwrap();
@@ -293,7 +293,7 @@ fn a_state_of_another_spec_or_of_a_time_to_come_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_clock_that_jumps_leaves_a_gap_or_stands_still() {
+fn jumping_clock_leaves_a_gap_or_stops() {
     let mut bench = midst();
     let owed = bench.owed();
     let then = bench.now;
@@ -313,7 +313,7 @@ fn a_clock_that_jumps_leaves_a_gap_or_stands_still() {
 }
 
 #[test]
-fn a_clock_that_is_put_back_by_hours_keeps_what_is_owed_and_known() {
+fn clock_put_back_keeps_debt_and_knowledge() {
     let spec = SCRUB.replace("\"7d\"", "\"2d\"").replace("deadline = \"2d\"", "deadline = \"1d\"");
     let mut bench = Bench::new(&spec);
     bench.days(2 * 24 + 1, 100, 800);
@@ -348,7 +348,7 @@ fn a_clock_that_is_put_back_by_hours_keeps_what_is_owed_and_known() {
 }
 
 #[test]
-fn what_was_measured_before_it_began_is_learnt_and_owes_nothing() {
+fn earlier_measurements_are_learnt_without_debt() {
     let day = |hour: u64| if (8..18).contains(&(hour % 24)) { 800 } else { 100 };
     let sample = |hour: u64| {
         let busy = Nanos(hours(1).0 / 1000 * day(hour));
@@ -367,7 +367,7 @@ fn what_was_measured_before_it_began_is_learnt_and_owes_nothing() {
 }
 
 #[test]
-fn what_is_wrong_with_a_spec_is_said_with_its_place() {
+fn spec_errors_have_their_place() {
     for (spec, place, words) in [
         ("[service.scrub]\nowed = \"1TiB\"\nevery = \"1m\"\n", "3:9", "shorter than a bin of 10m"),
         ("[service.scrub]\nevery = \"7d\"\n", "2:9", "not said what is owed"),
@@ -393,7 +393,7 @@ fn what_is_wrong_with_a_spec_is_said_with_its_place() {
 }
 
 #[test]
-fn what_is_written_is_due_as_from_the_begin_of_its_bin_and_a_slice_is_left_to_pay_it() {
+fn written_data_is_due_from_its_bins_begin() {
     let spec = "slice = \"20s\"\n[service.flush]\nshare_percent = 50\nretention = \"5m\"\ndeadline = \"10m\"\n";
     let mut bench = Bench::new(spec);
     let written = Sample { span: STEP, written_bytes: 1 << 20, ..Sample::default() };
@@ -409,7 +409,7 @@ fn what_is_written_is_due_as_from_the_begin_of_its_bin_and_a_slice_is_left_to_pa
 }
 
 #[test]
-fn what_is_owed_at_the_beginning_is_planned_from_the_first_bin_on() {
+fn initial_debt_is_planned_from_first_bin() {
     let bench = Bench::new(SCRUB);
     let pays: u64 = bench.governor.ahead().iter().flat_map(|bin| &bin.pay_bytes).map(|(_, bytes)| bytes).sum();
     assert_eq!((bench.owed(), pays), (1 << 40, 1 << 40));
@@ -430,7 +430,7 @@ fn a_deadline_that_cannot_be_kept_is_said() {
 }
 
 #[test]
-fn the_page_shows_the_band_of_the_forecast_what_was_paid_when_and_what_is_owed() {
+fn page_shows_forecast_payments_and_debt() {
     let mut bench = Bench::new(SCRUB);
     bench.days(12, 100, 800);
     let page = document(&bench.governor, bench.now).unwrap();
@@ -461,7 +461,7 @@ fn the_page_shows_the_band_of_the_forecast_what_was_paid_when_and_what_is_owed()
 }
 
 #[test]
-fn what_is_due_in_a_week_or_later_is_shown_with_its_date() {
+fn distant_due_times_have_a_date() {
     for (deadline, due) in [("6d", "Sun 00:00"), ("7d", "Mon 2026-03-09 00:00")] {
         let bench = Bench::new(&format!("[service.scrub]\nowed = \"1GiB\"\ndeadline = \"{deadline}\"\n"));
         let text = document(&bench.governor, bench.now).unwrap().to_terminal(false);
@@ -495,7 +495,7 @@ fn cores_and_a_pool_are_governed_too() {
 }
 
 #[test]
-fn a_day_is_in_time_though_its_slices_lose_a_part_to_the_time_between_two_looks() {
+fn day_is_in_time_despite_lost_looks() {
     // As in a rehearsal with 480 times the speed: a look is a second, and a slice two and a half.
     let mut bench = Bench::new(
         "slice = \"1200s\"\ngrace = \"1200s\"\ncalm = \"600s\"\nstale = \"1200s\"\n[forecast]\nbin = \"1200s\"\n\
@@ -517,7 +517,7 @@ fn a_day_is_in_time_though_its_slices_lose_a_part_to_the_time_between_two_looks(
 }
 
 #[test]
-fn a_bin_of_which_less_than_half_was_measured_is_a_gap() {
+fn bin_measured_below_half_is_a_gap() {
     let spec = GovernSpec::parse("govern.toml", SCRUB).unwrap();
     for (minutes, known) in [(29, false), (31, true), (60, true)] {
         let mut governor = Governor::new(&spec, MONDAY).unwrap();
@@ -533,7 +533,7 @@ fn a_bin_of_which_less_than_half_was_measured_is_a_gap() {
 }
 
 #[test]
-fn a_watermark_pays_by_debt_alone_and_that_is_reserved() {
+fn watermark_pays_by_debt_alone_and_reserves() {
     let spec = format!("watermark = {{ low_percent = 10.0, high_percent = 30.0 }}\n{POOL}")
         .replace("30d", "0s")
         .replace("defragmentation", "snapshot-delete");
@@ -587,7 +587,7 @@ fn assumes(governor: &Governor) -> bool {
 }
 
 #[test]
-fn the_share_of_new_blocks_is_measured_and_what_is_not_measured_is_forecast_hour_by_hour() {
+fn new_block_share_is_measured_else_forecast() {
     let spec = GovernSpec::parse("pool.toml", POOL).unwrap();
     let mut governor = Governor::new(&spec, MONDAY).unwrap();
     assert_eq!(judged(&mut governor, MONDAY, 3, |_| None), [5; 3], "said to be assumed");
@@ -608,7 +608,7 @@ fn the_share_of_new_blocks_is_measured_and_what_is_not_measured_is_forecast_hour
 }
 
 #[test]
-fn a_share_of_new_blocks_that_is_stated_holds_whatever_is_measured() {
+fn stated_new_block_share_overrides_measurements() {
     let spec = GovernSpec::parse("pool.toml", &format!("unique_percent = 40\n{POOL}")).unwrap();
     let mut governor = Governor::new(&spec, MONDAY).unwrap();
     assert_eq!(judged(&mut governor, MONDAY, 30, |_| Some(90)), [40; 30]);
@@ -625,7 +625,7 @@ fn a_share_of_new_blocks_that_is_stated_holds_whatever_is_measured() {
 }
 
 #[test]
-fn deadlines_are_kept_beside_a_foreground_that_never_rests_and_feels_everything() {
+fn deadlines_hold_beside_a_busy_sensitive_foreground() {
     let mut bench = Bench::new(
         "[objective]\nlatency_max = \"20ms\"\n[forecast]\nbin = \"1h\"\nhorizon = \"3d\"\n\
          [service.rebuild]\nowed = \"2TiB\"\ndeadline = \"12h\"\n[service.scrub]\nowed = \"4TiB\"\ndeadline = \"1d\"\n",
@@ -639,7 +639,7 @@ fn deadlines_are_kept_beside_a_foreground_that_never_rests_and_feels_everything(
 }
 
 #[test]
-fn a_slice_reserves_what_urgent_debt_needs_and_most_slices_reserve_nothing() {
+fn slice_reserves_only_for_urgent_debt() {
     let mut bench = Bench::new(&SCRUB.replace("1TiB", "100GiB"));
     // As fast as is assumed.
     bench.rate = 100_000_000;
@@ -667,7 +667,7 @@ fn a_slice_reserves_what_urgent_debt_needs_and_most_slices_reserve_nothing() {
 }
 
 #[test]
-fn a_service_never_gets_more_than_its_rate_or_the_budget_of_all() {
+fn service_stays_within_rate_and_budget() {
     let mut bench = Bench::new(
         "[forecast]\nbin = \"1h\"\nhorizon = \"1d\"\n[service.scrub]\nowed = \"1TiB\"\nbytes_per_second_max = \"20MiB/s\"\n\
          [service.relocation]\nowed = \"1TiB\"\n",

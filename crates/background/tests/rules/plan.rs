@@ -178,7 +178,7 @@ proptest! {
 }
 
 #[test]
-fn the_foreground_is_not_cut_where_nothing_holds_the_floor() {
+fn foreground_is_not_cut_without_need() {
     // In the second bin nothing holds the floor, and in the third it would take the core that a request wants.
     let bins = vec![(0, 0, [0, 0, 0]), (1, 8, [4, 0, 0]), (1, 0, [0, 0, 0])];
     let small = Small { cores: 1, bins, deadline_bins: 3, free: 5, floor: 2 };
@@ -208,7 +208,7 @@ fn a_scenario_is_averted_at_the_last_moment() {
 }
 
 #[test]
-fn room_and_a_deadline_that_both_fail_are_both_said() {
+fn missed_room_and_deadline_are_both_reported() {
     // Two operations are due in a bin that has one, and writes take the room; a core works on.
     let bins = vec![(1, 2, [0, 0, 0]), (2, 4, [0, 0, 2]), (0, 1, [0, 0, 0])];
     let small = Small { cores: 1, bins, deadline_bins: 1, free: 7, floor: 2 };
@@ -221,7 +221,7 @@ fn room_and_a_deadline_that_both_fail_are_both_said() {
 }
 
 #[test]
-fn ten_volumes_with_hourly_snapshots_owe_ten_times_the_writes_of_the_hour_when_the_hour_is_over() {
+fn ten_volumes_owe_ten_hours_of_writes() {
     let mut system = system(64, &[(Service::SnapshotDelete, 1000)]);
     if let Some(terms) = &mut system.services[Service::SnapshotDelete as usize] {
         terms.settings.retention = Nanos::from_seconds(3600);
@@ -260,7 +260,7 @@ fn roomy() -> Pool {
 }
 
 #[test]
-fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
+fn early_work_does_not_replace_due_work() {
     // The rebuild is done early in idle time; each bin's ten blocks to flush are due in their bin all the same.
     let (system, mut demand) = day_of(&[(Service::Flush, 0, 1), (Service::Rebuild, 1000, 144)]);
     // In the second half of the day the foreground wants all cores.
@@ -277,7 +277,7 @@ fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
 }
 
 #[test]
-fn a_rebuild_takes_cores_from_the_foreground_at_the_last_moment() {
+fn rebuild_takes_foreground_cores_at_last_moment() {
     let (system, mut demand) = day_of(&[(Service::Rebuild, 1440, 144)]);
     // The foreground wants all four cores all day.
     demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
@@ -288,7 +288,7 @@ fn a_rebuild_takes_cores_from_the_foreground_at_the_last_moment() {
 }
 
 #[test]
-fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_its_cores() {
+fn impossible_rebuild_is_given_up() {
     let (system, mut demand) = day_of(&[(Service::Rebuild, 144 * 40 + 1, 144)]);
     demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let ledger = Ledger::new(roomy());
@@ -298,7 +298,7 @@ fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_i
 }
 
 #[test]
-fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_early() {
+fn device_limit_makes_rebuild_start_early() {
     // The foreground wants no core until the second half of the day; the rebuild needs all of its bins at ten blocks each.
     let (mut system, mut demand) = day_of(&[(Service::Rebuild, 1400, 144), (Service::Analytics, 100, 0)]);
     if let Some(terms) = &mut system.services[Service::Rebuild as usize] {
@@ -320,7 +320,7 @@ fn no_bin_pays_more_than_the_device_gives_and_the_deadline_is_kept_by_starting_e
 }
 
 #[test]
-fn all_twelve_services_at_once_share_what_is_idle_and_none_starves() {
+fn twelve_services_share_idle_cores_without_starving() {
     let all: Vec<(Service, u64, u64)> = Service::ALL.map(|service| (service, 20, 0)).to_vec();
     let (system, demand) = day_of(&all);
     let ledger = Ledger::new(roomy());
@@ -337,7 +337,7 @@ fn all_twelve_services_at_once_share_what_is_idle_and_none_starves() {
 }
 
 #[test]
-fn a_pool_that_is_full_at_the_start_is_emptied_with_all_cores_and_the_plan_says_so() {
+fn full_pool_is_emptied_with_all_cores() {
     let (system, mut demand) = day_of(&[(Service::VolumeDelete, 400, 0)]);
     demand.fill(Demand { requests: 4, written_blocks: 0, new_blocks: 0, unmapped_blocks: 0 });
     let pool = Pool { blocks: 1000, used_blocks: 1000, floor_blocks: 100, alarm_blocks: 200 };

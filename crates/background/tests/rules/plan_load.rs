@@ -21,7 +21,7 @@ fn column(name: &str, value: impl Fn(usize) -> f64) -> Series {
 }
 
 #[test]
-fn the_share_of_new_blocks_is_measured_and_forecast_hour_by_hour() {
+fn new_block_share_is_forecast_by_hour() {
     let policy = Policy::parse("policy.toml", POLICY).unwrap();
     // Desktops are made at night: then most of what is written is new.
     let share = |hour: usize| if hour < 6 { 0.9 } else { 0.1 };
@@ -44,7 +44,7 @@ fn the_share_of_new_blocks_is_measured_and_forecast_hour_by_hour() {
 }
 
 #[test]
-fn a_share_of_new_blocks_beyond_all_of_them_is_refused() {
+fn new_block_share_above_one_is_refused() {
     let policy = Policy::parse("policy.toml", POLICY).unwrap();
     let series = [column("requests", |_| 100.0), column("new", |_| 17.0)];
     let error = Load::of_series(&series, &policy).unwrap_err().to_string();

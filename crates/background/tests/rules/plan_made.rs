@@ -34,7 +34,7 @@ fn planned(system: &System, demand: &[Demand], written_high: Vec<u64>) -> Plan {
 }
 
 #[test]
-fn a_bucket_is_the_most_that_is_owed_and_the_foreground_is_cut_by_what_is_reserved() {
+fn bucket_is_peak_debt_foreground_loses_reserved() {
     // Sixty blocks are due within three bins, and the foreground wants all four cores: at the last moment it is cut.
     let system = system(Service::Rebuild, vec![(Nanos::ZERO, 60)], Nanos::from_seconds(3 * BIN_SECONDS));
     let plan = planned(&system, &[Demand { requests: 40, ..Demand::default() }; 6], vec![0; 6]);
@@ -49,7 +49,7 @@ fn a_bucket_is_the_most_that_is_owed_and_the_foreground_is_cut_by_what_is_reserv
 }
 
 #[test]
-fn resident_cores_are_as_many_as_the_busiest_bin_needs_by_its_own_band() {
+fn resident_cores_suffice_for_the_busiest_bin() {
     // Blocks are to be written back within a minute of ten. Of sums the first bin's quantile is far above its own.
     let system = System { cores: 16, ..system(Service::Flush, Vec::new(), Nanos::from_seconds(60)) };
     let demand = |written_blocks: u64| Demand { written_blocks, ..Demand::default() };

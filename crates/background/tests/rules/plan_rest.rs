@@ -219,7 +219,7 @@ fn example(tens: usize) -> Case {
 }
 
 #[test]
-fn the_planner_is_within_five_percent_of_the_optimum() {
+fn planner_is_within_five_percent_of_optimum() {
     let made = |pool: &str, services: &str, seed: u64| Case::new(&policy(pool, services), week(seed));
     for (name, case) in [
         ("roomy, one service", made("8TiB", "", 1)),
@@ -239,7 +239,7 @@ fn the_planner_is_within_five_percent_of_the_optimum() {
 }
 
 #[test]
-fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
+fn patient_work_waits_for_night_unless_free() {
     // Busy from eight to eighteen; a debt of each hour without a deadline.
     let busy = |hour: usize| (8..18).contains(&(hour % 24));
     let demand =
@@ -263,7 +263,7 @@ fn what_can_wait_is_done_at_night_and_what_is_free_at_once() {
 }
 
 #[test]
-fn what_urgent_services_leave_of_their_cores_by_day_is_not_taken_by_others() {
+fn cores_left_by_urgent_services_stay_idle() {
     let busy = |hour: usize| (8..18).contains(&(hour % 24));
     let demand = |written_blocks: u64, hour: usize| Demand {
         requests: if busy(hour) { 9_000_000 } else { 90_000 },
@@ -303,7 +303,7 @@ fn what_urgent_services_leave_of_their_cores_by_day_is_not_taken_by_others() {
 }
 
 #[test]
-fn beside_what_cannot_wait_a_pressing_bin_has_no_crumbs_of_what_can_and_gives_no_room_back() {
+fn pressing_bin_beside_urgent_work_has_no_crumbs() {
     // On Monday morning cores are kept for what is due within minutes, and a part of one is left over.
     let case = example(1);
     let solution = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
@@ -316,7 +316,7 @@ fn beside_what_cannot_wait_a_pressing_bin_has_no_crumbs_of_what_can_and_gives_no
 }
 
 #[test]
-fn what_is_left_where_room_is_pressed_for_is_only_for_what_gives_some_back() {
+fn pressed_leftovers_go_to_reclaimers_only() {
     // The data to be analysed comes on the morning of the day on which room is shortest.
     let text = policy("3400GiB", "[service.analytics]\nowed = \"300GiB\"\nowed_at = \"104h\"\n").to_toml();
     let text = text.replace("foreground_iops = 150", "foreground_iops = 60");
@@ -342,7 +342,7 @@ fn what_is_left_where_room_is_pressed_for_is_only_for_what_gives_some_back() {
 }
 
 #[test]
-fn an_hour_that_the_foreground_may_take_whole_is_left_to_it_where_others_have_room() {
+fn hour_the_foreground_may_fill_is_left_alone() {
     let demand = |is_full: bool| Demand { requests: if is_full { 64 * 150 * HOUR } else { HOUR }, ..Demand::default() };
     let limits = |more: &str, days: Vec<Demand>| {
         let case = Case::new(&policy("40TiB", more), days);
@@ -359,7 +359,7 @@ fn an_hour_that_the_foreground_may_take_whole_is_left_to_it_where_others_have_ro
 }
 
 #[test]
-fn where_all_that_the_forecast_leaves_works_more_works_if_less_comes() {
+fn lower_load_lets_fully_used_bins_work_more() {
     // So much debt that every core works at all times, and a load that leaves four of them.
     let full = |requests: u64| Demand {
         requests,
@@ -460,7 +460,7 @@ fn tight(pool: &str, seed: u64) -> Case {
 }
 
 #[test]
-fn where_room_is_short_requests_wait_little_more_than_they_must() {
+fn short_room_costs_little_more_waiting_than_needed() {
     for (pool, seed) in [("3400GiB", 1), ("3400GiB", 2), ("3700GiB", 3), ("8TiB", 4)] {
         let case = tight(pool, seed);
         let solution = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
@@ -491,7 +491,7 @@ fn where_room_is_short_requests_wait_little_more_than_they_must() {
 }
 
 #[test]
-fn the_bound_is_the_optimum_where_debts_are_alike_and_no_plan_is_below_it() {
+fn bound_is_optimum_for_alike_debts() {
     for (pool, seed) in [("3400GiB", 1), ("3400GiB", 2), ("3700GiB", 3), ("8TiB", 4)] {
         let case = tight(pool, seed);
         let least = bound(&case.system, &case.ledger, &case.demand);

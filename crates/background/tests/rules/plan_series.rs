@@ -39,7 +39,7 @@ fn system() -> System {
 }
 
 #[test]
-fn a_p99_plan_never_overruns_the_pool_on_any_shared_series_where_the_oracle_does_not() {
+fn p99_plan_never_overruns_where_oracle_holds() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/timeseries");
     let mut found = Vec::new();
     files(&folder, &mut found);

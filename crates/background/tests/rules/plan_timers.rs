@@ -11,7 +11,7 @@ const PLAN: &str = "[policy.pool]\nsize = \"4TiB\"\nused = \"1TiB\"\n[policy.cor
     [policy.service.rebuild]\nowed = \"10GiB\"\ndeadline = \"30h\"\n[policy.service.scrub]\nevery = \"1d\"\n";
 
 #[test]
-fn each_window_opens_and_closes_the_target_of_its_service() {
+fn windows_open_and_close_their_services_targets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("load.csv").display().to_string();
     // Busy from eight to eighteen.

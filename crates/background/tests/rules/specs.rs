@@ -59,7 +59,7 @@ fn an_error_in_a_forecast_has_its_place() {
 }
 
 #[test]
-fn an_error_in_a_plan_has_its_place_also_in_its_policy() {
+fn plan_errors_have_a_place_in_policies_too() {
     let head = "series = \"load.csv\"\n";
     let plan = |text: &str| PlanSpec::parse("p.toml", text).unwrap_err().to_string();
     let unknown = plan(&format!("{head}replays = \"x\"\n"));
@@ -79,7 +79,7 @@ fn an_error_in_a_plan_has_its_place_also_in_its_policy() {
 }
 
 #[test]
-fn a_spec_that_names_nothing_says_what_it_lacks() {
+fn empty_spec_says_what_it_lacks() {
     let error = ForecastSpec::default().run(&Silent).unwrap_err().to_string();
     assert_eq!(error, "no series is named\n  expected: at least one file");
     let error = PlanSpec::default().run(&origin(""), &Silent).unwrap_err().to_string();
@@ -114,7 +114,7 @@ fn json(document: &Document) -> String {
 }
 
 #[test]
-fn a_policy_in_the_spec_plans_as_one_in_a_file() {
+fn inline_policy_plans_as_one_in_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let mut series = String::from("time,reads,writes\n");
@@ -133,7 +133,7 @@ fn a_policy_in_the_spec_plans_as_one_in_a_file() {
 }
 
 #[test]
-fn a_forecast_from_a_spec_has_every_method_and_what_was_lost() {
+fn forecast_has_every_method_and_the_losses() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("load.csv").display().to_string();
     let rows: Vec<String> =
@@ -152,7 +152,7 @@ fn a_forecast_from_a_spec_has_every_method_and_what_was_lost() {
 }
 
 #[test]
-fn the_command_of_a_plan_is_taken_back_by_a_shell() {
+fn plan_command_is_read_back_by_shells() {
     let plan =
         "series = \"it's.csv\"\nreplay = [\"b.csv\"]\npolicy = \"p.toml\"\nformat = \"msr-csv\"\nevent = \"issue\"\n";
     assert_eq!(
@@ -188,7 +188,7 @@ fn stopped_after<T: std::fmt::Debug>(
 }
 
 #[test]
-fn a_forecast_and_a_plan_end_where_they_are_stopped() {
+fn forecast_and_plan_end_when_stopped() {
     let text = "series = 'vdi:1'\nbin = '1h'\nmethod = ['naive-day', 'naive-week']\n";
     let spec = ForecastSpec::parse("f", text).unwrap();
     assert_eq!(stopped_after(1, |progress| spec.run(progress)), (RunError::Stopped, 1));

@@ -253,7 +253,7 @@ mod tests {
     use super::Arguments;
 
     #[test]
-    fn every_verb_that_puts_a_trace_on_a_device_reads_it_by_the_same_flags() {
+    fn verbs_on_devices_share_trace_flags() {
         let flags = |verb: &str| -> Vec<String> {
             let command = Arguments::command();
             let verb = command.find_subcommand(verb).expect(verb);

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rehearsal_decides_as_the_days_it_stands_for() {
+    fn rehearsal_decides_as_the_days_it_replaces() {
         let real = decisions(1);
         assert!(real.iter().any(|line| line.ends_with("MiB")), "{real:?}");
         assert_eq!(decisions(60), real);

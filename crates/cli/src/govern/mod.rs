@@ -366,7 +366,7 @@ mod tests {
     use ioweir_govern::source::Reading;
 
     #[test]
-    fn a_rehearsal_says_what_would_be_done_and_why_and_does_nothing() {
+    fn rehearsal_explains_and_does_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let [state, made] = ["state.json", "made"].map(|name| folder.path().join(name));
         let text = format!(
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rehearsal_asks_servers_what_is_owed_and_plans_it() {
+    fn rehearsal_plans_debts_of_servers() {
         let folder = tempfile::tempdir().unwrap();
         let control = folder.path().join("control");
         let text = format!(
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_governor_counts_what_is_owed_from_its_beginning_and_has_a_plan_for_the_bin_it_is_in() {
+    fn new_governor_owes_and_plans_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let series = folder.path().join("busy.csv");
         // Two days until the open bin: a quarter of the time, and half of it in the last bin that is over.
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_past_each_bin_is_that_of_the_first_source_that_knows_it_and_gaps_stay_gaps() {
+    fn past_bins_come_from_first_knowing_source() {
         let past = |start_unix_seconds, busy: &[Option<f64>]| Past {
             start_unix_seconds,
             bin_seconds: 600,
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_alone_is_no_sample_and_a_share_is_a_part_of_the_time() {
+    fn latency_alone_makes_no_sample() {
         let latency_seconds = Some(0.02);
         let seen = Reading { latency_seconds, requests: Some(100.0), ..Reading::default() };
         let span = Nanos::from_seconds(2);

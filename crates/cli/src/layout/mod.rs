@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_a_table_of_keys_is_read_back_from_its_schema() {
+    fn every_key_line_reads_back_from_schema() {
         for layout in LAYOUTS {
             let schema = layout.schema();
             let lines = layout.keys.lines().filter(|line| !line.is_empty());

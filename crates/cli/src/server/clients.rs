@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_read_as_drawn_and_what_is_missing_is_said() {
+    fn clients_read_as_drawn_with_gaps_named() {
         let client = |number: u64, who: Value, state: &str| {
             let mut client = json!({
                 "number": number, "export": "gold", "class": "gold", "transport": "nbd", "certificate": [], "process": null, "address": null,

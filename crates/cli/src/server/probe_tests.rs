@@ -168,7 +168,7 @@ fn percent(parts: &[f64]) -> String {
 }
 
 #[test]
-fn disks_that_are_not_known_are_found_by_their_probes() {
+fn unknown_disks_are_found_by_probes() {
     let head = "| disk | segments | read-ahead begins after | bandwidth at 8 places | seeks over 4 MiB to 64 GiB | single random reads | \
                 held-out mix | completion under 5 schedulers | their order, from 1 % apart |\n|---|---|---|---|---|---|---|---|---|\n";
     let mut table = head.to_owned();
@@ -208,7 +208,7 @@ fn disks_that_are_not_known_are_found_by_their_probes() {
 }
 
 #[test]
-fn flash_drives_that_are_not_known_are_found_by_their_probes() {
+fn unknown_flash_drives_are_found_by_probes() {
     let mut table = "| flash drive | layout | sequential reads of 128 KiB | single random reads | 8 reads at strides up to 1 MiB | \
                      held-out mix |\n|---|---|---|---|---|---|\n"
         .to_owned();

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_drawn_with_what_it_does_and_has_found() {
+    fn service_is_drawn_with_work_and_findings() {
         let service = |change: fn(&mut ServiceState)| {
             let mut service: ServiceState = serde_json::from_value(json!({
                 "name": "nightly", "kind": "scrub", "device": "disk", "running": false, "waits_because": "nothing is owed",

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_fails_hangs_or_breaks_reservations_is_said_to() {
+    fn failing_or_hanging_device_is_reported() {
         let said = |change: fn(&mut DeviceState)| {
             let mut state = state(vec![]);
             change(&mut state.devices[0]);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_another_version_is_not_guessed_at() {
+    fn state_of_another_version_is_refused() {
         let failure = read::<State>(json!({ "schema_version": 2 })).unwrap_err();
         assert!(failure.message().is_some_and(|words| words.contains("of version 2")));
         assert!(read::<State>(json!({ "schema_version": 1 })).is_err());

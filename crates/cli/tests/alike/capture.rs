@@ -347,7 +347,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_capture_is_decided_in_the_simulator_as_it_was_in_the_server(requests in requests(), policy in 0..POLICIES.len()) {
+    fn captures_are_decided_alike_in_the_simulator(requests in requests(), policy in 0..POLICIES.len()) {
         let policy = POLICIES[policy];
         let captured = serve(policy, &requests);
         let (dispatched, agreeing) = dispatches(&captured.calls);
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn a_capture_with_its_own_times_is_decided_alike_to_its_end_wherever_data_lies(requests in requests(), policy in 0..POLICIES.len()) {
+    fn captures_with_own_times_are_decided_alike(requests in requests(), policy in 0..POLICIES.len()) {
         // Half of the cases are of the one policy for which a model of the devices is not enough.
         let policy = POLICIES[if requests.len() % 2 == 0 { POLICIES.len() - 1 } else { policy }];
         let captured = serve(policy, &requests);

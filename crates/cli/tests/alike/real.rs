@@ -93,7 +93,7 @@ fn device(folder: &Path) -> Option<Loop> {
 }
 
 #[test]
-fn a_replay_without_leave_to_write_refuses_a_trace_with_writes_and_changes_nothing() {
+fn replay_refuses_writes_without_leave() {
     let folder = folder(0);
     let refused = run(folder.path(), &["replay", "trace.csv", "disk"]);
     assert_eq!(refused.status.code(), Some(2));
@@ -106,7 +106,7 @@ fn a_replay_without_leave_to_write_refuses_a_trace_with_writes_and_changes_nothi
 }
 
 #[test]
-fn a_device_is_written_only_if_it_is_named_twice() {
+fn device_is_written_only_if_named_twice() {
     let folder = folder(0);
     let other = run(folder.path(), &["replay", "trace.csv", "disk", "--write", "trace.csv"]);
     assert_eq!(other.status.code(), Some(2), "{}", said(&other));
@@ -123,7 +123,7 @@ fn a_device_is_written_only_if_it_is_named_twice() {
 }
 
 #[test]
-fn a_scratch_file_is_made_and_removed_and_never_an_existing_one() {
+fn scratch_file_is_new_and_removed() {
     let folder = folder(0);
     let done = run(folder.path(), &["replay", "trace.csv", "--scratch", "new", "--size", "8MiB", "--load", "closed:2"]);
     assert!(done.status.success(), "{}", said(&done));
@@ -136,7 +136,7 @@ fn a_scratch_file_is_made_and_removed_and_never_an_existing_one() {
 }
 
 #[test]
-fn nothing_is_left_of_a_scratch_file_when_the_replay_is_killed() {
+fn killed_replay_leaves_no_scratch_file() {
     let folder = folder(60);
     let mut killed = command(folder.path(), &["replay", "trace.csv", "--scratch", "new", "--size", "8MiB"])
         .stderr(Stdio::piped())
@@ -160,7 +160,7 @@ fn nothing_is_left_of_a_scratch_file_when_the_replay_is_killed() {
 }
 
 #[test]
-fn requests_of_a_replay_are_a_trace_in_the_order_of_arrival() {
+fn replayed_requests_are_a_trace_by_arrival() {
     let folder = folder(0);
     let arguments = ["replay", "trace.csv", "disk", "--reads-only", "--load", "closed:2", "--requests", "rows.parquet"];
     let done = run(folder.path(), &arguments);
@@ -199,7 +199,7 @@ fn what_is_no_device_is_refused_in_words() {
 }
 
 #[test]
-fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
+fn file_in_memory_is_reported_not_recorded() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return skip("there is no memory file system at /dev/shm");
     };
@@ -232,7 +232,7 @@ fn a_file_in_memory_is_measured_and_said_to_be_one_and_cannot_be_recorded() {
 }
 
 #[test]
-fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
+fn calibration_writes_into_scratch_file_alone() {
     let folder = folder(0);
     let disk = vec![7; 64 << 20];
     fs::write(folder.path().join("large"), &disk).unwrap();
@@ -267,7 +267,7 @@ fn a_calibration_writes_into_a_scratch_file_alone_and_says_what_writes_show() {
 }
 
 #[test]
-fn a_device_that_is_named_as_a_trace_is_refused_with_what_makes_one_of_it() {
+fn device_in_place_of_trace_is_refused() {
     let folder = folder(0);
     let Some(device) = device(folder.path()) else { return };
     for arguments in [&["advise", &device.0][..], &["replay", &device.0, "disk"], &["compare", &device.0]] {
@@ -309,7 +309,7 @@ fn schedulers_are_set_in_turn_and_restored() {
 }
 
 #[test]
-fn a_scheduler_is_replayed_and_predicted_with_its_own_settings() {
+fn scheduler_is_replayed_and_predicted_with_settings() {
     let folder = folder(0);
     let Some(device) = device(folder.path()) else { return };
     let before = ["scheduler", "nr_requests", "max_sectors_kb"].map(|key| device.setting(key));
@@ -382,7 +382,7 @@ fn long_replay(folder: &Path, device: &Loop, name: &str, scheduler: &str) -> Chi
 }
 
 #[test]
-fn what_a_killed_replay_has_set_is_restored_at_the_next_start_and_ctrl_c_restores_at_once() {
+fn killed_replays_settings_are_restored() {
     let folder = folder(60);
     let Some(device) = device(folder.path()) else { return };
     let before = device.setting("scheduler");
@@ -402,7 +402,7 @@ fn what_a_killed_replay_has_set_is_restored_at_the_next_start_and_ctrl_c_restore
 }
 
 #[test]
-fn a_loop_device_is_calibrated_from_end_to_end_and_stays_as_it_is() {
+fn loop_device_is_calibrated_and_stays_intact() {
     let folder = folder(60);
     let disk: Vec<u8> = (0..64 << 20).map(|at: usize| (at * 37 % 253) as u8).collect();
     fs::write(folder.path().join("disk"), &disk).unwrap();
@@ -443,7 +443,7 @@ fn a_loop_device_is_calibrated_from_end_to_end_and_stays_as_it_is() {
 }
 
 #[test]
-fn who_is_not_root_is_told_what_is_possible() {
+fn without_root_the_alternatives_are_named() {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     let folder = folder(0);
@@ -490,7 +490,7 @@ fn instances() -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_recording_holds_the_requests_of_its_device_until_ctrl_c() {
+fn recording_holds_all_requests_until_ctrl_c() {
     let folder = folder(0);
     let Some(device) = device(folder.path()) else { return };
     if fs::create_dir("/sys/kernel/tracing/instances/ioweir-test").is_err() {

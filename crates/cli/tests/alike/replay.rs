@@ -54,7 +54,7 @@ fn emulated() -> Ring {
 }
 
 #[test]
-fn a_replay_on_a_device_without_a_scheduler_is_what_noop_does_in_the_simulator() {
+fn replay_without_scheduler_equals_simulated_noop() {
     for load in ["recorded", "x3", "closed:1", "closed:4"] {
         let load: Load = load.parse().unwrap();
         let (answered, outcome) = replayed(&mut emulated(), load, Bounds::default(), 2_000);
@@ -83,7 +83,7 @@ fn a_replay_on_a_device_without_a_scheduler_is_what_noop_does_in_the_simulator()
 }
 
 #[test]
-fn what_is_in_flight_stays_within_bounds_and_the_rest_waits() {
+fn flight_stays_within_bounds() {
     let bounds = Bounds { requests: 3, bytes: 1 << 20 };
     let load: Load = "x1000".parse().unwrap();
     let (answered, outcome) = replayed(&mut emulated(), load, bounds, 500);
@@ -114,7 +114,7 @@ fn faulty(faults: Faults) -> Ring {
 }
 
 #[test]
-fn a_device_that_fails_some_requests_gives_every_request_an_answer() {
+fn failing_device_answers_every_request() {
     let faults = Faults { errors_per_million: 300_000, ..Faults::default() };
     let (answered, outcome) = small_replay(&mut faulty(faults), 512);
     assert!(outcome.is_ok());
@@ -123,7 +123,7 @@ fn a_device_that_fails_some_requests_gives_every_request_an_answer() {
 }
 
 #[test]
-fn a_device_that_cannot_read_one_place_fails_the_requests_there_and_no_other() {
+fn unreadable_place_fails_only_its_requests() {
     let bad = 256 << 10..320 << 10;
     let faults = Faults { bad_from: Size(bad.start), bad_length: Size(bad.end - bad.start), ..Faults::default() };
     let (answered, outcome) = small_replay(&mut faulty(faults), 512);
@@ -136,7 +136,7 @@ fn a_device_that_cannot_read_one_place_fails_the_requests_there_and_no_other() {
 }
 
 #[test]
-fn a_stall_of_five_seconds_is_a_slow_request_and_longer_than_the_timeout_an_error() {
+fn stall_is_slow_then_an_error() {
     let stalls =
         |stall: &str| Faults { stalls_per_million: 10_000, stall: stall.parse().unwrap(), ..Faults::default() };
     let (answered, outcome) = small_replay(&mut faulty(stalls("5s")), 512);
@@ -151,7 +151,7 @@ fn a_stall_of_five_seconds_is_a_slow_request_and_longer_than_the_timeout_an_erro
 }
 
 #[test]
-fn a_file_that_becomes_shorter_fails_the_reads_past_its_end_and_no_other() {
+fn shortened_file_fails_only_reads_past_end() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), vec![7; SMALL_BYTES as usize]).unwrap();
     let target = Target::open(&System::default(), file.path(), Access::default()).unwrap();

@@ -181,7 +181,7 @@ fn run(path: &Path) -> (Vec<String>, String) {
 }
 
 #[test]
-fn every_command_of_the_documents_prints_what_they_say() {
+fn document_commands_print_what_they_say() {
     let only = std::env::var("BOOK_ONLY").unwrap_or_default();
     let paths: Vec<PathBuf> =
         documents().into_iter().filter(|path| path.display().to_string().contains(&only)).collect();

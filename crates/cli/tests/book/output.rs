@@ -74,7 +74,7 @@ fn first_word(line: &str) -> String {
 }
 
 #[test]
-fn what_is_left_out_may_be_anything_and_all_else_must_be_there() {
+fn elisions_match_anything_the_rest_must_match() {
     let printed = "a table\n\nnone   1.5\nbfq    2.5\n";
     for (expected, is_so) in [
         (printed, true),

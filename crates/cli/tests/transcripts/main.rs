@@ -85,7 +85,7 @@ fn without_arguments_it_says_what_to_type_first() {
 }
 
 #[test]
-fn a_demonstration_is_the_same_wherever_it_is_made_and_writes_where_it_was_started() {
+fn demonstration_is_the_same_everywhere() {
     let folders = [folder(), folder()];
     let [one, other] = folders.each_ref().map(|folder| {
         let output = run(folder.path(), &["demo", "--json", "report.json"]);
@@ -100,7 +100,7 @@ fn a_demonstration_is_the_same_wherever_it_is_made_and_writes_where_it_was_start
 }
 
 #[test]
-fn what_is_typed_without_a_unit_is_taken_as_one_and_said() {
+fn missing_unit_is_assumed_and_reported() {
     let folder = folder();
     let run = |arguments: &[&str]| {
         let common = ["compare", "trace.csv", "--scheduler", "none", "--export", "out.txt"];
@@ -122,7 +122,7 @@ fn what_is_typed_without_a_unit_is_taken_as_one_and_said() {
 }
 
 #[test]
-fn many_comparisons_are_a_row_each_with_a_mean_below_and_whole_in_a_file() {
+fn many_comparisons_are_rows_with_a_mean() {
     let folder = folder();
     fs::create_dir(folder.path().join("traces")).unwrap();
     for name in ["a.csv", "b.csv", "c.csv"] {
@@ -137,7 +137,7 @@ fn many_comparisons_are_a_row_each_with_a_mean_below_and_whole_in_a_file() {
 }
 
 #[test]
-fn columns_that_say_nothing_come_last_and_the_load_is_said() {
+fn uninformative_columns_come_last() {
     let folder = folder();
     let table = |load: &str| {
         let output = run(folder.path(), &["compare", "trace.csv", "--scheduler", "none,bid-hdd", "--load", load]);
@@ -232,7 +232,7 @@ fn bad_values_say_what_was_expected() {
 }
 
 #[test]
-fn a_trace_comes_from_standard_input_and_an_empty_one_is_said_to_be() {
+fn trace_comes_from_standard_input() {
     let folder = folder();
     let json = |name: &str| {
         let input = fs::File::open(folder.path().join("trace.csv")).unwrap();
@@ -313,7 +313,7 @@ fn json_on_standard_output_is_alone_there() {
 }
 
 #[test]
-fn a_folder_is_compared_trace_by_trace_and_what_is_no_trace_is_named() {
+fn folder_is_compared_trace_by_trace() {
     let folder = folder();
     fs::create_dir(folder.path().join("night")).unwrap();
     for (name, text) in [("a.csv", trace()), ("b.csv", trace()), ("notes.txt", "nothing to replay\n".into())] {
@@ -328,7 +328,7 @@ fn a_folder_is_compared_trace_by_trace_and_what_is_no_trace_is_named() {
 }
 
 #[test]
-fn several_devices_depths_and_seeds_are_compared_in_one_go() {
+fn devices_depths_and_seeds_are_compared_together() {
     let folder = folder();
     let axes = ["--device", "hdd,ssd-slc", "--depth", "1,32", "--seed", "1,2,3", "--by", "stream"];
     let arguments: Vec<&str> = ["compare", "trace.csv", "--scheduler", "noop,cfq"].into_iter().chain(axes).collect();
@@ -356,7 +356,7 @@ fn the_requests_of_a_run_are_a_trace() {
 }
 
 #[test]
-fn the_command_in_the_report_gives_the_same_report() {
+fn command_in_report_gives_the_report() {
     let folder = folder();
     fs::write(folder.path().join("it's a trace.csv"), trace()).unwrap();
     let first = ["compare", "it's a trace.csv", "--scheduler", "cfq,noop", "--depth", "4", "--no-merge", "--json", "-"];
@@ -391,7 +391,7 @@ fn what_show_prints_is_read_back() {
 }
 
 #[test]
-fn exports_are_written_whole_and_never_over_an_input() {
+fn exports_are_whole_and_never_replace_inputs() {
     let folder = folder();
     let exports = ["report.json", "report.csv", "report.md", "report.html", "report.parquet", "report.txt"];
     let mut arguments = vec!["compare", "trace.csv", "--scheduler", "noop,cfq", "--quiet"];
@@ -448,7 +448,7 @@ fn figures_of_a_trace_read_as_drawn() {
 }
 
 #[test]
-fn names_in_a_trace_are_not_sent_to_the_terminal() {
+fn trace_names_are_not_sent_to_terminals() {
     let folder = folder();
     fs::write(folder.path().join("evil.csv"), trace().replace("worker", "\u{1b}[2Jworker")).unwrap();
     for arguments in [&["trace", "info", "evil.csv"][..], &["compare", "evil.csv"]] {
@@ -565,7 +565,7 @@ fn nothing_is_coloured_unless_a_terminal_asks() {
 }
 
 #[test]
-fn completions_are_a_script_for_each_shell_that_asks_the_program() {
+fn completions_are_scripts_that_ask_the_program() {
     let folder = folder();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = run(folder.path(), &["completions", shell]);
@@ -579,7 +579,7 @@ fn completions_are_a_script_for_each_shell_that_asks_the_program() {
 }
 
 #[test]
-fn a_plan_is_made_and_what_stands_in_its_way_is_said() {
+fn plan_names_what_stands_in_its_way() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     // Three days by the hour, busy from eight to five; an hour is missing.
@@ -661,7 +661,7 @@ fn experiment() -> TempDir {
 }
 
 #[test]
-fn an_experiment_reads_as_drawn_and_misses_what_it_misses() {
+fn experiment_reads_as_drawn_with_misses() {
     let folder = experiment();
     insta::assert_snapshot!(transcripts(
         folder.path(),
@@ -716,7 +716,7 @@ fn a_damaged_experiment_is_named_with_the_place() {
 }
 
 #[test]
-fn experiments_are_exported_in_every_form_and_always_the_same() {
+fn experiments_export_the_same_in_every_form() {
     let folder = experiment();
     let arguments = ["simulate", "two.toml", "--scheduler", "reward", "--json", "a.json", "--export", "a.html"];
     let forms = ["--export", "a.csv", "--export", "a.md", "--export", "a.parquet"];
@@ -733,7 +733,7 @@ fn experiments_are_exported_in_every_form_and_always_the_same() {
 }
 
 #[test]
-fn a_server_that_cannot_be_watched_is_said_to_be() {
+fn unwatchable_server_is_reported() {
     let folder = folder();
     let server = |control: &str| {
         format!(
@@ -814,7 +814,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn a_service_manager_hears_that_the_server_is_ready_and_that_it_lives() {
+fn service_manager_hears_readiness_and_life() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("served.toml"), SERVED.replace("control = \"unix:control\"\n", "")).unwrap();
     let manager = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
@@ -829,7 +829,7 @@ fn a_service_manager_hears_that_the_server_is_ready_and_that_it_lives() {
 }
 
 #[test]
-fn a_running_server_is_changed_or_says_why_not() {
+fn running_server_changes_or_says_why_not() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("served.toml", SERVED);
@@ -907,7 +907,7 @@ fn a_server_that_drains_ends_with_code_0() {
 }
 
 #[test]
-fn the_first_example_of_the_readme_prints_what_the_readme_says() {
+fn first_readme_example_prints_as_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let command = readme.lines().find_map(|line| line.split_once(" -- compare traces/")).unwrap().1;

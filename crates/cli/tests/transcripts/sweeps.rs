@@ -58,7 +58,7 @@ fn merged(folder: &Path, runs: &str) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_sweep_that_is_killed_or_divided_gives_the_bytes_of_one_that_is_not() {
+fn killed_or_divided_sweep_gives_equal_bytes() {
     let folder = folder();
     let folder = folder.path();
     let start = |more: &[&str]| {
@@ -91,7 +91,7 @@ fn a_sweep_that_is_killed_or_divided_gives_the_bytes_of_one_that_is_not() {
 }
 
 #[test]
-fn a_sweep_says_how_far_it_is_and_what_it_found() {
+fn sweep_reports_progress_and_findings() {
     let folder = folder();
     insta::assert_snapshot!(transcripts(
         folder.path(),

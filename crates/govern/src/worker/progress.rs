@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_read_with_their_unit_or_in_the_unit_of_the_pattern() {
+    fn amounts_use_their_own_or_patterns_unit() {
         let zpool = patterns("pattern = '(?<done>\\S+) scanned.*, \\S+ issued.*, (?<total>\\S+) total'");
         let text = "  scan: scrub in progress\n\t1.5G scanned at 100M/s, 1G issued at 90M/s, 2G total\n";
         assert_eq!(amounts(&zpool, text), (Some(3 << 29), Some(1 << 29)));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_says_that_it_failed_has_failed_and_one_that_is_finished_is() {
+    fn failed_and_finished_work_is_recognized() {
         let unit = patterns("finished = 'ActiveState=inactive'\nfailed = 'ActiveState=failed'");
         assert!(unit.read("ActiveState=inactive").unwrap().is_finished);
         assert!(!unit.read("ActiveState=active").unwrap().is_finished);

@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_differs_by_roundings_alone_is_a_level() {
+    fn series_of_rounding_errors_is_level() {
         let mut level = chart(Mark::Line, &[(0.0, 50_000.0), (1.0, 50_000.0 + 1e-8), (2.0, 50_000.0 - 1e-8)]);
         level.upward = Axis::new("y");
         let ticks = drawn(&level).ticks_y;
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_finite_breaks_the_line() {
+    fn infinite_value_breaks_the_line() {
         let drawn = drawn(&chart(Mark::Line, &[(0.0, 1.0), (1.0, 1.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 1.0)]));
         assert_eq!(drawn.layers[0].line.matches('M').count(), 2);
     }
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_chart_and_a_single_value_are_drawn() {
+    fn empty_chart_and_single_value_are_drawn() {
         for points in [&[][..], &[(1.0, 5.0)], &[(1.0, f64::INFINITY)]] {
             for mark in [Mark::Line, Mark::Hair, Mark::Steps, Mark::Area, Mark::Dots, Mark::Bars, Mark::Stack] {
                 let mut chart = chart(mark, points);
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn charts_that_are_magnified_together_have_the_same_axes() {
+    fn jointly_magnified_charts_share_axes() {
         let charts = vec![chart(Mark::Line, &[(0.0, 1.0), (10.0, 2.0)]), chart(Mark::Line, &[(5.0, 100.0)])];
         let drawn = Figure::new("f", "", charts).zoomable().draw(2_000);
         assert_eq!(drawn.charts[0].span, drawn.charts[1].span);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_say_their_version_first_and_are_otherwise_as_serde_writes_them() {
+    fn results_begin_with_their_version() {
         let inner = json!({ "list": [{ "a": 1 }, {}], "map": { "b": [] } });
         for (data, versioned) in [
             (inner.clone(), json!({ "schema_version": 1, "list": [{ "a": 1 }, {}], "map": { "b": [] } })),

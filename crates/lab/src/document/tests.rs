@@ -88,7 +88,7 @@ fn parquet_keeps_values_and_their_types() {
 }
 
 #[test]
-fn a_list_of_documents_reads_as_if_written_at_once() {
+fn document_list_reads_as_written_at_once() {
     let one = every_block("one");
     let indented: Vec<String> = rendered(&one, "json").lines().map(|line| format!("  {line}")).collect();
     let indented = indented.join("\n");
@@ -121,7 +121,7 @@ fn a_page_fetches_nothing() {
 }
 
 #[test]
-fn a_page_has_a_script_only_where_something_can_be_magnified() {
+fn page_has_script_only_for_magnifying() {
     let mut document = every_block("sfq");
     assert_eq!(rendered(&document, "html").matches("<script>").count(), 1);
     document.blocks.retain(|block| !matches!(block, Block::Figure(figure) if figure.is_zoomable));
@@ -164,7 +164,7 @@ fn points_are_thinned_until_the_page_fits() {
 }
 
 #[test]
-fn the_best_value_is_marked_unless_all_are_the_same() {
+fn best_value_is_marked_unless_all_equal() {
     let mut table = Table::new("", [Column::digits("mean", 1).better(Better::Lower)]);
     for value in [2.0, 1.01, 1.0, 3.0] {
         table.row([value.into()]);
@@ -205,7 +205,7 @@ pub(crate) fn assert_well_formed(page: &str) {
 }
 
 #[test]
-fn a_page_names_its_tables_and_shows_code_as_code() {
+fn page_names_tables_and_shows_code() {
     let mut document = every_block("sfq");
     document.headline = "`ioweir doc` and <b>".into();
     document.text("one ` alone");

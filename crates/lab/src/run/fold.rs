@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_past_the_end_begins_anew_and_the_rest_stays() {
+    fn addresses_past_the_end_wrap_around() {
         const MIB: u64 = 1 << 20;
         let device = 10 * MIB + 512;
         let asked =
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn no_request_of_any_size_lies_past_the_end() {
+    fn folded_request_of_any_size_fits() {
         for device in [512, 4096, 1 << 20, (1 << 30) + 4096] {
             for offset in [0, 1, 511, 513, device - 1, device, 3 * device + 7, u64::MAX - 5] {
                 for length in [0, 1, 512, device, device + 1, u64::MAX] {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_and_time_in_the_device_add_up_to_the_latency_of_every_request() {
+    fn waits_and_device_time_equal_latency() {
         for row in POLICIES {
             let comparison = Comparison {
                 traces: vec!["mix:grep".into()],
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_of_requests_that_are_not_split_are_those_that_the_run_counts() {
+    fn waits_of_whole_requests_equal_the_runs() {
         for name in ["noop", "deadline", "bid-hdd", "sfq"] {
             let comparison = Comparison {
                 traces: vec!["mix:grep".into()],

@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_one_sample_and_another_seed_another() {
+    fn seed_determines_the_sample() {
         let sample = |seed| all(&mut Resampled::new(Box::new(Generator::new(mix(40_000))), seed));
         assert_eq!(sample(1), sample(1));
         assert_ne!(sample(1), sample(2));
     }
 
     #[test]
-    fn a_sample_is_in_order_of_time_about_as_long_and_of_the_requests_of_its_parts() {
+    fn sample_is_ordered_and_keeps_its_parts() {
         for requests in [0, 1, 31, 1_000, 40_000] {
             let original = all(&mut Generator::new(mix(requests)));
             let sample = all(&mut Resampled::new(Box::new(Generator::new(mix(requests))), 3));

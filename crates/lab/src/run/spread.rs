@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_move_apart_over_the_whole_device_and_neighbours_stay_neighbours() {
+    fn pieces_spread_and_keep_their_neighbours() {
         // Three pieces on a device of ten: the second lies in the middle, the last one ends with the device.
         let asked = [(0, 4096), (4096, 4096), (128 * MIB, 4096), (384 * MIB - 4096, 4096)];
         let placed = spread(&asked, 1280 * MIB).expect("they fit");
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn data_begin_at_the_beginning_of_the_device_wherever_they_began() {
+    fn spread_data_begin_at_the_devices_start() {
         assert_eq!(spread(&[(77 * MIB + 512, 512)], 10 * MIB), Ok(vec![512]));
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error_and_nothing_lies_past_the_end() {
+    fn oversized_spread_is_an_error() {
         for device in [300 * MIB, 512 * MIB, 513 * MIB + 4096, 250_059_350_016 / 512 * 512] {
             for end in [MIB, 128 * MIB, 129 * MIB, 300 * MIB, 513 * MIB] {
                 // Requests of all positions, some across the ends of pieces.

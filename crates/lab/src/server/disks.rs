@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_completes_at_the_same_moment_does_so_in_the_order_in_which_it_was_begun() {
+    fn simultaneous_completions_keep_their_begin_order() {
         let mut completions = Completions::new(4);
         for (done, slot) in [(20, 1), (10, 7), (10, 3), (10, 5)] {
             completions.push(done, slot);

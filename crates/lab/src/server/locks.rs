@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_handed_on_in_the_order_in_which_it_was_asked_for() {
+    fn lock_is_granted_in_request_order() {
         let mut locks = Locks::new(2, 8);
         assert!(locks.acquire(0, 5) && locks.acquire(1, 6) && locks.acquire(0, 5));
         assert!(!locks.acquire(0, 1) && !locks.acquire(0, 7) && !locks.acquire(0, 2));

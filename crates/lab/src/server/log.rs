@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_and_room_comes_back_with_the_last_operation() {
+    fn full_log_refuses_until_an_operation_ends() {
         let mut log = NvLog::new(200);
         assert!(log.append(60, true) && log.append(40, false) && !log.append(1, true));
         log.wait();

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_wait_for_late_operations_alone_and_go_on_after_the_last_one() {
+    fn writes_wait_for_late_operations_only() {
         let mut regions = Regions::new(4, 100);
         assert_eq!((regions.of(7), Regions::new(0, 0).of(7)), (Some(3), None));
         regions.begin(3, 1_000);

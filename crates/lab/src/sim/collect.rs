@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_is_one_for_equals_and_one_in_n_for_a_single_winner() {
+    fn jains_index_spans_equals_to_one_winner() {
         let jain = |requests: &[u64], weights: &[u32]| {
             let class = |weight: &u32| super::super::ClientClass {
                 name: String::new(),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn head_points_are_thinned_evenly_and_keep_the_first() {
+    fn head_points_are_thinned_evenly() {
         let mut head = HeadTrack::default();
         for number in 0..1_000_000u64 {
             head.add(HeadPoint { time: Nanos(number), track: 0, operation: Operation::Read });

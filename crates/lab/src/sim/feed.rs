@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_closed_loop_a_stream_begins_at_once_wherever_its_records_are() {
+    fn closed_loop_streams_begin_at_once() {
         let source = Late { names: Names::default(), sent: 0 };
         let mut feed = Feed::new(Box::new(source), Load::Closed { outstanding: 2, pause: Nanos::ZERO }, Streams::KEPT);
         let arrivals: &mut dyn Arrivals<()> = &mut feed;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_pauses_sends_its_next_request_so_long_after_a_completion() {
+    fn pausing_stream_sends_after_its_pause() {
         let (now, pause) = (Nanos(50), Nanos(7));
         let source = Late { names: Names::default(), sent: 0 };
         let mut feed = Feed::new(Box::new(source), Load::Closed { outstanding: 1, pause }, Streams::KEPT);

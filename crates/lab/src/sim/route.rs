@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stripe_covers_each_byte_of_every_device_once() {
+    fn stripe_covers_every_byte_once() {
         let route = Route { devices: 2..5, stripe_bytes: 8 };
         let mut seen = std::collections::BTreeSet::new();
         for byte in 0..3 * 8 * 4 {

@@ -60,7 +60,7 @@ fn with_trace(last_offset: u64) -> (TempDir, String) {
 }
 
 #[test]
-fn the_merged_table_does_not_depend_on_threads_shards_or_stops() {
+fn merged_table_is_independent_of_execution() {
     let plan = plan(&format!("{EXPERIMENT}{AXES}"));
     assert_eq!(plan.cells(), 3 * 2 * 2 * 2);
     let folders: Vec<TempDir> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -89,7 +89,7 @@ fn elsewhere(plan: &Plan, origin: &Origin) -> Cells {
 }
 
 #[test]
-fn parts_that_another_process_made_are_the_bytes_that_this_one_makes() {
+fn parts_of_other_processes_are_byte_equal() {
     let (folder, trace) = with_trace(0);
     let comparison = format!("[comparison]\ntraces = [\"{trace}\"]\nschedulers = [\"noop\", \"clook\"]\n");
     for text in
@@ -132,7 +132,7 @@ fn parts_that_another_process_made_are_the_bytes_that_this_one_makes() {
 }
 
 #[test]
-fn a_part_from_elsewhere_that_would_not_count_is_refused() {
+fn uncountable_foreign_part_is_refused() {
     let plan = plan(EXPERIMENT);
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &plan, "1/2", 1);
@@ -174,7 +174,7 @@ fn a_finished_sweep_is_not_run_again() {
 }
 
 #[test]
-fn parts_that_are_damaged_or_of_another_cell_or_version_are_said_not_counted_and_made_again() {
+fn damaged_or_foreign_parts_are_made_again() {
     let plan_of_one = plan(EXPERIMENT);
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     run(folder.path(), &plan_of_one, "1/1", 1);
@@ -205,7 +205,7 @@ fn parts_that_are_damaged_or_of_another_cell_or_version_are_said_not_counted_and
 }
 
 #[test]
-fn no_change_of_a_byte_of_a_part_stops_the_program() {
+fn no_changed_byte_of_a_part_panics() {
     let plan = plan(EXPERIMENT);
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &plan, "1/1", 1);
@@ -241,7 +241,7 @@ fn another_sweep_version_or_content_is_refused() {
 }
 
 #[test]
-fn a_cell_that_fails_is_said_and_the_others_go_on() {
+fn failing_cell_is_reported_others_go_on() {
     let (folder, trace) = with_trace(400 << 30);
     // The trace's last request lies past the end of the smaller device alone.
     let text = format!("traces = [\"{trace}\"]\nschedulers = [\"noop\"]\ndevice = [\"ssd-970pro\", \"hdd\"]\n");
@@ -263,7 +263,7 @@ fn a_cell_that_fails_is_said_and_the_others_go_on() {
 }
 
 #[test]
-fn a_name_holds_all_that_a_cell_depends_on() {
+fn cell_name_covers_all_dependencies() {
     let (_folder, trace) = with_trace(0);
     let text = format!("traces = [\"{trace}\"]\nschedulers = [\"noop\"]\nqueue_requests = 64\n");
     let name = |text: &str| plan(text).names.clone();
@@ -283,7 +283,7 @@ fn a_name_holds_all_that_a_cell_depends_on() {
 }
 
 #[test]
-fn a_sweep_over_seeds_replays_samples_as_the_comparison_of_these_seeds_does() {
+fn sweep_over_seeds_replays_comparisons_samples() {
     let (folder, trace) = with_trace(0);
     let base = format!("[comparison]\ntraces = [\"{trace}\"]\nschedulers = [\"noop\"]\n");
     let runs = folder.path().join("runs");
@@ -305,7 +305,7 @@ fn a_sweep_over_seeds_replays_samples_as_the_comparison_of_these_seeds_does() {
 }
 
 #[test]
-fn ranges_lead_from_the_first_to_the_last_value() {
+fn ranges_span_first_to_last_value() {
     let values = |text: &str| {
         let table: Table = toml::from_str(&format!("r = {text}")).unwrap();
         let values = range::values(table["r"].as_table().unwrap(), 100);
@@ -338,7 +338,7 @@ fn ranges_lead_from_the_first_to_the_last_value() {
 }
 
 #[test]
-fn what_is_wrong_in_a_sweep_file_is_said_with_its_place() {
+fn sweep_file_errors_have_their_place() {
     let error = |text: &str| {
         let planned = Sweep::parse("s.toml", text).map_err(RunError::from);
         planned.and_then(|sweep| Plan::new(sweep, &origin())).unwrap_err().to_string()
@@ -380,7 +380,7 @@ fn what_is_wrong_in_a_sweep_file_is_said_with_its_place() {
 }
 
 #[test]
-fn the_best_of_each_group_is_chosen_over_the_seeds() {
+fn best_of_each_group_is_over_seeds() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &plan(&format!("{EXPERIMENT}{AXES}")), "1/1", 2);
     let opened = Folder::open(folder.path()).unwrap();

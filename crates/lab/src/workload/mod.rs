@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_requests_for_ever() {
+    fn seed_determines_requests_for_ever() {
         let mix = Mix {
             requests: 3,
             streams: 4,

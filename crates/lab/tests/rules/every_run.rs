@@ -49,7 +49,7 @@ fn check(comparison: &Comparison) {
 }
 
 #[test]
-fn every_scheduler_serves_every_request_once_at_every_load() {
+fn every_request_is_served_once_at_every_load() {
     // Every scheduler meets every trace, and every load on some of the traces, as each trace does.
     for (at, trace) in traces().into_iter().enumerate() {
         for (shift, name) in POLICIES.iter().map(|row| row.name).chain(PAIRS).enumerate() {
@@ -66,7 +66,7 @@ fn every_scheduler_serves_every_request_once_at_every_load() {
 }
 
 #[test]
-fn it_holds_too_for_deep_devices_small_queues_and_without_merging() {
+fn deep_devices_and_small_queues_serve_all() {
     let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
     for name in POLICIES.iter().map(|row| row.name).chain(PAIRS) {
         for (queue_requests, depth, merge) in [(1, 1, true), (4, 8, true), (256, 32, false), (4096, 1, true)] {
@@ -84,7 +84,7 @@ fn it_holds_too_for_deep_devices_small_queues_and_without_merging() {
 }
 
 #[test]
-fn it_holds_too_for_devices_that_choose_among_their_commands_and_for_those_with_a_buffer() {
+fn choosing_and_buffered_devices_serve_all() {
     let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
     let folder = tempfile::tempdir().expect("a folder");
     for preset in ["hdd", "cheetah-9lp", "hp-c3323a"] {
@@ -108,7 +108,7 @@ fn it_holds_too_for_devices_that_choose_among_their_commands_and_for_those_with_
 }
 
 #[test]
-fn one_who_knows_the_device_beats_one_who_does_not() {
+fn knowing_the_device_beats_not_knowing() {
     let trace = traces().into_iter().find(|name| name.contains("oltp")).expect("there");
     let run = |name: &str| {
         let comparison = Comparison {
@@ -128,7 +128,7 @@ fn one_who_knows_the_device_beats_one_who_does_not() {
 }
 
 #[test]
-fn it_holds_too_for_drives_that_serve_several_at_once() {
+fn parallel_drives_serve_all() {
     let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
     for device in ["ssd-slc", "ssd-970pro", "ssd-zn540"] {
         for row in POLICIES {
@@ -147,7 +147,7 @@ fn it_holds_too_for_drives_that_serve_several_at_once() {
 }
 
 #[test]
-fn every_scheduler_serves_every_request_once_on_every_device() {
+fn every_request_is_served_once_everywhere() {
     // On traces of every kind in turn. The tiny disk of the worked example holds none.
     let traces = few_traces();
     let devices = PRESETS.iter().map(|preset| preset.name).filter(|name| *name != "tiny");

@@ -44,7 +44,7 @@ pub(crate) fn schedulers() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn every_scheduler_serves_every_request_of_an_experiment_once() {
+fn every_experiment_request_is_served_once() {
     for name in schedulers() {
         let mut checker = Checker::new(1024, 4);
         let (cell, ended) = run_observed(&parse(&busy(name)), &mut checker).expect(name);
@@ -55,7 +55,7 @@ fn every_scheduler_serves_every_request_of_an_experiment_once() {
 }
 
 #[test]
-fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
+fn seed_determines_an_experiments_bytes() {
     for scheduler in ["wfq", "mclock", "reward", "cfq"] {
         let report = |seed: u64| {
             let experiment = Experiment { seeds: vec![seed], ..parse(&busy(scheduler)) };
@@ -69,7 +69,7 @@ fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
 }
 
 #[test]
-fn figures_by_stream_add_up_to_those_of_classes_and_are_in_the_document() {
+fn stream_figures_add_up_to_classes() {
     let run = |by_stream| {
         let experiment = Experiment { by_stream, seeds: vec![1, 2], ..parse(&busy("wfq")) };
         run(&experiment, &origin(), &Silent).expect("it runs")
@@ -89,7 +89,7 @@ fn figures_by_stream_add_up_to_those_of_classes_and_are_in_the_document() {
 }
 
 #[test]
-fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
+fn littles_law_and_tier_work_hold() {
     let text = format!(
         "duration = \"60s\"\nschedulers = [\"fifo\"]\ndepth = 8\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 20\n[[class]]\nname = \"b\"\nrate \
          = \"50/s\"\n"
@@ -118,7 +118,7 @@ fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
 }
 
 #[test]
-fn an_open_loop_below_the_devices_rate_is_m_m_1() {
+fn open_loop_below_rate_is_m_m_1() {
     // One server of 1 ms at half of its rate: 2 ms in the system on average.
     let text = "duration = \"200s\"\nschedulers = [\"fifo\"]\ndepth = 1\n[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 1 }\nfast \
                 = { read = \"exponential 1ms\" }\nslow = { read = \"exponential 1ms\" }\n[[class]]\nname = \"a\"\nrate = \"500/s\"\n";
@@ -129,7 +129,7 @@ fn an_open_loop_below_the_devices_rate_is_m_m_1() {
 }
 
 #[test]
-fn work_is_conserved_but_where_a_limit_forbids_it() {
+fn work_is_conserved_unless_limited() {
     let with = |limit: &str| {
         let text = format!(
             "duration = \"5s\"\nschedulers = [\"wfq\", \"drr\", \"sfq\", \"reward\", \"token-bucket\", \"mclock\"]\ndepth = \
@@ -165,7 +165,7 @@ fn a_full_drive_that_orders_commands_conserves_work() {
 }
 
 #[test]
-fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
+fn refused_requests_return_and_limit_is_reached() {
     let text = format!(
         "duration = \"10s\"\nschedulers = [\"mclock\"]\ndepth = 4\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 4\nlimit = \"200/s\"\nburst = \
          4\nrefuse_at_limit = true\nhit_ratio = 1.0\n"
@@ -189,7 +189,7 @@ fn bandwidths(classes: &str) -> Vec<f64> {
 }
 
 #[test]
-fn a_class_with_both_limits_gets_the_smaller_whatever_the_size() {
+fn smaller_of_two_limits_holds_at_any_size() {
     let mib = f64::from(1 << 20);
     // 100 requests a second, or 8 MiB, of which 4K reaches the first and 1M the second.
     for (size, goal) in [("4KiB", 100.0 * 4096.0), ("64KiB", 100.0 * 65536.0), ("1MiB", 8.0 * mib)] {
@@ -207,7 +207,7 @@ fn a_class_with_both_limits_gets_the_smaller_whatever_the_size() {
 }
 
 #[test]
-fn a_phase_changes_the_limit_in_bytes_as_often_as_it_likes() {
+fn phase_changes_byte_limits_repeatedly() {
     let mib = f64::from(1 << 20);
     let phase =
         |at: u32, limit: &str| format!("[[class.phase]]\nat = \"{at}s\"\nlimit_bytes_per_second = \"{limit}\"\n");
@@ -218,7 +218,7 @@ fn a_phase_changes_the_limit_in_bytes_as_often_as_it_likes() {
 }
 
 #[test]
-fn a_class_is_served_by_its_priority_and_a_phase_changes_it() {
+fn phase_changes_a_classs_priority() {
     for scheduler in ["mq-deadline", "bfq", "cfq", "fifo+mq-deadline:window=64"] {
         let text = format!(
             "duration = \"2s\"\nschedulers = [\"{scheduler}\"]\ndepth = 1\n[device.null]\ncapacity = \"1GB\"\nservice = \"1ms\"\n\
@@ -236,7 +236,7 @@ fn a_class_is_served_by_its_priority_and_a_phase_changes_it() {
 }
 
 #[test]
-fn the_time_in_the_device_of_each_step_is_the_step_where_one_request_follows_another() {
+fn device_time_equals_steps_of_serial_requests() {
     for scheduler in ["noop", "sfq", "reward+deadline"] {
         let text = format!(
             "duration = \"2s\"\ninterval = \"250ms\"\nschedulers = [\"{scheduler}\"]\ndepth = 1\n[device.null]\n\
@@ -252,7 +252,7 @@ fn the_time_in_the_device_of_each_step_is_the_step_where_one_request_follows_ano
 }
 
 #[test]
-fn an_expectation_that_is_not_met_says_by_how_much() {
+fn missed_expectation_says_by_how_much() {
     let text = busy("wfq")
         + "[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nat_least = 1000000\n[[expect]]\nclass = \"closed\"\nmetric = \
            \"latency_p99\"\nat_most = \"1ns\"\n[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nratio_to = \"open\"\nat_least = 0.001\n";
@@ -280,7 +280,7 @@ fn every_request_can_be_explained_under_every_scheduler() {
 }
 
 #[test]
-fn the_first_scheduler_is_explained_though_only_the_second_keeps_the_reservation_of_a_class() {
+fn first_scheduler_is_explained_despite_the_second() {
     let text = busy("fifo").replace("schedulers = [\"fifo\"]", "schedulers = [\"fifo\", \"mclock\"]").replacen(
         "rate = \"300/s\"\n",
         "rate = \"300/s\"\nreservation = \"10/s\"\n",
@@ -305,7 +305,7 @@ fn the_parts_of_an_explanation_add_up() {
 }
 
 #[test]
-fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
+fn repository_examples_read_back() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut files: Vec<_> =
         std::fs::read_dir(folder).expect("examples").map(|entry| entry.expect("a file").path()).collect();
@@ -328,7 +328,7 @@ const MACHINE: &str = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[cores]\nwork
                        = \"1s\"\npace = \"watermark\"\nroom = \"1MiB\"\n";
 
 #[test]
-fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
+fn key_table_and_keys_agree() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
     let text = busy("mclock")
         .replacen("duration", "title = \"t\"\nseen = { depth_max = 8 }\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nfold = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
@@ -442,7 +442,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn what_could_not_end_or_is_no_experiment_is_refused() {
+fn endless_or_invalid_experiment_is_refused() {
     let alone = "duration = \"1s\"\nschedulers = [\"wfq\"]\n[device.null]\ncapacity = \"1GB\"\n[[class]]\nname = \"a\"\nbacklog = 1\n";
     let server = "[[device]]\nname = \"d\"\npath = \"f\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
     for (text, expected) in [

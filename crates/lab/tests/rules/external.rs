@@ -122,7 +122,7 @@ fn alike(mut left: Outcome, mut right: Outcome) {
 }
 
 #[test]
-fn an_elevator_from_outside_that_is_noop_gives_its_numbers_merging_included() {
+fn external_noop_gives_its_numbers() {
     for (own, built_in) in [("in-turn", "noop"), ("sfq+in-turn:window=16", "sfq+noop:window=16")] {
         let report = compare::run(&comparison(&[own, built_in]), &origin(), &Silent).expect("it runs");
         let [left, right] = <[Outcome; 2]>::try_from(report.outcomes).expect("two runs");
@@ -132,7 +132,7 @@ fn an_elevator_from_outside_that_is_noop_gives_its_numbers_merging_included() {
 }
 
 #[test]
-fn an_order_from_outside_that_is_fifo_gives_its_numbers() {
+fn external_fifo_order_gives_its_numbers() {
     registered();
     for below in ["", "+mq-deadline"] {
         let text = format!(
@@ -147,7 +147,7 @@ fn an_order_from_outside_that_is_fifo_gives_its_numbers() {
 }
 
 #[test]
-fn a_scheduler_that_keeps_requests_for_ever_is_an_error() {
+fn scheduler_that_keeps_requests_is_an_error() {
     let error = compare::run(&comparison(&["stalls"]), &origin(), &Silent).expect_err("requests are left");
     assert!(matches!(&error, RunError::Run { failure, .. } if matches!(**failure, Failure::Stuck { .. })), "{error}");
 }

@@ -56,7 +56,7 @@ const FINGERPRINTS: [(&str, u64); 6] = [
 ];
 
 #[test]
-fn the_same_seed_gives_the_same_requests_for_ever() {
+fn seed_determines_generated_requests() {
     let found: Vec<_> = MIXES.iter().map(|mix| (mix.name, fingerprint(mix))).collect();
     assert_eq!(found, FINGERPRINTS);
 }

@@ -25,7 +25,7 @@ fn as_machine(text: &str) -> String {
 }
 
 #[test]
-fn a_machine_of_one_device_gives_the_numbers_of_the_device_alone() {
+fn machine_of_one_device_equals_device() {
     for scheduler in schedulers() {
         let text = busy(scheduler);
         let (alone, machine) = (outcome(&text), outcome(&as_machine(&text)));
@@ -63,7 +63,7 @@ fn machine(scheduler: &str, cores: &str, background: &str) -> String {
 const COSTS: &str = "read = \"100us\"\nwrite = \"80us\"\nper_kib = \"2us\"\ncompletion = \"10us\"\nturn = \"1us\"";
 
 #[test]
-fn the_times_of_every_request_by_layer_add_up_to_its_latency() {
+fn times_by_layer_add_up_to_latency() {
     for scheduler in schedulers() {
         for cores in
             ["schedule = \"baseline\"", COSTS, "completion = \"20us\"", "schedule = \"combo\"\nread = \"500us\""]
@@ -78,7 +78,7 @@ fn the_times_of_every_request_by_layer_add_up_to_its_latency() {
 }
 
 #[test]
-fn a_request_waits_for_a_core_only_while_all_are_busy() {
+fn requests_wait_for_cores_only_if_busy() {
     let text = |workers: u32| {
         format!(
             "duration = \"1s\"\nschedulers = [\"fifo\"]\n[device.null]\ncapacity = \"1GB\"\nservice = \"10us\"\n[cores]\nworkers = \
@@ -95,7 +95,7 @@ fn a_request_waits_for_a_core_only_while_all_are_busy() {
 }
 
 #[test]
-fn what_overloaded_cores_have_not_begun_is_not_read_yet() {
+fn overloaded_cores_read_no_further() {
     let text = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[device.null]\ncapacity = \"1GB\"\n[cores]\nworkers = 1\nread = \
                 \"1ms\"\n[[class]]\nname = \"a\"\nrate = \"500k/s\"\n";
     let mut checker = Checker::new(1024, 32);
@@ -106,7 +106,7 @@ fn what_overloaded_cores_have_not_begun_is_not_read_yet() {
 }
 
 #[test]
-fn idle_background_work_yields_to_the_foreground_and_is_done_in_time() {
+fn idle_background_yields_and_ends_in_time() {
     let scrub = |background: &str| {
         let outcome = outcome(&machine("fifo", COSTS, background));
         let desktop = outcome.class("desktop").expect("named").layers.expect("a machine").background_nanos;
@@ -123,14 +123,14 @@ fn idle_background_work_yields_to_the_foreground_and_is_done_in_time() {
 }
 
 #[test]
-fn background_work_by_a_watermark_stops_at_the_low_mark() {
+fn watermark_background_stops_at_low_mark() {
     let outcome = outcome(&machine("fifo", "", "debt = \"10MiB\"\npace = \"watermark\"\nlow = 0.4\nhigh = 0.5"));
     let debt = outcome.class("scrub").and_then(|class| class.debt).expect("it owes");
     assert_eq!((debt.owed_bytes, debt.left_bytes), (10 << 20, 4 << 20));
 }
 
 #[test]
-fn the_story_of_a_request_walks_through_all_layers() {
+fn request_story_walks_through_all_layers() {
     let text = machine("sfq+deadline", COSTS, "debt = \"100MiB\"\npace = \"always\"");
     let story = explain(&parse(&text), &Which::Slowest("desktop".into())).expect("it runs");
     for words in [
@@ -146,7 +146,7 @@ fn the_story_of_a_request_walks_through_all_layers() {
 }
 
 #[test]
-fn the_report_of_a_machine_has_its_layers_devices_and_debts() {
+fn machine_report_has_layers_devices_and_debts() {
     let report = run(&parse(&machine("sfq", COSTS, "debt = \"10MiB\"")), &origin(), &Silent).expect("it runs");
     let document = document(&report).expect("a document");
     let text = document.to_terminal(false);
@@ -156,7 +156,7 @@ fn the_report_of_a_machine_has_its_layers_devices_and_debts() {
 }
 
 #[test]
-fn what_a_machine_cannot_be_is_refused_with_its_place() {
+fn impossible_machine_is_refused_with_place() {
     let good = machine("sfq", COSTS, "debt = \"10MiB\"");
     let _ = parse(&good);
     for (from, to, place, problem) in [

@@ -61,7 +61,7 @@ fn kept_by_both(outcome: Outcome) -> Outcome {
 }
 
 #[test]
-fn a_trace_has_the_same_outcome_in_an_experiment_as_in_a_comparison_under_every_elevator() {
+fn experiment_equals_comparison_under_every_elevator() {
     let runs = [("hadoop/hdd-emul/sort.insert.csv.zst", "hdd", 1), ("oltp/oltp.blktrace", "ssd-970pro", 32)];
     for (name, device, depth) in runs {
         let trace = trace(name);
@@ -75,7 +75,7 @@ fn a_trace_has_the_same_outcome_in_an_experiment_as_in_a_comparison_under_every_
 }
 
 #[test]
-fn a_policy_that_knows_shares_sees_the_clients_of_a_class_and_merges_nothing() {
+fn share_policy_sees_clients_and_merges_nothing() {
     for name in ["sfq", "mclock", "reward"] {
         let outcome = experiment(&trace("hadoop/hdd-emul/grep.insert.csv.zst"), name, "hdd", 1);
         assert_eq!(outcome.merged_requests, 0, "{name}");
@@ -89,7 +89,7 @@ fn several(text: &str) -> Report {
 }
 
 #[test]
-fn figures_by_stream_add_up_to_those_of_all() {
+fn stream_figures_add_up_to_all() {
     let trace = trace("oltp/oltp.blktrace");
     let report = several(&format!("traces = [\"{trace}\"]\nschedulers = [\"cfq\", \"noop\"]\nby_stream = true\n"));
     for outcome in &report.outcomes {
@@ -105,7 +105,7 @@ fn figures_by_stream_add_up_to_those_of_all() {
 }
 
 #[test]
-fn each_device_and_depth_is_a_run_and_the_first_is_as_alone() {
+fn each_device_and_depth_is_a_run() {
     let text = |device: &str, depth: &str| {
         format!("traces = [\"mix:sort\"]\nschedulers = [\"noop\", \"cfq\"]\ndevice = {device}\ndepth = {depth}\n")
     };
@@ -125,7 +125,7 @@ fn json(report: &Report) -> String {
 }
 
 #[test]
-fn several_seeds_give_an_interval_and_the_same_bytes_every_time() {
+fn several_seeds_give_an_interval() {
     let trace = trace("hadoop/hdd-emul/grep.insert.csv.zst");
     let text = format!("traces = [\"{trace}\", \"mix:grep\"]\nschedulers = [\"noop\"]\nseed = [1, 2, 3]\n");
     let report = several(&text);

@@ -4,7 +4,7 @@ use ioweir_lab::compare::Comparison;
 use ioweir_lab::experiment::{Experiment, Overrides};
 
 #[test]
-fn a_command_says_what_differs_and_a_shell_takes_it_back() {
+fn command_says_differences_and_reads_back() {
     let comparison = Comparison::parse(
         "c",
         "traces = [\"my trace\", \"-x\"]\nschedulers = [\"noop\", \"bid-hdd:wait=2ms\"]\ndepth = [1, 4]\nmerge = false\n",
@@ -23,7 +23,7 @@ fn a_command_says_what_differs_and_a_shell_takes_it_back() {
 }
 
 #[test]
-fn values_in_the_place_of_an_experiments_own_are_checked_like_them() {
+fn overriding_values_are_checked_like_own() {
     let text = "duration = \"1s\"\nschedulers = [\"wfq\"]\n[device.null]\ncapacity = \"1GiB\"\nservice = \"1us\"\n\
                 [[class]]\nname = \"a\"\nbacklog = 1\n";
     let experiment = Experiment::parse("e", text).unwrap();
@@ -47,7 +47,7 @@ fn values_in_the_place_of_an_experiments_own_are_checked_like_them() {
 }
 
 #[test]
-fn an_error_in_one_of_several_values_is_that_of_the_value() {
+fn error_in_list_is_at_its_value() {
     let error = |line: &str| Comparison::parse("c.toml", line).unwrap_err().to_string();
     for (line, expected) in [
         ("depth = [1, 0]", "c.toml:1:9: 0 is no depth"),

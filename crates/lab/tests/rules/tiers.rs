@@ -34,7 +34,7 @@ fn cached(blocks: &str) -> String {
 }
 
 #[test]
-fn hits_of_a_cache_are_in_every_comparison_on_it() {
+fn cache_hits_are_in_every_comparison() {
     let share = |device: &str| compared(device).0["fast_share"].as_f64();
     let (one, many) = (share(&cached("64KiB")).expect("tiered"), share(&cached("64GiB")).expect("tiered"));
     assert!((0.0..=1.0).contains(&one) && one < many && many <= 1.0, "{one} {many}");
@@ -49,7 +49,7 @@ fn hits_of_a_cache_are_in_every_comparison_on_it() {
 }
 
 #[test]
-fn a_trace_that_is_larger_than_its_device_is_folded_only_on_request() {
+fn oversized_trace_is_folded_on_request() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/hadoop/hdd-emul/grep.insert.csv.zst");
     let comparison = |fold| Comparison {
         traces: vec![trace.into()],

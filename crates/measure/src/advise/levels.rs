@@ -55,7 +55,7 @@ mod tests {
     use ioweir_core::policy::{PAIR, POLICIES};
 
     #[test]
-    fn every_value_that_is_tried_is_one_that_the_parameter_has_and_linux_can_hold() {
+    fn tried_values_fit_the_parameter_and_linux() {
         let pair = PAIR.parameters.iter();
         for parameter in POLICIES.iter().flat_map(|row| row.parameters).chain(pair) {
             let levels = levels(parameter);

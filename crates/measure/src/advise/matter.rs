@@ -81,7 +81,7 @@ mod tests {
     use super::epsilon_squared;
 
     #[test]
-    fn what_explains_all_has_the_whole_share_and_chance_has_none() {
+    fn full_cause_has_whole_share_chance_none() {
         let share = |groups: &[&[f64]]| epsilon_squared(&groups.iter().map(|group| group.to_vec()).collect::<Vec<_>>());
         assert_eq!(share(&[&[1.0, 1.0], &[2.0, 2.0], &[4.0, 4.0]]), Some(1.0));
         assert_eq!(share(&[&[1.0, 2.0], &[1.0, 2.0]]), Some(0.0));

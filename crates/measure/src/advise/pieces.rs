@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_halves_share_no_request_and_are_together_the_whole() {
+    fn halves_are_disjoint_and_whole() {
         for requests in [320, 1_025, 40_000, 300_000] {
             let whole = trace(requests);
             let pieces = Pieces::read(&[whole], (0, u64::MAX >> 9, false), &Silent).expect("enough");

@@ -230,7 +230,7 @@ mod tests {
     use ioweir_device::DeviceSpec;
 
     #[test]
-    fn a_hypercube_tries_every_part_of_each_setting_once() {
+    fn hypercube_tries_every_part_once() {
         let device = DeviceSpec::load("hdd").expect("a preset");
         let base = Setup { limits: QueueLimits::DEFAULT, device };
         let space = dimensions(&Candidate::of("bfq".parse().expect("a scheduler")), &base);

@@ -95,7 +95,7 @@ fn checked(spec: &AdviseSpec) -> Value {
 }
 
 #[test]
-fn sorting_is_found_for_a_disk_with_many_random_reads() {
+fn sorting_wins_on_disks_with_random_reads() {
     let trace = trace(1_600, 100, 2_000);
     let spec = AdviseSpec {
         recorded_under: "none".parse().ok(),
@@ -115,7 +115,7 @@ fn sorting_is_found_for_a_disk_with_many_random_reads() {
 }
 
 #[test]
-fn a_device_that_never_has_a_queue_is_left_as_it_is() {
+fn device_without_queue_is_left_alone() {
     let trace = trace(640, 70, 5_000);
     for device in ["null", "ssd-970pro"] {
         for goal in [Goal::Completion, Goal::Mean, Goal::ReadP99] {
@@ -132,7 +132,7 @@ fn a_device_that_never_has_a_queue_is_left_as_it_is() {
 }
 
 #[test]
-fn the_same_spec_gives_the_same_bytes_and_the_order_of_schedulers_does_not_matter() {
+fn advice_depends_on_spec_not_on_order() {
     let trace = trace(800, 60, 4_000);
     let first = AdviseSpec { schedulers: schedulers(&["none", "mq-deadline", "bfq"]), ..spec(&trace, "hdd") };
     let turned = AdviseSpec { schedulers: schedulers(&["bfq", "none", "mq-deadline"]), ..first.clone() };
@@ -271,7 +271,7 @@ fn base(device: &str) -> Setup {
 }
 
 #[test]
-fn commands_write_what_was_simulated_and_undo_writes_what_was_there() {
+fn commands_apply_and_undo_what_was_simulated() {
     let base = base("hdd");
     let spec = AdviseSpec { host_device: "sda".into(), device: "hdd".into(), ..AdviseSpec::default() };
     let candidate = |text: &str| Candidate::of(text.parse().expect("a scheduler"));
@@ -344,7 +344,7 @@ impl Observer<Policy> for Latencies {
 }
 
 #[test]
-fn a_model_has_no_error_on_a_trace_of_itself_and_one_on_another() {
+fn model_has_no_error_on_its_own_trace() {
     let file = trace(640, 60, 9_000);
     let own = spec(&file, "hdd");
     let files = TraceFiles::find(&own.traces, &ioweir_trace::ReadOptions::default()).expect("a trace");
@@ -374,7 +374,7 @@ fn a_model_has_no_error_on_a_trace_of_itself_and_one_on_another() {
 }
 
 #[test]
-fn a_recorded_trace_says_its_scheduler_and_device_where_nobody_named_others() {
+fn recorded_trace_names_its_scheduler_and_device() {
     let about = r#"{"device": {"name": "sdb", "scheduler": "bfq"}, "recording": {}}"#;
     let mut spec = AdviseSpec::default();
     spec.hear(about);

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_at_depth_32_serves_what_its_mechanics_allow() {
+    fn disk_at_depth_32_serves_as_mechanics_allow() {
         let disk = settings(&DeviceSpec::load("hdd").unwrap()).unwrap();
         // The preset states 100 MB/s outside; an access takes a seek of 8.5 ms and half a revolution, in the order of arrival.
         assert!((80_000_000..=110_000_000).contains(&disk.read_bytes_per_second), "{disk:?}");
@@ -282,14 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn sustained_writes_of_flash_are_slower_than_a_burst_of_them() {
+    fn sustained_flash_writes_are_slower_than_bursts() {
         let flash = settings(&DeviceSpec::load("ssd-970pro").unwrap()).unwrap();
         assert!(flash.write_random_per_second < flash.write_burst_per_second, "{flash:?}");
         assert!(flash.read_random_per_second > 100_000 && !flash.rotates, "{flash:?}");
     }
 
     #[test]
-    fn settings_of_a_model_that_the_probes_contradict_are_said_to_be_no_good() {
+    fn settings_contradicted_by_probes_are_flagged() {
         let flash = settings(&DeviceSpec::load("ssd-970pro").unwrap()).unwrap();
         let reads = flash.read_random_per_second as f64;
         assert!([0.3, 0.5, 1.0, 2.0].iter().all(|part| flash.contradiction(reads * part).is_none()));

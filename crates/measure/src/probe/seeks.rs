@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_halve_what_is_open_until_the_access_is_known() {
+    fn rounds_halve_the_open_range() {
         let (revolution, access, begin) = (8e6, 3.21e6, 1e6);
         let mut seen: Vec<Seen> = Vec::new();
         for round in 0..ROUNDS {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_access_takes_is_found_among_times_that_wait_for_something_else() {
+    fn access_is_found_among_other_waits() {
         let revolution = 8e6;
         let mut times: Vec<f64> = (0..100).map(|step| 2e6 + f64::from(step) / 99.0 * revolution).collect();
         times.extend([2e5, 11.5e6, 19e6]);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_lies_on_the_device_however_small_it_is() {
+    fn every_round_lies_on_small_devices() {
         for size in [64 * MIB, 100 * MIB, 1 << 30, 120_000_000_000 / MIB * MIB, 1 << 44] {
             let (reads, _) = round(size, &Probed::default());
             assert!(!reads.is_empty() && reads.len() as u64 * ROUNDS == reads_max(size));

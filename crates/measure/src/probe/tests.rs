@@ -54,7 +54,7 @@ fn buffer(buffer: &str) -> Buffer {
 }
 
 #[test]
-fn the_segments_of_a_buffer_and_when_it_is_filled_are_found() {
+fn buffer_segments_and_filling_are_found() {
     for (segments, begins, kib, keeps) in
         [(1, 0, 64, false), (2, 3, 131, true), (7, 1, 2048, false), (16, 2, 512, true), (33, 0, 200, false)]
     {
@@ -98,7 +98,7 @@ fn the_segments_of_presets_are_found() {
 }
 
 #[test]
-fn a_large_buffer_does_not_answer_for_the_arm() {
+fn large_buffer_does_not_answer_for_arm() {
     let accesses = |segments: u32| {
         let buffer = format!("segments = {segments}\nsegment_size = \"4MiB\"\nread_ahead = \"segment\"");
         let (probed, facts) = probe_buffered("7200", "1776\ninner = 0.6", 120, "surfaces = 3", "0.8ms", &buffer);
@@ -111,7 +111,7 @@ fn a_large_buffer_does_not_answer_for_the_arm() {
 }
 
 #[test]
-fn the_surfaces_of_a_disk_are_found_from_two_to_sixteen() {
+fn two_to_sixteen_surfaces_are_found() {
     for (surfaces, single) in [(2, "0.8ms"), (5, "0.53ms"), (8, "1.2ms"), (16, "0.7ms")] {
         let (_, facts) = probe_disk("7200", "1776\ninner = 0.6", 120, surfaces, single);
         assert_eq!(facts.surfaces, Some(surfaces.into()), "a cylinder in {single}");
@@ -132,7 +132,7 @@ fn serpentine_tracks_show_no_surfaces() {
 }
 
 #[test]
-fn the_revolution_and_the_tracks_of_a_disk_are_found_within_a_hundredth_and_a_command_within_a_sector() {
+fn revolution_tracks_and_command_are_found() {
     for (rpm, outer, inner, overhead) in
         [(7200, 1776, 0.6, 120), (5400, 2400, 0.5, 300), (15_000, 900, 0.7, 50), (10_025, 701, 0.8, 700)]
     {
@@ -170,7 +170,7 @@ fn sleeping(idle: &str, takes: &str) -> Facts {
 }
 
 #[test]
-fn a_drive_that_sleeps_is_found_by_reads_after_rests_without_a_write() {
+fn sleeping_drive_is_found_by_rests() {
     for (idle, takes) in [(3.0, 400.0), (50.0, 900.0), (700.0, 2_500.0)] {
         let facts = sleeping(&format!("{idle}ms"), &format!("{takes}us"));
         let wake = facts.wake.expect("it wakes up");
@@ -208,7 +208,7 @@ fn striped(
 }
 
 #[test]
-fn strides_at_which_reads_share_a_die_or_a_channel_are_found() {
+fn strides_of_dies_and_channels_are_found() {
     for (page, planes, channels, dies_per_channel) in
         [(16, 1, 8, 2), (4, 1, 4, 4), (16, 2, 5, 3), (8, 3, 11, 1), (32, 4, 12, 4), (4, 4, 2, 8), (64, 1, 16, 8)]
     {
@@ -232,7 +232,7 @@ fn strides_at_which_reads_share_a_die_or_a_channel_are_found() {
 }
 
 #[test]
-fn a_plan_stays_within_its_time_and_its_requests() {
+fn plan_stays_within_time_and_requests() {
     let span = Nanos::from_millis(10_000);
     let (probed, _) = probe("hdd", None, span);
     assert!(probed.took < Nanos::from_millis(10_200), "{:?}", probed.took);
@@ -252,7 +252,7 @@ fn probe_faulty(faults: Faults) -> Result<(Probed, Facts), Halt> {
 }
 
 #[test]
-fn a_device_that_fails_reads_is_probed_by_those_that_it_answers() {
+fn device_failing_reads_is_probed_by_others() {
     let some = Faults { errors_per_million: 100_000, seed: 7, ..Faults::default() };
     let (probed, _) = probe_faulty(some).expect("it goes on");
     let answered: usize = probed.answers.iter().map(|answers| answers.reads.len()).sum();
@@ -263,7 +263,7 @@ fn a_device_that_fails_reads_is_probed_by_those_that_it_answers() {
 }
 
 #[test]
-fn a_device_that_cannot_read_one_place_is_probed_at_all_others() {
+fn unreadable_place_is_skipped_by_probes() {
     let bad = Faults { bad_from: Size(0), bad_length: Size(1 << 20), ..Faults::default() };
     let (probed, _) = probe_faulty(bad).expect("it goes on");
     let answered: Vec<&Completed> = probed.answers.iter().flat_map(|answers| &answers.reads).collect();
@@ -275,7 +275,7 @@ fn a_device_that_cannot_read_one_place_is_probed_at_all_others() {
 }
 
 #[test]
-fn what_a_device_says_of_its_rotation_is_held_against_its_answers() {
+fn claimed_rotation_is_checked_by_answers() {
     for (model, rotates) in [("hdd", true), ("ssd-970pro", false)] {
         let (_, facts) = probe(model, None, SPAN);
         assert_eq!(facts.contradiction(Some(rotates)), None, "{model}");
@@ -285,7 +285,7 @@ fn what_a_device_says_of_its_rotation_is_held_against_its_answers() {
 }
 
 #[test]
-fn a_stall_of_five_seconds_is_one_slow_read_and_one_without_end_is_an_error() {
+fn stall_is_slow_endless_is_an_error() {
     let stall = |stall: &str| Faults {
         stalls_per_million: 500,
         stall: stall.parse().expect("a time"),
@@ -300,7 +300,7 @@ fn a_stall_of_five_seconds_is_one_slow_read_and_one_without_end_is_an_error() {
 }
 
 #[test]
-fn a_device_that_is_as_slow_as_a_disk_and_does_not_rotate_is_not_taken_for_one() {
+fn slow_device_without_rotation_is_recognized() {
     let slow = Faults { stalls_per_million: 1_000_000, stall: "2ms".parse().expect("a time"), ..Faults::default() };
     let (_, facts) = probe_faulty(slow).expect("it answers");
     assert!(facts.rotates && facts.revolution_nanos.is_none(), "{facts:?}");
@@ -309,7 +309,7 @@ fn a_device_that_is_as_slow_as_a_disk_and_does_not_rotate_is_not_taken_for_one()
 }
 
 #[test]
-fn sequential_reads_of_a_place_and_seeks_over_a_distance_are_groups_of_their_own() {
+fn sequential_reads_and_seeks_are_own_groups() {
     let (probed, facts) = probe("hdd", None, SPAN);
     let (requests, groups) = (probed.measured().0, probed.groups(&facts));
     assert_eq!(requests.len(), groups.of.len());

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_shows_the_write_buffer_and_what_goes_on_after_it_the_flash() {
+    fn burst_shows_buffer_and_then_flash() {
         let seen = written("");
         let within =
             |value: Option<f64>, truth: f64, part: f64| value.is_some_and(|value| (value / truth - 1.0).abs() < part);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn single_writes_show_whether_the_buffer_of_a_disk_takes_them() {
+    fn single_writes_show_a_disks_write_buffer() {
         let [none, all] = ["none", "all"].map(of_disk);
         assert_eq!(none, [("hdd.cache.write".to_owned(), Amount::Word("none".into()))]);
         assert_eq!(all.first(), Some(&("hdd.cache.write".to_owned(), Amount::Word("all".into()))));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn trims_show_what_a_command_takes_and_are_of_what_was_written() {
+    fn trims_show_a_commands_time() {
         let seen = written("command = \"70us\"\n");
         assert_eq!(seen.trim_nanos, Some(70_000.0), "{seen:?}");
         let (alone, beside) = (seen.reads_alone_nanos.expect("reads"), seen.reads_beside_trims_nanos.expect("reads"));
@@ -409,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_no_burst_fills_is_taken_for_a_large_one() {
+    fn unfilled_buffer_is_taken_for_large() {
         let unfilled = Written { sustained_bytes_per_second: Some(1e9), ..Written::default() };
         assert_eq!(known(&unfilled), [("ssd.write_buffer".to_owned(), Amount::Size(Size(BUFFER_UNSEEN_BYTES)))]);
         assert!(known(&Written::default()).is_empty(), "nothing was written");
     }
 
     #[test]
-    fn a_failing_device_gives_an_answer_and_one_that_does_not_answer_an_error() {
+    fn failing_device_answers_hanging_one_errs() {
         let run = |faults| {
             let backend = Faulty::new(Media::new(1 << 20), faults);
             // Time passes in this device only where it stalls.

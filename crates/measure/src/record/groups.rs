@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_is_in_the_group_that_it_says_when_its_first_request_is_seen() {
+    fn process_keeps_the_group_first_seen() {
         let own = std::process::id();
         let (folder, system) = machine(&[
             (7, "0::/system.slice/db.service\n"),

@@ -226,13 +226,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_dropped_is_the_sum_of_all_its_reasons() {
+    fn dropped_events_are_summed_over_reasons() {
         let stats = "entries: 7\noverrun: 3\ncommit overrun: 2\nbytes: 99\ndropped events: 5\nread events: 8\n";
         assert_eq!(lost_of(stats), 10);
     }
 
     #[test]
-    fn without_tracing_the_error_says_what_to_do_and_nothing_is_left() {
+    fn without_tracing_the_error_advises() {
         let folder = tempfile::tempdir().expect("a folder");
         let tracefs = Tracefs::new(folder.path().into());
         let error = Instance::begin(&tracefs, Layout::REQUEST_EVENTS, &[], 64).expect_err("there is none").to_string();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_of_processes_that_are_gone_are_removed_and_others_are_left() {
+    fn instances_of_dead_processes_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let instances = folder.path().join("instances");
         let own = format!("{PREFIX}{}", std::process::id());

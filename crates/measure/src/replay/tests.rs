@@ -38,7 +38,7 @@ fn refused(fit: Fit) -> String {
 }
 
 #[test]
-fn a_write_without_leave_is_refused_and_left_out_only_on_request() {
+fn unpermitted_write_is_refused_or_left_out() {
     let fit = Fit { may_write: false, ..fit() };
     let error = refused(fit.clone());
     assert!(error.contains("request 2: the trace has a write") && error.contains("--reads-only"), "{error}");
@@ -48,7 +48,7 @@ fn a_write_without_leave_is_refused_and_left_out_only_on_request() {
 }
 
 #[test]
-fn what_lies_past_the_end_is_refused_and_folded_only_on_request() {
+fn request_past_end_is_refused_or_folded() {
     let fit = Fit { size_bytes: 1 << 20, ..fit() };
     let error = refused(fit.clone());
     assert!(error.contains("request 3: ends at byte 2049536") && error.contains("--fold"), "{error}");
@@ -58,7 +58,7 @@ fn what_lies_past_the_end_is_refused_and_folded_only_on_request() {
 }
 
 #[test]
-fn a_replay_folds_addresses_as_every_other_verb_does() {
+fn replay_folds_addresses_as_other_verbs() {
     // Addresses begin anew at a whole number of MiB, so that a device with a ragged end keeps what was aligned.
     for size_bytes in [(1 << 20) + 512, 3 << 19, 1 << 20] {
         let (records, left) = all(Fit { fold: true, size_bytes, ..fit() });
@@ -72,7 +72,7 @@ fn a_replay_folds_addresses_as_every_other_verb_does() {
 }
 
 #[test]
-fn requests_are_widened_to_the_sectors_of_the_device() {
+fn requests_are_widened_to_sectors() {
     let (records, left) = all(Fit { alignment_bytes: 4096, ..fit() });
     assert_eq!((records[2].offset_bytes, records[2].length_bytes, left.widened), (2048000, 4096, 1));
     assert_eq!((records[1].offset_bytes, records[1].length_bytes), (8192, 4096));
@@ -140,7 +140,7 @@ fn provenance() -> Provenance {
 }
 
 #[test]
-fn the_page_says_the_error_and_which_pairs_are_in_the_right_order() {
+fn page_shows_error_and_order_of_pairs() {
     let document = document(&page(), provenance()).expect("it is JSON");
     assert_eq!(
         document.headline,
@@ -156,7 +156,7 @@ fn the_page_says_the_error_and_which_pairs_are_in_the_right_order() {
 }
 
 #[test]
-fn a_replay_that_was_late_says_so_before_anything_is_made_of_it() {
+fn late_replay_says_so_first() {
     let late = |is_open, millis: u64| {
         let mut page = Page { is_open, ..page() };
         page.measured.iter_mut().for_each(|run| {
@@ -169,7 +169,7 @@ fn a_replay_that_was_late_says_so_before_anything_is_made_of_it() {
 }
 
 #[test]
-fn a_request_has_the_class_of_its_place_after_the_one_before_in_its_stream() {
+fn request_class_follows_its_streams_previous_request() {
     let any = all(fit()).0[0];
     let record = |stream: u32, sector: u64, operation| Record {
         stream: ioweir_core::StreamId(stream),
@@ -215,7 +215,7 @@ fn what_failed_is_counted_apart_and_said() {
 }
 
 #[test]
-fn a_prediction_is_what_compare_says_of_the_same_requests() {
+fn prediction_equals_comparison_of_same_requests() {
     let spec = DeviceSpec::load("hdd").expect("a preset");
     let model = Model { name: "hdd".into(), spec, depth: Some(4), queue_requests: None, request_bytes_max: None };
     let scheduler: SchedulerChoice = "mq-deadline".parse().expect("a scheduler");

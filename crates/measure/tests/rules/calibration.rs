@@ -51,7 +51,7 @@ fn calibrate(path: &Path, seed: u64) -> Result<Calibrated, RunError> {
 }
 
 #[test]
-fn a_trace_past_the_end_of_the_device_is_an_error_unless_it_is_folded() {
+fn trace_past_the_end_needs_folding() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path(), "tiny", 300);
     let calibrate = |fold| {
@@ -76,7 +76,7 @@ fn a_trace_past_the_end_of_the_device_is_an_error_unless_it_is_folded() {
 }
 
 #[test]
-fn a_calibration_states_its_error_on_the_unseen_half_and_follows_its_seed() {
+fn calibration_states_error_on_unseen_half() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path(), "tiny", 600);
     let result = calibrate(&path, 1).unwrap();
@@ -172,7 +172,7 @@ fn flash_trace(folder: &Path, units: &[u64]) -> PathBuf {
 }
 
 #[test]
-fn what_a_read_of_one_unit_takes_is_fitted_where_a_trace_shows_it_and_otherwise_said() {
+fn one_unit_reads_are_fitted_where_shown() {
     let folder = tempfile::tempdir().unwrap();
     let fitted = |units: &[u64], preset: Option<&str>, generations| {
         let spec = CalibrationSpec {
@@ -215,7 +215,7 @@ fn what_a_read_of_one_unit_takes_is_fitted_where_a_trace_shows_it_and_otherwise_
 }
 
 #[test]
-fn a_trace_that_is_too_short_or_a_start_of_another_kind_is_refused() {
+fn short_trace_or_wrong_start_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path(), "tiny", 100);
     let error = calibrate(&path, 1).unwrap_err().to_string();
@@ -239,7 +239,7 @@ fn a_trace_that_is_too_short_or_a_start_of_another_kind_is_refused() {
 }
 
 #[test]
-fn a_comparison_says_where_its_trace_lies_outside_of_the_calibration() {
+fn comparison_warns_outside_of_calibration() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path(), "tiny", 300);
     let own = folder.path().join("own.toml");
@@ -262,7 +262,7 @@ fn a_comparison_says_where_its_trace_lies_outside_of_the_calibration() {
 }
 
 #[test]
-fn an_experiment_says_which_of_its_classes_lie_outside_of_the_calibration() {
+fn experiment_names_classes_outside_of_calibration() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("own.toml");
     std::fs::write(&own, calibrate(&trace(folder.path(), "tiny", 300), 1).unwrap().file.to_toml()).unwrap();
@@ -287,7 +287,7 @@ fn an_experiment_says_which_of_its_classes_lie_outside_of_the_calibration() {
 }
 
 #[test]
-fn every_spec_with_a_trace_reads_it_by_the_same_keys() {
+fn specs_read_traces_by_same_keys() {
     let keys = "format = \"msr\"\nvolume = \"0\"\nevent = \"issue\"\nlenient = true\nfold = true\n";
     assert!(Comparison::parse("a.toml", keys).unwrap().fold);
     assert!(CalibrationSpec::parse("a.toml", keys).unwrap().fold);

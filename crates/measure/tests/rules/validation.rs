@@ -35,7 +35,7 @@ fn requests(name: &str) -> Option<Vec<Measured>> {
 }
 
 #[test]
-fn the_cheetah_15k5_is_within_0_31_ms_and_2_percent_of_the_drive() {
+fn cheetah_15k5_is_within_2_percent() {
     let Some(requests) = requests("cheetah15k5.trace") else { return };
     assert_eq!(requests.len(), 10_000);
     // The wait for a sector depends on every nanosecond before it, so one replay is one sample. Think times that are up to
@@ -83,7 +83,7 @@ fn every_drive_is_as_close_as_in_disksim() {
 }
 
 #[test]
-fn the_second_half_of_the_requests_is_met_as_well_as_the_whole() {
+fn second_half_is_met_as_the_whole() {
     // The few fitted parameters could have been found from the first half alone.
     for drive in &DRIVES {
         let Some(requests) = requests(drive.file) else { continue };
@@ -94,7 +94,7 @@ fn the_second_half_of_the_requests_is_met_as_well_as_the_whole() {
 }
 
 #[test]
-fn a_preset_has_the_rate_of_its_drive_and_is_compared_over_the_bus_of_the_bench() {
+fn preset_is_compared_over_test_benchs_bus() {
     for drive in DRIVES.iter().filter(|drive| drive.bench_rate.is_some()) {
         let DeviceSpec::Hdd(disk) = DeviceSpec::load(drive.preset).unwrap() else { panic!("a disk") };
         assert!(Some(disk.interface_rate) > drive.bench_rate, "{}: {}", drive.preset, disk.interface_rate);
@@ -103,7 +103,7 @@ fn a_preset_has_the_rate_of_its_drive_and_is_compared_over_the_bus_of_the_bench(
 }
 
 #[test]
-fn a_drive_that_is_absent_is_named_and_one_that_is_there_has_its_row() {
+fn absent_drive_is_named_present_has_row() {
     let folder = tempfile::tempdir().unwrap();
     let report = validate_drives(folder.path()).unwrap();
     assert_eq!((report.rows.len(), report.absent.len(), report.passes()), (0, DRIVES.len(), true));
@@ -134,7 +134,7 @@ fn validate(device: &str, trace: &Path, reference: Option<&str>) -> DeviceValida
 }
 
 #[test]
-fn any_device_is_compared_with_any_trace_that_has_latencies() {
+fn any_device_compares_with_timed_traces() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("seen.csv");
     // Requests that overlap, in a format that is not DiskSim's.
@@ -153,7 +153,7 @@ fn any_device_is_compared_with_any_trace_that_has_latencies() {
 }
 
 #[test]
-fn requests_that_were_measured_over_a_slower_bus_are_said_to_be() {
+fn slower_measuring_bus_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let text = |preset: &str, name: &str| {
         let trace = folder.path().join(name);
@@ -171,7 +171,7 @@ fn requests_that_were_measured_over_a_slower_bus_are_said_to_be() {
 }
 
 #[test]
-fn a_trace_without_latencies_or_past_the_end_of_the_device_is_an_error() {
+fn trace_without_latencies_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("seen.spc");
     std::fs::write(&trace, "0,0,4096,R,0.1\n0,8,4096,R,0.2\n").unwrap();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_wider_than_the_bitmap_is_counted_coarsely() {
+    fn trace_wider_than_bitmap_is_counted_coarsely() {
         let mut footprint = Footprint::new();
         for number in 0..200_000_u64 {
             footprint.touch(0, number << 40, 4096);

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_is_read_as_often_as_wanted_while_it_is_kept() {
+    fn kept_pipe_is_read_repeatedly() {
         let content: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
         let pipe = Pipe::over(Box::new(io::Cursor::new(content.clone())));
         let mut head = vec![0; 10_000];
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_does_not_hold_is_kept_in_a_file() {
+    fn pipe_overflows_memory_into_a_file() {
         let content: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
         let source = Source::Open(Box::new(io::Cursor::new(content.clone())));
         let pipe = Arc::new(Pipe::keeping(source, 3 * PIECE_BYTES as u64, 1 << 30));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_is_too_long_or_to_be_read_once_is_read_to_its_end_once() {
+    fn long_pipe_is_read_to_end_once() {
         let length = 10 * PIECE_BYTES as u64;
         for once in [false, true] {
             let source = Source::Open(Box::new(io::repeat(7).take(length)));

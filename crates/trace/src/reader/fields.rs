@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_duration_in_seconds_is_what_the_seconds_of_the_other_readers_are(text in "[0-9]{1,12}[.][0-9]{1,9}") {
+        fn duration_in_seconds_agrees_with_other_readers(text in "[0-9]{1,12}[.][0-9]{1,9}") {
             let other = crate::reader::number::seconds(text.as_bytes(), 0, text.len(), "time").ok();
             prop_assert_eq!(nanos(&text, Unit::Seconds), other);
         }

@@ -190,12 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn a_merged_request_completes_all_that_it_was_merged_of() {
+    fn merged_request_completes_all_members() {
         assert_eq!(keys(three().complete(&done(0, 8192))), [(1, 100), (2, 100)]);
     }
 
     #[test]
-    fn a_split_request_is_complete_with_its_last_part() {
+    fn split_request_completes_with_its_last_part() {
         let mut latencies = three();
         latencies.add(read(0, 8192, 4), 8192);
         assert_eq!(keys(latencies.complete(&done(12_288, 4096))), []);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_without_length_corrects_the_last_that_was_complete() {
+    fn completion_without_length_corrects_the_last() {
         let mut latencies = three();
         assert_eq!(keys(latencies.complete(&done(0, 0))), []);
         latencies.complete(&done(0, 4096));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_before_the_request_is_not_its_own() {
+    fn earlier_completion_is_not_its_own() {
         let mut latencies = Latencies::default();
         latencies.add(read(0, 0, 101), 4096);
         assert_eq!(keys(latencies.complete(&done(0, 4096))), []);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_request_for_the_same_bytes_retires_the_older() {
+    fn newer_request_retires_older_of_same_bytes() {
         let mut latencies = three();
         latencies.add(read(0, 0, 50), 8192);
         assert_eq!(keys(latencies.complete(&done(0, 8192))), [(50, 100)]);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn two_completions_of_the_same_bytes_end_both_requests() {
+    fn two_completions_of_same_bytes_end_both() {
         let mut latencies = three();
         latencies.add(read(0, 0, 50), 4096);
         assert_eq!(keys(latencies.complete(&done(0, 4096))), [(50, 100)]);

@@ -214,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_window_as_long_as_the_trace_is_a_stable_sort(times in prop::collection::vec(0_u64..50, 0..200)) {
+        fn window_of_whole_trace_is_stable_sort(times in prop::collection::vec(0_u64..50, 0..200)) {
             let mut sorted: Vec<Record> =
                 times.iter().enumerate().map(|(number, &time)| record(time, number as u64)).collect();
             sorted.sort_by_key(|record| record.time);

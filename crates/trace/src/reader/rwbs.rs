@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_letter_is_an_error_at_its_place() {
+    fn unknown_letter_is_an_error_at_place() {
         assert_eq!(parse(b"WQ", 0).map_err(|fault| fault.at), Err(1));
         assert_eq!(parse(b"x", 0).map_err(|fault| fault.at), Err(0));
         assert!(parse(b"", 0).is_err());

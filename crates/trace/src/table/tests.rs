@@ -29,7 +29,7 @@ fn line(reader: &TableReader, numbers: &[u32]) -> Vec<u8> {
 }
 
 #[test]
-fn a_line_that_is_not_whole_yet_is_left() {
+fn incomplete_line_is_left() {
     let mut reader = TableReader::new(crate::format("msr-csv").and_then(|format| format.table).expect("a table"));
     let line = b"128166372003061629,hm,1,Read,383496192,32768,413\n";
     for length in 0..line.len() {
@@ -42,7 +42,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn the_quick_way_reads_what_the_careful_way_reads(
+    fn fast_and_careful_readers_agree(
         numbers in prop::collection::vec(any::<u32>(), 7),
         place in any::<prop::sample::Index>(),
         byte in prop::sample::select(b"0123456789.,; -RWx".to_vec()),

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_became_of_its_request_or_nothing() {
+    fn row_tells_requests_outcome_or_nothing() {
         let file = Shared::default();
         let mut writer = open(Target::new("test", Box::new(file.clone()))).unwrap();
         let names = Names { streams: vec!["s".into()], volumes: vec!["v".into()] };

@@ -29,7 +29,7 @@ fn all_of_a_trace_is_the_trace() {
 }
 
 #[test]
-fn times_begin_at_zero_and_the_clock_goes_along() {
+fn times_begin_at_zero_with_clock() {
     let whole = read(MSR.as_bytes()).unwrap();
     let part = cut_of(&whole, Cut { from: Nanos(1), ..Cut::default() }).unwrap();
     assert_eq!(part.records.len(), 1);
@@ -75,7 +75,7 @@ fn places_are_where_requests_start_and_flushes_stay() {
 }
 
 #[test]
-fn cuts_of_a_long_trace_join_to_the_whole() {
+fn cuts_of_long_trace_join_to_whole() {
     let mut text = String::from("time_s,pid,comm,op,lba,sectors\n");
     for number in 0..20_000_u64 {
         text.push_str(&format!("{}.{:06},{},worker,R,{},8\n", number / 1000, number % 1000, number % 7, number * 8));

@@ -120,7 +120,7 @@ fn every_dialect_of_blkparse_is_read() {
 }
 
 #[test]
-fn every_dialect_of_ftrace_and_trace_cmd_is_read() {
+fn all_ftrace_and_trace_cmd_dialects_are_read() {
     const Q: &str = "   fio-501     [003] ..... 10.000001: block_bio_queue: 8,0 R 2048 + 8 [fio]\n";
     let texts = [
         ("trace: a heading", format!("# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n{Q}"), "R 2048+8 @0"),

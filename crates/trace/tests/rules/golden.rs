@@ -16,7 +16,7 @@ fn bytes(read: &Read, operation: Operation) -> u64 {
 }
 
 #[test]
-fn binary_and_text_of_one_capture_are_the_same_queue_events() {
+fn binary_and_text_captures_agree_on_queues() {
     let Some(text) = shared("block/blktrace-local/oltp.blkparse.txt.gz") else { return };
     let binary = read_path(&repository().join("traces/oltp/oltp"));
     let text = read_path(&text);
@@ -26,7 +26,7 @@ fn binary_and_text_of_one_capture_are_the_same_queue_events() {
 }
 
 #[test]
-fn binary_and_text_of_one_capture_are_the_same_for_every_kind_of_event() {
+fn binary_and_text_captures_agree_on_every_event() {
     let Some(text) = shared("block/blktrace-local/oltp.blkparse.txt.gz") else { return };
     for (event, latency) in trace::Event::ALL.into_iter().flat_map(|event| [(event, false), (event, true)]) {
         let options = ReadOptions { event, latency, ..ReadOptions::default() };
@@ -47,7 +47,7 @@ fn binary_and_text_of_one_capture_are_the_same_for_every_kind_of_event() {
 }
 
 #[test]
-fn the_oltp_capture_has_the_counts_of_its_table() {
+fn oltp_capture_has_its_tables_counts() {
     let read = read_path(&repository().join("traces/oltp/oltp.blktrace"));
     let reads = count(&read, |record| record.operation == Operation::Read);
     let writes = count(&read, |record| record.operation == Operation::Write);
@@ -61,7 +61,7 @@ fn the_oltp_capture_has_the_counts_of_its_table() {
 }
 
 #[test]
-fn one_processor_of_the_oltp_capture_has_the_counts_of_its_row() {
+fn oltp_processor_has_its_rows_counts() {
     for (file, data) in [("oltp.blktrace.0.gz", 13_052), ("oltp.blktrace.1.gz", 15_051)] {
         let read = read_path(&repository().join("traces/oltp").join(file));
         assert_eq!(count(&read, |record| record.length_bytes > 0), data, "{file}");
@@ -85,7 +85,7 @@ const HADOOP: [(&str, usize, usize, usize, u64, u64, usize); 12] = [
 ];
 
 #[test]
-fn the_hadoop_queue_events_have_the_counts_of_their_table() {
+fn hadoop_queue_events_have_their_tables_counts() {
     for (job, all, reads, writes, read_mb, write_mb, pids) in HADOOP {
         let Some(path) = shared(&format!("hadoop/{job}.csv.zst")) else { continue };
         let read = read_path(&path);
@@ -116,7 +116,7 @@ const INSERTS: [(&str, usize); 12] = [
 ];
 
 #[test]
-fn the_hadoop_insert_events_of_the_repository_are_whole() {
+fn hadoop_insert_events_are_whole() {
     for (job, rows) in INSERTS {
         let read = read_path(&repository().join(format!("traces/hadoop/{job}.insert.csv.zst")));
         assert_eq!(read.records.len(), rows, "{job}");
@@ -126,7 +126,7 @@ fn the_hadoop_insert_events_of_the_repository_are_whole() {
 }
 
 #[test]
-fn the_msr_samples_have_the_counts_of_their_table() {
+fn msr_samples_have_their_tables_counts() {
     for (file, rows, reads, volume) in [
         ("rsrch_1", 13_780, 0.003, "rsrch_1"),
         ("wdev_1", 1_055, 0.0, "wdev_1"),
@@ -145,7 +145,7 @@ fn the_msr_samples_have_the_counts_of_their_table() {
 }
 
 #[test]
-fn the_vscsi_sample_has_the_counts_of_its_table() {
+fn vscsi_sample_has_its_tables_counts() {
     let Some(path) = shared("block/cloudphysics/cloudPhysicsIO.vscsi.gz") else { return };
     let read = read_path(&path);
     assert_eq!(read.records.len(), 113_872);
@@ -156,7 +156,7 @@ fn the_vscsi_sample_has_the_counts_of_its_table() {
 }
 
 #[test]
-fn the_fio_sample_has_the_counts_of_its_table() {
+fn fio_sample_has_its_tables_counts() {
     let read = read_path(&repository().join("traces/fio/mix.iolog.gz"));
     assert_eq!(read.records.len(), 6_451);
     assert_eq!(count(&read, |record| record.operation == Operation::Read), 4_433);
@@ -164,7 +164,7 @@ fn the_fio_sample_has_the_counts_of_its_table() {
 }
 
 #[test]
-fn the_nvme_samples_have_the_counts_of_their_tables() {
+fn nvme_samples_have_their_tables_counts() {
     let Some(path) = shared("block/blktrace/sample.blktrace.0.gz") else { return };
     let read = read_path(&path);
     assert_eq!(read.records.len(), 963);
@@ -234,7 +234,7 @@ fn unpack(archive: &Path, prefix: &str) -> Vec<Input> {
 
 /// `blkparse -d` writes the files of the processors into one, with all records.
 #[test]
-fn one_merged_binary_file_is_the_same_trace_as_the_files_of_the_processors() {
+fn merged_binary_equals_files_of_processors() {
     let files = ["oltp.blktrace.0.gz", "oltp.blktrace.1.gz"].map(|file| repository().join("traces/oltp").join(file));
     let mut records: Vec<Vec<u8>> = Vec::new();
     for file in &files {

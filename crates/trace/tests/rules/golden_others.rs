@@ -317,7 +317,7 @@ fn every_sample_has_the_figures_of_its_row() {
 }
 
 #[test]
-fn the_ftrace_capture_has_the_counts_of_its_row() {
+fn ftrace_capture_has_its_rows_counts() {
     for (event, requests) in [("queue", 27_490), ("insert", 10_086), ("issue", 10_086)] {
         let event = trace::Event::ALL.into_iter().find(|known| known.name() == event).unwrap();
         let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
@@ -345,7 +345,7 @@ fn the_ftrace_capture_has_the_counts_of_its_row() {
 }
 
 #[test]
-fn the_objects_of_a_trace_are_its_requests_without_their_operations() {
+fn trace_objects_are_requests_without_operations() {
     let named = |name| ReadOptions { format: trace::format(name), ..ReadOptions::default() };
     let folder = "cloudphysics/cloudPhysicsIO";
     let Some((objects, _)) = info(&format!("{folder}.oracleGeneral.bin.gz"), &named("oracle-general")) else { return };
@@ -366,7 +366,7 @@ fn the_rows_of_thesios_are_read() {
 }
 
 #[test]
-fn the_disk_of_2008_was_driven_in_a_closed_loop() {
+fn disk_of_2008_ran_in_closed_loop() {
     let Some((info, _)) = info("disksim-measured/cheetah15k5.trace.gz", &ReadOptions::default()) else { return };
     assert_eq!((info.requests, info.read_requests), (10_000, 6_680));
     let latency = info.latency.unwrap();

@@ -27,7 +27,7 @@ const FILES: [&str; 6] =
     ["a.blktrace.10", "a.blktrace.2.gz", "a.blktrace.0.zst", "b.blktrace.0", "c.csv", "a.blktrace.x"];
 
 #[test]
-fn files_of_processors_are_one_trace_in_the_order_of_the_processors() {
+fn files_of_processors_are_one_trace() {
     let folder = folder(&FILES);
     let found = grouped(&folder, &["a.blktrace.10", "c.csv", "b.blktrace.0", "a.blktrace.2.gz"]).unwrap();
     let expected = [
@@ -39,7 +39,7 @@ fn files_of_processors_are_one_trace_in_the_order_of_the_processors() {
 }
 
 #[test]
-fn a_name_without_a_processor_finds_all_of_them() {
+fn name_without_processor_finds_all() {
     let folder = folder(&FILES);
     for name in ["a", "a.blktrace"] {
         let found = grouped(&folder, &[name]).unwrap();
@@ -49,7 +49,7 @@ fn a_name_without_a_processor_finds_all_of_them() {
 }
 
 #[test]
-fn a_name_that_stands_for_nothing_is_an_error() {
+fn name_of_nothing_is_an_error() {
     let folder = folder(&FILES);
     assert_eq!(
         grouped(&folder, &["nothing"]).unwrap_err(),

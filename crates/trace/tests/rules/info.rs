@@ -14,7 +14,7 @@ fn of(text: &str) -> trace::Info {
 }
 
 #[test]
-fn figures_of_a_small_trace_are_those_counted_by_hand() {
+fn figures_of_small_trace_equal_hand_counts() {
     let info = of("\
 time_s,pid,comm,op,lba,sectors
 0.5,1,a,R,0,8
@@ -47,7 +47,7 @@ time_s,pid,comm,op,lba,sectors
 }
 
 #[test]
-fn latencies_and_the_wall_clock_are_told_where_there_are_any() {
+fn latencies_and_wall_clock_are_reported() {
     let info = of(MSR);
     let latency = info.latency.unwrap();
     assert_eq!(latency.count, 3);
@@ -80,7 +80,7 @@ fn keys_of_the_figures_carry_their_units() {
 }
 
 #[test]
-fn reads_of_the_hadoop_jobs_are_as_sequential_as_their_table_says() {
+fn hadoop_reads_are_as_sequential_as_tabled() {
     // Job, then percent in the trace and in the pid.
     for (job, in_trace, in_stream) in [
         ("loop-ssd/grep", 62.0, 95.0),

@@ -10,7 +10,7 @@ use crate::support::*;
 use crate::{fixtures, reading};
 
 #[test]
-fn every_prefix_of_a_trace_is_read_or_refused() {
+fn every_prefix_is_read_or_refused() {
     for (name, bytes) in samples() {
         for length in 0..bytes.len() {
             for lenient in [false, true] {
@@ -22,7 +22,7 @@ fn every_prefix_of_a_trace_is_read_or_refused() {
 }
 
 #[test]
-fn a_binary_trace_cut_in_a_record_is_refused() {
+fn binary_trace_cut_in_record_is_refused() {
     for (name, bytes) in samples() {
         let binary =
             ["blktrace", "vscsi", "parquet", "oracle-general", "oracle-general-opns", "lcs", "btrecord", "hp-srt"];
@@ -74,7 +74,7 @@ fn damaged_compression_is_read_or_refused() {
 }
 
 #[test]
-fn a_decompression_bomb_is_refused_at_the_first_long_line() {
+fn decompression_bomb_is_refused_at_long_line() {
     let bomb = zstd::stream::encode_all(&vec![b'1'; 64 << 20][..], 3).unwrap();
     assert!(bomb.len() < 10_000);
     let error = read_as("hadoop-csv", &bomb, true).unwrap_err();
@@ -230,7 +230,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn errors_in_text_say_where_what_and_what_was_expected() {
+fn text_errors_say_place_problem_and_expectation() {
     for (format, input, expected) in TEXTS {
         let error = read_as(format, input.as_bytes(), false).unwrap_err();
         assert_eq!(error.to_string(), *expected);
@@ -307,7 +307,7 @@ fn reading_leniently_skips_and_counts() {
 }
 
 #[test]
-fn two_files_are_no_trace_of_a_format_that_has_one() {
+fn second_file_of_single_file_format_is_refused() {
     let inputs = vec![Input::from_bytes("one", MSR.into()), Input::from_bytes("two", MSR.into())];
     assert_eq!(
         read_inputs(inputs, &ReadOptions::default()).unwrap_err().to_string(),
@@ -316,7 +316,7 @@ fn two_files_are_no_trace_of_a_format_that_has_one() {
 }
 
 #[test]
-fn a_file_that_only_stands_for_a_trace_is_named() {
+fn file_standing_for_a_trace_is_named() {
     let mut tar = vec![0; 1024];
     tar[..6].copy_from_slice(b"a.spc\0");
     tar[257..262].copy_from_slice(b"ustar");

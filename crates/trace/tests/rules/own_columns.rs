@@ -16,7 +16,7 @@ fn by_list(list: &str, text: &str) -> Read {
 }
 
 #[test]
-fn a_list_reads_what_the_formats_of_the_table_read() {
+fn column_lists_read_as_built_in_formats() {
     for (format, list, text) in [
         ("alibaba-csv", "volume,op,offset:bytes,size:bytes,time:us", ALIBABA),
         ("spc", "volume,sector,size:bytes,op,time:s", SPC),
@@ -41,7 +41,7 @@ fn a_list_reads_what_the_formats_of_the_table_read() {
 }
 
 #[test]
-fn processes_letters_and_separators_are_those_of_the_line() {
+fn line_processes_letters_and_separators_are_read() {
     let list = "time:s,pid,command,op:letters,sector,sectors";
     let known = read(HADOOP.as_bytes()).unwrap();
     // A command that holds a comma is one column, as in the format of the table.
@@ -147,7 +147,7 @@ const LISTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn errors_in_a_list_say_where_what_and_what_was_expected() {
+fn list_errors_say_place_problem_and_expectation() {
     for (list, expected) in LISTS {
         let error = trace::named(&format!("columns:{list}")).unwrap_err().to_string();
         assert_eq!(
@@ -166,7 +166,7 @@ fn errors_in_a_list_say_where_what_and_what_was_expected() {
 }
 
 #[test]
-fn errors_in_a_line_of_ones_own_say_where() {
+fn own_column_line_errors_say_where() {
     let format = trace::named("columns:time:s,op,offset:bytes,size:bytes").unwrap();
     let error = read_by(format, b"0.5,R,0,512\n0.6,X,0,512\n").unwrap_err().to_string();
     assert!(error.starts_with("trace:2:5: op `X` is not known\n  expected: R or W or"), "{error}");

@@ -12,7 +12,7 @@ fn queue(option: trace::Event) -> ReadOptions {
 }
 
 #[test]
-fn every_format_is_recognised_by_its_content_or_must_be_named() {
+fn formats_are_recognised_by_content_or_named() {
     for (name, bytes) in samples() {
         let format = trace::format(name).unwrap();
         assert!(format.detects(&bytes), "{name}");
@@ -38,7 +38,7 @@ fn every_format_has_a_sample() {
 }
 
 #[test]
-fn every_row_of_the_table_has_a_name_and_a_text() {
+fn every_table_row_has_name_and_text() {
     for format in trace::FORMATS {
         assert!(!format.title.is_empty() && format.doc().len() > 100, "{}", format.name);
         assert_eq!(trace::format(format.name).map(|found| found.name), Some(format.name));
@@ -92,7 +92,7 @@ fn a_pipe_reads_as_a_file() {
 }
 
 #[test]
-fn a_named_pipe_is_read_to_its_end_and_again() {
+fn named_pipe_is_read_repeatedly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.csv");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -135,7 +135,7 @@ fn xz_is_unpacked_and_other_packings_are_named() {
 }
 
 #[test]
-fn both_byte_orders_of_blktrace_are_the_same_trace() {
+fn both_blktrace_byte_orders_agree() {
     let events = [Event::queue(10, READ, 8, 4096), Event::queue(20, WRITE | FLUSH | FUA | SYNC, 1 << 40, 4096)];
     let little = read(&blktrace(&events, false)).unwrap();
     assert_eq!(little, read(&blktrace(&events, true)).unwrap());
@@ -160,7 +160,7 @@ fn files_of_processors_are_merged_by_time() {
 }
 
 #[test]
-fn a_trace_slightly_out_of_order_is_put_right() {
+fn slightly_disordered_trace_is_sorted() {
     let times = [10, 30, 20, 40];
     let events: Vec<Event<'_>> = times.map(|time| Event::queue(time, READ, time, 512)).into();
     let read = read(&blktrace(&events, false)).unwrap();
@@ -169,7 +169,7 @@ fn a_trace_slightly_out_of_order_is_put_right() {
 }
 
 #[test]
-fn the_flags_of_a_blktrace_event_decide_its_operation() {
+fn blktrace_flags_decide_the_operation() {
     let cases = [
         (READ, 512, Some((Operation::Read, Flags::NONE))),
         (WRITE | DISCARD | SYNC, 512, Some((Operation::Discard, Flags::SYNC))),
@@ -228,7 +228,7 @@ fn notes_name_processes_and_tell_the_wall_clock() {
 }
 
 #[test]
-fn a_capture_through_ftrace_with_context_reads_the_same() {
+fn ftrace_capture_with_context_reads_the_same() {
     let events = [Event::queue(10, READ, 8, 4096), Event::queue(20, WRITE, 16, 4096)];
     let context: Vec<u8> = events.iter().flat_map(|event| [vec![0xaa; 16], event.bytes(false)].concat()).collect();
     assert_eq!(read(&context).unwrap(), read(&blktrace(&events, false)).unwrap());
@@ -320,7 +320,7 @@ fn every_version_of_the_fio_log_is_read() {
 }
 
 #[test]
-fn lines_may_end_as_on_windows_or_not_at_all() {
+fn line_ends_may_be_windows_or_none() {
     let binary =
         ["blktrace", "parquet", "vscsi", "oracle-general", "oracle-general-opns", "lcs", "btrecord", "hp-srt", "octf"];
     for (name, bytes) in samples().into_iter().filter(|(name, _)| !binary.contains(name)) {
@@ -333,7 +333,7 @@ fn lines_may_end_as_on_windows_or_not_at_all() {
 }
 
 #[test]
-fn a_volume_can_be_chosen_and_its_times_start_at_zero() {
+fn chosen_volume_starts_at_time_zero() {
     let options = |name: &str| ReadOptions { volume: Some(name.to_owned()), ..ReadOptions::default() };
     let input = || vec![Input::from_bytes("trace", MSR.into())];
     let read = read_inputs(input(), &options("hm_0")).unwrap();
@@ -380,7 +380,7 @@ fn completions_tell_latencies_where_they_are_asked_for() {
 }
 
 #[test]
-fn many_volumes_are_read_in_time_linear_in_their_number() {
+fn volumes_are_read_in_linear_time() {
     let lines = (0..200_000).map(|number| format!("{number},host{number},0,Read,0,512,1\n"));
     let read = read(lines.collect::<String>().as_bytes()).unwrap();
     assert_eq!((read.names.volumes.len(), read.names.streams.len()), (200_000, 200_000));

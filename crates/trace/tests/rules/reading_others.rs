@@ -60,7 +60,7 @@ fn alibaba_has_its_time_last() {
 }
 
 #[test]
-fn spc_has_units_blanks_and_columns_that_nobody_knows() {
+fn spc_reads_units_blanks_and_extra_columns() {
     let rows = [
         (0, Writes, 303_567 * 512, 3584, None),
         (1_000, Writes, 55_590 * 512, 3072, None),
@@ -85,7 +85,7 @@ fn tencent_counts_seconds_and_its_copy_bytes() {
 }
 
 #[test]
-fn fiu_processes_may_hold_blanks_and_lines_any_number_of_digests() {
+fn fiu_accepts_blanks_and_any_digest_length() {
     let rows = [
         (0, Reads, 283_193_184 * 512, 4096, None),
         (4, Writes, 0, 4096, None),
@@ -95,7 +95,7 @@ fn fiu_processes_may_hold_blanks_and_lines_any_number_of_digests() {
 }
 
 #[test]
-fn etw_columns_are_those_of_the_header_and_times_those_of_arrival() {
+fn etw_uses_header_columns_and_arrival_times() {
     let rows = [
         (0, Writes, 512, 512, Some(250_000)),
         (140_000, Reads, 4096, 8192, Some(100_000)),
@@ -106,7 +106,7 @@ fn etw_columns_are_those_of_the_header_and_times_those_of_arrival() {
 }
 
 #[test]
-fn wpa_numbers_are_read_as_the_machine_wrote_them() {
+fn wpa_numbers_follow_the_machines_locale() {
     let comma = text(WPA);
     let rows = [
         (0, Reads, 0, 512, Some(87_200)),
@@ -131,7 +131,7 @@ fn thesios_files_are_volumes_and_classes_are_kept() {
 }
 
 #[test]
-fn ftrace_trace_cmd_and_perf_are_the_same_events() {
+fn ftrace_trace_cmd_and_perf_agree() {
     let with = |event| {
         let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
         read_inputs(vec![Input::from_bytes("trace", FTRACE.into())], &options).unwrap()
@@ -154,7 +154,7 @@ fn ftrace_trace_cmd_and_perf_are_the_same_events() {
 }
 
 #[test]
-fn the_header_of_a_load_may_come_again_and_nothing_else_may() {
+fn only_header_of_a_load_may_repeat() {
     let rows = [
         (0, Writes, 49_339_162 * 512, 1536, None),
         (1_323_841_530, Reads, 12_860_602 * 512, 3072, None),
@@ -211,7 +211,7 @@ fn flashnet_is_put_in_the_order_of_submission() {
 }
 
 #[test]
-fn think_times_of_a_measured_disk_begin_at_completions() {
+fn think_times_begin_at_completions() {
     let rows = [
         (0, Reads, 1_975_456 * 512, 2048, Some(15_362_000)),
         (71_436_000, Writes, 265_552 * 512, 1024, Some(14_901_000)),
@@ -314,7 +314,7 @@ fn srt_tells_disks_and_who_waited() {
 }
 
 #[test]
-fn the_queues_of_octf_are_one_trace_in_a_tar_or_as_files() {
+fn octf_queues_are_one_trace() {
     let options = ReadOptions { latency: true, ..ReadOptions::default() };
     let tar = read_inputs(vec![Input::from_bytes("octf.tar", octf_tar())], &options).unwrap();
     let rows = [
@@ -345,7 +345,7 @@ fn a_damaged_tar_is_told() {
 }
 
 #[test]
-fn an_ftrace_event_of_a_newer_kernel_says_its_priority() {
+fn newer_ftrace_event_has_its_priority() {
     let read = |said: &str| {
         let line = format!("dd-7 [001] ..... 1.5: block_rq_issue: 8,0 W 4096 () 80 + 8{said} [dd]\n");
         let options = ReadOptions { event: Event::Issue, ..ReadOptions::default() };

@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fio_log_holds_extents_of_files_to_the_microsecond(records in records()) {
+    fn fio_log_keeps_extents_to_the_microsecond(records in records()) {
         let names = vec!["/dev/sda".to_owned(), "b.dat".to_owned()];
         let mut read = Read {
             records, names: Names { streams: names.clone(), volumes: names }, epoch: None, skipped: 0
@@ -157,7 +157,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn msr_csv_holds_reads_and_writes_to_the_tick(records in records(), epoch in 0..4_000_000_000_i128) {
+    fn msr_csv_keeps_requests_to_the_tick(records in records(), epoch in 0..4_000_000_000_i128) {
         let records = fitted(records, |record| {
             only_data(record);
             record.time = Nanos(record.time.0 / 1000 * 100);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn spc_holds_reads_and_writes_of_units_to_the_nanosecond(records in records()) {
+    fn spc_keeps_requests_to_the_nanosecond(records in records()) {
         let records = fitted(records, |record| {
             only_data(record);
             record.latency = None;
@@ -297,7 +297,7 @@ fn what_a_format_does_not_hold_is_told() {
 }
 
 #[test]
-fn parquet_of_several_row_groups_reads_as_one_trace() {
+fn parquet_row_groups_read_as_one_trace() {
     let one = read(HADOOP.as_bytes()).unwrap().records[0];
     let records = (0..150_000).map(|time| Record { time: Nanos(time * 3), offset_bytes: time * 512, ..one }).collect();
     let names = Names { streams: vec!["1 x".to_owned()], volumes: vec!["v".to_owned()] };

@@ -41,7 +41,7 @@ fn coarse(record: &Record, first: Nanos, priority: Priority) -> Record {
 }
 
 #[test]
-fn pages_give_the_records_of_the_text_of_the_same_events() {
+fn pages_agree_with_text_of_same_events() {
     for event in [Event::Queue, Event::Insert, Event::Issue] {
         let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
         let text = read_inputs(vec![Input::from_path(&captured("trace.txt"))], &options).unwrap();
@@ -57,7 +57,7 @@ fn pages_give_the_records_of_the_text_of_the_same_events() {
 }
 
 #[test]
-fn a_request_carries_the_time_of_its_issue_and_the_priority_of_it() {
+fn request_carries_time_and_priority_of_issue() {
     let (records, recording) = recorded(&pages(), Event::Queue);
     let mut issued = 0;
     for recorded in records.iter().filter(|recorded| recorded.record.operation != Operation::Flush) {
@@ -94,7 +94,7 @@ fn what_is_settled_early_is_the_same() {
 }
 
 #[test]
-fn a_disk_and_its_partitions_are_one_volume_with_the_name_given() {
+fn disk_and_partitions_are_one_volume() {
     let devices = vec![(7 << 20, "loop0".into()), (7 << 20 | 1, "loop0".into())];
     let mut recording = Recording::new(layout(), devices, Event::Queue);
     for page in pages() {
@@ -115,7 +115,7 @@ fn page(flags: u64, entries: &[u32], more: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn dropped_events_are_counted_where_the_page_says_so() {
+fn dropped_events_are_counted_from_pages() {
     let mut recording = Recording::new(layout(), Vec::new(), Event::Queue);
     recording.page(&page(3 << 30, &[], &41_u64.to_le_bytes())).unwrap();
     recording.page(&page(1 << 31, &[], &[])).unwrap();
@@ -124,7 +124,7 @@ fn dropped_events_are_counted_where_the_page_says_so() {
 }
 
 #[test]
-fn a_request_that_a_device_fails_has_a_latency_and_one_that_it_does_not_answer_has_none() {
+fn failed_request_has_latency_unanswered_has_none() {
     // Kind and time since the one before, type, pid; device; sector; the rest as in the kernel's description. The
     // command of the device's own is empty, at byte 40.
     let queue = |sector: u32| {
@@ -145,7 +145,7 @@ fn a_request_that_a_device_fails_has_a_latency_and_one_that_it_does_not_answer_h
 }
 
 #[test]
-fn times_between_events_may_be_extended_absolute_or_of_what_was_discarded() {
+fn event_times_may_be_extended_or_absolute() {
     // A queue event of 56 bytes: kind, flags, pid; device; sector; length, letters and command.
     let mut event = vec![14 | 5 << 5, 2097, 1, 7 << 20, 0, 64, 0, 8];
     event.extend([u32::from_le_bytes(*b"RS\0\0"), 0, 0, 0, 0, 0, 0]);
@@ -163,7 +163,7 @@ fn times_between_events_may_be_extended_absolute_or_of_what_was_discarded() {
 }
 
 #[test]
-fn a_description_without_what_is_needed_is_an_error_that_names_it() {
+fn incomplete_description_is_an_error() {
     let queue = std::fs::read_to_string(captured("block_bio_queue.format")).unwrap();
     let head = std::fs::read_to_string(captured("header_page")).unwrap();
     let said = |head: &str, queue: &str| {

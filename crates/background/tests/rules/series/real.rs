@@ -10,7 +10,7 @@ mod survey;
 use survey::real_series;
 
 #[test]
-fn every_real_series_is_read_as_its_readme_counts_it() {
+fn real_series_are_read_as_readme_counts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/timeseries");
     if !folder.is_dir() {
         println!("skipped: the folder of real series is not there");

@@ -38,7 +38,7 @@ fn samples_become_means_sums_and_rates() {
 }
 
 #[test]
-fn an_infinite_value_is_a_gap_as_one_that_is_no_number_is() {
+fn infinite_value_is_a_gap() {
     for word in ["inf", "+Inf", "-inf", "NaN", "Infinity"] {
         let series = read(&format!("time,n\n0,1\n60,{word}\n120,3\n"), &bins(60));
         assert_eq!((series.values, series.losses.missing_values), (vec![Some(1.0), None, Some(3.0)], 1), "{word}");
@@ -46,7 +46,7 @@ fn an_infinite_value_is_a_gap_as_one_that_is_no_number_is() {
 }
 
 #[test]
-fn what_a_dashboard_exports_is_read_with_its_units_and_quoted_names() {
+fn dashboard_exports_are_read_with_units() {
     // A cell with a unit is a number, not the name of a series.
     let table = "Time,read,write\n2026-01-01 00:00:00,223 io/s,1001 io/s\n2026-01-01 00:01:00,1.2K io/s,980 io/s\n";
     let series = read_all(table, &SeriesOptions::default()).unwrap();
@@ -60,7 +60,7 @@ fn what_a_dashboard_exports_is_read_with_its_units_and_quoted_names() {
 }
 
 #[test]
-fn a_table_without_rows_or_with_one_is_said_to_be_that() {
+fn table_with_too_few_rows_is_reported() {
     let told = |text: &str| read_all(text, &SeriesOptions::default()).unwrap_err();
     assert_eq!(
         told("time,value\n"),
@@ -87,7 +87,7 @@ fn a_gap_is_never_zero() {
 }
 
 #[test]
-fn a_bin_with_less_than_half_of_its_samples_is_a_gap() {
+fn bin_with_under_half_samples_is_gap() {
     let rows: String =
         (0..20).filter(|minute| !(11..20).contains(minute)).map(|minute| format!("{},7\n", minute * 60)).collect();
     let series = read(&format!("time,n\n{rows}"), &bins(600));
@@ -99,7 +99,7 @@ fn a_bin_with_less_than_half_of_its_samples_is_a_gap() {
 }
 
 #[test]
-fn duplicates_count_once_and_late_rows_go_to_their_place() {
+fn duplicates_count_once_late_rows_are_sorted() {
     let series = read("time,n\n0,1\n60,2\n60,2\n180,4\n120,3\n180,6\n", &bins(60));
     assert_eq!(series.values, [Some(1.0), Some(2.0), Some(3.0), Some(5.0)]);
     assert_eq!((series.losses.duplicate_rows, series.losses.rows_out_of_order), (1, 1));
@@ -116,7 +116,7 @@ fn a_counter_that_begins_anew_leaves_a_gap() {
 }
 
 #[test]
-fn what_only_rises_may_be_a_counter_and_is_said_to() {
+fn possible_counter_is_reported() {
     let rows: String = (0..100).map(|minute| format!("{},{}\n", minute * 60, minute * 5)).collect();
     let series = read(&format!("time,n\n{rows}"), &bins(60));
     assert!(series.losses.looks_like_counter);
@@ -142,7 +142,7 @@ fn negative_and_absurd_values_are_masked_and_counted() {
 }
 
 #[test]
-fn labels_are_series_of_their_own_or_a_total() {
+fn labels_are_series_or_a_total() {
     let table = "ts,disk,bytes\n0,a,1\n0,b,10\n60,a,2\n60,b,20\n120,a,3\n";
     let both = read_all(table, &bins(60)).unwrap();
     assert_eq!(both.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["a bytes", "b bytes"]);
@@ -184,7 +184,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn every_way_to_write_a_table_of_the_same_numbers_is_read() {
+fn every_spelling_of_a_table_is_read() {
     let tables = [
         "time;n\n1200;1,523,796.5\n1800;2,750,000.5\n",
         "time;n\n1200;1.523.796,5\n1800;2.750.000,5\n",
@@ -206,13 +206,13 @@ fn every_way_to_write_a_table_of_the_same_numbers_is_read() {
 }
 
 #[test]
-fn a_comma_that_may_mean_either_is_an_error() {
+fn ambiguous_comma_is_an_error() {
     let error = read_all("time;n\n1200;1,523\n1800;2,750\n", &SeriesOptions::default()).unwrap_err().to_string();
     assert!(error.contains("`1,523` may have a comma between thousands or before decimals"), "{error}");
 }
 
 #[test]
-fn what_sadf_prints_has_a_series_for_each_column_and_disk() {
+fn sadf_output_has_series_per_column_and_disk() {
     let table = "# hostname;interval;timestamp;DEV;tps;rkB/s\nweb1;-1;2026-03-01 22:50:00 CET;LINUX-RESTART\t(2 CPU)\n\
                  web1;600;2026-03-01 23:00:00 CET;sda;1.5;3\nweb1;600;2026-03-01 23:00:00 CET;sdb;2.5;4\n\
                  web1;600;2026-03-01 23:10:00 CET;sda;1.5;3\nweb1;600;2026-03-01 23:10:00 CET;sdb;2.5;4\n";
@@ -225,7 +225,7 @@ fn what_sadf_prints_has_a_series_for_each_column_and_disk() {
 }
 
 #[test]
-fn a_counter_is_known_by_its_name_or_its_rise() {
+fn counter_is_known_by_name_or_rise() {
     let table = |name: &str, value: &dyn Fn(u32) -> u32| {
         let rows: String = (0..100).map(|row| format!("{},{}\n", row * 60, value(row))).collect();
         read(&format!("time,{name}\n{rows}"), &bins(60)).losses.looks_like_counter

@@ -5,7 +5,7 @@ use ioweir_lab::run::Silent;
 use ioweir_trace::{self as trace, Input, ReadOptions};
 
 #[test]
-fn a_trace_is_counted_by_operation_and_idle_is_zero() {
+fn trace_is_counted_by_operation_idle_zero() {
     let text = "time_s,pid,comm,op,lba,sectors\n\
                 0.000000,1,a,R,0,8\n1.000000,1,a,W,0,8\n2.000000,1,a,W,0,16\n11.000000,1,a,D,0,64\n35.000000,1,a,R,0,8\n";
     let input = Input::from_bytes("t", text.as_bytes().to_vec());

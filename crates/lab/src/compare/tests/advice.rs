@@ -99,7 +99,7 @@ proptest! {
 }
 
 #[test]
-fn what_differs_by_another_goal_alone_is_told_apart_by_that() {
+fn tie_is_broken_by_another_goal() {
     let rows = [("none", 1000, 90, 10), ("kyber", 1001, 30, 10)];
     let said = text(&made(Goal::Completion, &rows));
     assert!(said.contains("keep the one that is set; --goal mean tells them apart"), "{said}");
@@ -107,7 +107,7 @@ fn what_differs_by_another_goal_alone_is_told_apart_by_that() {
 }
 
 #[test]
-fn a_scheduler_that_is_compared_with_none_of_its_kind_is_named_only_where_it_is_first() {
+fn scheduler_without_kin_is_named_only_first() {
     let said = text(&made(Goal::Completion, &[("none", 2000, 9, 9), ("bid-hdd", 1000, 9, 9)]));
     assert!(said.contains("today's Linux has only none; mq-deadline, kyber and bfq"), "{said}");
     let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("bid-hdd", 1000, 9, 9)]));
@@ -119,7 +119,7 @@ fn a_scheduler_that_is_compared_with_none_of_its_kind_is_named_only_where_it_is_
 }
 
 #[test]
-fn what_does_not_differ_is_not_said_to_be_better_by_nothing() {
+fn equal_results_are_not_called_better() {
     let said = text(&made(Goal::Completion, &[("none", 500, 9, 9), ("clook", 500, 9, 9), ("bid-hdd", 1000, 9, 9)]));
     assert!(
         said.contains("none and clook tie by completion, at 500 ms, 50 % less than bid-hdd. Set it with: echo none"),
@@ -133,7 +133,7 @@ fn what_does_not_differ_is_not_said_to_be_better_by_nothing() {
 }
 
 #[test]
-fn every_goal_has_advice_on_every_kind_of_device() {
+fn every_goal_has_advice_on_every_device() {
     // A disk, flash, tiers, an array, and a disk from its datasheet.
     for device in ["hdd", "ssd-970pro", "tiered", "hdd-2x7tb", "hdd-20tb"] {
         for goal in Goal::ALL {
@@ -152,7 +152,7 @@ fn every_goal_has_advice_on_every_kind_of_device() {
 }
 
 #[test]
-fn bfq_idles_less_on_flash_than_on_a_disk_of_its_speed() {
+fn bfq_idles_less_on_flash() {
     let comparison = Comparison {
         traces: vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/hadoop/hdd-emul/grep.insert.csv.zst").into()],
         devices: "ssd-slc".to_owned().into(),
@@ -168,7 +168,7 @@ fn bfq_idles_less_on_flash_than_on_a_disk_of_its_speed() {
 }
 
 #[test]
-fn the_time_that_the_device_works_is_a_goal_whose_reason_is_work() {
+fn busy_time_goal_is_explained_by_work() {
     let said = text(&made(Goal::Busy, &[("none", 1000, 900, 9), ("kyber", 2000, 500, 9)]));
     assert!(
         said.starts_with("Of what today's Linux has, kyber is best by the device's working time: 500 ms"),

@@ -28,7 +28,7 @@ fn terminal_reads_as_drawn() {
 }
 
 #[test]
-fn a_closed_load_says_how_many_requests_are_outstanding_in_all() {
+fn closed_load_reports_all_outstanding_requests() {
     let mut report = report();
     for outcome in &mut report.outcomes {
         outcome.load = "closed:32".into();
@@ -105,7 +105,7 @@ fn the_headline_does_not_oversell() {
 }
 
 #[test]
-fn eight_results_of_a_hundred_thousand_points_stay_below_the_limit() {
+fn eight_large_results_stay_below_the_limit() {
     let page = rendered(&report_of(100_000, 100_000), "html");
     assert!(page.len() < HTML_BYTES_MAX, "{} bytes", page.len());
     assert!(page.contains("of 800,000 points are drawn"));
@@ -137,7 +137,7 @@ fn the_same_report_gives_the_same_bytes() {
 }
 
 #[test]
-fn the_magnified_window_holds_few_points_of_every_run() {
+fn magnified_window_holds_few_points_of_every_run() {
     let way = |step_micros: u64| -> Vec<HeadPoint> {
         let point = |index: u64| HeadPoint {
             time: Nanos::from_micros(index * step_micros),

@@ -68,7 +68,7 @@ fn reasons_make_up_the_difference_of_every_pair() {
 }
 
 #[test]
-fn a_loss_is_named_beside_a_saving_that_exceeds_the_difference() {
+fn loss_beside_larger_saving_is_named() {
     let (mut ours, mut theirs) = ([0.0; crate::sim::PARTS.len()], [0.0; crate::sim::PARTS.len()]);
     (theirs[1], theirs[9], ours[9]) = (5.0, 1.0, 4.0);
     let difference = Difference::new(&ours, ("none", &theirs)).expect("it saves 2 s");

@@ -55,7 +55,7 @@ fn erlang_c(servers: u32, offered: f64) -> f64 {
 }
 
 #[test]
-fn a_pool_of_workers_with_one_queue_is_m_m_c() {
+fn pool_with_one_queue_is_m_m_c() {
     for (workers, utilisation) in [(1, 0.6), (4, 0.8), (11, 0.9)] {
         let server = Server::new(platform(workers), workload(1.0), bare_costs()).expect("it makes sense");
         let (service, rate) = (100e-6, utilisation * f64::from(workers) / 100e-6);
@@ -117,7 +117,7 @@ impl CoreScheduler for WritesFirst {
 }
 
 #[test]
-fn writes_before_reads_on_one_worker_is_m_g_1_with_priorities() {
+fn write_priority_worker_is_m_g_1() {
     let (read, write) = (100e-6, 50e-6);
     let (rate, read_share) = (9_000.0, 0.5);
     let model = Model::new(&platform(1), &workload(read_share), &bare_costs(), rate, 1 << 16);

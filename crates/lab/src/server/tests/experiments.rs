@@ -31,7 +31,7 @@ fn report() -> ServerReport {
 }
 
 #[test]
-fn a_file_gives_the_runs_of_its_server_at_shares_of_the_first_peak() {
+fn file_runs_servers_at_shares_of_peak() {
     let report = report();
     let names: Vec<(&str, f64)> = report.cells.iter().map(|cell| (cell.schedule.as_str(), cell.load)).collect();
     let expected = [("baseline", 0.5), ("baseline", 0.8), ("combo", 0.5), ("combo", 0.8), ("qats", 0.5), ("qats", 0.8)];
@@ -46,7 +46,7 @@ fn a_file_gives_the_runs_of_its_server_at_shares_of_the_first_peak() {
 }
 
 #[test]
-fn the_same_file_gives_the_same_bytes_and_is_read_back() {
+fn file_determines_bytes_and_reads_back() {
     let (one, other) = (report().document().expect("a document"), report().document().expect("a document"));
     assert_eq!(one.to_terminal(false), other.to_terminal(false));
     assert!(one.headline.contains("low-end under spc-1 answers fastest under "), "{}", one.headline);
@@ -56,7 +56,7 @@ fn the_same_file_gives_the_same_bytes_and_is_read_back() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_named_with_its_place() {
+fn experiment_file_errors_have_their_place() {
     let refused = |from: &str, to: &str| {
         let text = SMALL.replacen(from, to, 1);
         assert_ne!(text, SMALL);

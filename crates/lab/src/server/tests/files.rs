@@ -17,7 +17,7 @@ fn every_preset_makes_sense() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_place() {
+fn file_errors_have_their_place() {
     let platform = PLATFORMS[1].parameters;
     let error = |from: &str, to: &str| {
         let text = platform.replace(from, to);
@@ -57,7 +57,7 @@ fn a_workload_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn schedules_loads_and_names_that_make_no_sense_are_refused() {
+fn senseless_schedules_loads_and_names_are_refused() {
     let run = |platform: &str, schedule: &str, requests_per_second: f64| {
         let platform = PlatformSpec::load(platform)?;
         let server = Server::new(platform, WorkloadSpec::load("spc-1")?, CostSpec::usual()?)?;
@@ -82,7 +82,7 @@ fn schedules_loads_and_names_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_log_that_does_not_hold_a_request_is_refused() {
+fn log_too_small_for_a_request_is_refused() {
     let platform =
         PlatformSpec { nvram: ioweir_config::Size(1 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
     let text = "objects = 1\n[[operation]]\nname = \"a\"\nkind = \"write\"\nshare = 1.0\nsizes = [[\"512KiB\", 1.0]]\n";

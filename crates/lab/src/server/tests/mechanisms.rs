@@ -37,7 +37,7 @@ fn only_long_requests_are_preempted() {
 }
 
 #[test]
-fn reads_of_one_block_never_return_and_still_wait_for_the_disk() {
+fn one_block_reads_wait_for_the_disk_once() {
     let workload = |single_block_percent: f64| {
         let text = format!(
             "objects = 10\n[[operation]]\nname = \"read\"\nshare = 1.0\nkind = \"read\"\nsizes = [[\"4KiB\", 1.0]]\n\
@@ -58,7 +58,7 @@ fn reads_of_one_block_never_return_and_still_wait_for_the_disk() {
 }
 
 #[test]
-fn workers_stand_still_in_the_serial_part_of_each_window() {
+fn workers_stop_in_serial_part_of_window() {
     let serial = |length| {
         spc_1(CostSpec { serial: Some(SerialSpec { window: micros(2_000), length: micros(length) }), ..plain() })
     };
@@ -73,7 +73,7 @@ fn workers_stand_still_in_the_serial_part_of_each_window() {
 }
 
 #[test]
-fn writes_wait_for_operations_of_the_server_that_are_late() {
+fn writes_wait_for_the_servers_late_operations() {
     let gated = |within: u64| {
         let cost = WorkCost { base: micros(150), per_kib: micros(0) };
         let back_end = BackEndSpec { operations: 400, cost, regions: 8, within: micros(within) };
@@ -86,7 +86,7 @@ fn writes_wait_for_operations_of_the_server_that_are_late() {
 }
 
 #[test]
-fn random_writes_make_consistency_points_long_and_sequential_ones_do_not() {
+fn random_writes_lengthen_consistency_points() {
     let workload = |sequential: bool| {
         let text = format!(
             "objects = 10\n[[operation]]\nname = \"write\"\nshare = 1.0\nkind = \"write\"\nsizes = [[\"4KiB\", 1.0]]\n\

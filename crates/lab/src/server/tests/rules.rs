@@ -6,7 +6,7 @@ use super::*;
 use ioweir_config::Size;
 
 #[test]
-fn every_schedule_runs_on_every_platform_without_breaking_a_law() {
+fn every_schedule_keeps_laws_on_every_platform() {
     for platform in PLATFORMS {
         for workload in WORKLOADS {
             let server = server(platform.name, workload.name);
@@ -21,7 +21,7 @@ fn every_schedule_runs_on_every_platform_without_breaking_a_law() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_outcome_and_another_gives_another() {
+fn seed_determines_the_outcome() {
     let server = server("low-end", "vdi");
     let shown = |seed| format!("{:?}", run(&server, "combo", &ServerLoad { seed, ..load(20_000.0, 300) }));
     assert_eq!(shown(1), shown(1));
@@ -60,7 +60,7 @@ fn restart_counts_are_those_of_table_2() {
 }
 
 #[test]
-fn the_log_never_overruns_and_writes_wait_for_room() {
+fn log_never_overruns_and_writes_wait() {
     let platform = PlatformSpec { nvram: Size(8 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
     let workload = WorkloadSpec::load("vda").expect("a preset");
     let mut costs = CostSpec::usual().expect("they make sense");
@@ -86,7 +86,7 @@ fn reads_wait_for_memory_where_there_is_little() {
 }
 
 #[test]
-fn locks_make_requests_wait_where_there_are_few_objects() {
+fn few_objects_make_requests_wait_for_locks() {
     let workload = WorkloadSpec { objects: 20, ..WorkloadSpec::load("spc-1").expect("a preset") };
     let platform = PlatformSpec::load("mid-range").expect("a preset");
     let server = Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("it makes sense");
@@ -95,7 +95,7 @@ fn locks_make_requests_wait_where_there_are_few_objects() {
 }
 
 #[test]
-fn a_load_that_saturates_is_reported_with_its_backlog() {
+fn saturating_load_is_reported_with_backlog() {
     let server = server("low-end", "spc-1");
     for factor in [1.5, 10.0, 1_000.0] {
         let outcome = run(&server, "baseline", &load(server.capacity() * factor, 3_600_000 / 2));
@@ -117,7 +117,7 @@ fn no_static_schedule_beats_the_oracle_under_pressure() {
 }
 
 #[test]
-fn the_peak_is_the_highest_steady_load_within_the_limit() {
+fn peak_is_highest_steady_load_within_limit() {
     let server = server("low-end", "spc-1");
     let length = RunLength { warm_up: 2, measured: 8 };
     let baseline = "baseline".parse().expect("a schedule");
@@ -134,7 +134,7 @@ fn the_peak_is_the_highest_steady_load_within_the_limit() {
 }
 
 #[test]
-fn a_load_just_above_what_the_cores_can_do_is_not_steady_long_before_it_saturates() {
+fn load_above_capacity_is_soon_unsteady() {
     let server = server("low-end", "spc-1");
     let length = RunLength { warm_up: 1, measured: 6 };
     let runs = |share: f64| {

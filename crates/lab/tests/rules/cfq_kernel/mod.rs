@@ -18,7 +18,7 @@ fn mean_nanos(run: &Outcome) -> f64 {
 /// An earlier fill of closed loops looked ahead by 4,096 records, and so let streams starve that come late in the trace. That made both
 /// sorts a third slower here: the disk idled for processes whose next request could not come.
 #[test]
-fn cfq_comes_to_the_times_of_the_kernels_rules_on_the_sorts_in_closed_loops() {
+fn cfq_equals_kernel_rules_on_closed_sorts() {
     register_policy(&MODEL).expect("the name is free");
     for job in ["sort", "terasort"] {
         let comparison = Comparison {

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_that_claim_more_than_there_is_are_refused() {
+    fn lists_claiming_too_much_are_refused() {
         // Lists of 2^31 - 1 booleans and of as many bytes are refused; a list of one byte is accepted.
         for (kind, accepted) in [(1, false), (3, false)] {
             let bytes = [0x19, 0xf0 | kind, 0xff, 0xff, 0xff, 0xff, 0x07, 0];
