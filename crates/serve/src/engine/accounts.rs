@@ -95,7 +95,7 @@ pub struct OperationCounters {
     pub queue: Durations,
     /// The time from the dispatch of a sub-request until the backend completed it.
     pub service: Durations,
-    /// Of the service times: waiting for a worker, or being computed by one.
+    /// The part of the service times in which sub-requests waited for a worker, or a worker computed for them.
     pub cores_nanos: u64,
 }
 
@@ -118,22 +118,22 @@ impl OperationCounters {
     }
 }
 
-/// The layers that a request passes, with their names: as those of a simulated server.
+/// The names of the layers that a request passes, the same as in simulations of a server.
 pub const LAYERS: [&str; 3] = ["cores", "scheduler", "device"];
 
 /// The counters of a class, without its latency histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassCounts {
-    /// By operation, in the order of [`Operation::ALL`].
+    /// The counters by operation, in the order of [`Operation::ALL`].
     pub operations: [OperationCounters; Operation::ALL.len()],
-    /// The time that its sub-requests waited to be dispatched, by reason; each of several that wait at the same time counts.
+    /// The time that the class's sub-requests waited to be dispatched, by reason, summed over sub-requests.
     pub wait_nanos: [u64; Reason::COUNT],
     /// Requests that were refused on arrival, by error, in the order of [`NbdError::ALL`].
     pub refused: [u64; NbdError::ALL.len()],
 }
 
 impl ClassCounts {
-    /// The time of its sub-requests by layer, in the order of [`LAYERS`].
+    /// The time of the class's sub-requests by layer, in the order of [`LAYERS`].
     #[must_use]
     pub fn layer_nanos(&self) -> [u64; LAYERS.len()] {
         let sum = |of: fn(&OperationCounters) -> u64| self.operations.iter().map(of).sum();
@@ -165,7 +165,7 @@ pub struct ClassCounters {
 
 impl Default for ClassCounters {
     fn default() -> Self {
-        // 32 ns to 137 s: two digits, 26 KB.
+        // The range of 32 ns to 137 s with two digits takes 26 KB.
         let latency = Histogram::new_with_bounds(32, 1 << 37, 2).expect("bounds that a histogram takes");
         Self { counts: ClassCounts::default(), latency }
     }
@@ -322,7 +322,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Makes room for a class in advance, so that no request has to.
+    /// Allocates the counters of a class when its first client connects, so that no request has to.
     pub(super) fn connected(&mut self, class: StreamId) {
         self.counters.of(class.0);
     }

@@ -1,5 +1,5 @@
-//! Admission: sub-requests from when a client asks until the scheduler dispatches them. This is the server's side of the
-//! driver, which keeps sub-requests in the scheduler, or holds them back while the scheduler is full.
+//! Admission of sub-requests, from their arrival until the scheduler dispatches them. This is the server's side of the driver, which keeps
+//! sub-requests in the scheduler, or holds them back while the scheduler is full.
 
 use ioweir_core::depth::LearntDepth;
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
@@ -46,7 +46,8 @@ pub trait Observer: Send {
     /// Reports what has become of a sub-request, by its number in the order of arrival.
     fn reached(&mut self, _now: Nanos, _number: u64, _stage: Stage) {}
 
-    /// Reports that all calls of this moment were made: what waits now does so for the reasons that the scheduler gives now.
+    /// Reports that all calls of this moment were made: the reasons for waiting that the scheduler gives now apply to the time that
+    /// follows.
     fn settled(&mut self, _now: Nanos, _scheduler: &Policy) {}
 }
 
@@ -94,7 +95,7 @@ impl SubRequest {
         self.action.operation()
     }
 
-    /// The scheduler's view of it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
+    /// The request as the scheduler sees it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
     /// otherwise a client that sets it on every request would not be scheduled at all.
     fn core_request(&self, priority: Priority) -> ClientRequest {
         // The offset of a flush names a part of the device, and is no place on it.
@@ -199,7 +200,7 @@ impl Caller for Submission<'_> {
         self.sub_requests.insert(SubRequest { number, ..rest })
     }
 
-    /// The request is too large: no class of a server is refused at its limit.
+    /// The driver refuses only requests that are too large, because no class of a server has a limit on queued requests.
     fn refused(&mut self, finished: Finished, _request: &Request, _cause: RefusedCause) {
         if let Some(sub_request) = self.sub_requests.remove(finished.handle) {
             self.reached(sub_request.number, Stage::Withdrawn);
@@ -225,7 +226,7 @@ pub(super) struct Admission {
     in_flight_max: u32,
     /// The longest request that the scheduler takes.
     sectors_max: u32,
-    /// How many of these they are given, if that is learnt.
+    /// The present limit of dispatches in flight, if it is learnt.
     learnt: Option<LearntDepth>,
     /// When to poll the scheduler again without an event.
     due: Nanos,
@@ -236,7 +237,7 @@ impl Admission {
         let classes = priorities.len() as u32; // a server has thousands at most
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
-            // The spec bounds it to far less than 4 GiB.
+            // The spec bounds a request to far less than 4 GiB.
             request_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             merge: device.merge,
             depth: device.depth,
@@ -247,7 +248,7 @@ impl Admission {
         };
         let mut scheduler = device.scheduler.build(limits);
         for extent in fast.placed {
-            // A policy that has no room for more extents takes the rest to be on the slow device; the backend finds them.
+            // A policy without room for more extents assumes that the rest is on the slow device; the backend finds the data anyway.
             scheduler.place(extent.start, extent.end);
         }
         Self {
@@ -268,7 +269,7 @@ impl Admission {
     /// A service has moved a range to the fast tier.
     pub(super) fn placed(&mut self, offset: u64, length: u32) {
         let end = offset + u64::from(length);
-        // As at the start, a policy without room takes it to be on the slow device.
+        // A policy without room for more extents assumes that the range is on the slow device.
         self.driver.scheduler_mut().place(offset / SECTOR_BYTES, end / SECTOR_BYTES);
     }
 
@@ -336,7 +337,7 @@ impl Admission {
                 None => driver.grow(),
             }
         };
-        // The amount that all clients may have in flight bounds this.
+        // The number of sub-requests is bounded, because the data that clients may have in flight is.
         while driver.submit(now, request, handle, whole, &mut submission).is_err() {
             driver.grow();
         }
@@ -414,7 +415,7 @@ impl Admission {
         withdrawn
     }
 
-    /// The requests of each connection of which something is not dispatched, without repetition and in order.
+    /// The requests that are not dispatched in full, as pairs of connection and request, without repetition and in order.
     pub(super) fn waiting(&self) -> Vec<(u32, u32)> {
         let its = self.sub_requests.iter().map(|(_, sub_request)| (sub_request.connection, sub_request.request));
         let mut waiting: Vec<_> = its.collect();
@@ -425,7 +426,7 @@ impl Admission {
 
     /// Sets shares one after another, up to the first one that is not feasible.
     pub(super) fn set_shares(&mut self, now: Nanos, shares: &[(Holder, Share)]) -> Result<(), Refusal> {
-        // A scheduler without shares gets none.
+        // A scheduler without shares ignores them.
         let Some(control) = self.driver.scheduler_mut().tenants_mut() else { return Ok(()) };
         shares.iter().try_for_each(|&(holder, share)| {
             holder.configure(control, now, share).map_err(|error: ShareError| Refusal { holder, error })
@@ -460,7 +461,7 @@ impl Admission {
         sectors / most * cost(most) + if rest > 0 || sectors == 0 { cost(rest) } else { 0 }
     }
 
-    /// Counts what a client was served on other servers.
+    /// Takes into account the service that a client received on other servers of the fleet.
     pub(super) fn served_elsewhere(&mut self, now: Nanos, class: StreamId, elsewhere: Elsewhere) {
         let counts = self.driver.scheduler_mut().tenants_mut();
         if counts.is_some_and(|control| control.served_elsewhere(now, class, elsewhere)) {

@@ -24,14 +24,14 @@ pub enum Command {
     Serve(Box<Client>),
     /// Change shares, priorities and timeouts, if every engine concerned can.
     Change(Box<Change>),
-    /// There is a verdict on the change that was tried.
+    /// Look for the verdict on the change that was tried.
     Verdict,
     /// Open the device again after a failure; the answer describes it, or says why it stays as it is.
     Reopen(Sender<Result<String, String>>),
     /// The snapshots of the device, if it takes any.
     Snapshots(Sender<Option<Arc<Snapshots>>>),
-    /// Let nothing be with the device, for this time at most; the answer comes when that is so and everything is durable, or
-    /// says why it cannot be.
+    /// Pause the device for this time at most; the answer comes when no operation is in flight and all answered writes are durable, or says
+    /// why that cannot be.
     Pause(Nanos, Sender<Result<(), String>>),
     /// End the pause; the answer is how long it was, or `None` if it had ended before.
     Resume(Sender<Option<Nanos>>),
@@ -39,17 +39,17 @@ pub enum Command {
     Grow(u64, Sender<Result<String, String>>),
     /// Make a range that no export shows read as zeroes, durably; the answer comes at the end.
     Wipe(Range<u64>, Sender<Result<(), String>>),
-    /// Serve the rings of the client of this number as its monitor wants.
+    /// Carry out an order of the monitor of the client of this number.
     Rings(u64, Box<Order>),
     /// Let the clients of the export of this number have the rest of their answers, and end them.
     DrainExport(usize),
-    /// There is something new to do for a service.
+    /// Look for new work of services.
     Look,
     /// List the clients.
     Clients(Sender<Vec<ClientAccount>>),
     /// End the client of this number; the answer is its account from before, or `None` if the engine has no such client.
     Kick(u64, Sender<Option<ClientAccount>>),
-    /// Tell the service of this class what to do; the answer says why it cannot.
+    /// Give an order to the service of this class; the answer says why it cannot be carried out.
     Service(StreamId, ServiceOrder, Sender<Result<(), String>>),
     /// Answer with the service that each class has received since the engine began, by its number.
     Served(Sender<Vec<Served>>),
@@ -57,8 +57,8 @@ pub enum Command {
     Elsewhere(Vec<(StreamId, Elsewhere)>),
     /// Report counters and state.
     Report(Question),
-    /// Answer the requests in flight, within this time or else the spec's `shutdown_timeout`, and stop. A later one can only
-    /// shorten the time.
+    /// Answer the requests in flight, within this time or else the spec's `shutdown_timeout`, and stop. A further stop can only shorten the
+    /// time.
     Stop(Option<Nanos>),
 }
 
@@ -70,7 +70,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A handle, with what is sent by it and its clones.
+    /// A handle, with the receiver of the commands that it and its clones send.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -103,7 +103,7 @@ impl fmt::Debug for Question {
     }
 }
 
-/// How long clients may take, and how fast they must be.
+/// Limits on the slowness of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// How long a client may leave a request or reply unfinished.
@@ -142,8 +142,8 @@ pub struct Layout {
     pub own_classes: Vec<StreamId>,
 }
 
-/// New shares, priorities, timeouts, keys of services and exports. An engine tries the change, reports whether it can be made, and
-/// serves on as before until there is a verdict ([`Command::Verdict`]): so no device waits for another.
+/// New shares, priorities, timeouts, keys of services and exports. An engine tries the change, reports whether it can be made, and serves
+/// unchanged until there is a verdict ([`Command::Verdict`]), so that no device waits for another.
 #[derive(Debug)]
 pub struct Change {
     /// The new shares, in the order in which to set them.
@@ -158,7 +158,7 @@ pub struct Change {
     pub exports: Option<Layout>,
     /// Gets the report whether the engine could make the change.
     pub prepared: Sender<Result<(), Refusal>>,
-    /// A message makes the change; after the end of the channel it is forgotten.
+    /// A message has the change made; the end of the channel has it dropped.
     pub verdict: Receiver<()>,
 }
 

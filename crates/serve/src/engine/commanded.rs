@@ -12,7 +12,7 @@ use super::{
 use crate::backend::{self, Shape};
 use crate::log::EventKind;
 
-/// The number of waiting requests of a connection; they are in order of connections.
+/// The number of waiting requests of a connection. `waiting` is ordered by connection.
 fn waiting_of(waiting: &[(u32, u32)], connection: u32) -> u32 {
     let begin = waiting.partition_point(|(its, _)| *its < connection);
     let end = waiting.partition_point(|(its, _)| *its <= connection);
@@ -80,7 +80,7 @@ impl Engine {
         let backend = self.dispatcher.backend_mut();
         backend.grow(size_bytes)?;
         let description = backend.describe();
-        // Opened again, it has this length.
+        // A device that is opened again later has this length.
         if let Ok(grown) = self.device.backend.with_length(size_bytes) {
             self.device.backend = grown;
         }
@@ -170,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Counts what clients were served on other servers.
+    /// Takes into account the service that clients received on other servers of the fleet.
     fn told_of_others(&mut self, told: &[(StreamId, Elsewhere)]) {
         self.admission.driver().settle_all(self.now);
         for &(class, elsewhere) in told {
@@ -191,7 +191,7 @@ impl Engine {
         !self.absent.contains(&export)
     }
 
-    /// Opens a device again after a failure, with its durable content, or what of it is out while it serves.
+    /// Opens the device again after a failure, with its durable content, or only its failed parts while the rest serves.
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
             let reopened = self.dispatcher.backend_mut().reopen();

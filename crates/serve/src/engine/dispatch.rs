@@ -120,8 +120,8 @@ pub(super) struct Dispatcher {
     completed: VecDeque<Completed>,
     /// Whether an operation was started since the last submission.
     has_started: bool,
-    /// Set by a flush that fails, a client's or one that the backend makes by itself, until the device is opened again: nothing
-    /// is written or flushed meanwhile. The system reports a loss of data only once, and not to any particular client.
+    /// Set by a failed flush, of a client or of the backend itself, until the device is opened again: nothing is written or flushed
+    /// meanwhile. The system reports a loss of data only once, and not to any particular client.
     failure: Option<Failure>,
     /// The number of flushes that the backend has.
     flushes: u32,
@@ -425,7 +425,7 @@ impl Dispatcher {
                 self.completed.push_back(Completed::Wipe(result.map(drop)));
             }
             Some(Served::LastFlush) => {
-                // A device that could not be flushed has not ended cleanly.
+                // A backend is closed cleanly only if its last flush has succeeded.
                 if result.is_ok() {
                     self.backend.finish();
                 }

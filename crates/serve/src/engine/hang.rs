@@ -5,7 +5,7 @@ use ioweir_core::Nanos;
 use super::Engine;
 use crate::log::EventKind;
 
-/// How long a device may have an operation until it seems to hang: as long as Linux gives a disk, until it resets it.
+/// How long a device may have an operation until it seems to hang: as long as Linux waits before it resets a disk.
 const HANG_AFTER: Nanos = Nanos::from_seconds(30);
 /// How often the engine checks a device that seems to hang.
 const HANGING_LOOK: Nanos = Nanos::from_seconds(1);
@@ -15,7 +15,7 @@ const HANGING_LOOK: Nanos = Nanos::from_seconds(1);
 pub(super) struct Hang {
     /// Whether the device had an operation for too long.
     pub(super) is_seen: bool,
-    /// Before this, no operation is too old.
+    /// The earliest time at which an operation can be too old.
     due: Nanos,
 }
 

@@ -91,7 +91,7 @@ pub struct Settings {
     pub exports: Arc<[Export]>,
     /// The scheduler and its limits.
     pub device: spec::Device,
-    /// The workers of a device that has none of its own, should it be opened again.
+    /// Workers that devices share, needed if a device without its own is opened again.
     pub workers: Option<Arc<WorkerPool>>,
     /// How long clients may take.
     pub timeouts: Timeouts,
@@ -143,14 +143,14 @@ pub struct Engine {
     stopping: Stopping,
     /// A change that was tried, and waits for its verdict.
     prepared: Option<Box<Change>>,
-    /// While a snapshot is taken.
+    /// The pause for a snapshot, while one is taken.
     pause: Option<Pause>,
     /// Ranges to be wiped, in order.
     wipes: VecDeque<Wipe>,
-    /// When it ends even if its device has not completed.
+    /// The time at which the engine ends even if its device has not completed its operations.
     gives_up: Nanos,
     hang: Hang,
-    /// Whether the device had something to do when it was asked to stop, and has ended nothing since.
+    /// Whether the device had operations when the engine was asked to stop, and has completed none since.
     is_stuck: bool,
 }
 
@@ -242,7 +242,7 @@ impl Engine {
         }
     }
 
-    /// The failure of its device, if it has failed.
+    /// The failure of the device, if it has failed.
     #[must_use]
     pub const fn failure(&self) -> Option<Failure> {
         self.dispatcher.failure()
@@ -254,7 +254,7 @@ impl Engine {
         self.dispatcher.backend().checksums()
     }
 
-    /// The state of its device's upstream, if it has one.
+    /// The state of the device's upstream, if it has one.
     #[must_use]
     pub fn upstream(&self) -> Option<UpstreamStatus> {
         self.dispatcher.backend().upstream()
@@ -361,7 +361,7 @@ impl Engine {
         }
         self.admission.settle(now);
         let hang_due = self.look_for_hang();
-        // While the device pauses the scheduler is not polled, so a time at which it wants to be may be over.
+        // During a pause the scheduler is not polled, so the time at which it asked to be polled may be past.
         let admission_due = if self.pause.is_some() { self.pause_due() } else { self.admission.due() };
         let mut next = admission_due.min(self.dispatcher.backend().due()).min(self.sessions.due());
         next = next.min(self.services.due()).min(self.gives_up).min(hang_due);
@@ -455,7 +455,7 @@ impl Engine {
                 }
                 Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),
                 Completed::Query(service, result) => services.finish_query(service, result, dispatcher.backend()),
-                // One piece at a time is under way.
+                // Only one piece of a wipe is under way at a time.
                 Completed::Wipe(result) => wiped = Some(result),
                 Completed::LastFlush => self.stopping = Stopping::Done,
                 Completed::FlushForPause(is_done) => flushed = Some(is_done),
@@ -473,9 +473,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Whether nothing can be expected of the device, so that it gets no time for the last flush: it has had the time of its
-    /// clients, and has not ended a single read or write that it had before. What a flush or a discard takes, a device that
-    /// works may take, too.
+    /// Whether the device hangs, so that it gets no time for the last flush: it has had the time of its clients, and has not completed a
+    /// single read or write of those in flight before. A working device may need that long for a flush or a discard, so they do not count.
     fn is_hung(&self) -> bool {
         let is_over = matches!(self.stopping, Stopping::Closing(until) if self.now >= until);
         is_over && self.is_stuck && self.dispatcher.moves_data_only()
@@ -530,7 +529,7 @@ fn watch_all(poller: &Poller, descriptors: Vec<BorrowedFd<'_>>) -> io::Result<()
         // Edge-triggered: every turn polls the backend, which need not read the descriptor that woke the engine.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         match poller.add_descriptor(descriptor, TOKEN_BACKEND, flags) {
-            // Some of them may be watched already.
+            // The descriptor may be watched already.
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Tests each component of the engine alone.
+//! Tests of each component of the engine by itself.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};

@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// A piece has ended.
+    /// Takes the result of a piece.
     pub(super) fn wiped(&mut self, result: Result<(), NbdError>) {
         let Some(wipe) = self.wipes.front_mut() else { return };
         wipe.is_under_way = false;

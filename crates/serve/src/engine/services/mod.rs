@@ -1,14 +1,14 @@
 //! The services of a device: background work of the server itself, as tenants beside the clients.
 //!
-//! A service asks for one range after another. Its requests go the way of those of clients: admission, scheduler, backend,
-//! under its own class, so that its share bounds it and all accounts show it. It has at most `depth` requests at once, and
-//! asks for more once in a turn: with a device that completes at once, clients have their turn in between.
+//! A service asks for one range after another. Its requests take the same way as those of clients: admission, scheduler, backend, under its
+//! own class, so that its share bounds it and all accounts show it. It has at most `depth` requests at once, and asks for more once in a
+//! turn: with a device that completes at once, clients have their turn in between.
 //!
-//! Whether it works is said by a lease, for the time that the lease holds, and else by its `default`. When it must stop, what
-//! the scheduler still holds is withdrawn and asked for again later.
+//! A lease says whether the service works, for the time that it holds; without one, its `default` does. When a service must stop, requests
+//! that the scheduler still holds are withdrawn and made again later.
 //!
-//! What it does is its [`Duty`]. There are two: a [`Pass`] over the device from time to time, and a [`Debt`], which the
-//! backend knows of.
+//! The work of a service is its [`Duty`]. There are two: a [`Pass`] over the device from time to time, and a [`Debt`], which the backend
+//! keeps.
 
 mod debt;
 mod pass;
@@ -37,11 +37,11 @@ use pass::Pass;
 pub use report::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 use reserved::Reserved;
 
-/// The longest request of a service that trims: as that of a client.
+/// The longest request of a service that discards: as long as that of a client.
 const TRIM_BYTES_MAX: u64 = 32 << 20;
-/// Blocks go back before others come.
+/// Blocks are moved back to the slow tier before others are moved to the fast one.
 const RELOCATIONS: [Task; 2] = [Task::Relocate(Tier::Base), Task::Relocate(Tier::Fast)];
-/// Set in the numbers of connections that are services.
+/// The bit that marks the number of a connection as that of a service.
 const OWN: u32 = 1 << 31;
 
 /// Whether a sub-request is of a service.
@@ -68,7 +68,7 @@ struct Asked {
     is_withdrawn: bool,
 }
 
-/// A range that a service has the device do something with.
+/// A range, with the action of the service on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     action: Action,
@@ -105,13 +105,13 @@ trait Duty {
     /// Takes the answer to the query; it is empty if the query has failed.
     fn learn(&mut self, _extents: &[Extent], _backend: &dyn Backend) {}
 
-    /// The next thing to do.
+    /// The next step of the service.
     fn next(&mut self, backend: &mut dyn Backend, length_max: u64) -> Next;
 
     /// Takes back a piece that was not done.
     fn put_back(&mut self, piece: Piece);
 
-    /// A piece was done, or has failed; what it yielded is counted in `report`.
+    /// Takes the result of a piece, and adds it to `report`.
     fn ended(&mut self, piece: Piece, damaged: &[u64], error: Option<NbdError>, report: &mut ServiceReport) -> Found;
 
     /// The service stops working for now.
@@ -145,9 +145,9 @@ struct Service {
     lease: Option<Lease>,
     asked: Slots<Asked>,
     reserved: Reserved,
-    /// From when on its rate counts its last request, and how long that is: another rate counts from then on, too.
+    /// The start and the length of the last request, from which the rate counts; another rate counts from there, too.
     paced: (Nanos, u64),
-    /// When it was last looked at, for the time in which the device had requests of it.
+    /// The time of the last turn, for the account of the time in which the device had requests of the service.
     looked: Nanos,
     report: ServiceReport,
     /// When to look again without an event.
@@ -236,10 +236,10 @@ impl Services {
         self.list.iter_mut().for_each(|service| service.duty.grown(size_bytes));
     }
 
-    /// Tells a service of this class what to do.
+    /// Gives an order to the service of this class.
     ///
     /// # Errors
-    /// Why it cannot; then it does what it did before.
+    /// Why the order cannot be carried out; the service then continues as before.
     pub(super) fn order(
         &mut self,
         now: Nanos,
@@ -262,12 +262,12 @@ impl Services {
         })
     }
 
-    /// No service asks for anything any more.
+    /// Ends all services: they make no more requests.
     pub(super) const fn end(&mut self) {
         self.is_ending = true;
     }
 
-    /// Accounts for the time since the last turn; `holds` says whether the device has had requests of a class since then.
+    /// Accounts for the time since the last turn. `holds` returns whether the device has had requests of a class since then.
     pub(super) fn begin_turn(&mut self, now: Nanos, mut holds: impl FnMut(StreamId) -> bool) {
         self.now = now;
         for service in &mut self.list {
@@ -278,7 +278,7 @@ impl Services {
         }
     }
 
-    /// Has each service ask for what it may now.
+    /// Lets each service make the requests that it may make now.
     pub(super) fn ask(&mut self, backend: &mut dyn Backend, has_failed: bool) {
         let stopped = if self.is_ending { Some(ServiceWait::Ends) } else { has_failed.then_some(ServiceWait::Failed) };
         let scene = Scene { now: self.now, epoch: self.epoch, length_max: self.request_bytes_max, stopped };
@@ -328,7 +328,7 @@ impl Services {
         let Some(service) = self.list.get_mut(service as usize) else { return };
         let extents = if let Ok(Outcome::Extents(extents)) = result { extents } else { Vec::new() };
         service.duty.learn(&extents, backend);
-        // A device may answer within the turn in which it was asked, after services had theirs.
+        // A device may answer within the turn of the query, after the services have had their turn.
         service.due = self.now;
     }
 
@@ -352,7 +352,7 @@ const fn remarkable(kind: EventKind, class: StreamId, what: String) -> Event {
 }
 
 impl Service {
-    /// Why it may not work at all, if so.
+    /// The reason why the service may not work at all, if there is one.
     fn held(&self, stopped: Option<ServiceWait>) -> Option<ServiceWait> {
         match (stopped, self.lease) {
             (Some(_), _) => stopped,
@@ -419,7 +419,7 @@ impl Service {
         self.lease.and_then(|lease| lease.rates.most)
     }
 
-    /// When its rate lets the next request go.
+    /// The time at which the rate allows the next request.
     fn paced_until(&self) -> Nanos {
         let ((from, bytes), Some(rate)) = (self.paced, self.rate()) else { return Nanos::ZERO };
         // A piece is shorter than 4 GiB, and a rate at least a byte a second.

@@ -1,10 +1,10 @@
-//! A pass over a device: reads everything that was written, once in each period.
+//! A pass over a device reads all written data once in each period.
 //!
-//! What was written is what the device says is allocated, and in its holes what has a checksum: data that has become a hole
-//! is damage, too. The bytes to be read are counted first, by queries alone.
+//! Written data is everything that the device reports as allocated, and in its holes every block with a checksum: data that has become a
+//! hole is damage, too. The bytes to be read are counted first, by queries alone.
 //!
-//! Everything before the durable position was read. The pass asks for at most [`SLICE_BYTES`] beyond it, and so repeats no
-//! more than that after a restart, and skips nothing.
+//! Everything before the durable position was read. The pass reads at most [`SLICE_BYTES`] beyond it, and so repeats no more than that
+//! after a restart, and skips nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,7 +23,7 @@ use crate::nbd::protocol::STATE_HOLE;
 use crate::nbd::reply::Extent;
 use crate::spec;
 
-/// The most bytes that are read beyond what is durably known to be read.
+/// The most bytes that are read beyond the durable position.
 pub(super) const SLICE_BYTES: u64 = 32 << 20;
 /// A pass becomes due once in this time, unless the spec says otherwise.
 const EVERY: Nanos = Nanos::from_seconds(7 * 24 * 3600);
@@ -42,21 +42,21 @@ enum Purpose {
 /// The pass that is under way.
 #[derive(Debug)]
 struct Run {
-    /// Where to count on; `None` once all is counted.
+    /// The offset from which bytes are still to be counted; `None` once all are.
     measuring: Option<u64>,
     measures: u32,
     /// The bytes that are to be read.
     left_bytes: u64,
-    /// Everything before it is among `ranges`, open, or done.
+    /// The offset before which every piece is in `ranges`, open, or done.
     position: u64,
     ranges: VecDeque<Range<u64>>,
-    /// Open pieces that are still to be asked for.
+    /// Open pieces whose requests are still to be made.
     again: VecDeque<Piece>,
     /// The pieces that have not ended, by offset, each with the bytes of all pieces before it since the server began.
     open: BTreeMap<u64, u64>,
     /// The bytes of all pieces so far.
     begun_bytes: u64,
-    /// The part of these that lies before the durable position.
+    /// The part of `begun_bytes` that lies before the durable position.
     kept_bytes: u64,
     asked: Option<Purpose>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Continues where the state says, or becomes due at once.
+    /// Continues from the saved state, or becomes due at once.
     ///
     /// # Errors
     /// If the system has no threads left.
@@ -167,7 +167,7 @@ impl Pass {
         self.run = None;
         self.keeping = None;
         let due = Nanos(self.progress.due_nanos);
-        // Passes that were missed are not made up for.
+        // Missed passes are not repeated.
         let periods = wall.since(due).0 / self.every.0.max(1) + 1;
         self.progress.due_nanos = due.0.saturating_add(self.every.0.saturating_mul(periods));
         self.progress.position_bytes = None;

@@ -22,11 +22,11 @@ const FILE_BYTES_MAX: u64 = 4096;
 #[serde(deny_unknown_fields)]
 pub(super) struct Progress {
     version: u32,
-    /// The length of the device that it is about.
+    /// The length of the device.
     pub(super) device_bytes: u64,
     /// When the pass became due, or the next one becomes due.
     pub(super) due_nanos: u64,
-    /// Everything before it was done in this pass; absent if the last pass has ended.
+    /// The offset before which everything was done in this pass; absent if the last pass has ended.
     pub(super) position_bytes: Option<u64>,
     /// When the last pass ended.
     pub(super) finished_nanos: Option<u64>,
@@ -39,12 +39,12 @@ impl Progress {
     }
 }
 
-/// Where progress is kept.
+/// Saves progress, if the service has a place for it.
 #[derive(Debug)]
 pub(super) struct Keeper(Option<Committer<Progress>>);
 
 impl Keeper {
-    /// Reads what was kept. Where nothing was, and where it cannot be used, which the remark says, there is nothing.
+    /// Reads the saved progress. If there is none, or it cannot be used, which the remark says, the result is `None`.
     ///
     /// # Errors
     /// If the system has no threads left.

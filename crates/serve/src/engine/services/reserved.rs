@@ -18,9 +18,9 @@ const REQUESTS_MAX: u32 = 32;
 /// The reservation of a service by its lease.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
-    /// The share that its class has without a lease, and the reservation in its place, while that is in effect.
+    /// The share that the class has without a lease, and the reservation in effect in its place.
     instead: Option<(Share, u64)>,
-    /// Whether what its lease says cannot be reserved any more, which is said once.
+    /// Whether the lease's reservation cannot be kept any more, which is logged once.
     is_lost: bool,
     /// The last requests, their bytes and their cost.
     requests: u32,
@@ -44,7 +44,7 @@ impl Reserved {
         self.cost += cost;
     }
 
-    /// A rate in bytes as one of cost. Until a request was seen, one of `length_max` is taken to cost one.
+    /// Converts a rate in bytes to one of cost. Until a request was seen, one of `length_max` is assumed to cost one.
     fn cost_of(&self, bytes_per_second: u64, length_max: u64) -> u64 {
         let (bytes, cost) = if self.bytes > 0 { (self.bytes, self.cost.max(1)) } else { (length_max.max(1), 1) };
         let per_second = (u128::from(bytes_per_second) * u128::from(cost)).div_ceil(u128::from(bytes));
@@ -61,14 +61,14 @@ impl Services {
         }
     }
 
-    /// The shares of these classes are others now.
+    /// Takes note that the shares of these classes have changed.
     pub(in crate::engine) fn shares_changed(&mut self, shares: &[(Holder, Share)]) {
         let changed = |service: &&mut Service| shares.iter().any(|(holder, _)| *holder == Holder::Class(service.class));
         self.list.iter_mut().filter(changed).for_each(|service| service.reserved.instead = None);
     }
 
-    /// Has the classes of services reserve what their leases say, and no longer. What is not possible any more, as in a group, stays as
-    /// it is, and is said.
+    /// Sets the reservations of services by their leases, and ends them with the leases. A reservation that is not possible any more, as in
+    /// a group, is dropped and logged.
     pub(in crate::engine) fn reserve(&mut self, admission: &mut Admission) {
         let (now, length_max) = (self.now, self.request_bytes_max);
         for service in &mut self.list {
@@ -83,10 +83,10 @@ impl Services {
 }
 
 impl Service {
-    /// Has its class reserve what its lease says: exactly that if the lease is new, and else near to it.
+    /// Sets the reservation of the service's class by its lease: exactly for a new lease, and else approximately.
     ///
     /// # Errors
-    /// Why it cannot; then nothing has changed.
+    /// Why the reservation is not possible; then nothing has changed.
     pub(super) fn reserve(
         &mut self,
         now: Nanos,

@@ -19,7 +19,7 @@ impl Sessions {
             self.answer_query(number, result);
             return self.end_sub_request(number);
         }
-        // A hint that is not followed does no harm.
+        // A failed read-ahead is no error for its client, because it is only a hint.
         if let (Err(error), false) = (&result, action == Action::Cache) {
             request.error.get_or_insert(*error);
         }
@@ -179,7 +179,7 @@ impl Sessions {
         self.mark_resumable(slot);
     }
 
-    /// Answers what a client has asked about the device.
+    /// Answers a query of a client about the device.
     fn answer_query(&mut self, number: u32, result: Result<Outcome, NbdError>) {
         let Some(request) = self.requests.get(number) else { return };
         let (Some(context), length) = (request.context, request.length) else { return };

@@ -39,7 +39,7 @@ pub struct ClientAccount {
 /// How the requests of a client come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// As bytes of NBD.
+    /// Over a socket, in the NBD protocol.
     Nbd,
     /// In the rings of a virtual machine.
     Vhost,

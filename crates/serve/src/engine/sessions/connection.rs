@@ -30,14 +30,14 @@ const REQUESTS_MAX: u32 = 256;
 /// A client after its negotiation, as the front hands it over.
 #[derive(Debug)]
 pub struct Client {
-    /// Where requests are read from.
+    /// The stream of requests.
     pub input: Stream,
-    /// Where replies are written to, if that is another one.
+    /// The stream of replies, if it is not the same.
     pub output: Option<Stream>,
     /// The TLS session, if there is one.
     pub session: Option<Box<Session>>,
-    /// The rings of a virtual machine, where its requests come from and its answers go; the rest is then of the connection to
-    /// its monitor, from which nothing is read.
+    /// The rings of a virtual machine, which carry its requests and answers. All other fields are then about the connection to its monitor,
+    /// from which nothing is read.
     pub rings: Option<Box<Rings>>,
     /// The outcome of the negotiation.
     pub agreed: Agreed,
@@ -121,7 +121,7 @@ impl Filling {
 pub enum Mode {
     /// Requests are read.
     Open,
-    /// Requests in flight are answered, then it is closed (NBD's soft disconnect).
+    /// Requests in flight are answered, then the connection is closed (NBD's soft disconnect).
     Draining,
     /// The client no longer listens (NBD's hard disconnect).
     Gone,
@@ -296,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// When it will be cut off unless bytes move before, and for what reason.
+    /// The time at which the client is disconnected unless bytes move before, and the reason.
     pub(super) fn limit(&self, timeouts: &Timeouts) -> Option<(Nanos, EventKind)> {
         let slow = self.slow_since.map(|(since, _)| since.after(timeouts.stall));
         if let Some(until) = slow.filter(|until| *until < self.moved.after(timeouts.stall)) {
@@ -309,10 +309,10 @@ impl Connection {
         is_idle.then(|| (self.moved.after(timeouts.idle), EventKind::ClientIdle))
     }
 
-    /// The next request that was read, if it may have one more in flight.
+    /// The next decoded request, if the client may have one more in flight.
     ///
     /// # Errors
-    /// What is wrong with what the client sent, in words.
+    /// How the client has broken the protocol, in words.
     pub(super) fn next_request(&mut self, turn: u64) -> Result<Option<Request>, String> {
         if self.is_full() {
             return Ok(None);

@@ -12,7 +12,7 @@ use crate::nbd::reply::Reply;
 use crate::nbd::{Command, NbdError, Request};
 
 impl Sessions {
-    /// Decodes what connections had to leave undecoded, as far as there is room now.
+    /// Decodes bytes that connections had to leave undecoded, as far as there is room now.
     pub(in super::super) fn resume_decoding(&mut self) {
         while let Some(slot) = self.resumable.pop() {
             self.decode(slot);
@@ -51,7 +51,7 @@ impl Sessions {
         self.update_interest(slot);
     }
 
-    /// Disconnects a client that breaks the rules of its protocol.
+    /// Disconnects a client that breaks the protocol.
     pub(super) fn break_off(&mut self, slot: u32, what: &str) {
         self.remark(slot, EventKind::ProtocolError, what);
         self.hang_up(slot);

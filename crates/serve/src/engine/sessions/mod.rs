@@ -56,7 +56,7 @@ pub(super) enum Event {
     Remarkable(EventKind, StreamId, Option<Peer>, String),
 }
 
-/// A range of which a service asks what is allocated, without passing the scheduler.
+/// A service's query for the extents of a range, which does not pass the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     /// The number of the service.
@@ -286,7 +286,7 @@ impl Sessions {
         }
     }
 
-    /// Sends what there is to send, and closes connections that have ended.
+    /// Sends all pending replies, and closes connections that have ended.
     pub(super) fn send_all(&mut self) {
         while let Some(slot) = self.dirty.pop() {
             let Some(connection) = self.connections.get_mut(slot) else { continue };

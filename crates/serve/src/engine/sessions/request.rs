@@ -33,11 +33,11 @@ pub(super) struct ClientRequest {
     class: u32,
     pub(super) action: Action,
     pub(super) reply: Reply,
-    /// Where its export begins on the device: sub-requests have offsets on the device, replies have offsets on the export.
+    /// The export's offset on the device: sub-requests have offsets on the device, replies have offsets on the export.
     pub(super) base: u64,
     pub(super) flags: u16,
     pub(super) length: u64,
-    /// When it was complete, including the data of its first sub-request.
+    /// When the request had been received, with the data of its first sub-request.
     arrived: Option<Nanos>,
     /// The rest of a range that is discarded, zeroed or read ahead.
     pub(super) range_left: u64,

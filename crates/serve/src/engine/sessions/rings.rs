@@ -1,4 +1,4 @@
-//! Clients whose requests come from rings in a guest's memory: what they do instead of reading and writing a socket.
+//! Clients whose requests come from rings in a guest's memory, which take the place of a socket.
 
 use ioweir_core::Nanos;
 use rustix::event::epoll::EventFlags;
@@ -44,8 +44,8 @@ impl Sessions {
         }
     }
 
-    /// Tells a guest of what was answered while its requests were taken; and one that may take no more in this turn continues
-    /// in the next one.
+    /// Notifies a guest of requests that were answered while others were taken. A guest that may take no more in this turn continues in the
+    /// next one.
     pub(super) fn end_taking(&mut self, slot: u32) {
         let rings = self.connections.get(slot).and_then(|connection| connection.rings.as_ref());
         if rings.is_some_and(|rings| rings.has_answers()) {
@@ -111,7 +111,7 @@ impl Sessions {
         self.end_stopped(slot);
     }
 
-    /// Tells a guest of its answers, and closes the connection if it has ended.
+    /// Notifies a guest of its answers, and closes the connection if it has ended.
     pub(super) fn signal(&mut self, slot: u32) {
         let Some(rings) = self.connections.get_mut(slot).and_then(|connection| connection.rings.as_mut()) else {
             return;
@@ -136,7 +136,7 @@ impl Sessions {
         }
     }
 
-    /// Lets the rings of a client go, and with them its connection.
+    /// Drops the rings of a client, and with them its connection.
     pub(super) fn drop_rings(&mut self, slot: u32) {
         let Some(rings) = self.connections.get_mut(slot).and_then(|connection| connection.rings.take()) else { return };
         for kick in rings.kicks() {

@@ -37,7 +37,7 @@ impl Room {
         Self { pool, bytes: 0, bytes_max, classes: Vec::new(), borrowed: 0 }
     }
 
-    /// Divides half of the memory by the weights of classes, by number; zero for those of other devices.
+    /// Divides half of the memory by the weights of classes, in the order of their numbers; classes of other devices have weight zero.
     pub(super) fn divide(&mut self, weights: &[u32]) {
         let all: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         self.classes.resize(self.classes.len().max(weights.len()), ClassRoom::default());
