@@ -1,5 +1,5 @@
-//! Captures: every request that a scheduler accepts is written to a trace by a separate thread, with its class, its times at
-//! each layer and what it waited for, where the format has columns for them.
+//! Captures: a thread of its own writes every request that a scheduler accepts to a trace, with its class, its times at each layer and its
+//! reasons for waiting, where the format has columns for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,8 +17,8 @@ use crate::spec::Device;
 /// The most batches that may wait for the disk. A slower disk delays the engine: no request is lost.
 const BATCHES_WAITING: usize = 16;
 
-/// The most requests that are kept until an earlier one is answered, so that they are written in the order of arrival. One
-/// that keeps more waiting is written without what became of it.
+/// The most requests that are kept until an earlier one is answered, so that they are written in the order of arrival. An earlier request
+/// that keeps more of them waiting is written without its result.
 const ROWS_MAX: usize = 1 << 16;
 
 type Batch = Vec<(Record, Option<Served>)>;
@@ -40,10 +40,10 @@ pub struct Capture {
 #[derive(Debug)]
 struct Row {
     arrived: Nanos,
-    /// As the scheduler has accepted it.
+    /// The request as the scheduler has accepted it.
     record: Option<Record>,
     start: WaitStart,
-    /// From its dispatch on.
+    /// The times of its service, from its dispatch on.
     served: Option<Served>,
     is_over: bool,
 }
@@ -82,7 +82,7 @@ impl Capture {
         Ok((capture, CaptureWriter { thread }))
     }
 
-    /// The request of this number, unless it was written or is not known.
+    /// The request of this number, unless it is written already or from before the capture.
     fn row(&mut self, number: u64) -> Option<&mut Row> {
         self.rows.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
@@ -132,7 +132,7 @@ impl Capture {
         row.is_over = true;
     }
 
-    /// A request is not going to be dispatched, or not waited for any longer.
+    /// Writes a request without its result, because it was withdrawn or has taken too long.
     fn gave_up(&mut self, number: u64) {
         let Some(row) = self.row(number) else { return };
         let waited = row.record.filter(|_| row.served.take().is_none()).map(|record| (record.stream, row.start));
@@ -142,7 +142,7 @@ impl Capture {
         }
     }
 
-    /// Writes the requests that no earlier one keeps waiting.
+    /// Writes the requests before the first one that is not answered.
     fn write_rows(&mut self) {
         if self.rows.len() > ROWS_MAX {
             self.gave_up(self.first);
@@ -188,7 +188,7 @@ impl Observer for Capture {
         match stage {
             Stage::Arrived => {
                 self.origin.get_or_insert(now);
-                // An engine numbers them without a gap; the first may have arrived before this capture began.
+                // An engine numbers requests without a gap; the first may have arrived before this capture began.
                 self.first = if self.rows.is_empty() { number } else { self.first };
                 let start = WaitStart::default();
                 self.rows.push_back(Row { arrived: now, record: None, start, served: None, is_over: false });

@@ -1,8 +1,8 @@
-//! Confinement: a server that has its sockets gives up what it does not need any more. It becomes another user, sees no files
-//! but those of its spec (Landlock), and makes no calls that it never makes (seccomp), as far as the kernel can do so.
+//! Confinement: once a server has its sockets, it gives up privileges that it does not need any more. It becomes another user, can open
+//! only the files of its spec (Landlock), and can make only the system calls that it uses (seccomp), as far as the kernel supports that.
 //!
-//! All this is of the process, before it has other threads, and cannot be undone. What is on and what is not is said at the
-//! start, in the log and in the state.
+//! All this applies to the process, is done before it has other threads, and cannot be undone. The log and the state say which kinds are in
+//! effect.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,10 +40,10 @@ pub fn status() -> &'static [Confinement] {
     STATUS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Gives up what the spec says, once the sockets are there.
+/// Gives up the privileges that the spec names, once the sockets exist.
 ///
 /// # Errors
-/// If the server cannot become the user; what the kernel cannot do is no error, but said.
+/// If the server cannot become the user; a kernel that cannot confine it is no error, and is reported.
 pub(crate) fn confine(spec: &Spec) -> Result<&'static [Confinement], String> {
     let mut all = Vec::new();
     if let Some(user) = user_of(&spec.server)? {
@@ -56,7 +56,7 @@ pub(crate) fn confine(spec: &Spec) -> Result<&'static [Confinement], String> {
         all.push(confine_files(spec));
         all.push(confine_calls());
     }
-    // A second server of a process is confined as the first, or more.
+    // A second server in one process is confined as the first is.
     if all.is_empty() { Ok(status()) } else { Ok(STATUS.get_or_init(|| all)) }
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct User {
     name: String,
     uid: u32,
     gid: u32,
-    /// The groups that it is a member of.
+    /// The groups that the user is a member of.
     groups: Vec<u32>,
 }
 
@@ -94,7 +94,7 @@ fn find_user(name: &str, users: &str, groups: &str) -> Option<User> {
         (is_meant && !its.is_empty()).then(|| (its.to_string(), uid, gid))
     };
     let known = users.lines().find_map(of_line);
-    // A number need not have a name; its group is then that of the same number.
+    // A user number without a name has the group of the same number.
     let (name, uid, gid) = known.or_else(|| number.map(|number| (number.to_string(), number, number)))?;
     let member_of = |line: &str| {
         let mut fields = line.split(':');
@@ -128,7 +128,7 @@ fn become_user(user: &User) -> Result<(), String> {
         return Ok(());
     }
     let done = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: the pointer is to as many numbers as is said.
+    // SAFETY: the pointer refers to `groups.len()` numbers.
     let became = done(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })
         // SAFETY: it takes numbers alone.
         .and_then(|()| done(unsafe { libc::setresgid(*gid, *gid, *gid) }))
@@ -138,7 +138,7 @@ fn become_user(user: &User) -> Result<(), String> {
     became.map_err(|error| format!("server.user: cannot become {name}: {error}\n  expected: a server started as root"))
 }
 
-/// The paths that the spec names, with what is done there.
+/// The paths of the spec, each with whether the server writes there.
 fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
     let mut paths = BTreeMap::new();
     let mut add = |path: &Path, writes: bool| {
@@ -156,7 +156,7 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
     }
     for (_, device) in spec.present_devices() {
         for path in device.paths() {
-            // A device is itself meant; beside a file lie those that belong to it, and copies of it.
+            // For a device, only the device itself; for a file its folder, which holds files that belong to it, and copies of it.
             let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
             add(if is_device { &path } else { folder_of(&path) }, true);
         }
@@ -168,7 +168,7 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
         models_of(device).into_iter().for_each(|model| add(folder_of(&model), false));
     }
     if let Some(fleet) = &spec.fleet {
-        // Authorities, a certificate and a password are read before; names of hosts are looked up at any time.
+        // Certificates and passwords are read before the confinement; names of hosts are looked up at any time.
         for path in ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"] {
             add(Path::new(path), false);
         }
@@ -224,8 +224,8 @@ fn restrict_files(spec: &Spec) -> Result<RulesetStatus, landlock::RulesetError> 
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// Calls that a server never makes: programs, other processes, mounts, modules, the clock, other users, and ways around what
-/// else confines it.
+/// System calls that a server never makes: for programs, other processes, mounts, modules, the clock, other users, and ways around the rest
+/// of the confinement.
 const FORBIDDEN: &[i64] = &[
     libc::SYS_execve,
     libc::SYS_execveat,

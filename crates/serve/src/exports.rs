@@ -72,7 +72,7 @@ impl Catalog {
         }
     }
 
-    /// The exports that a client cannot open. One without a list is open to all.
+    /// The exports that a client cannot open. An export without a list is open to all.
     pub fn hidden_from(&self, client: &Identity) -> Vec<usize> {
         let is_refused = |its: &[Allowed]| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
         let is_hidden = |number: &usize| self.exports.absent.contains(number) || is_refused(&self.allowed[*number]);
@@ -80,8 +80,7 @@ impl Catalog {
     }
 }
 
-/// An export as clients see it, which lies within its device, or within what of it the export shows; `None` if that is a
-/// volume which is not there.
+/// An export as clients see it, which must lie within its device, part or volume; `None` if its volume does not exist.
 fn describe(export: &Export, spec: &Spec, places: &[Places]) -> Result<Option<nbd::Export>, String> {
     let number = spec.device_of(export);
     let (Some(device), Some(places)) = (spec.device.get(number), places.get(number)) else { return Ok(None) };

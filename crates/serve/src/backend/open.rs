@@ -1,4 +1,4 @@
-//! Opens the backend of a device, and finds out of one that is not open whether it could be, and what it would be.
+//! Opens the backend of a device, and checks devices that are not open: whether they could be opened, and with which properties.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::buffer::Buffer;
 use crate::snapshots::{self, Snapshots};
 use crate::spec;
 
-/// Whether what was durable is there again after the backend is reopened.
+/// Whether the durable data is still there after the backend is closed and opened again.
 pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
         spec::Backend::File { .. } | spec::Backend::Nbd(_) => true,
@@ -27,8 +27,8 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     }
 }
 
-/// Opens the backend of a device, in the thread that will use it. `registered` are buffers that will be used often; `shared`
-/// are the workers of a device that has none of its own.
+/// Opens the backend of a device, in the thread that will use it. `registered` are buffers that will be used often; `shared` are the
+/// workers that devices share, for a device without its own.
 ///
 /// # Errors
 /// The problem, in words.
@@ -37,7 +37,7 @@ pub fn open(
     registered: &mut [Buffer],
     shared: Option<&Arc<WorkerPool>>,
 ) -> Result<Box<dyn Backend>, String> {
-    // Opening the device may write to its files.
+    // The times of the files are read before the device is opened, because opening may write to them.
     let files = device.late.as_ref().map(|_| DataFiles::of(data_files(&device.backend))).transpose()?;
     let mut backend = open_checked(device, registered, shared)?;
     if let (Some(late), Some(files)) = (&device.late, files) {
@@ -142,7 +142,7 @@ fn data_files(backend: &spec::Backend) -> Vec<PathBuf> {
     }
 }
 
-/// Checks what lies beside the file of a device.
+/// Checks the files that belong to a device besides its data.
 fn check_files(device: &spec::Device) -> Result<(), String> {
     let map = if let spec::Backend::Tiered { map, .. } = &device.backend { map.as_deref() } else { None };
     let books = [
@@ -250,7 +250,7 @@ fn open_backend(
             }
         }
         spec::Backend::Joined { part } => {
-            // Each part may have all that the device may, and would register the same buffers.
+            // The depth holds for each part; registered buffers are left out, because each part would register the same ones.
             let open = |part: &spec::Part| {
                 let opened = open_backend(&part.backend, (depth, None), read_only, &mut []);
                 opened

@@ -40,11 +40,11 @@ pub trait Stage: Send + Sync {
     /// Begins all opened engines as [`Engines::begin`] does.
     fn begin(&self, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError>;
 
-    /// Ends the engine of a device, as [`Engines::remove`].
+    /// Ends the engine of a device as [`Engines::remove`] does.
     fn end(&self, device: usize) -> Result<(), ServeError>;
 }
 
-/// The engines of a server; a copy is of the same ones.
+/// The engines of a server; clones refer to the same ones.
 #[derive(Clone)]
 pub struct Engines(Arc<Inner>);
 
@@ -53,9 +53,9 @@ struct Inner {
     workers: Option<Arc<WorkerPool>>,
     clock: MachineClock,
     log: Log,
-    /// Ends the server; set before the first engine serves.
+    /// The stopper of the server, set before the first engine serves.
     stopper: Arc<OnceLock<Stopper>>,
-    /// Where they live, if they have no threads.
+    /// The stage of engines without threads.
     stage: Option<Box<dyn Stage>>,
     rows: Mutex<Rows>,
     /// Wakes threads that wait for a change of the rows.
@@ -158,7 +158,7 @@ impl Engines {
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
-        // Each change is one step.
+        // The rows are changed in one step, so that a panic leaves them whole.
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,10 +177,10 @@ impl Engines {
         starting.into_iter().map(Starting::wait_until_open).collect()
     }
 
-    /// Has engines serve, whose numbers follow those there are, all or none.
+    /// Lets opened engines serve under the next numbers, all or none.
     ///
     /// # Errors
-    /// If one cannot, or the server ends. All of them end then.
+    /// If one cannot, or the server is shutting down. All of them end then.
     pub(crate) fn begin(&self, opened: Vec<Opened>, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError> {
         match &self.0.stage {
             Some(stage) => stage.begin(exports)?,
@@ -222,7 +222,7 @@ impl Engines {
         self.rows().all.iter().for_each(|row| row.handle.send(command()));
     }
 
-    /// Sends a command to the engine of a device. One that is not there, or has ended, ignores it.
+    /// Sends a command to the engine of a device. It is ignored if there is no such engine, or it has ended.
     pub(crate) fn send(&self, device: usize, command: Command) {
         if let Some(row) = self.rows().all.get(device) {
             row.handle.send(command);
@@ -240,7 +240,7 @@ impl Engines {
         self.rows().all.get(device)?.volumes.clone()
     }
 
-    /// A device has grown: what is known of it, and the room for its volumes.
+    /// Takes note of a device's new length, which is also new room for its volumes.
     pub(crate) fn has_grown(&self, device: usize, size_bytes: u64, description: String) {
         let mut rows = self.rows();
         let Some(row) = rows.all.get_mut(device) else { return };
@@ -318,7 +318,7 @@ impl Engines {
     }
 }
 
-/// The services of a device, by name, as in its spec.
+/// The services of a device, in the order of their names, as the spec has them.
 pub fn service_plans(spec: &Spec, number: usize) -> Vec<ServicePlan> {
     let device = &spec.device[number];
     let classes = || (0..).map(StreamId).zip(spec.classes()).filter(|(_, class)| class.kind == ClassKind::Service);

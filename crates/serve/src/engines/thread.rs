@@ -35,7 +35,7 @@ pub(super) fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended
     joined(thread)
 }
 
-/// An engine whose device is open. If it is dropped before it is kept, it ends, and its device is closed.
+/// An engine whose device is open. Dropped before it is kept, the engine ends and its device is closed.
 pub struct Opened {
     pub(super) facts: Facts,
     pub(super) thread: Thread,
@@ -74,27 +74,27 @@ impl Opened {
         self.facts.handle.clone()
     }
 
-    /// A description of its device.
+    /// A description of the device.
     pub(crate) fn description(&self) -> &str {
         &self.facts.description
     }
 }
 
-/// The thread of an engine that is not kept yet. If this is dropped, the thread ends, and that is waited for.
+/// The thread of an engine that is not kept yet. Dropping this ends the thread, and waits for its end.
 pub(super) struct Thread {
     pub(super) join: Option<JoinHandle<Ended>>,
     exports: Option<Sender<Arc<[nbd::Export]>>>,
     begun: Receiver<Ended>,
     pub(super) leaves: Arc<AtomicBool>,
-    /// Known once its device is open.
+    /// The engine's handle, known once its device is open.
     handle: Option<Handle>,
 }
 
 impl Thread {
-    /// Has the engine serve.
+    /// Lets the engine serve; returns an error if it cannot.
     pub(super) fn begin(&self, exports: &Arc<[nbd::Export]>) -> Ended {
         if let Some(sender) = &self.exports {
-            // A thread that has ended meanwhile says so below.
+            // A thread that has ended meanwhile is noticed below.
             let _ = sender.send(Arc::clone(exports));
         }
         self.begun.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
@@ -211,7 +211,7 @@ impl Drop for Guard {
     }
 }
 
-/// Opens a device and what belongs to it, and says what that is.
+/// Opens a device with its volumes, and sends the facts about it.
 fn open(settings: Settings, sender: &Sender<Result<Facts, ServeError>>) -> Result<Engine, ServeError> {
     let name = settings.device.name.clone();
     let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);

@@ -23,10 +23,10 @@ use crate::vhost;
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
 /// How long a shortage of descriptors lasts before it is logged again.
 const PAUSE_SAID_AGAIN: Nanos = Nanos::from_seconds(60);
-/// Descriptors that clients leave to others, or a quarter of all if that is less: to those who look after the server, and to
-/// files that are opened again.
+/// Descriptors that clients must leave free, or a quarter of all if that is less: for operators' connections, and for files that are opened
+/// again.
 const SPARE_DESCRIPTORS: u64 = 64;
-/// How long a client may negotiate even if another finds no room.
+/// How long a client may negotiate before it can lose its place to a new client of a full server.
 const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 
 impl Front {
@@ -39,7 +39,7 @@ impl Front {
             }
             match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
-                    // A unix socket has no such option.
+                    // This fails for a unix socket, which has no such option.
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                     let _ = keep_alive(&socket);
                     match listener.export {
@@ -67,10 +67,10 @@ impl Front {
         self.watch_listeners(EventFlags::empty());
     }
 
-    /// Whether a client that is accepted leaves descriptors to others.
+    /// Whether there are spare descriptors left after accepting a client.
     fn has_spare_descriptors(&self) -> bool {
         let Some(most) = getrlimit(Resource::Nofile).current else { return true };
-        // The lowest that is free: those before it are taken.
+        // The new descriptor is the lowest that is free, so all before it are in use.
         let lowest = rustix::io::fcntl_dupfd_cloexec(&self.wake, 0);
         lowest.is_ok_and(|free| u64::from(free.as_raw_fd().unsigned_abs()) + SPARE_DESCRIPTORS.min(most / 4) < most)
     }
@@ -151,7 +151,7 @@ impl Front {
         }
     }
 
-    /// Connects the monitor of a virtual machine to its export. It has no more to say of itself than the system knows.
+    /// Connects the monitor of a virtual machine to its export. The monitor has no identity but the one that the system knows.
     fn connect_machine(&mut self, socket: OwnedFd, export: usize) {
         let (identity, peer) = identify(&socket, false);
         let Some(permit) = self.admit(&identity, peer) else { return };
@@ -192,7 +192,7 @@ impl Front {
         }
     }
 
-    /// Counts a client in its class; `None` if that has as many as it may.
+    /// Counts a client in its class; `None` if the class has the most clients that it may have.
     pub(super) fn join_class(
         &mut self,
         catalog: &Catalog,

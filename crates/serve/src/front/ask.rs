@@ -17,7 +17,7 @@ fn account_of(caller: &Caller) -> CallerAccount {
 }
 
 impl Front {
-    /// Answers what was asked.
+    /// Answers the pending questions.
     pub(super) fn answer_questions(&mut self) {
         let asked = self.stopper.asked.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take);
         for question in asked.into_iter().flatten() {

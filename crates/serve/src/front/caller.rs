@@ -29,7 +29,7 @@ pub(super) struct Caller {
     pub(super) negotiation: Negotiation,
     pub(super) identity: Identity,
     pub(super) peer: Peer,
-    /// Whether its certificate, if it must show one, has been checked.
+    /// Whether the client's certificate has been checked, if it must show one.
     pub(super) is_known: bool,
     pub(super) unread: Vec<u8>,
     pub(super) unsent: Vec<u8>,

@@ -17,7 +17,7 @@ use rustix::net::{
 use super::listen::{HANDED_OVER_MAX, Listener};
 use crate::control::{AskError, Command, understand};
 
-/// The longest answer: as many names of sockets as are handed over.
+/// The longest answer, which names all sockets that are handed over.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The room for descriptors in a message.
 const ROOM: usize = rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX as usize));
@@ -37,7 +37,7 @@ pub(crate) fn send_sockets(socket: BorrowedFd<'_>, line: &[u8], listeners: &[Own
     if sent == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The listening sockets of a server, taken over; its end is to be waited for before its devices are opened.
+/// The listening sockets of a server that were taken over. The caller has to wait for that server's end before it opens its devices.
 #[derive(Debug)]
 pub struct Takeover {
     stream: UnixStream,

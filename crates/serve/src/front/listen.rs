@@ -33,7 +33,7 @@ pub struct Listener {
     name: String,
     /// The socket file, which is removed with the listener.
     path: Option<PathBuf>,
-    /// The number of the export that the virtual machines which connect get; other clients say over NBD which they want.
+    /// The number of the export for virtual machines, which cannot choose; other clients choose theirs over NBD.
     pub(super) export: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Listener {
 
     /// A listener for the virtual machines of an export.
     pub(crate) const fn of_export(self, number: usize) -> Self {
-        // A value with a destructor is not taken apart.
+        // A value with a destructor cannot be destructured.
         let mut its = self;
         its.export = Some(number);
         its
@@ -115,7 +115,7 @@ impl Listener {
         };
         let settle = || {
             lchown(path, None, group).map_err(of_key("socket_group"))?;
-            // The umask takes nothing from this mode.
+            // Unlike at creation, the umask does not apply here.
             let mode = fs::Permissions::from_mode(mode.0);
             fs::set_permissions(path, mode).map_err(of_key("socket_mode"))
         };
@@ -150,7 +150,7 @@ impl Listener {
             }
             Listen::Tcp(address) => {
                 let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
-                // Port 0 means any free port; the name has the one that was chosen.
+                // With port 0 the system chooses a free port, which the name then has.
                 let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
                 Ok(Self { socket: socket.into(), name, path: None, export: None })
             }
@@ -217,7 +217,7 @@ fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Re
     }
 }
 
-/// Whether a unix socket could be made, in the place of none or of one that is dead.
+/// Checks that a unix socket could be created, or could replace one whose server has ended.
 fn check_unix(path: &Path) -> io::Result<()> {
     std::os::unix::net::SocketAddr::from_pathname(path)?;
     if fs::symlink_metadata(path).is_ok() && !is_dead(path) {
@@ -229,7 +229,7 @@ fn check_unix(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Whether an address can be had: a socket that does not listen takes it for a moment.
+/// Checks that an address is free, with a socket that has it for a moment and does not listen.
 fn check_tcp(address: &SocketAddr) -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -271,7 +271,7 @@ pub(crate) fn group_of(server: &Server) -> Result<Option<u32>, String> {
 fn number_in(groups: &str, name: &str) -> Option<u32> {
     let mut fields = groups.lines().map(|line| line.split(':'));
     let named = fields.find_map(|mut fields| if fields.next() == Some(name) { fields.nth(1) } else { None });
-    // The largest number means none to the system.
+    // To the system, the largest number means no group.
     named.unwrap_or(name).parse().ok().filter(|number| *number < u32::MAX)
 }
 

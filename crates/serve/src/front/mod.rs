@@ -50,23 +50,23 @@ const TOKEN_OUTPUT: u64 = 1 << 32;
 pub(crate) struct Front {
     listeners: Vec<Listener>,
     callers: Slots<Caller>,
-    /// To stop.
+    /// The engines, which end with the front.
     engines: Engines,
     /// When clients are accepted again, if descriptors are short.
     listens_at: Nanos,
-    /// When it is said again that descriptors are short.
+    /// When a shortage of descriptors is logged again.
     pause_said_at: Nanos,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
-    /// Readable once a signal has arrived.
+    /// Becomes readable when a signal arrives.
     _signals: Option<UnixStream>,
     places: Places,
-    /// The number of the last client that came.
+    /// The number of the last client that connected.
     last_number: u64,
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
-    /// Whether it serves a single client, and ends with it.
+    /// Whether the server serves a single client, and ends with it.
     is_single: bool,
     stopper: Stopper,
     /// The process that has the listening sockets from now on.
@@ -182,7 +182,7 @@ impl Front {
         self.stopper.within.load(Ordering::Relaxed)
     }
 
-    /// Waits until something happens, and does what is to be done then.
+    /// Waits for an event, and handles it.
     fn turn(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         events.clear();
         self.wait(events)?;
@@ -190,7 +190,7 @@ impl Front {
             match event.data.u64() {
                 TOKEN_SIGNAL => self.stopper.stop(),
                 TOKEN_WAKE => {
-                    // If nothing can be read, there is nothing to do.
+                    // The descriptor only wakes the thread, so an error here does no harm.
                     let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                     self.answer_questions();
                 }
@@ -242,7 +242,7 @@ impl Front {
         }
     }
 
-    /// Reports that a client has asked for an export that does not exist for it. A volume that is not there is known.
+    /// Logs that a client has asked for an export that it cannot open, unless the export's volume is missing, which is logged already.
     fn report_refused(&self, catalog: &Catalog, export: usize, peer: Peer) {
         if catalog.exports.absent.contains(&export) {
             return;

@@ -27,9 +27,9 @@ type Origin = (Option<IpAddr>, Option<u32>);
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) all: Permits,
-    /// By origin, for origins that have clients.
+    /// The number of clients by origin, for origins that have clients.
     peers: BTreeMap<Origin, Arc<AtomicU32>>,
-    /// By class.
+    /// The number of clients by class.
     classes: Vec<Arc<AtomicU32>>,
 }
 

@@ -53,7 +53,7 @@ impl Upstream {
         if let Some(link) = flight.link.and_then(|link| self.links[link].as_mut()) {
             link.in_flight -= 1;
         }
-        // Flushes that are with it at the same time fail together: it may say only to one of them that data is lost.
+        // Flushes that the upstream has at the same time fail together: it may report the loss of data only in one of them.
         let is_void = flight.asked.command == Command::Flush && self.lost.is_some();
         let error = if is_void { Some(NbdError::InputOutput) } else { flight.error };
         match flight.purpose {
@@ -78,7 +78,7 @@ impl Upstream {
             Purpose::Repeat => {
                 self.repeating -= 1;
                 match error {
-                    // The flush at the beginning changes nothing.
+                    // The flush after the first connection repeats no change.
                     None if flight.asked.command == Command::Flush => {}
                     None => {
                         self.answered += 1;
@@ -123,7 +123,7 @@ impl Upstream {
         let changes = matches!(action, Action::Write | Action::Trim | Action::Zero { .. });
         let is_whole = op.begun == Some(self.deaths);
         if changes && op.error.is_none() && !op.is_covering && !is_whole && !self.plan.write_through {
-            // Of its pieces, those that were answered before the upstream died may be lost.
+            // Pieces of the change that were answered before the upstream died may be lost.
             return self.ask_all(number);
         }
         if changes && op.error.is_none() && !op.is_covering && !self.plan.write_through {
@@ -146,7 +146,7 @@ impl Upstream {
         }
         let Some(mut op) = self.ops.remove(number) else { return };
         let result = match op.error {
-            // Whether nothing is lost by it is not known.
+            // Whether the failed flush has lost data is unknown.
             Some(NbdError::NoSpace) if action == Action::Flush => Err(NbdError::InputOutput),
             Some(error) => Err(error),
             None if action == Action::Extents => Ok(Outcome::Extents(op.extents())),

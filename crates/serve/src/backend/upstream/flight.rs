@@ -11,9 +11,9 @@ use crate::nbd::reply::Extent;
 use crate::nbd::{Command, NbdError, Replies};
 use crate::slots::Slots;
 
-/// The longest request without data: what fits into 32 bits, in whole blocks of any size.
+/// The longest request without data: it fits into 32 bits, in whole blocks of any size.
 const RANGE_BYTES_MAX: u64 = 1 << 30;
-/// Zeroes for an upstream that has to be sent them.
+/// Zeroes to be sent to an upstream without a command for zeroing.
 static ZEROES: [u8; 256 << 10] = [0; 256 << 10];
 
 /// The request of a flush.
@@ -51,12 +51,12 @@ impl Op {
         }
     }
 
-    /// Data that was read.
+    /// Copies data of an answer into the buffers.
     pub(super) fn fill(&mut self, offset: u64, bytes: &[u8]) {
         self.each(offset, bytes.len() as u64, |target, from| target.copy_from_slice(&bytes[from..from + target.len()]));
     }
 
-    /// Zeroes that were read.
+    /// Zeroes a range of the buffers.
     pub(super) fn zero(&mut self, offset: u64, length: u64) {
         self.each(offset, length, |target, _| target.fill(0));
     }
@@ -74,14 +74,14 @@ impl Op {
         }
     }
 
-    /// Takes the extents that were said of its beginning.
+    /// Takes the extents that the answer has for the beginning of the range.
     pub(super) fn take_extents(&mut self, extents: Vec<Extent>) {
         if self.extents.is_empty() {
             self.extents = extents;
         }
     }
 
-    /// The extents of its range: at least one, and none beyond it.
+    /// The extents of the operation's range: at least one, and none beyond it.
     pub(super) fn extents(&mut self) -> Vec<Extent> {
         let mut left = self.io.length;
         let mut extents = std::mem::take(&mut self.extents);
@@ -122,14 +122,14 @@ pub(super) struct Flight {
     pub(super) asked: Asked,
     flags: u16,
     payload: Payload,
-    /// The connection that has it.
+    /// The connection that the request was given to.
     pub(super) link: Option<usize>,
     cookie: u64,
     head: Vec<u8>,
     pub(super) coverage: Coverage,
     pub(super) error: Option<NbdError>,
     pub(super) extents: Vec<Extent>,
-    /// Changes that were answered when it was given to a connection.
+    /// The number of changes that had been answered when the request was given to a connection.
     pub(super) upto: u64,
 }
 
@@ -150,7 +150,7 @@ impl Flight {
         }
     }
 
-    /// A connection takes it.
+    /// Gives the request to a connection, and encodes its header.
     pub(super) fn begin(&mut self, link: usize, slot: u32, serial: u32, replies: Replies, upto: u64) {
         self.link = Some(link);
         self.cookie = u64::from(serial) << 32 | u64::from(slot);
@@ -268,7 +268,7 @@ pub(super) fn pieces(terms: &Terms, action: Action, offset: u64, length: u64) ->
         Action::Zero { .. } if !terms.zeroes() => of_data.min(ZEROES.len() as u64),
         _ => RANGE_BYTES_MAX,
     };
-    // Of extents, those at the beginning are enough.
+    // A query of extents may be answered for the beginning of its range alone.
     let end = if action == Action::Extents { offset + length.min(most) } else { offset + length };
     let mut next = Some(offset);
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! How requests come to connections, in which order, and how long they wait.
+//! The flow of requests to connections: their order, and how long they wait.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::nbd::client::Asked;
 use crate::nbd::{Command, NbdError};
 
 impl Upstream {
-    /// Asks again what is kept, once there is a connection and nothing else is with the upstream.
+    /// Repeats the kept changes, once there is a connection and no other request is with the upstream.
     pub(super) fn repeat_kept(&mut self) {
         if !self.repeats
             || self.ready_links().next().is_none()
@@ -29,7 +29,7 @@ impl Upstream {
         }
     }
 
-    /// Gives waiting requests to connections. While something is repeated, and where too much is kept, requests wait.
+    /// Gives waiting requests to connections. Requests wait while kept changes are repeated, and where too much is kept.
     pub(super) fn assign(&mut self) {
         let bytes_max = self.plan.unflushed_bytes_max;
         if bytes_max > 0 && self.kept.bytes() >= bytes_max / 2 && !self.flushes && self.lost.is_none() {
@@ -70,7 +70,7 @@ impl Upstream {
         failed.into_iter().for_each(|slot| self.fail(slot));
     }
 
-    /// A request that no connection has fails.
+    /// Fails a request that no connection has.
     fn fail(&mut self, slot: u32) {
         if let Some(flight) = self.flights.get_mut(slot) {
             flight.error = Some(NbdError::InputOutput);
@@ -78,7 +78,7 @@ impl Upstream {
         }
     }
 
-    /// Sends what connections accept.
+    /// Sends as much to each connection as it accepts.
     pub(super) fn send(&mut self) {
         for number in 0..self.links.len() {
             if let Err(problem) = self.send_on(number) {
@@ -123,7 +123,7 @@ impl Upstream {
         Ok(())
     }
 
-    /// Ends what has taken too long.
+    /// Ends connections and requests that have taken too long.
     pub(super) fn check_limits(&mut self) {
         for number in 0..self.links.len() {
             let is_late = |link: &super::Link| !link.is_ready() && link.deadline <= self.now;

@@ -27,7 +27,7 @@ struct Part {
 }
 
 impl Part {
-    /// The piece of it from `start`, where it begins at `own`.
+    /// A piece of the part, which itself begins at `own`.
     fn piece(&self, own: u64, start: u64, end: u64) -> Self {
         let change = match &self.change {
             Change::Data(bytes) => Change::Data(bytes[(start - own) as usize..(end - own) as usize].into()),
@@ -89,20 +89,20 @@ impl Kept {
         }
     }
 
-    /// Forgets what was answered up to here: it is durable.
+    /// Forgets the changes up to this number, which are durable.
     pub(super) fn covered(&mut self, upto: u64) {
         self.parts.retain(|_, part| part.sequence > upto);
         self.bytes = self.parts.values().map(Part::bytes).sum();
     }
 
-    /// A part was repeated, and answered anew.
+    /// Gives a part that was repeated the number of its new answer.
     pub(super) fn renew(&mut self, start: u64, sequence: u64) {
         if let Some(part) = self.parts.get_mut(&start) {
             part.sequence = sequence;
         }
     }
 
-    /// All of it: offset, length, and what was done.
+    /// All kept changes, with offset and length.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, u64, Change)> {
         self.parts.iter().map(|(start, part)| (*start, part.end - start, part.change.clone()))
     }
@@ -140,7 +140,7 @@ mod tests {
                     bytes[range].fill(0);
                 }
                 1 if sequence % 7 == 0 => {
-                    // Written durably: a repetition of what was there before would destroy it.
+                    // A durable write here: repeating the earlier change would destroy it.
                     kept.cut(offset, length);
                     bytes[range].fill(9);
                 }

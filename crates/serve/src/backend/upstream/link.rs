@@ -1,4 +1,4 @@
-//! One connection to an upstream: its socket, the bytes that it has not accepted yet, and what has come in.
+//! A connection to an upstream: its socket, the bytes that are not sent yet, and the bytes that were received.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -32,10 +32,10 @@ pub(super) struct Link {
     /// Requests that are not answered.
     pub(super) in_flight: u32,
     pub(super) chunk: Box<[u8]>,
-    /// Answers that there were from all connections when this one was agreed on: it vouches for those after them.
+    /// The number of changes that had been answered, on any connection, when this one was agreed on: it vouches for later ones.
     pub(super) since: u64,
     pub(super) terms: Option<Terms>,
-    /// When it is given up unless it is agreed on.
+    /// The time at which the connection is given up unless an export is agreed on.
     pub(super) deadline: Nanos,
     pub(super) interest: EventFlags,
 }
@@ -119,7 +119,7 @@ impl Link {
         Ok(taken)
     }
 
-    /// Sends what there is of the handshake, and records of TLS.
+    /// Sends pending bytes of the handshake, and records of TLS.
     pub(super) fn send_words(&mut self) -> Result<(), String> {
         while !self.words.is_empty() {
             match self.write(&[]) {

@@ -1,23 +1,22 @@
 //! An export of another NBD server as a device: an upstream, over one or several connections, without a thread.
 //!
-//! The engine's operations become requests, which wait in one line until a connection takes them. A connection that breaks
-//! gives back what it had not answered, another one is made, and what was given back is asked again.
+//! The engine's operations become requests, which wait in one line until a connection takes them. When a connection breaks, its unanswered
+//! requests return to the line, another connection is made, and they are sent again.
 //!
-//! # What is safe to ask again
+//! # Which requests may be sent again
 //!
-//! - What was not answered: reads, and changes, because the engine has nothing else in flight where something changes. So a
-//!   change that the upstream had made already is made again before anything else happens there.
-//! - What was answered and may be lost. An upstream may die with what it had answered and not flushed. It is *kept* in
-//!   memory until a flush covers it, and asked again, before anything else, where nobody vouches for it.
+//! - Unanswered requests: reads, and changes, because the engine has no other operation in flight where something changes. A change that
+//!   the upstream had made already is thus made again before anything else happens there.
+//! - Answered changes that may be lost. An upstream may die with changes that it had answered and not flushed. They are *kept* in memory
+//!   until a flush covers them, and sent again, before anything else, when no connection vouches for them.
 //!
-//! # What a flush means
+//! # The effect of a flush
 //!
-//! Changes are numbered as they are answered. A connection *vouches* for everything that was answered, on any connection,
-//! since it was agreed on: as long as it is there, so is the upstream behind it. A flush that it answers covers what was
-//! answered before the flush was sent, if everything before the connection's own time was covered already. While one such
-//! connection is left, nothing is lost, and it gets the flushes. When the last one breaks, what is kept is asked again.
-//! Where nothing is kept (`unflushed_max = "0B"`), or cannot be written any more, the changes are *lost*: every flush from
-//! then on fails, which fails the device, until it is opened again.
+//! Changes are numbered as they are answered. A connection *vouches* for all changes that were answered, on any connection, since it was
+//! agreed on: as long as it exists, the upstream has not died. A flush that it answers covers the changes that had been answered when the
+//! flush was sent, if all changes from before the connection were covered already. While one such connection is left, nothing is lost, and
+//! it gets the flushes. When the last one breaks, the kept changes are sent again. If none are kept (`unflushed_max = "0B"`), or they
+//! cannot be written any more, the changes are *lost*: every further flush fails, which fails the device, until it is opened again.
 
 mod answered;
 mod flight;
@@ -159,18 +158,18 @@ impl Upstream {
         }
     }
 
-    /// A try to connect has failed.
+    /// Takes note that a try to connect has failed.
     fn not_connected(&mut self, problem: String) {
         self.retry_at = self.now.after(self.pause);
         self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
-        // Each reason once, until there is another.
+        // A reason is logged once, until there is another.
         if self.problem.as_ref() != Some(&problem) {
             self.remark(RemarkKind::UpstreamRefused, &problem);
         }
         self.problem = Some(problem);
     }
 
-    /// Reads what has come in on a connection; returns whether there was anything.
+    /// Reads from a connection; returns whether there was anything.
     fn hear(&mut self, number: usize) -> bool {
         let mut has_heard = false;
         loop {
@@ -225,7 +224,7 @@ impl Upstream {
         result
     }
 
-    /// An export was agreed on, which has to be the one of before.
+    /// Takes the terms of a connection, which have to be those of the first one.
     fn agreed(&mut self, number: usize, terms: Terms) -> Result<(), String> {
         if self.terms.size_bytes == 0 {
             open::check(&self.plan, &terms)?;
@@ -309,9 +308,9 @@ impl Backend for Upstream {
         let at_once = match action {
             _ if self.is_given_up => Some(Err(NbdError::InputOutput)),
             Action::Flush if self.lost.is_some() => Some(Err(NbdError::InputOutput)),
-            // Everything that it has answered is durable.
+            // Without flushes, every answered change is durable.
             Action::Flush if !terms.flushes() => Some(Ok(Outcome::Plain)),
-            // Hints.
+            // Discards and read-aheads are hints, which an upstream need not support.
             Action::Trim if !terms.trims() => Some(Ok(Outcome::Plain)),
             Action::Cache if !terms.caches() => Some(Ok(Outcome::Plain)),
             Action::Extents if terms.allocation.is_none() => {

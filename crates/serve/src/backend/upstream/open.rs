@@ -1,4 +1,4 @@
-//! Opens an upstream, and looks whether one that comes back is the same.
+//! Opens an upstream, and checks whether one that comes back is the same.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::spec;
 use crate::stream::Poller;
 use crate::tls;
 
-/// How an upstream is used.
+/// The settings of an upstream.
 #[derive(Clone, Debug)]
 pub struct UpstreamPlan {
     /// The upstream's address and export, for people.
@@ -48,7 +48,7 @@ const UNKNOWN: Terms = Terms {
     blocks: BlockSizes { min: 1, preferred: 4096, max: 1 << 20 },
 };
 
-/// Whether an upstream can be used as a plan says.
+/// Checks that an upstream can be used with these settings.
 pub(super) fn check(plan: &UpstreamPlan, terms: &Terms) -> Result<(), String> {
     if terms.size_bytes == 0 {
         return Err("its export is empty".into());
@@ -68,7 +68,7 @@ pub(super) fn check(plan: &UpstreamPlan, terms: &Terms) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether an upstream is the one of before. More that it can do now is not used, and less that it could do is refused.
+/// Checks that an upstream is the same as before. Features that it has gained are not used, and one that has lost any is refused.
 pub(super) fn compare(before: &Terms, now: &Terms) -> Result<(), String> {
     let (size, its) = (before.size_bytes, now.size_bytes);
     if size != its {
@@ -171,7 +171,7 @@ impl Upstream {
                 reach.wait(poller.descriptor()).map_err(|error| problem(&error.to_string()))?;
             }
         }
-        // The other connections are made on the way; times were not those of the engine.
+        // The other connections are made later; the times until now were not those of the engine.
         (upstream.retry_at, upstream.now) = (Nanos::ZERO, Nanos::ZERO);
         Ok(upstream)
     }

@@ -1,4 +1,4 @@
-//! How an upstream is reached: sockets of the system, or those of a simulated world.
+//! The way to an upstream: sockets of the system, or of a simulated world.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -15,7 +15,7 @@ use crate::stream::Stream;
 /// Seconds of silence after which the kernel asks a TCP peer whether it is there, and between its questions.
 const KEEPALIVE_SECONDS: u64 = 5;
 
-/// How an upstream is reached.
+/// The way to an upstream.
 pub trait Reach {
     /// Begins a connection, which does not block.
     ///
@@ -23,15 +23,15 @@ pub trait Reach {
     /// Why there will be none.
     fn connect(&mut self, now: Nanos) -> Result<Stream, String>;
 
-    /// Does what happens at the other end by itself.
+    /// Lets the other end of a simulated connection do its work.
     fn tend(&mut self, _now: Nanos) {}
 
-    /// When something happens there by itself.
+    /// The time of the next event at the other end of a simulated connection.
     fn due(&self) -> Nanos {
         Nanos::NEVER
     }
 
-    /// The time while a device is opened, which is no other's.
+    /// The time while the device is opened, which does not pass for the engine.
     fn now(&mut self) -> Nanos;
 
     /// Waits a while for a descriptor while a device is opened.
@@ -65,7 +65,7 @@ impl Sockets {
             Listen::Tcp(address) => {
                 let socket = open(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
                 sockopt::set_tcp_nodelay(&socket, true)?;
-                // A peer that is gone without a word has to be noticed.
+                // Keepalive notices a peer that has gone without closing the connection.
                 sockopt::set_socket_keepalive(&socket, true)?;
                 sockopt::set_tcp_keepidle(&socket, std::time::Duration::from_secs(KEEPALIVE_SECONDS))?;
                 sockopt::set_tcp_keepintvl(&socket, std::time::Duration::from_secs(KEEPALIVE_SECONDS))?;
