@@ -51,7 +51,7 @@ impl Stopper {
 /// Questions that are not answered yet; `None` once the thread has ended.
 pub(crate) type Questions = Arc<Mutex<Option<Vec<Question>>>>;
 
-/// A question, with where the answer goes. Who asked and has left gets none.
+/// A question, with the sender for its answer. A caller that has left gets none.
 #[derive(Debug)]
 pub(crate) enum Question {
     Sockets(Sender<Offer>),
@@ -64,7 +64,7 @@ pub(crate) enum Question {
 pub(crate) struct Offer {
     pub(crate) names: Vec<String>,
     pub(crate) sockets: Vec<OwnedFd>,
-    /// A message says that they were sent to the process of this number, and its end without one that they were not.
+    /// A message means that the sockets were sent to the process of this number; the end of the channel without one, that they were not.
     pub(crate) sent: Sender<u32>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct CallerAccount {
     pub(crate) number: u64,
     pub(crate) peer: Peer,
     pub(crate) identity: Identity,
-    /// When it came.
+    /// When the client connected.
     pub(crate) since: Nanos,
 }
 
