@@ -37,7 +37,7 @@ const STEADY: u64 = 8;
 /// The longest rest, in epochs.
 const REST_MAX: u32 = 16;
 
-/// Completions, and the time in which they were.
+/// The number of completions, and the time in which they happened.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     completions: u64,
@@ -68,13 +68,13 @@ impl Rate {
 enum Stage {
     /// The depth was raised, from this one with this rate; none if it is the first.
     Doubling(Option<(u32, Rate)>),
-    /// To know the rate at the depth.
+    /// Measures the rate at the present depth, for comparison with a trial.
     Before,
     /// Another depth, after this rate.
     Trial(Rate),
     /// The depth again, after these rates of before and of the trial.
     After(Rate, Rate),
-    /// So many epochs more in which nothing is tried.
+    /// Tries nothing for this many epochs.
     Rest(u32),
 }
 
@@ -99,7 +99,7 @@ pub struct LearntDepth {
     peak: u32,
     /// Completions that say nothing of the present epoch, since they began under another depth.
     stale: u32,
-    /// When it was last seen, if the device was full then, and what has completed since.
+    /// When the device was last seen full, and the completions since; `None` if it was not full at the last look.
     full_since: Option<Nanos>,
     completed: u32,
 }
@@ -154,7 +154,7 @@ impl LearntDepth {
         self.completed = self.completed.saturating_add(1);
     }
 
-    /// Everything of this moment was done, and the device has so many requests now.
+    /// Settles the calls of this moment: the device has `in_flight` requests now.
     #[inline]
     pub fn settled(&mut self, now: Nanos, in_flight: u32) {
         let completed = core::mem::take(&mut self.completed);
@@ -279,7 +279,7 @@ impl LearntDepth {
             self.tries_more = !self.tries_more;
         }
         if self.tried() == self.depth {
-            // There is but one depth.
+            // The range of depths has only one value.
             self.stage = Stage::Rest(REST_MAX);
         }
     }

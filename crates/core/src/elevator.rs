@@ -20,14 +20,14 @@ use crate::{
 pub(crate) enum Next {
     /// Dispatch this one, which the elevator no longer holds.
     Take(u32),
-    /// None before this time, or before something changes.
+    /// Dispatch no request before this time, or before something changes.
     WaitUntil(Nanos, Reason),
 }
 
 /// The device that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// All of it to this device.
+    /// The whole request goes to this device.
     To(Tier),
     /// The first sectors, this many, are on another device than the rest.
     Split(u32),
@@ -93,7 +93,7 @@ pub(crate) trait Elevator {
         None
     }
 
-    /// Tells it that no request that it idles or gathers for can come: it must choose from what it has.
+    /// Tells the elevator that no request that it idles or gathers for can come: it must choose from the queued ones.
     fn stop_idling(&mut self, _now: Nanos) {}
 
     /// Which device holds the range of a request.

@@ -112,7 +112,7 @@ pub trait OrderFactory: Debug + Sync {
 pub enum Next {
     /// Dispatch the request in this slot, which the elevator no longer holds.
     Take(u32),
-    /// None before this time, or before something changes.
+    /// Dispatch no request before this time, or before something changes.
     WaitUntil(Nanos),
 }
 

@@ -38,8 +38,7 @@ use crate::{
 
 /// An order of tenants, the upper half of a pair.
 pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
-    /// From now on the pair, not the device's depth, limits what is released; there is room for this many requests of a
-    /// direction.
+    /// Lets the pair, not the device's depth, limit the releases from now on; there is room for this many requests of a direction.
     fn release_freely(&mut self, requests_per_direction: u32);
 
     /// From now on keeps shares among clients whose requests have all been released, too, if it keeps shares.
@@ -98,7 +97,7 @@ pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
     /// The stream that it idles for, or would as soon as that stream has nothing queued.
     fn idles_for(&self) -> Option<StreamId>;
 
-    /// Tells it that nothing more can come: it must decide with what it has.
+    /// Tells the elevator that no further request can come: it must choose from the queued ones.
     fn stop_idling(&mut self, now: Nanos);
 
     /// A copy.
@@ -365,7 +364,7 @@ impl Pair {
             let tag = self.upper[lower.index()];
             next = self.elevator.next_member(lower);
             sectors += self.order.request(tag).map_or(0, |request| u64::from(request.sectors));
-            // The parts add up to the whole; none exceeds what is left.
+            // Each member pays in proportion to its sectors; rounding keeps the sum equal to the whole cost.
             let until = if next.is_none() {
                 cost.0
             } else {

@@ -52,7 +52,7 @@ impl Operation {
 pub enum Direction {
     /// From the device.
     Read,
-    /// To the device.
+    /// Data to the device.
     Write,
 }
 

@@ -123,7 +123,7 @@ impl Tier {
 /// A request on its way to the device: one submitted request, or several that were merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// The handle to complete it with. It is the tag of one of the members.
+    /// The handle by which the dispatch is completed: the tag of one of the members.
     pub tag: Tag,
     /// Read, write, flush or discard.
     pub operation: Operation,
@@ -211,9 +211,8 @@ pub enum CancelError {
 pub struct Room {
     /// The client. Streams that find no place in the table share one.
     pub client: u32,
-    /// Zero while the client has less than what is kept free for it; until then its requests are never
-    /// [`RefusedCause::Full`]. Above that, its requests divided by its weight: the client with the least should get the room
-    /// that is left.
+    /// Zero while the client has less than its own room; as long as that lasts, its requests are never [`RefusedCause::Full`]. Above it,
+    /// the number of its requests divided by its weight: the client with the least should get the remaining room.
     pub fill: u64,
     /// By direction, whether the queue is full: requests of a client with any fill are refused.
     pub is_full: [bool; 2],
@@ -231,7 +230,7 @@ pub trait Scheduler {
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
 
-    /// Whether it decides better with [`Scheduler::poll_weighed`].
+    /// Whether the scheduler decides better with [`Scheduler::poll_weighed`].
     fn weighs(&self) -> bool {
         false
     }
@@ -266,7 +265,7 @@ pub trait Scheduler {
     /// The number of submitted requests that are queued.
     fn queued(&self) -> u32;
 
-    /// Counts queued requests by what they wait for; the counts add up to [`Scheduler::queued`].
+    /// Counts queued requests by the reason for which they wait; the counts add up to [`Scheduler::queued`].
     fn waiting(&self) -> Waiting;
 
     /// The one reason for which all queued requests of a stream wait, if the scheduler distinguishes streams.

@@ -42,7 +42,7 @@ pub struct Parameter {
     pub help: &'static str,
     /// The values that a search for the best ones tries.
     pub search: Search,
-    /// Where Linux keeps it, if it has it.
+    /// The parameter's file on Linux, if Linux has it.
     pub linux: Option<LinuxFile>,
 }
 

@@ -30,7 +30,7 @@ const POLICIES: &[&str] =
 const CLIENTS: [u32; 3] = [10, 1_000, 10_000];
 /// Requests that each client keeps queued.
 const BACKLOG: u32 = 4;
-/// Requests that the device holds while it is measured.
+/// Requests in flight on the measured device.
 const DEPTH: u32 = 32;
 
 /// Seconds that this thread has been on a processor, where the system says so: other work on the machine does not count.
@@ -259,7 +259,7 @@ fn main() {
 }
 
 fn one(mut load: Load<impl Queue>, turns: u64, is_pull: bool) {
-    // Until the first of all reservations and means of all clients are behind.
+    // A warm-up, after which each client has its first reservation and its means behind it.
     for _ in 0..2 * load.clients * u64::from(BACKLOG) {
         load.turn();
     }

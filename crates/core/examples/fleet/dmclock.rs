@@ -1,12 +1,12 @@
-//! dmClock's own scheme: no server knows another, and a client says with each request how much it has got elsewhere since its
-//! last one there. A limit tag then moves by all of that. In bulk, tick by tick: a fluid of requests.
+//! dmClock's own scheme, in which servers know nothing of each other: with each request a client says how much it has got elsewhere since
+//! its last request to that server. A limit tag then moves by all of that. Requests are counted in bulk, tick by tick, like a fluid.
 
 use super::load::Load;
 use super::tally::Tally;
 use super::{MOVE_BEFORE_END, ROUND_TICKS, WARM_UP};
 
-/// The tag of a member for one client of its tenant, in units of service times ticks, ahead of zero or behind it, and what
-/// that client had got in all when it last asked.
+/// A member's tag for one client of its tenant, in units of service times ticks, ahead of zero or behind it; and the client's total service
+/// when it last asked this member.
 #[derive(Clone, Copy, Default)]
 struct Tag {
     used: u64,

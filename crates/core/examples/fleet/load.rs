@@ -26,9 +26,9 @@ pub(super) struct Member {
 pub(super) struct Tenant {
     pub(super) limit: u64,
     pub(super) members: Range<usize>,
-    /// The round in which his load changes next.
+    /// The round in which the tenant's load changes next.
     changes: u64,
-    /// Whether he has moved all that he asks for to one other server.
+    /// Whether the tenant has moved all its load to one other server.
     pub(super) moved: bool,
 }
 
@@ -62,8 +62,8 @@ impl Load {
         Self { members, tenants: all, random }
     }
 
-    /// Changes the load of those whose burst, or pause, is over; in round `moves` a tenth of them move. Those stay where they
-    /// are from then on.
+    /// Changes the load of tenants whose burst, or pause, is over. In round `moves` a tenth of them move to another server, and stay as
+    /// they are from then on.
     pub(super) fn begin_round(&mut self, round: u64, moves: u64) {
         let Self { members, tenants, random } = self;
         for tenant in tenants {

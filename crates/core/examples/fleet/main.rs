@@ -122,7 +122,7 @@ fn run(load: &mut Load, rounds: u64) -> (Tally, Vec<State>) {
 }
 
 impl State {
-    /// The server says what it has seen since it last did, and takes up the round.
+    /// Reports the demand since the last report, and takes up the round.
     fn report(&mut self, round: u64) {
         let served = self.served / PERIOD_TICKS;
         self.said = demand(served, self.held * 8 > PERIOD_TICKS);

@@ -7,7 +7,7 @@ use super::load::rounds;
 const ARRIVED: f64 = 0.95;
 
 pub(super) struct Tally {
-    /// Over the round so far, by tenant: what he got, and what he is entitled to, times ticks.
+    /// The tenant's service in the round so far, and its due service, in units times ticks.
     round: Vec<(u64, u64, u64)>,
     entitled: f64,
     missed: f64,
@@ -42,7 +42,7 @@ impl Tally {
         *of = (of.0 + got, of.1 + offered.min(limit), limit);
     }
 
-    /// A tenant that has moved so many ticks ago.
+    /// Follows a tenant that moved `since` ticks ago, until it has its part on the new server.
     pub(super) fn follow(&mut self, tenant: usize, (got, offered, limit): (u64, u64, u64), since: u64) {
         let of = self.arrived[tenant].get_or_insert(None);
         if of.is_none() && got as f64 >= ARRIVED * offered.min(limit) as f64 {

@@ -6,14 +6,14 @@ use crate::Nanos;
 /// The resource that background work shares with the foreground.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// So many cores, at least one.
+    /// A number of cores, at least one.
     Cores(u32),
     /// The time of a device, in thousandths.
     DeviceTime,
 }
 
 impl Resource {
-    /// All of it, in units.
+    /// The whole resource, in units.
     #[must_use]
     pub const fn units(self) -> u32 {
         match self {
@@ -39,7 +39,7 @@ pub enum Bucket {
     Fixed {
         /// The debt at which paying begins, and at which it takes everything.
         watermark: Watermark,
-        /// Whether what is idle is used below the watermark.
+        /// Whether idle cores are used below the watermark, too.
         harvests: bool,
     },
     /// The units that the foreground leaves idle, up to the plan's limit, and at least the plan's reservation: the second scheduler of the
@@ -87,13 +87,13 @@ pub struct Settings {
     pub resource: Resource,
     /// The time of one background operation on one unit.
     pub operation: Nanos,
-    /// The longest time that background work runs before what it holds may change domains.
+    /// The longest time that background work runs before its units may go back to the foreground.
     pub slice: Nanos,
     /// How much longer than expected a slice may run before it is interrupted; [`Nanos::NEVER`] if slices are not.
     pub grace: Nanos,
     /// Units kept free for unforeseen bursts, beyond the foreground's demand.
     pub headroom_units: u32,
-    /// How long what the foreground gave up stays idle before background work uses it.
+    /// How long units that the foreground gave up stay idle before background work uses them.
     pub calm: Nanos,
     /// The rule for how much background work gets.
     pub bucket: Bucket,
@@ -117,11 +117,11 @@ pub enum Hold {
     Foreground,
     /// The foreground has just given units up, and may want them back.
     Calm,
-    /// There is not enough debt yet for the fixed watermark.
+    /// The debt has not reached the fixed watermark.
     Watermark,
     /// All units that the background may use are in use.
     Running,
-    /// The plan rests: there will be a quieter time.
+    /// The plan lets background work rest, because there will be a quieter time.
     Plan,
     /// The foreground feels background work.
     Objective,
@@ -167,7 +167,7 @@ impl Hold {
 pub enum Step {
     /// Run this now, and poll again.
     Run(Slice),
-    /// Pause this slice, complete it with what it has paid, and poll again: the foreground needs what it holds, or it overran.
+    /// Pause this slice, complete it with the blocks that it has paid, and poll again: the foreground needs its units, or it overran.
     Pause(SliceTag),
     /// End this slice by any means: it was told to pause and runs still. Poll again.
     End(SliceTag),
@@ -188,12 +188,12 @@ impl Directive {
         }
     }
 
-    /// Takes back what a slice did not pay.
+    /// Takes back the blocks and the work that a slice did not pay.
     pub(super) fn unspend(&mut self, service: Service, blocks: u64, work: u64) {
         let planned = &mut self.pay_blocks[service as usize];
         *planned = planned.saturating_add(blocks);
         if self.is_limited(service) {
-            // All that is left of a limit stays one.
+            // A limit stays a limit: `u64::MAX` would mean none.
             self.limit_work = self.limit_work.saturating_add(work).min(u64::MAX - 1);
         }
     }

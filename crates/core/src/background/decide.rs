@@ -51,7 +51,7 @@ impl Executor {
         is_alone && self.is_payable(service) && self.paced_until[service as usize] <= self.now
     }
 
-    /// The units that the background may use now: what is beyond those that are open to all is for urgent debt alone.
+    /// The units that the background may use now. Units beyond those that are open to all are for urgent debt alone.
     pub(super) fn granted(&self) -> u32 {
         match self.settings.bucket {
             Bucket::Fixed { .. } => self.open_to_all(),
@@ -108,14 +108,14 @@ impl Executor {
         Some(u32::try_from(most).unwrap_or(u32::MAX).min(self.settings.resource.units()))
     }
 
-    /// How long what is due then may take: until a slice before, as what is left is known and acted on a slice at a time, and no slice less
-    /// than all that the last one can do.
+    /// How long debt that is due at a time may take. The work should end a slice before, as the executor acts once a slice; but a last
+    /// slice may use all the time that is left.
     fn span_until(&self, due_at: Nanos) -> Nanos {
         let (slice, left) = (self.settings.slice, due_at.since(self.now));
         left.since(slice).max(left.min(slice))
     }
 
-    /// For each payable batch of a service that has a deadline: what it takes to pay it and all that is paid before it.
+    /// The time needed for each payable batch of a service that has a deadline, including all batches that are paid before it.
     fn queued_before_due(&self, service: Service) -> impl Iterator<Item = Queued> {
         let now = self.now;
         // Running blocks count until they are completed.
@@ -206,8 +206,8 @@ impl Executor {
         all.filter(later).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// The service of the next slice, the most blocks of it, and the units that it may have: urgent debt first, and then what the units
-    /// are for that are open to all.
+    /// The service of the next slice, its most blocks, and its most units. Urgent debt goes first; other debt gets the units that are open
+    /// to all.
     pub(super) fn choose(&mut self) -> Option<(Service, u64, u32)> {
         let used = self.slots.used_units(self.now);
         let urgent =
@@ -222,7 +222,8 @@ impl Executor {
         Some((service, most, free))
     }
 
-    /// If space is short, the service that frees the most space; then what the plan has for now, and then what is left, both round robin.
+    /// The next service without urgent debt, and its most blocks. If space is short, the service that frees the most space; then services
+    /// with planned blocks, and then leftovers, both round robin.
     fn choose_for_all(&mut self) -> Option<(Service, u64)> {
         let ready: [bool; SERVICES_COUNT] = Service::ALL.map(|service| self.is_ready(service));
         let is_ready = |service: &Service| ready[*service as usize];
@@ -245,7 +246,7 @@ impl Executor {
         let is_planned = |service: Service| is_ready(&service) && planned[service as usize] > 0;
         let of_plan = Service::ALL.map(|service| if is_planned(service) { self.within_limit(service, 0) } else { 0 });
         if let Some(next) = self.turns.next(|service| of_plan[service as usize] > 0) {
-            // No more than is planned, where what is beyond it is for others or nobody.
+            // The slice is limited to the planned blocks, unless the service may also use leftovers.
             let is_all = !self.directive.is_limited(next) && self.may_have_leftovers(next);
             let planned = if is_all { u64::MAX } else { planned[next as usize] };
             return Some((next, of_plan[next as usize].min(planned)));
@@ -265,8 +266,8 @@ impl Executor {
         Some((next, most[next as usize]))
     }
 
-    /// Whether a service may use what the plan has for nobody: where room is pressed for, others than those that give some back would do
-    /// crumbs with it.
+    /// Whether a service may use work that the plan assigns to no service. Where room is short, only services that give room back may: the
+    /// others would do crumbs with it.
     fn may_have_leftovers(&self, service: Service) -> bool {
         let Directive { pressing, urgent, .. } = &self.directive;
         !pressing || urgent[service as usize] || self.settings.services[service as usize].reclaims()
@@ -277,7 +278,7 @@ impl Executor {
         self.queues[service as usize].oldest().map_or(Nanos::NEVER, |batch| batch.due_at)
     }
 
-    /// Work of the plan's limit that is kept for what it has for services which cannot have it now.
+    /// The planned work of services that cannot have it now, which others must leave.
     fn kept_work(&self) -> u64 {
         let kept = |service: Service| {
             let planned = self.directive.pay_blocks[service as usize];
@@ -289,7 +290,7 @@ impl Executor {
         Service::ALL.into_iter().map(kept).fold(0, u64::saturating_add)
     }
 
-    /// The most blocks of a service within the plan's limit, if so much work of it is kept for others.
+    /// The most blocks of a service within the plan's limit, if `kept` work is kept for others.
     fn within_limit(&self, service: Service, kept: u64) -> u64 {
         match self.directive.is_limited(service) {
             true => self.directive.limit_work.saturating_sub(kept) / self.planned_work(service, 1).max(1),
@@ -302,8 +303,8 @@ impl Executor {
         blocks.saturating_mul(u64::from(self.planned_costs[service as usize]))
     }
 
-    /// Whether so many blocks, of what is left, are not less than one block of the service that needs the most for it: that much is
-    /// left in nearly every bin, as plans count blocks.
+    /// Whether `most` blocks are at least as much work as one block of the service with the dearest blocks. Less than that is left in
+    /// nearly every bin, as plans count blocks.
     fn is_worth_it(&self, service: Service, most: u64) -> bool {
         let cost = |service: Service| self.planned_work(service, 1);
         let owing = Service::ALL.into_iter().filter(|service| self.queues[*service as usize].blocks() > 0);
@@ -320,7 +321,7 @@ impl Executor {
     fn size(&self, service: &ServiceSettings, most: u64, free: u32) -> (u32, u64) {
         let units = match self.settings.resource {
             Resource::Cores(_) => 1,
-            // No more than the service's rate needs.
+            // At most the units that the service's rate needs.
             Resource::DeviceTime => match service.block_nanos_min.0 {
                 0 => free,
                 least => {

@@ -40,11 +40,11 @@ pub struct Executor {
     pub(super) slots: Slots,
     /// Units that the foreground leaves.
     pub(super) spare: u32,
-    /// Since when the foreground has wanted less, and what it gave up.
+    /// Since when the foreground has wanted less, and how many units it gave up.
     pub(super) calming: Option<(Nanos, u32)>,
     pub(super) opening: Opening,
     pub(super) learnt: [Learnt; SERVICES_COUNT],
-    /// Until when a service has been paid as fast as it may be.
+    /// The time until which a service has been paid as fast as its rate allows.
     pub(super) paced_until: [Nanos; SERVICES_COUNT],
     pub(super) late_blocks: u64,
     pub(super) now: Nanos,
@@ -100,14 +100,14 @@ impl Executor {
             (self.spare, self.calming) = (spare, None);
             return;
         }
-        // Only what was spare throughout the calm time counts.
+        // Only units that were spare throughout the calm time count.
         let (since, least) = self.calming.unwrap_or((now, spare));
         self.calming = Some((since, least.min(spare)));
         self.advance(now);
     }
 
-    /// Says whether the foreground was measured above its objective. Above it, what is spare is closed by half; in calm, it
-    /// is opened by eighths.
+    /// Takes a measurement of the foreground's latency: whether it was above the objective. Above it, the spare units that background work
+    /// may have are halved; in calm, they grow by eighths.
     pub fn felt(&mut self, now: Nanos, is_above: bool) {
         self.advance(now);
         self.opening.measure(now, is_above, self.settings.calm);
@@ -222,7 +222,7 @@ impl Executor {
         self.slots.running()
     }
 
-    /// The latest time that it was told.
+    /// The latest time of any call.
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
@@ -252,7 +252,7 @@ impl Executor {
         &self.settings.services[service as usize]
     }
 
-    /// The share of what is spare that the objective leaves open, in thousandths.
+    /// The share of the spare units that the objective leaves open, in thousandths.
     #[must_use]
     pub const fn open_per_mille(&self) -> u32 {
         self.opening.per_mille()
@@ -302,9 +302,8 @@ impl Executor {
         self.directive = Directive::NONE;
     }
 
-    /// Writes what it knows beside its settings as words, or reads it back: `exchange` gets each word, and answers with the
-    /// word that takes its place. `None` if the words that it answered with are no state of such an executor, which is of no
-    /// use after that.
+    /// Writes the executor's state beside its settings as words, or reads it back: `exchange` gets each word, and answers with the word
+    /// that takes its place. `None` if the answers are no state of such an executor, which must not be used after that.
     pub fn words(&mut self, exchange: &mut impl FnMut(u64) -> u64) -> Option<()> {
         self.now = Nanos(exchange(self.now.0));
         self.pool.used_blocks = exchange(self.pool.used_blocks);

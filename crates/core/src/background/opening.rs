@@ -3,7 +3,7 @@
 
 use crate::Nanos;
 
-/// The share of what is spare that background work may have, in thousandths.
+/// The share of the spare units that background work may have, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opening {
     per_mille: u32,

@@ -5,8 +5,8 @@ use super::contract::Bucket;
 use super::executor::Executor;
 
 impl Executor {
-    /// Of the units that a service's slices hold, those that it gets even if the foreground wants them: what its urgent debt needs, or
-    /// else its part of what is reserved for all and not needed by urgent debt.
+    /// The units of a service's slices that it keeps even if the foreground wants them: the units that its urgent debt needs, or else its
+    /// part of the reserved units that urgent debt does not need.
     #[must_use]
     pub fn promised_units(&self, service: Service) -> u32 {
         let held = |of: &dyn Fn(Service) -> bool| -> u32 {

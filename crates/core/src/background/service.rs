@@ -69,7 +69,7 @@ pub struct ServiceRow {
     pub service: Service,
     /// The name in policies and reports.
     pub name: &'static str,
-    /// One line: what it does.
+    /// The service's work, in one line.
     pub summary: &'static str,
     /// When to run it, and where the numbers come from.
     pub doc: &'static str,

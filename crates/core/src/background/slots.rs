@@ -1,4 +1,4 @@
-//! The slices that run: what they hold of the resource, and when they are to stop.
+//! The running slices: the units that they hold, and when they are to stop.
 
 use alloc::boxed::Box;
 
@@ -26,13 +26,13 @@ impl SliceTag {
 /// A piece of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The handle to complete it with.
+    /// The handle by which the slice is completed.
     pub tag: SliceTag,
-    /// The service that it pays debt of.
+    /// The service whose debt the slice pays.
     pub service: Service,
     /// The units of the resource that the slice holds: one core, or a share of the device's time in thousandths.
     pub units: u32,
-    /// The number of blocks that it pays.
+    /// The number of blocks that the slice pays.
     pub blocks: u64,
     /// When these blocks were due.
     pub due_at: Nanos,
@@ -250,7 +250,7 @@ impl Slot {
         self.slice.is_none() && self.held.is_none_or(|(_, _, until)| until <= now)
     }
 
-    /// The slice, if it was told nothing.
+    /// The slice, if it was told neither to pause nor to end.
     fn active(&self) -> Option<&Slice> {
         self.slice.as_ref().filter(|_| self.told == Told::Nothing)
     }

@@ -118,7 +118,7 @@ pub trait CoreScheduler {
     /// Requests in each queue, in the order of [`Queue::ALL`].
     fn depths(&self) -> [u32; Queue::COUNT];
 
-    /// The number of waiting requests, by what they wait for. These and the running ones hold all slots in use.
+    /// The number of waiting requests, by the thing that they wait for. Waiting and running requests together hold all slots in use.
     fn waiting(&self) -> [u32; Wait::COUNT];
 
     /// Counters of each queue since construction, in the order of [`Queue::ALL`].

@@ -26,7 +26,7 @@ const MEMORY_MIN: Nanos = Nanos::from_millis(10);
 const MEMORY_MAX: Nanos = Nanos::from_seconds(10);
 /// The part of the time left that a point may take.
 const MARGIN_PERCENT: u128 = 97;
-/// All of I, in 256ths, and what is added to the part that is counted after a point that had room to spare.
+/// All of I, in 256ths, and the increase of the counted part after a point that had room to spare.
 const WHOLE: u64 = 256;
 const STEP: u64 = 16;
 /// A point had room to spare if it could have taken longer by one part in this.
@@ -61,7 +61,7 @@ pub(super) struct Pacing {
     /// Processor time of turns of MQ that were not forced, in nanoseconds, and since rates were computed.
     unasked: Rate,
     unasked_nanos: u64,
-    /// The part of it that is counted, in 256ths.
+    /// The part of I that is counted, in 256ths.
     counted: u64,
     /// Processor time of this point, and of the last one with its bytes.
     used_nanos: u64,
@@ -129,7 +129,7 @@ impl Pacing {
         }
     }
 
-    /// A point is over: what it says about the next.
+    /// Ends a point, and learns from it for the next.
     fn end(&mut self, now: Nanos) {
         self.last = (self.used_nanos, self.log.flushing_bytes);
         self.tail = now.since(self.worked);

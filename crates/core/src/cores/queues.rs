@@ -51,7 +51,7 @@ pub struct Counts {
     pub slices_nanos: u64,
     /// Requests put into the queue, new or returning.
     pub queued: u64,
-    /// Requests that were taken from it.
+    /// Requests taken from the queue.
     pub taken: u64,
     /// The sum of the times that requests waited in the queue, in nanoseconds.
     pub waited_nanos: u64,
@@ -80,10 +80,10 @@ pub(super) struct Queues {
 /// Where the lists of HQ begin.
 const LANES: usize = 2;
 
-/// Where a request goes in its queue.
+/// A request's place in its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rank {
-    /// By this time, before those that have none. Of HQ only.
+    /// Ordered by this time, before requests without one. Of HQ only.
     Due(Nanos),
     /// Behind all others; in HQ, in one of its lists.
     Last(u32),

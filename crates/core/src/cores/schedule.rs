@@ -41,7 +41,7 @@ pub enum Sharing {
     All,
     /// Each worker has requests of HQ of its own, and takes those of others when it has none.
     Stealing,
-    /// As many workers as HQ needs never serve LQ.
+    /// HQ gets as many workers as it needs, which never serve LQ.
     Reserved,
 }
 
@@ -99,9 +99,9 @@ impl Schedule {
 pub struct ScheduleRow {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line: what it does.
+    /// The schedule in one line.
     pub summary: &'static str,
-    /// Where it was published.
+    /// The publication that the schedule is from.
     pub source: &'static str,
     /// The section of that source.
     pub section: &'static str,
@@ -186,7 +186,7 @@ static DEPTH_AWARE: [Parameter; COUNT] = parameters(&Defaults { qats: true, ..BA
 static COMBINED: [Parameter; COUNT] = parameters(&Defaults { high_weight: 90, qats: true, ..BASELINE });
 static ADAPTIVE: [Parameter; COUNT] =
     parameters(&Defaults { qats: true, pace: true, quantum: 500 * MICRO, ..BASELINE });
-/// A request runs to its end.
+/// Defaults of schedules that run each request to its end.
 static WHOLE: [Parameter; COUNT] = parameters(&Defaults { quantum: SECOND, ..BASELINE });
 static PREEMPTIVE: [Parameter; COUNT] = parameters(&Defaults { quantum: 250 * MICRO, ..BASELINE });
 /// Short requests are preferred as under no other schedule: LQ still gets one turn of a thousand.

@@ -40,7 +40,7 @@ pub enum CoresError {
     },
     /// There is no worker.
     NoWorker,
-    /// There is room for no request.
+    /// The limit on requests is zero.
     NoRequest,
     /// A slice or a quantum could have no length.
     SliceZero,
@@ -108,7 +108,7 @@ pub struct Cores {
     /// The scheduler learns CPU times under every schedule, so that its reports have them even where the order does not use them.
     learning: Learning,
     pacing: Pacing,
-    /// How long requests are, by which HQ delays them.
+    /// The sizes of past requests, by which HQ delays requests.
     attained: Attained,
     /// The number of turns that passed over MQ since it was last served or became non-empty, while a point is paced.
     passed: u64,
@@ -307,7 +307,7 @@ impl Cores {
 fn assign(schedule: &Schedule, learning: &Learning, attained: &Attained, slot: &mut Slot) -> (Queue, Rank) {
     let Slot { work, returns, arrival, .. } = slot;
     if work.source == Source::Critical {
-        // A flush that is paced finishes what it has begun, so that disks have something to do from its beginning on.
+        // A request of a paced flush that was preempted goes first, so that disks get work from the beginning of the flush.
         let is_begun = schedule.maintenance.paced && returns.preemptions > 0;
         return (Queue::Maintenance, if is_begun { Rank::First } else { Rank::Last(0) });
     }

@@ -34,7 +34,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Source {
-    /// A client waits for it.
+    /// A client's request, for which the client waits.
     Client,
     /// The server's own work that can wait, such as prefetching.
     Background,
@@ -75,7 +75,7 @@ pub struct Log {
     pub flushing_bytes: u64,
     /// Consistency points that have begun so far.
     pub points: u64,
-    /// How often a request found no room, so far.
+    /// How often a request has found no room so far.
     pub waited: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct Run {
 pub enum Wait {
     /// Workers serve the request's queue, and others in that queue go first.
     Order,
-    /// No worker serves its queue now.
+    /// No worker serves the request's queue now.
     Turn,
     /// The request is suspended until a disk, a lock or memory is available.
     Resource,

@@ -194,14 +194,14 @@ impl HoldBack {
     /// The line of a client that is about to have a request held back, and has this much of the queue.
     pub(super) fn line_to_hold(&mut self, client: u32, fill: u64) -> u32 {
         self.line(client).unwrap_or_else(|| {
-            // There are as many lines as ranges.
+            // A line is always free: there are as many lines as ranges.
             let line = self.lines.insert(Line::of(client, fill)).unwrap_or(SHARED);
             self.by_client.insert(client.into(), line);
             line
         })
     }
 
-    /// The line whose turn it is in a direction, and how much of the queue its client has.
+    /// The line that is next in a direction, and how much of the queue its client has.
     #[inline]
     pub(super) fn first_line(&self, direction: Direction) -> Option<(u64, u32)> {
         if !self.is_by_client {

@@ -104,7 +104,7 @@ pub struct ClientRequest {
 pub struct SubRequest {
     /// The request that it is a part of: a slot of the driver.
     pub request: u32,
-    /// The handle that the caller gave it.
+    /// The handle that the caller gave to the sub-request.
     pub handle: u32,
     class: u32,
 }
@@ -112,11 +112,11 @@ pub struct SubRequest {
 /// A sub-request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The request that it was a part of.
+    /// The request that the sub-request was a part of.
     pub request: u32,
-    /// The handle that the caller gave it.
+    /// The handle that the caller gave to the sub-request.
     pub handle: u32,
-    /// Whether it was the last of its request, whose slot is now free.
+    /// Whether the sub-request was the last of its request, whose slot is now free.
     pub is_last: bool,
 }
 

@@ -52,8 +52,8 @@ pub const fn demand(served_per_second: u64, is_held: bool) -> u64 {
     }
 }
 
-/// The part of a weight that a member has, in proportion to what it asks for; at least 1. For policies whose tags do not hear of
-/// what is served elsewhere: an approximation, right where a tenant competes alike wherever he asks.
+/// The part of a weight that a member has, in proportion to its demand; at least 1. It is for policies without tags for service elsewhere,
+/// and an approximation: it is right where a tenant meets the same competition on every server.
 #[must_use]
 pub fn weigh(whole: u32, demands: &[u64], own: usize) -> u32 {
     let asked = |demand: &u64| u128::from((*demand).min(WHOLE_MAX));

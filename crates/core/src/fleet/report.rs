@@ -52,7 +52,7 @@ pub fn write<'a>(entries: impl Iterator<Item = Entry<'a>>, out: &mut String) {
     out.push('\n');
     for entry in entries.filter(|entry| is_name(entry.tenant)) {
         for number in entry.numbers() {
-            // Text takes whatever is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(out, "{number} ");
         }
         out.push_str(entry.tenant);

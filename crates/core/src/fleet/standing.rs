@@ -48,7 +48,7 @@ pub enum Sight {
 }
 
 impl Sight {
-    /// All of them, with their names.
+    /// Every state with its name.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::Seeing, "seeing"), (Self::Keeping, "keeping"), (Self::Alone, "alone")];
 
@@ -59,7 +59,7 @@ impl Sight {
     }
 }
 
-/// When a server last heard of the others. Times are its own clock's: what the clocks of others say is of no account.
+/// The times at which a server last heard of the others, by its own clock: the clocks of others do not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
     /// How long silence counts as a late answer.
@@ -87,7 +87,7 @@ impl Standing {
         self.renewed = self.renewed.max(Some(sent));
     }
 
-    /// The lease is gone, before its time.
+    /// Records that the lease was lost before its time.
     pub fn lost(&mut self) {
         self.renewed = None;
     }

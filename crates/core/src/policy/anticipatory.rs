@@ -150,7 +150,7 @@ struct Batch {
     writes_left: u64,
     /// The number of writes in an asynchronous batch.
     writes: u64,
-    /// Whether no synchronous request waited during it: then its duration says nothing.
+    /// Whether no synchronous request waited during the batch, so that its duration says nothing.
     is_untimed: bool,
 }
 

@@ -33,8 +33,8 @@ pub trait TenantControl {
     /// [`ShareError::Infeasible`] if more has been reserved already.
     fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError>;
 
-    /// Counts what a client was served on other servers since the last call: his tags move as if it had been served here.
-    /// Returns whether the policy has such tags, and the client is one of its own, in no group; if not, nothing has changed.
+    /// Counts the service that a client got on other servers since the last call: its tags move as if it had been served here. Returns
+    /// whether the policy has such tags, and the client has an entry of its own and no group; if not, nothing has changed.
     fn served_elsewhere(&mut self, now: Nanos, client: StreamId, elsewhere: Elsewhere) -> bool;
 
     /// Whether the policy has such tags.
@@ -144,7 +144,7 @@ impl Rule {
 pub struct Explanation {
     /// The rule.
     pub rule: Rule,
-    /// The reason that its waiting is counted as.
+    /// The reason as which the request's waiting is counted.
     pub reason: Reason,
     /// The number of older queued requests of the same client.
     pub ahead: u32,

@@ -128,7 +128,7 @@ impl Fair {
         }
     }
 
-    /// From now on counts what is released and not dispatched, for [`Self::is_ahead`].
+    /// Counts requests that are released and not dispatched from now on, for [`Self::is_ahead`].
     pub(crate) fn count_released(&mut self) {
         self.held = Some(Box::new(Held::new(self.nodes.len() as u32))); // made from a u32
     }

@@ -56,7 +56,7 @@ impl Capacity {
     /// Reads the parameters that come first in every tenant policy.
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let [clients, groups, cost] = settings.values();
-        // The parameters' ranges bound these.
+        // The parameters' ranges make both numbers fit.
         Self { clients: clients as u32, groups: groups as u32, cost: CostModel::from_setting(cost) }
     }
 

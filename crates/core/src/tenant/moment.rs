@@ -33,7 +33,7 @@ impl Moment {
     pub(crate) const NEW: Self =
         Self { at: Nanos::ZERO, completions: 0, seen: 0, last: Nanos::ZERO, crowd: ONE, unpaid_nanos: 0 };
 
-    /// A request has completed, and took so long as far as can be seen; returns what it pays for.
+    /// Divides time among requests: one has completed, and seems to have taken `took`; returns the time that it pays for.
     pub(crate) fn divide(&mut self, now: Nanos, took: Nanos) -> Nanos {
         if now != self.at {
             self.remember();

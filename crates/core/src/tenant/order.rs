@@ -43,7 +43,7 @@ pub(crate) trait Order {
     const RANKS: bool = true;
     /// Whether reservations have an effect.
     const RESERVES: bool = false;
-    /// Whether it has tags for what a client is served on other servers.
+    /// Whether the order has tags for service on other servers.
     const COUNTS_ELSEWHERE: bool = false;
 
     /// The share of clients that have not been configured.
@@ -100,7 +100,7 @@ pub(crate) trait Order {
     /// The device has received a request, or the merged request that this one leads.
     fn begun(&mut self, _now: Nanos, _slot: u32) {}
 
-    /// The device has completed what it received at `begun`; returns the time that this has cost it.
+    /// Records that the device has completed the request that it received at `begun`; returns the request's cost in device time.
     fn ended(&mut self, now: Nanos, _slot: u32, begun: Nanos) -> Nanos {
         now.since(begun)
     }
@@ -123,7 +123,7 @@ pub(crate) trait Order {
         false
     }
 
-    /// Counts what a client was served on other servers, if the order has tags for that.
+    /// Counts a client's service on other servers, if the order has tags for that.
     fn served_elsewhere(&mut self, _now: Nanos, _node: u32, _elsewhere: &Elsewhere) {}
 
     /// The time by which reservations have fallen behind.

@@ -132,7 +132,7 @@ impl Pace {
     fn divide_long(&self, cost: u64) -> (u64, u64) {
         let (rest, per_second) =
             (u128::from(self.rest) * u128::from(cost) + u128::from(self.carried), u128::from(self.per_second));
-        // Less than 10^9 x 2^64 over what is at least the 10^9, and less than a u64.
+        // The sum is less than 10^9 x 2^64, and the divisor at least 10^9, so that the quotient fits a u64.
         ((rest / per_second) as u64, (rest % per_second) as u64)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     pub(crate) since: Nanos,
     /// The order of submission; of a released request, how it was charged.
     pub(crate) sequence: u64,
-    /// The client whose queue it is in.
+    /// The client in whose queue the request is.
     pub(crate) client: u32,
     /// The next request in the queue, if any; once in flight, the node that it was ranked as.
     next: u32,

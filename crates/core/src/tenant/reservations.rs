@@ -234,8 +234,8 @@ impl Reserved {
         }
     }
 
-    /// Counts what a client was served elsewhere; `unit` is the virtual time of one unit of cost. Its start gets no further
-    /// ahead than [`LEAD`] units and this call's, and its reservation is paid for a second at most.
+    /// Counts a client's service elsewhere; `unit` is the virtual time of one unit of cost. The client's start gets at most [`LEAD`] units
+    /// and this call's service ahead, and its reservation is paid for a second at most.
     pub(crate) fn served_elsewhere(&mut self, now: Nanos, node: u32, unit: u64, elsewhere: &Elsewhere) {
         let Elsewhere { by_weight, by_reservation, .. } = *elsewhere;
         self.fair.push(node, unit.saturating_mul(by_weight), unit.saturating_mul(LEAD.saturating_add(by_weight)));

@@ -91,7 +91,7 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
-    /// Whether an adaptive pair releases its requests, and the order keeps shares among what is released, too.
+    /// Whether an adaptive pair releases the requests, and the order keeps shares among released requests, too.
     keeps_shares: bool,
     /// Requests, of either direction, that each client has room for even if the others have taken the rest.
     kept: u32,
@@ -190,7 +190,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// The client whose request is next in a node.
+    /// The client of a node whose request is next.
     pub(crate) fn first_client(&self, node: u32) -> Option<u32> {
         match node.checked_sub(self.client_count()) {
             None => Some(node),
@@ -239,7 +239,7 @@ impl<P: Order> TenantScheduler<P> {
         self.by_direction[direction] >= self.limits.requests_per_direction && !self.has_kept_room(request.stream)
     }
 
-    /// Whether the client of a stream has less than what is kept free for it.
+    /// Whether the client of a stream has less than its own room.
     #[cold]
     fn has_kept_room(&self, stream: StreamId) -> bool {
         self.requests_of(self.known_client(stream)) < self.kept
@@ -333,7 +333,7 @@ impl<P: Order> TenantScheduler<P> {
         Step::WaitUntil(until, Reason::Throttled)
     }
 
-    /// Why the client whose turn it is waits.
+    /// Why the next client waits.
     pub(crate) fn ready_reason(&self) -> Reason {
         let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
         if is_window { Reason::Throttled } else { Reason::DeviceFull }
@@ -523,7 +523,7 @@ impl<P: Order> TenantScheduler<P> {
         self.order.fair().into_iter().for_each(|fair| fair.passed_on(node));
     }
 
-    /// Gives back what the dispatch of a request took from the limit of a node.
+    /// Gives back the part of a node's limit that the dispatch of a request took.
     fn give_back(&mut self, node: u32, load: Load, is_throttled: bool) {
         self.node_limits[node as usize].give(load);
         if is_throttled {

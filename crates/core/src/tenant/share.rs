@@ -43,8 +43,8 @@ pub struct GroupId(pub u32);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The client's part of what is not reserved, in proportion to the weights of the others; from 1 to [`WEIGHT_MAX`]. For a client in a
-    /// group, its part of the group's service.
+    /// The client's part of the unreserved capacity, in proportion to the weights of the others; from 1 to [`WEIGHT_MAX`]. For a client in
+    /// a group, its part of the group's service.
     pub weight: u32,
     /// The rate that it gets at least while it is active; zero means none. It is also the rate of the arrival curve for
     /// which `pclock` keeps the latency. A client in a group reserves through its group.

@@ -1,4 +1,4 @@
-//! clook-adaptive by example: what is next in the sweep, by goal.
+//! Tests of clook-adaptive by example: the next request of the sweep, by goal.
 
 use ioweir_core::{Nanos, QueueLimits};
 

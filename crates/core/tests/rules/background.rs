@@ -1,4 +1,4 @@
-//! The executor of background work: who gets a core, and what is promised to the foreground.
+//! Tests of the executor of background work: the distribution of cores, and the promises to the foreground.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
@@ -29,7 +29,7 @@ fn settings(bucket: Bucket) -> Settings {
     }
 }
 
-/// Everything that may run now.
+/// Starts every slice that may run now.
 fn drain(executor: &mut Executor, now: Nanos) -> (Vec<Slice>, Step) {
     let mut slices = Vec::new();
     loop {
@@ -45,7 +45,7 @@ fn owe(executor: &mut Executor, now: Nanos, service: Service, blocks: u64) {
     executor.incur(now, service, batch);
 }
 
-/// Completes a slice as its settings had it.
+/// Completes a slice in the time that the settings say.
 fn complete(executor: &mut Executor, now: Nanos, slice: &Slice) {
     let work = executor.service(slice.service).work(slice.blocks);
     assert!(executor.complete(now, slice.tag, slice.blocks, Nanos(work * 50_000)));
@@ -81,7 +81,7 @@ fn unforeseen_burst_gets_cores_within_a_slice() {
     owe(&mut executor, Nanos::ZERO, Service::Defragmentation, 100_000);
     let (slices, _) = drain(&mut executor, seconds(2));
     assert_eq!(slices.len(), 7);
-    // The burst: what runs ends, nothing else begins beyond what the plan reserves.
+    // In a burst, running slices end, and no others begin beyond the plan's reservation.
     let burst = seconds(3);
     executor.foreground(burst, CORES);
     for slice in &slices {
@@ -90,7 +90,7 @@ fn unforeseen_burst_gets_cores_within_a_slice() {
     let after = burst.after(Nanos::from_millis(100));
     let (reserved, step) = drain(&mut executor, after);
     assert_eq!((reserved.len(), step), (2, Step::WaitUntil(Nanos::NEVER, Hold::Running)));
-    // Calm must last before its cores are used.
+    // Calm must last before cores that the foreground gave up are used.
     executor.foreground(seconds(4), 1);
     assert_eq!(drain(&mut executor, seconds(4)), (vec![], Step::WaitUntil(seconds(6), Hold::Running)));
     assert_eq!(drain(&mut executor, seconds(6)).0.len(), 4);

@@ -92,7 +92,7 @@ fn worker_without_rate_keeps_budget_by_pausing() {
     while now < seconds(1000) {
         match executor.poll(now) {
             Step::Run(slice) => {
-                // At full speed, and each block takes twice what is assumed until that is learnt.
+                // The worker runs at full speed; each block takes twice the assumed time until that is learnt.
                 let took = Nanos(slice.blocks * 2_000_000);
                 used += took.0;
                 now = now.after(took);
@@ -357,7 +357,7 @@ fn budget_never_holds_debt_that_needs_more() {
     let due = seconds(86_400);
     let before = |millis: u64| Nanos(due.0 - millis * 1_000_000);
     let slice = run(&mut executor, before(60_000)).expect("there is room for a hundredth");
-    // A block takes ten times what was assumed: the share would make up for it until long after the deadline.
+    // Each block takes ten times the assumed time: the service's share would make up for that until long after the deadline.
     assert!(executor.complete(before(50_000), slice.tag, 100, seconds(1)));
     assert_eq!((slice.units, slice.blocks), (10, 100));
     assert_eq!(executor.poll(before(50_000)), Step::WaitUntil(before(30_000), Hold::Budget));
@@ -424,10 +424,10 @@ fn clock_put_back_keeps_all_distances() {
     executor.foreground(at(4), 100);
     owe(&mut executor, at(4), Service::Rebuild, 100_000);
     let mut other = executor.clone();
-    // As if the slice had paid nothing, and there were no plan.
+    // Both executors forget the plan, and the slice has paid nothing.
     executor.complete(at(4), rated.tag, 0, Nanos::ZERO);
     executor.adopt(at(4), &[]);
-    // To a time before the plan: it would begin again.
+    // The clock is put back to a time before the plan, which would begin again.
     let back = seconds(9_990);
     other.set_back(back);
     let expected = course(&mut executor, at(4));
@@ -441,9 +441,9 @@ enum Call {
     Forgive(usize, u64),
     Foreground(u32),
     Felt(bool),
-    /// Reserve, limit, a service with what is planned of it, and the most blocks of work.
+    /// The reserve, the limit, a service with its planned blocks, and the most blocks of work.
     Adopt(u32, u32, usize, u64, Option<u64>),
-    /// The slice at a place pays so many of a thousand of its blocks, and takes so many of a thousand of its time.
+    /// The slice at this place pays so many of a thousand of its blocks, and takes so many of a thousand of its time.
     Complete(usize, u64, u64),
 }
 
@@ -675,8 +675,8 @@ proptest! {
     }
 }
 
-/// A rebuild of these blocks at this rate that is urgent, twenty seconds before it is due, and whose worker has refused its slice; with
-/// what the background may use beside it, and an analysis that nobody waits for.
+/// A rebuild that is urgent, twenty seconds before it is due, and whose worker has refused its slice; beside it, an analysis without a
+/// deadline, and `spare` units for the background.
 fn refused(blocks: u64, block_nanos_min: Nanos, spare: u32) -> (Executor, Nanos) {
     let mut settings = settings();
     settings.services[Service::Rebuild as usize].block_nanos_min = block_nanos_min;
@@ -701,7 +701,7 @@ fn unstartable_urgent_debt_opens_nothing_for_others() {
         let hold = if spare > 0 { Hold::Running } else { Hold::Foreground };
         assert_eq!(executor.poll(now), Step::WaitUntil(seconds(86_390), hold));
         assert_eq!(executor.waits(Service::Rebuild), Some(Hold::Rate));
-        // By its rate it may start again, with what is left of what it needs.
+        // The rebuild's rate lets it start again, with the rest of its need.
         let again = run(&mut executor, seconds(86_390)).expect("it is urgent");
         assert_eq!((again.service, again.units), (Service::Rebuild, 100 - spare));
     }

@@ -49,7 +49,7 @@ impl Adversary {
         self.random.below(DEVICE_SECTORS / 2)
     }
 
-    /// Sends requests while there is room.
+    /// Sends requests while the queue has room.
     fn act(&mut self, disk: &mut Disk) {
         self.turn += 1;
         let head = if disk.sector < DEVICE_SECTORS / 2 { disk.sector } else { 0 };
@@ -156,7 +156,7 @@ fn no_request_waits_beyond_its_row_s_bound() {
     }
 }
 
-/// Shortest seek first, which starves what is far from the head.
+/// Shortest seek first, which starves requests far from the head.
 #[derive(Clone, Debug, Default)]
 struct Nearest {
     queued: Vec<(u64, u32)>,
@@ -218,7 +218,7 @@ fn a_row_without_a_bound_can_starve() {
 
 #[test]
 fn window_adds_three_of_its_lengths() {
-    // One for what the elevator held when the request came, and two for what passes the request once it is released.
+    // One window for the requests that the elevator held when the request came, and two for those that pass it once it is released.
     // Reward charges at completion, so that requests of each client within the window are released before they are charged.
     let orders = POLICIES.iter().filter(|row| row.knows_shares);
     for order in orders {

@@ -71,7 +71,7 @@ impl Model {
         self.needs.get(&kinship(item)).map_or(0, |need| need.0)
     }
 
-    /// The item used so much; after that it goes on as `then`.
+    /// Learns the CPU time that an item used; `then` is the item as it goes on.
     fn learn(&mut self, item: &Item, used: Nanos, then: Option<&Item>) {
         let sample = used.0 + then.map_or(0, |then| self.needs(then));
         let need = self.needs.entry(kinship(item)).or_default();

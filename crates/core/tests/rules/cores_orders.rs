@@ -1,4 +1,4 @@
-//! Orders of requests by what they need and when they came, flushes that are paced, and the schedules from the field.
+//! Tests of orders by need and arrival, of paced flushes, and of the schedules from the literature.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -78,7 +78,7 @@ fn requests_are_overtaken_for_the_delay_stated() {
         newer += 1;
     }
     let waited = bench.now.since(begin).since(micros(long));
-    // 200 times its need, less the delay of those that overtake it.
+    // The long request waits for 200 times its need, less the delay of the requests that overtake it.
     assert!(waited >= micros(3_999_000) && waited <= micros(4_000_000), "{waited}, after {newer} requests");
 }
 

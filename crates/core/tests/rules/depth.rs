@@ -19,7 +19,7 @@ enum Times {
     Exponential,
 }
 
-/// A server with a line before it, and who keeps the learnt depth with it.
+/// A server with a queue before it, and the learnt depth that limits its requests in flight.
 struct Server {
     learnt: LearntDepth,
     slots: usize,
@@ -128,7 +128,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut server = Server::new(slots as usize, mean, times, seed);
-        // As often as a request ends, in the mean, or more seldom.
+        // The driver looks at the server as often as a request ends, in the mean, or more seldom.
         server.looks_every = looks * mean / u64::from(slots);
         server.ends_near(slots)?;
     }
@@ -163,7 +163,7 @@ fn server_without_limit_gets_the_most() {
     let mut server = Server::new(1_000, MILLI, Times::Exponential, 3);
     server.serve(100_000);
     let (least, largest) = server.serve(100_000);
-    // A quarter less is tried now and then.
+    // A depth that is a quarter lower is tried now and then.
     assert!((192, 256) <= (least, largest) && largest == 256, "{least} to {largest}");
 }
 

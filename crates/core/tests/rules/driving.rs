@@ -20,7 +20,7 @@ const POLICIES: [&str; 8] = ["noop", "deadline", "cfq", "bid-hdd", "bid-hybrid",
 #[derive(Clone, Copy)]
 struct Whole {
     request: ClientRequest,
-    /// Up to here its sub-requests have been submitted, refused or withdrawn.
+    /// The sector up to which sub-requests have been submitted, refused or withdrawn.
     until: u64,
     ended: u32,
 }
@@ -114,7 +114,7 @@ struct Run {
     driver: Driver<Policy>,
     world: World,
     flights: VecDeque<Dispatch>,
-    /// The integral of what the driver counts.
+    /// The waits that the driver should count, integrated over time.
     waits: [u64; Reason::COUNT],
     grown: u32,
 }

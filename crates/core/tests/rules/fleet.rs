@@ -138,7 +138,7 @@ fn malformed_report_is_refused_with_its_line() {
 fn moved_tenant_has_its_part_after_stated_rounds() {
     for members in [2u64, 10, 100, 1_000] {
         let whole = 1_000_000;
-        // All of it was served by member 0, and from now on by member 1.
+        // Member 0 has served the whole load; from now on member 1 gets it.
         let mut served = vec![0; members as usize];
         served[0] = whole;
         let mut held: Option<Vec<Part>> = None;
@@ -303,7 +303,7 @@ fn service_elsewhere_counts_towards_reservations_and_limits() {
             }
             got
         };
-        // Every other request of his is served elsewhere.
+        // Every second request of the client is served elsewhere.
         let reserved = Share { reservation_per_second: 400, ..Share::weighted(1) };
         let alone = served(Elsewhere::default(), reserved);
         let half = served(Elsewhere { by_weight: 1, by_reservation: 1, by_limit: 0 }, reserved);

@@ -31,7 +31,7 @@ fn names() -> Vec<&'static str> {
     TABLE.map(|row| row.0).to_vec()
 }
 
-/// A scheduler, and which names its tags stand for.
+/// A scheduler, and the names of the requests behind its tags.
 struct Driver {
     scheduler: Policy,
     names: Vec<&'static str>,
@@ -124,8 +124,8 @@ fn cfq_paper_keeps_arrivals_for_next_round() {
 
 #[test]
 fn deadline_paper_looks_at_expiry_before_each_request() {
-    // Expiry times of Table 1 in ms; what has expired already did so in the order B1 A1 A2 A3 C1. Each request is
-    // submitted so that the policy's own 500 ms and 5 s put its expiry there.
+    // Expiry times of Table 1 in ms. Requests that have expired already did so in the order B1 A1 A2 A3 C1. Each request is submitted so
+    // that the policy's own 500 ms and 5 s put its expiry there.
     let expiry = [-5, -4, -3, -2, -1, 50, 53, 60, 65, 100, 105, 110];
     let origin_millis = 6000;
     let mut driver = Driver::new("deadline-paper", &[], false);

@@ -141,7 +141,7 @@ fn fast_blocks_are_placed_and_discarded_whole() {
     };
     assert_eq!(split(&mut scheduler, 5, 4), RefusedCause::Split(3));
     assert_eq!(split(&mut scheduler, 20, 5), RefusedCause::Split(4));
-    // Of block 1 a part is kept, block 2 is given up.
+    // A part of block 1 is kept, block 2 is given up.
     scheduler.submit(now, request(Operation::Discard, 3, 9, 20)).unwrap();
     serve_all(&mut scheduler, &mut now);
     for (sector, tier) in [(8, Tier::Fast), (16, Tier::Base)] {

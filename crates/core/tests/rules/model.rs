@@ -14,7 +14,7 @@ struct Item {
     request: Request,
 }
 
-/// A naive order: what is next, given the time?
+/// A naive order of requests.
 trait Model {
     fn submit(&mut self, now: Nanos, item: Item);
     /// The number of the next request, or when to ask again.

@@ -16,7 +16,7 @@ use ioweir_core::{Flags, Nanos, Operation, Priority, QueueLimits, Request, Sched
 use crate::pairs::{elevators, orders, pair};
 
 thread_local! {
-    /// Of this thread only: the test harness allocates in its own.
+    /// Allocations of this thread only: the test harness allocates in its own threads.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -82,7 +82,7 @@ fn load(scheduler: &mut impl Scheduler, steps: u64) -> u64 {
         }
         let waiting: u32 = scheduler.waiting().0.iter().sum();
         if waiting != scheduler.queued() {
-            // Not an assertion in place: its message would allocate.
+            // A wrong count is reported by the result, because the message of an assertion would allocate.
             return 0;
         }
     }

@@ -1,4 +1,4 @@
-//! Pairs: what a window of one, a window without an end and those between decide, and the bounds that hold for them.
+//! Tests of pairs: the decisions under windows of one, of any size and without an end, and the bounds that hold for them.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ struct Both {
     now: Nanos,
     tags: Vec<[Tag; 2]>,
     numbers: [BTreeMap<usize, usize>; 2],
-    /// Of what can be cancelled, and in flight.
+    /// The requests that can be cancelled.
     alive: Vec<usize>,
     flights: Vec<[Tag; 2]>,
     shares: bool,
@@ -238,7 +238,7 @@ proptest! {
         }
     }
 
-    /// Every wait is counted, a request leaves once, and what is cancelled comes back as it was.
+    /// Every wait is counted, a request leaves once, and a cancelled request comes back as it was.
     #[test]
     fn a_pair_keeps_the_contract_at_every_window(
         calls in calls(), depth in 1u32..4, window in 0u64..9, order in 0usize..32, elevator in 0usize..32, cost in 0u64..3,
@@ -296,7 +296,7 @@ fn released_request_waits_at_most_two_windows() {
                 assert_eq!(step.members, 1);
                 let at = waiting.iter().position(|of| of.0 == step.tag).unwrap();
                 let (_, number) = waiting.remove(at);
-                // First come, first released: those after it that have gone already have passed it.
+                // Requests are released in the order of arrival: later ones that have gone already have passed this one.
                 let before = waiting.iter().filter(|of| of.1 < number).count() as u64;
                 let left_after = waiting.iter().filter(|of| of.1 > number).count() as u64;
                 let passed = submitted - 1 - number - left_after;
@@ -360,7 +360,8 @@ fn shares_hold_within_what_the_window_adds() {
                     lead = (lead.0.min(ahead), lead.1.max(ahead));
                 }
             }
-            // To either side a charge of each (of drr, a turn), and what the elevator may hold of one of them.
+            // The bound is twofold: a charge of each client to either side (a turn, for drr), and the requests of one client that the
+            // elevator may hold.
             let allowed = 2 * (3 + if upper == "drr" { 3 } else { 1 }) + (3 + 1) * (window as i64 - 1);
             assert!(lead.1 - lead.0 <= allowed, "{upper}+{lower}:{window}: {lead:?} of {allowed}");
             assert!(served[2] > 1000, "{served:?}");
@@ -381,7 +382,7 @@ fn adaptive_window_keeps_shares_under_any_elevator() {
             for step in 0..20_000 {
                 for (client, outstanding) in outstanding.iter_mut().enumerate() {
                     while *outstanding < 16 {
-                        // The first reads on and on, the others anywhere.
+                        // The first client reads sequentially, the others at random.
                         let sector = if client == 0 { next % 100_000 } else { random.below(10_000_000) };
                         next += u64::from(client == 0);
                         // No two requests are adjacent, so that none merge.
@@ -485,7 +486,7 @@ fn merged_requests_count_each_for_its_tenant() {
         let share = Share { limit_per_second: 1, burst: 3, ..Share::DEFAULT };
         control(&mut policy).configure(Nanos::ZERO, StreamId(client), share).unwrap();
     }
-    // Two tenants read one file side by side: what they ask for is adjacent.
+    // Two tenants read one file side by side, so that their requests are adjacent.
     for at in 0..4 {
         policy.submit(Nanos::ZERO, read(at % 2, u64::from(at) * 8)).unwrap();
     }
@@ -556,7 +557,7 @@ fn adaptive_window_is_largest_that_keeps_latency() {
         let (mut now, mut random, mut late, mut done) = (Nanos::ZERO, Random(4), 0u64, 0u64);
         let (mut submitted, mut waiting, mut most) = (BTreeMap::new(), 0u32, 0);
         for step in 0..200_000 {
-            // An open load: what the window lets wait is what waits.
+            // The load is open: 40 requests wait at all times, whatever the window releases.
             while waiting < 40 {
                 let tag = policy.submit(now, read(0, random.below(1_000_000) * 800)).unwrap();
                 submitted.insert(tag.index(), now);
@@ -573,7 +574,7 @@ fn adaptive_window_is_largest_that_keeps_latency() {
         }
         (late as f64 / done as f64, most)
     };
-    // 40 wait, a millisecond each: in order nobody waits longer, and the window adds what is over.
+    // With 40 waiting requests of a millisecond each, a request in order waits for 40 ms; the window adds the rest.
     let (late, most) = longest(60 * MILLI);
     assert!(late < 0.03, "{late}");
     assert!((45 * MILLI..120 * MILLI).contains(&most), "it grows as far as it may: {most}");

@@ -1,4 +1,4 @@
-//! I/O priorities: who goes first by them, who may wait how long, and that who says nothing is served as before.
+//! Tests of I/O priorities: their order, the bounds on waiting, and that requests without one are served as before.
 
 use crate::driver::Disk;
 use ioweir_core::policy::{POLICIES, Policy, PolicyRow};
@@ -220,7 +220,7 @@ fn process_has_priority_of_its_newest_request() {
     }
 }
 
-/// A scheduler, and what it did.
+/// A scheduler with a log of its dispatches.
 struct Run {
     scheduler: Policy,
     flight: Vec<Tag>,

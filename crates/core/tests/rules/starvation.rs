@@ -13,7 +13,7 @@ impl Random {
     }
 }
 
-/// How long the victim waits, and what is served meanwhile.
+/// How long the victim waits, and how many units are served meanwhile.
 struct Wait {
     units: u64,
     time: Nanos,

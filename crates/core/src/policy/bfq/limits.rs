@@ -9,7 +9,7 @@ const TURNS_MIN: u64 = 194;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Not kept where settings say both limits.
+    /// The measured rate; it is not updated where settings fix both limits.
     rate: PeakRate,
     is_budget_fixed: bool,
     interactive: Option<Nanos>,

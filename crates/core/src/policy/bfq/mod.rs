@@ -256,7 +256,7 @@ impl Bfq {
         Some(slot)
     }
 
-    /// From when on others may go first while the device idles for the queue whose turn it is; `None` for never.
+    /// The time from which on others may go first while the device idles for the present queue; `None` for never.
     fn injects_from(&self, idle: Idle) -> Option<Nanos> {
         let owner = self.queue(self.turn?.queue);
         let thinks_long = !owner.thinks_shortly(self.config.idle);
@@ -571,7 +571,7 @@ impl Elevator for Bfq {
         }
     }
 
-    /// The queue whose turn it is waits for the device; the others wait for their turn, or for the idling to end.
+    /// The reasons for waiting: the present queue waits for the device, the others for their turn or for the idling to end.
     fn waiting(&self, queued: u32) -> Waiting {
         let Some(turn) = self.turn else {
             return Waiting::all(Reason::Ordering, queued);

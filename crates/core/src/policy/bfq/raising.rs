@@ -88,7 +88,7 @@ pub(super) struct Raising {
     interactive: Nanos,
     /// When the interactive period began, if soft real-time has replaced it.
     interactive_start: Option<Nanos>,
-    /// Sectors that it got while interactive.
+    /// The sectors served while the queue was interactive.
     sectors: u64,
     /// Since when it has had no request, neither queued nor in the device; `None` before its first request.
     idle_since: Option<Nanos>,
@@ -97,7 +97,7 @@ pub(super) struct Raising {
     /// Whether that time is not known yet; it is set when the device has completed all requests of the queue.
     is_real_time_open: bool,
     busy_since: Nanos,
-    /// Sectors that it got since then.
+    /// The sectors served since `busy_since`.
     busy_sectors: u64,
     burst: u32,
     in_large_burst: bool,

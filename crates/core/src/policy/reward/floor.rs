@@ -10,7 +10,7 @@ use alloc::vec;
 
 use crate::tenant::{Fair, Rule, RuleState, UNIT};
 
-/// The most dispatches that a client can be ahead: what it gets beyond its floor earns no more than this.
+/// The most dispatches that a client can be ahead: service beyond its floor earns no more than this.
 const LEAD: u64 = 8;
 
 #[derive(Clone, Debug)]

@@ -93,9 +93,9 @@ dispatch; fixed at the start",
 enum Charging {
     /// Algorithm 1: at completion, by response times.
     Response(Adjusted),
-    /// At dispatch, by the service times so far.
+    /// Charges at dispatch, by the service times so far.
     Service(Service),
-    /// At dispatch, by the response times so far.
+    /// Charges at dispatch, by the response times so far.
     Ahead,
 }
 
@@ -123,9 +123,9 @@ struct Node {
     reservation_per_second: u64,
     /// The largest mean cost of its requests; the largest of all nodes until its own is known.
     worst_nanos: u64,
-    /// Whether `worst_nanos` is its own.
+    /// Whether `worst_nanos` was measured for this node.
     is_known: bool,
-    /// Requests in flight that were charged before any cost of the node was known, and what they were charged.
+    /// The requests in flight that were charged before any cost of the node was known, and their charge.
     guesses: u32,
     guessed_nanos: u64,
 }

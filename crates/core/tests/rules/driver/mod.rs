@@ -46,7 +46,7 @@ impl Disk {
         }
     }
 
-    /// Whether there was room.
+    /// Submits a request; returns whether the queue had room.
     pub(crate) fn submit(&mut self, name: &str, operation: Operation, flags: Flags, sector: u64, sectors: u32) -> bool {
         let stream = StreamId(u32::from(name.as_bytes()[0]));
         let flags = flags.at(self.priority);
@@ -106,7 +106,7 @@ impl Disk {
         self.tell(step)
     }
 
-    /// The disk finishes what it got first.
+    /// Completes the oldest request in the disk.
     pub(crate) fn complete(&mut self) {
         let tag = self.flight.remove(0);
         self.scheduler.complete(self.now, tag);

@@ -59,7 +59,7 @@ fn client_added_or_removed_gets_its_due() {
         world.backlog[2] = 8;
         let rates = world.rates_until(12 * SECOND);
         assert!(near(rates[2], 500.0, 0.03), "{name}: {rates:?}");
-        // Without its share it has the default, weight 1, and what it has queued stays queued.
+        // Without its share the client has the default, weight 1, and its queued requests stay.
         let now = world.now;
         control(&mut world.policy).remove(now, StreamId(2)).unwrap();
         assert_eq!(control(&mut world.policy).remove(now, StreamId(2)), Err(ShareError::UnknownClient(StreamId(2))));
@@ -197,7 +197,7 @@ fn one_that_waits_is_told_why() {
     assert_eq!(explain(&policy, 2).rule, Rule::Device);
     assert_eq!(explain(&policy, 3).rule, Rule::OwnQueue);
     assert_eq!(explain(&policy, 3).to_string(), "older requests of the same client go first: 1 of them");
-    // The reservation's, then by virtual starts the limited one's: it is at its limit then.
+    // The client with the reservation is next, then by virtual starts the limited one, which is at its limit then.
     for client in [1, 0] {
         let Step::Dispatch(dispatch) = policy.poll(now) else { panic!("something is queued") };
         assert_eq!(dispatch.stream, StreamId(client));

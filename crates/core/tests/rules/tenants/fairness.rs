@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use crate::tenants::world::{MILLI, SECOND, World, build, control, limits, near, request, weights};
 
-/// The ideal: in each unit of time, one unit of service goes to those who ask, by weight; what one does not need the others
-/// get.
+/// The ideal server: in each unit of time, one unit of service goes to the active clients, by weight; the part that a client does not need
+/// goes to the others.
 struct Fluid {
     weights: Vec<f64>,
     backlog: Vec<f64>,
@@ -22,7 +22,7 @@ impl Fluid {
             let asks = |at: &usize| self.backlog[*at] > 1e-12;
             let who: Vec<usize> = (0..self.weights.len()).filter(asks).collect();
             let total: f64 = who.iter().map(|&at| self.weights[at]).sum();
-            // Until the first of them has no more.
+            // The span ends when the first of these clients has no more backlog.
             let span = who.iter().map(|&at| self.backlog[at] * total / self.weights[at]).fold(left, f64::min);
             if who.is_empty() {
                 return;
@@ -46,7 +46,7 @@ fn arrivals() -> impl Strategy<Value = (Vec<u32>, Vec<Vec<u32>>)> {
     })
 }
 
-/// The largest lag of any client behind the fluid server, over what is allowed it.
+/// The largest lag of any client behind the fluid server, divided by its allowed lag.
 fn worst(policy: &mut Policy, shares: &[u32], asked: &[Vec<u32>], allowed: impl Fn(usize) -> f64) -> f64 {
     let clients = shares.len();
     let mut fluid = Fluid {
@@ -88,7 +88,7 @@ fn allowed(name: &str, shares: &[u32], client: usize) -> f64 {
     match name {
         // One request, and its part of one of each other.
         "sfq" | "mclock" | "reward" => 1.0 + n * own / all + 1.0,
-        // One request, and its part of a request each of those whose finishes lie before its own.
+        // One request, and the client's part of a request of each other whose finish lies before its own.
         "wfq" => 1.0 + n,
         // A turn.
         "drr" => 1.0 + 2.0 * own,

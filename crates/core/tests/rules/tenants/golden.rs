@@ -7,7 +7,7 @@ use crate::tenants::world::{MILLI, SECOND, Work, World, build, limits, near, wei
 const HDD: u64 = 10 * MILLI;
 const SSD: u64 = 50_000;
 
-/// Clients hit so many of a thousand, spread evenly.
+/// Requests of each client of which so many of a thousand hit the fast tier, spread evenly.
 fn tiers(hits: [u64; 2]) -> Work {
     let mut number = [0; 2];
     Box::new(move |client, _| {

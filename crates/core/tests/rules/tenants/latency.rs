@@ -1,4 +1,4 @@
-//! Policies that promise a time, and what a request counts.
+//! Tests of policies that promise a latency, and of the cost of requests.
 
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, QueueLimits, Request, Scheduler, Step, StreamId};

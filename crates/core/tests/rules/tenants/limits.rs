@@ -34,7 +34,7 @@ fn read(client: u32, bytes: u64) -> Request {
 const BOTH: Share =
     Share { limit_per_second: 100, burst: 2, limit_bytes_per_second: MIB, burst_bytes: 256 * KIB, ..Share::DEFAULT };
 
-/// A device that is done at once: what goes when, until nothing is queued or it is `end`.
+/// Serves requests on a device that takes no time, until none is queued or it is `end`: each request with its time.
 fn serve(policy: &mut Policy, now: &mut u64, end: u64) -> Vec<(u64, Request)> {
     let mut served = vec![];
     loop {
@@ -66,8 +66,8 @@ fn the_later_of_both_limits_says_when() {
             let sizes = [4 * KIB, 4 * KIB, 4 * KIB, MIB, 4 * KIB, 4 * KIB, 4 * KIB];
             let tags = sizes.map(|bytes| policy.submit(Nanos::ZERO, read(0, bytes)).unwrap());
             let (mut now, mut times) = (0, vec![]);
-            // By requests, up to and with the large one, which the bucket of 256 KiB lets go; it is paid for after 1 s less
-            // what the bucket holds but for a byte.
+            // The limit in requests holds up to the large request, which the bucket of 256 KiB lets go. That request is paid for after 1 s
+            // less the content of the bucket.
             times.extend(serve(&mut policy, &mut now, 20 * MILLI).iter().map(|served| served.0));
             let told = explain(&policy, now, tags[4]);
             let whose = if in_group { "the client's group" } else { "the client" };
@@ -144,7 +144,7 @@ fn smaller_of_both_limits_is_reached() {
     for (name, cost) in TENANTS.iter().flat_map(|name| [(name, 0), (name, 1)]) {
         for size in [4 * KIB, 16 * KIB, 64 * KIB, MIB] {
             let mut policy = policy(name, &[("cost", cost)]);
-            // Requests; or sectors, of which these are 2 MiB.
+            // The limit in units of cost: in requests, or in sectors, of which these are 2 MiB.
             let per_second = if cost == 0 { 100 } else { 4 * KIB };
             let share = Share { limit_per_second: per_second, limit_bytes_per_second: 4 * MIB, ..Share::DEFAULT };
             control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
@@ -203,7 +203,7 @@ fn used_amount_is_repaid_at_present_rate() {
     configure(&mut policy, SECOND, 15 * MIB, 0);
     now = SECOND;
     assert_eq!(serve(&mut policy, &mut now, 15 * SECOND)[0].0, 1_062_500_000);
-    // Of a burst that is used up and becomes smaller, no more than all of it has been used.
+    // A burst that is used up and then made smaller leaves a debt of at most the smaller burst.
     now = 100 * SECOND;
     configure(&mut policy, now, MIB, 64 * MIB);
     for _ in 0..65 {
@@ -228,7 +228,7 @@ fn refusing_at_byte_limit_keeps_goodput() {
         control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
         let (mut now, mut taken, mut refused) = (0, 0, 0);
         while now < 10 * SECOND {
-            // Three at a time: what is queued counts, and what is refused does not.
+            // Three requests come at a time: queued ones count against the limit, refused ones do not.
             let answers = [0; 3].map(|_| policy.submit(Nanos(now), read(0, 256 * KIB)));
             let mut until = now + 5 * MILLI;
             for answer in answers {
@@ -370,7 +370,7 @@ proptest! {
             buckets[1].change(u128::from(now), limit[2], limit[3]);
         };
         change(&mut buckets, 0, first);
-        // Each call comes when what came before has gone, or, at a change, as one still waits.
+        // Each call comes when all requests before it have gone, or, at a change of limits, while one still waits.
         let mut now = 0;
         let mut waiting: Option<(Request, u32)> = None;
         for (gap, call) in calls.into_iter().chain([(0, Call::Change([0, 1, 0, 0]))]) {
@@ -409,7 +409,7 @@ proptest! {
                 change(&mut buckets, now, limit);
             }
         }
-        // No limit holds any more: whatever was owed, what is left goes at once.
+        // Without limits the remaining requests go at once, whatever was owed.
         let left = serve(&mut policy, &mut now, 0);
         prop_assert_eq!(left.len(), usize::from(waiting.is_some()), "{}", name);
     }

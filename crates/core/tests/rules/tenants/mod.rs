@@ -1,4 +1,4 @@
-//! Tenant policies: what their head comments and rows claim.
+//! Tests of the claims in the head comments and rows of tenant policies.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

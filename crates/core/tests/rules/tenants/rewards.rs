@@ -119,7 +119,7 @@ fn rewards_keep_reservations_and_limits() {
         for (client, share) in (0..).zip(shares) {
             control(&mut policy).configure(Nanos::ZERO, StreamId(client), share).expect("it fits");
         }
-        // The first is dear, the others are cheap.
+        // Requests of the first client are dear, those of the others cheap.
         let work = Box::new(|client, _| if client == 0 { 10 * MILLI } else { MILLI });
         let mut world = World::new(policy, &[8; 3], 1, work);
         world.run_until(SECOND);
@@ -137,7 +137,7 @@ fn reservation_must_fit_at_worst_cost_seen() {
         let share = Share { reservation_per_second: 20, ..Share::DEFAULT };
         control(&mut policy).configure(Nanos::ZERO, StreamId(client), share).expect("nothing is known yet");
     }
-    // Client 0 misses in its first second, and then hits: its reservation still has to hold at its worst.
+    // Client 0 misses the fast tier in its first second, and then hits: its reservation still has to hold at its worst cost.
     let work = Box::new(|client, now| if client == 0 && now < Nanos::from_seconds(1) { 10 * MILLI } else { MILLI });
     let mut world = World::new(policy, &[4; 3], 1, work);
     world.run_until(3 * SECOND);

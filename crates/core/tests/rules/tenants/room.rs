@@ -1,4 +1,4 @@
-//! Room in the queue: a client that fills it, or whose requests wait there for its limit, shuts out no other.
+//! Tests of room in the queue: a client that fills it, or whose requests wait there for its limit, shuts out no other client.
 
 use std::collections::VecDeque;
 
@@ -94,7 +94,7 @@ fn queue_filler_takes_nothing_from_larger_weight() {
 
 #[test]
 fn long_requests_take_nothing_from_larger_weight() {
-    // As with four reads of 32 MiB that become eight thousand each.
+    // The load is like four reads of 32 MiB that become eight thousand sub-requests each.
     let long = |weight| (Share::weighted(weight), 4, 65_536);
     for policy in [order("sfq"), order("wfq"), order("mclock"), pair("sfq", "deadline")] {
         let alone = served_of(policy.clone(), &[(Share::weighted(1000), 8, SECTORS)])[0];

@@ -8,8 +8,8 @@ use crate::tenants::world::{MILLI, Random, build, control, limits, request};
 
 const VICTIM: u32 = 5;
 
-/// Requests that go before one of the victim's, who had none, after the others have been at it for a while. Each takes a
-/// millisecond.
+/// The number of requests that go before the first request of the victim, which comes after the others have been active for a while. Each
+/// request takes a millisecond.
 fn passed(policy: &mut Policy, weights: &[u32], seed: u64) -> u64 {
     for (client, &weight) in (0..).zip(weights) {
         control(policy).configure(Nanos::ZERO, StreamId(client), Share::weighted(weight)).unwrap();

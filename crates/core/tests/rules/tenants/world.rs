@@ -52,8 +52,8 @@ pub(crate) fn control(policy: &mut Policy) -> &mut dyn TenantControl {
 /// How long the device works on a request of a client.
 pub(crate) type Work = Box<dyn FnMut(u32, Nanos) -> u64>;
 
-/// Clients that keep `backlog` requests outstanding; a device that begins requests in the order in which it gets them, and
-/// works on so many at a time.
+/// Clients that keep `backlog` requests outstanding, and a device that begins requests in the order of their dispatch and works on several
+/// at a time.
 pub(crate) struct World {
     pub(crate) policy: Policy,
     pub(crate) now: Nanos,
