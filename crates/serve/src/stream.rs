@@ -11,13 +11,13 @@ use rustix::io::Errno;
 
 /// A connection that the system knows nothing of, such as one that a test makes of two buffers.
 pub trait Socket: Debug + Send + Sync {
-    /// Reads into the slices, as [`Stream::read`].
+    /// Reads into the slices; returns the number of bytes, zero at the end.
     ///
     /// # Errors
     /// `AGAIN` if there is nothing yet.
     fn read(&self, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno>;
 
-    /// Writes what it accepts of the slices, as [`Stream::write`].
+    /// Writes as much of the slices as the socket accepts; returns the number of bytes.
     ///
     /// # Errors
     /// `AGAIN` if it accepts nothing now.

@@ -148,10 +148,10 @@ pub(crate) fn run_all(jobs: &[Job], progress: &dyn Progress) -> Result<Vec<Outco
     run_each(jobs, progress, |outcome| outcome)
 }
 
-/// As [`run_all`], and keeps of each outcome only what `keep` makes of it.
+/// Runs the jobs, and keeps of each outcome only the result of `keep`.
 ///
 /// # Errors
-/// As [`run_all`].
+/// [`RunError`] for the first job, in their order, that cannot be run.
 pub fn run_each<T: Send>(
     jobs: &[Job],
     progress: &dyn Progress,

@@ -10,7 +10,7 @@ use crate::spec::{Export, Spec};
 
 const EXPECTED: &str = "TABLE.NAME.KEY=VALUE, such as export.gold.weight=300, or server.KEY=VALUE";
 
-/// Takes the place of the name of an export that was removed; no assignment can name it.
+/// Stands for the name of a removed export, so that no assignment can name it.
 const REMOVED: &str = "\0";
 
 fn name_if_present(export: &Export) -> &str {
@@ -21,7 +21,7 @@ fn name_if_present(export: &Export) -> &str {
 struct Assignment<'a> {
     text: &'a str,
     table: &'static str,
-    /// The number of its table among those of the same kind; zero for the server's own.
+    /// The number of the assignment's table among those of the same kind; zero for the server's own.
     number: usize,
     key: Key,
     /// The name of the key as given, which decides how the value is read.
@@ -80,7 +80,7 @@ impl<'a> Assignment<'a> {
                 return Err(format!("{}: {error}", shown(text)));
             }
         };
-        // A name may contain any character, including the separators of an assignment: the longest name that fits is meant.
+        // A name may contain any character, including the separators of an assignment, so the longest name that fits is meant.
         let fits =
             |name: &&str| *name != REMOVED && rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).is_some();
         let found = (0..).zip(&names).filter(|(_, name)| fits(name)).max_by_key(|(_, name)| name.len());
@@ -104,7 +104,7 @@ impl<'a> Assignment<'a> {
         Ok(Self { text, table, number, key, name, value })
     }
 
-    /// The path of its key in the spec, as in errors.
+    /// The path of the key in the spec, as errors have it.
     fn path(&self) -> String {
         let Self { table, number, key, .. } = self;
         match *table {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Command;
 
-/// The longest answer that is read: two minutes of about a thousand classes.
+/// The longest answer that is read: the state of about a thousand classes with their last two minutes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The clients of a running server: who they are and what they have asked for, and the end of one of them.
+//! The clients of a running server: their identity and requests, and the end of one of them.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
@@ -132,7 +132,7 @@ impl CallerState {
     }
 }
 
-/// The process or the address that a client is.
+/// The process or the address of a client.
 fn known(peer: Peer, identity: &Identity) -> (Option<ProcessState>, Option<String>) {
     match (peer, identity.process) {
         (Peer::Process(pid, _), Some((uid, gid))) => (Some(ProcessState { pid, uid, gid }), None),
@@ -170,7 +170,7 @@ impl Controller {
     /// The clients; `connections` is the number of all, those that still negotiate with `front` included.
     pub(crate) fn clients(&self, connections: u32, front: &Stopper) -> Clients {
         let (spec, _) = self.running();
-        // A client that goes to an engine meanwhile is found there.
+        // A client that goes to an engine meanwhile is found there, by the question to all engines below.
         let callers = front.ask_for_callers().recv_timeout(PATIENCE).unwrap_or_default();
         let answers = self.ask_all(engine::Command::Clients);
         let silent_devices = names_of_silent(&spec, &answers);
@@ -185,10 +185,10 @@ impl Controller {
         Clients { schema_version: SCHEMA_VERSION, now_seconds, clients, negotiating, callers, silent_devices }
     }
 
-    /// Ends the client of this number: what it has queued is withdrawn. Returns what was done, in words.
+    /// Disconnects the client of this number, and withdraws its queued requests. Returns a description of what was done.
     ///
     /// # Errors
-    /// Why there is nobody to end, in words.
+    /// If there is no such client, in words.
     pub(crate) fn kick(&self, number: u64, front: &Stopper) -> Result<String, String> {
         let (spec, _) = self.running();
         // A caller that goes to an engine meanwhile is found there, by the question to all engines below.

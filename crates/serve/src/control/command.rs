@@ -19,7 +19,7 @@ pub enum Command {
     Clients {},
     /// End the client of this number.
     Kick(u64),
-    /// Take no more clients, answer those there are, and end: within this time, if it is given.
+    /// Take no more clients, answer the connected ones, and end: within this time, if it is given.
     Drain {
         /// The time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,13 +35,13 @@ pub enum Command {
     Save {},
     /// Open the device of this name again after a failure.
     Reopen(String),
-    /// Tell a service what to do.
+    /// Give an order to a service.
     Service(ServiceCommand),
     /// Take a snapshot of a device.
     Snapshot {
         /// The device.
         device: String,
-        /// The name of the snapshot; made of the time if absent.
+        /// The name of the snapshot; if absent, it is made of the time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
@@ -128,12 +128,12 @@ pub struct ServiceCommand {
     /// To rest while the lease holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseLease>,
-    /// To do what its default says.
+    /// To do its default again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<Release>,
 }
 
-/// Leave to work.
+/// A lease to work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunLease {
@@ -142,7 +142,7 @@ pub struct RunLease {
     /// The most bytes in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second_max: Option<u64>,
-    /// The bytes in a second that it gets even if clients want all of the device.
+    /// The bytes in a second that the service gets even if clients want all of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_bytes_per_second: Option<u64>,
 }
@@ -161,10 +161,10 @@ pub struct PauseLease {
 pub struct Release {}
 
 impl ServiceCommand {
-    /// The order, with what it says in words.
+    /// The order, with a description of it.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// What is wrong with the command, in words.
     pub fn order(&self) -> Result<(ServiceOrder, String), String> {
         let name = shown(&self.name);
         let wrong = |what: &str| Err(format!("service {name}: {what}"));

@@ -30,7 +30,7 @@ impl Controller {
         self.report(changed)
     }
 
-    /// Removes a device that no export shows. Returns what has changed, and what its end has said.
+    /// Removes a device that no export shows. Returns what has changed, and the error of its end, if there was one.
     ///
     /// # Errors
     /// What is wrong, in words: nothing has changed.
@@ -60,8 +60,8 @@ impl Controller {
         changed.checked().map_err(|complaint| of(complaint.problem().to_string()))
     }
 
-    /// Makes the devices longer that are longer in a spec than in the running one: their numbers and lengths. If the change is not
-    /// made after all, what has grown stays long, and no export shows the rest of it.
+    /// Makes devices longer that have a longer length in the new spec; returns their numbers and lengths. If the change fails later, they
+    /// stay longer, and no export shows the added range.
     pub(super) fn grow_devices(&self, before: &Spec, after: &Spec) -> Result<Vec<(usize, u64)>, String> {
         let mut grown = Vec::new();
         for (number, device) in before.present_devices() {
@@ -77,7 +77,7 @@ impl Controller {
         Ok(grown)
     }
 
-    /// Opens the devices that a spec has more than the running one.
+    /// Opens the devices of the new spec that the running one does not have.
     pub(super) fn open_devices(&self, before: &Spec, after: &Spec) -> Result<Vec<Opened>, String> {
         let mut came = after.device.iter().skip(before.device.len());
         came.try_for_each(|device| check_workers(device, after))?;
@@ -89,7 +89,7 @@ impl Controller {
         })
     }
 
-    /// The devices that a spec has lost.
+    /// The devices that are missing in the new spec.
     ///
     /// # Errors
     /// If clients still get answers from one: their export was removed while they were connected.
@@ -108,7 +108,7 @@ impl Controller {
     }
 }
 
-/// The workers of `[cores]` have places for the devices that there were at the start.
+/// Refuses a device that needs the workers of `[cores]`, which have places only for the devices from the start.
 fn check_workers(device: &Device, spec: &Spec) -> Result<(), String> {
     if spec.cores.is_none() || !device.shares_cores() {
         return Ok(());
@@ -162,8 +162,8 @@ fn without_device(spec: &Spec, name: &str) -> Result<Spec, String> {
     changed.checked().map_err(|complaint| format!("device {}: {}", shown(name), complaint.problem()))
 }
 
-/// The devices of a file with the numbers of the running spec: those that are missing are removed, and new ones come last. Their
-/// order in the file means nothing.
+/// The devices of a file, numbered as in the running spec: missing ones are marked as removed, and new ones come last. Their order in the
+/// file does not matter.
 pub(super) fn aligned(running: &Spec, file: Vec<Device>) -> Vec<Device> {
     let mut left = file;
     let mut device: Vec<Device> = Vec::new();

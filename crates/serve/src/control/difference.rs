@@ -68,7 +68,7 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Exports and devices come and go, and those that stay keep their order.
+/// Compares exports or devices, which can be added and removed; the others keep their order.
 fn compare_moving(table: &str, old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {
     let name = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
     let has = |values: &[Value], its: &Value| values.iter().any(|other| name(other) == name(its));

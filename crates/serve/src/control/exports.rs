@@ -25,7 +25,7 @@ use crate::spec::{Export, Spec};
 pub struct VolumeState {
     /// The name of the volume.
     pub name: String,
-    /// Where it begins on the device.
+    /// The volume's offset on the device.
     pub offset_bytes: u64,
     /// The length of the volume.
     pub size_bytes: u64,
@@ -42,13 +42,13 @@ pub(super) enum Commit {
     Undo,
 }
 
-/// A spec on devices that have these places.
+/// A new spec, with the places of its devices that exports can show.
 pub(super) struct Target {
     pub(super) spec: Spec,
     pub(super) places: Vec<Places>,
     /// The engines of devices that the running spec does not have.
     pub(super) came: Vec<Opened>,
-    /// Whether exports that go may have clients, which get the rest of their answers.
+    /// Whether removed exports may have clients, which get the rest of their answers.
     pub(super) drains: bool,
 }
 
@@ -85,7 +85,7 @@ impl Controller {
         changed
     }
 
-    /// Has engines and clients see the exports of a spec on devices that have these places.
+    /// Shows the exports of the new spec to engines and clients.
     fn show_exports(
         &self,
         running: &Running,
@@ -141,7 +141,7 @@ impl Controller {
         Ok(())
     }
 
-    /// All is as before.
+    /// Shows the exports of the running spec again.
     fn show(&self, running: &Running, before: &Arc<Catalog>) -> Result<(), String> {
         self.tell_engines(&running.spec, &running.spec, Some(&before.exports))?;
         let exports = before.exports.clone();
@@ -152,7 +152,7 @@ impl Controller {
     /// The clients of some exports.
     ///
     /// # Errors
-    /// If an engine does not answer: it may have some. One that has ended has none.
+    /// If an engine does not answer, because it may have some. An engine that has ended has none.
     fn clients_of(&self, is_meant: impl Fn(usize) -> bool) -> Result<Vec<ClientAccount>, String> {
         let mut clients = Vec::new();
         for answer in self.ask_each(engine::Command::Clients) {
@@ -209,7 +209,7 @@ impl Controller {
     /// The volumes of a device, by name.
     ///
     /// # Errors
-    /// If it has no table of them.
+    /// If the device has no table of volumes.
     pub fn list_volumes(&self, device: &str) -> Result<Vec<VolumeState>, String> {
         let (number, _) = self.volumes_of(device)?;
         let (spec, _) = self.running();
@@ -223,10 +223,10 @@ impl Controller {
         Ok(places.into_iter().map(state).collect())
     }
 
-    /// Adds a volume, which reads as zeroes. Returns what it is, in words.
+    /// Adds a volume, which reads as zeroes. Returns a description of it.
     ///
     /// # Errors
-    /// If there is no room for it, or it cannot be made.
+    /// If there is no room for it, or it cannot be created.
     pub fn add_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
         let (number, volumes) = self.volumes_of(device)?;
         let mut volumes = lock(&volumes);
@@ -238,10 +238,10 @@ impl Controller {
         Ok(words)
     }
 
-    /// Gives a volume another length, in place. What is added to it reads as zeroes. Returns what it is, in words.
+    /// Gives a volume another length, in place. An added range reads as zeroes. Returns a description of the volume.
     ///
     /// # Errors
-    /// If there is no room for it, or clients are connected that know more of it.
+    /// If there is no room for it, or connected clients still know its former length.
     pub fn resize_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
         let (number, volumes) = self.volumes_of(device)?;
         let mut volumes = lock(&volumes);
@@ -256,7 +256,7 @@ impl Controller {
         Ok(words)
     }
 
-    /// Removes a volume: its place is free. Returns that in words.
+    /// Removes a volume and frees its place. Returns a description of that.
     ///
     /// # Errors
     /// If clients of an export that shows it are connected.
@@ -281,7 +281,7 @@ impl Controller {
         Ok((number, volumes))
     }
 
-    /// Whether clients still get answers from a removed export of a device that is meant.
+    /// Whether clients still get answers from a removed export of the device for which `is_meant` holds.
     pub(super) fn is_ending(
         &self,
         spec: &Spec,
@@ -295,7 +295,7 @@ impl Controller {
         Ok(!self.clients_of(ends)?.is_empty())
     }
 
-    /// Makes a range that no volume has read as zeroes.
+    /// Zeroes a range of a device that belongs to no volume.
     fn wipe(&self, device: usize, range: Range<u64>) -> Result<(), String> {
         let catalog = self.0.tunables.catalog();
         let overlaps = |export: usize| {
@@ -309,7 +309,7 @@ impl Controller {
         }
         let (sender, answer) = channel();
         self.0.engines.send(device, engine::Command::Wipe(range, sender));
-        // However long the device takes. The end of the engine is an answer, too.
+        // Waits as long as the device takes; the end of the engine ends the wait, too.
         self.0.engines.hear(answer, Duration::MAX).unwrap_or_else(|_| Err("the server ends".into()))
     }
 
@@ -320,7 +320,7 @@ impl Controller {
         name: &str,
         place: Option<Range<u64>>,
     ) -> Result<(), String> {
-        // No export goes meanwhile.
+        // The lock keeps exports from being removed meanwhile.
         let mut running = self.lock();
         let before = volumes.places().get(name).cloned();
         let is_left = |before: &Range<u64>| place.as_ref().is_some_and(|place| place.end >= before.end);
@@ -360,7 +360,7 @@ fn showing<'a>(spec: &'a Spec, device: usize, volume: &'a str) -> impl Iterator<
         .filter(move |(_, export)| spec.device_of(export) == device && export.volume.as_deref() == Some(volume))
 }
 
-/// The exports of which something is taken away.
+/// The numbers of exports that lose all or a part of their range.
 fn lost(before: &Exports, after: &Exports) -> Vec<usize> {
     let keeps = |number: usize| {
         let (old, new) = (before.list.get(number)?, after.list.get(number)?);
@@ -396,7 +396,7 @@ pub(super) fn unknown_device(spec: &Spec, name: &str) -> String {
     unknown("device", name, &names, "").to_string()
 }
 
-/// The table of something of this name with these keys, such as `weight=300`.
+/// A table with this name and these keys, such as `weight=300`.
 pub(super) fn table_of(name: &str, keys: &[String]) -> Result<Table, String> {
     let mut table = Table::new();
     table.insert("name".into(), Value::String(name.into()));

@@ -14,7 +14,7 @@ use crate::spec::{ClassPart, Spec};
 pub struct FleetStatus {
     /// Whether this server sees the others.
     pub sight: Sight,
-    /// The servers of the newest round, itself included.
+    /// The number of servers in the newest round, this one included.
     pub servers: u32,
     /// How often an exchange with etcd has failed.
     pub failures: u64,
@@ -47,10 +47,10 @@ pub struct FleetClass {
 }
 
 impl Controller {
-    /// Gives classes these parts of what the spec says that they have in all, on every device or on none.
+    /// Gives classes these parts of their shares in the spec, on every device or on none.
     ///
     /// # Errors
-    /// What is wrong, in words; parts are then what they were.
+    /// What is wrong, in words; the parts are then unchanged.
     pub fn apportion(&self, parts: BTreeMap<u32, ClassPart>, status: FleetStatus) -> Result<(), String> {
         let mut running = self.lock();
         let told = if running.spec.parts == parts {

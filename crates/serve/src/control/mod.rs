@@ -1,8 +1,8 @@
 //! Changes of a running server: assignments to keys of its spec, or a reload of its file, all or nothing.
 //!
-//! A change is first made to the spec, with the same checks as a file. Then the engines get the differences, and either all
-//! of them make the change or none does ([`crate::engine::Change`]). Exports and devices come and go (`exports`, `devices`);
-//! tenants and addresses cannot change: such a change is refused.
+//! A change is first made to the spec, with the same checks as a file. Then the engines get the differences, and either all of them make
+//! the change or none does ([`crate::engine::Change`]). Exports and devices can be added and removed (`exports`, `devices`); a change of
+//! tenants or addresses is refused.
 
 mod assignment;
 mod client;
@@ -137,7 +137,7 @@ pub struct Controller(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Held while the spec changes: devices are opened and ended without keeping those waiting who only look at it.
+    /// Held while the spec changes. Opening and ending devices takes time, in which readers of the spec need not wait.
     changing: Mutex<()>,
     running: Mutex<Running>,
     engines: Engines,
@@ -191,10 +191,10 @@ impl Controller {
         (Arc::clone(&running.spec), running.changes.iter().cloned().collect())
     }
 
-    /// The present spec as the text of a file, which reads back as it.
+    /// The present spec as the text of a file. Reading the file gives the same spec.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written as text.
     pub fn saved(&self) -> Result<String, String> {
         let (spec, _) = self.running();
         let text = toml::to_string(&spec.as_file()).map_err(|error| format!("the spec cannot be written: {error}"))?;
@@ -268,10 +268,10 @@ impl Controller {
         engine.ok_or_else(|| unknown_device(&spec, device))
     }
 
-    /// Opens a device again after a failed flush, or what of it is out; returns a description of it.
+    /// Opens a device, or its failed parts, again after a failure; returns a description of it.
     ///
     /// # Errors
-    /// Why it stays as it is, in words.
+    /// Why the device stays as it is, in words.
     pub fn reopen(&self, device: &str) -> Result<String, String> {
         let engine = self.engine_of(device)?;
         let (sender, answer) = channel();
@@ -280,7 +280,7 @@ impl Controller {
         answer.map_err(|problem| format!("device {}: {problem}", shown(device)))
     }
 
-    /// Tells a service what to do; returns what it does now, in words.
+    /// Gives an order to a service; returns a description of what it does now.
     ///
     /// # Errors
     /// What is wrong, in words.
@@ -295,7 +295,7 @@ impl Controller {
             return Err(error.to_string());
         };
         let (sender, answer) = channel();
-        // Counted from zero, in a spec of a few megabytes.
+        // The number of a class is small, because a spec has at most a few megabytes.
         self.0.engines.send(class.device, engine::Command::Service(StreamId(number as u32), order, sender));
         match self.hear(answer, PATIENCE) {
             Ok(Ok(())) => Ok(words),
@@ -316,7 +316,7 @@ impl Controller {
         let (came, lost) = (self.open_devices(&before, &spec)?, self.lost_devices(&before, &spec)?);
         let grown = self.grow_devices(&before, &spec)?;
         let mut running = self.lock();
-        // Only a fleet changes the spec meanwhile.
+        // Only the parts of a fleet can have changed in the running spec meanwhile.
         spec.parts.clone_from(&running.spec.parts);
         let mut target = self.target(spec.clone(), came, drains);
         for (device, size_bytes) in grown {
@@ -338,7 +338,7 @@ impl Controller {
         Ok(what)
     }
 
-    /// Has every engine concerned try the change; then all of them make it, or none does. Meanwhile they serve.
+    /// Lets every engine concerned try the change; then all of them make it, or none does. They serve meanwhile.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
         let (mut asked, mut answers) = (Vec::new(), Vec::new());
         // An engine of a device that is not in the old spec has begun with the new spec.
@@ -395,8 +395,7 @@ pub fn change_of(old: &Spec, new: &Spec, device: usize, exports: Option<&Exports
     Some((Change { shares, priorities, timeouts, services, exports, prepared, verdict: wait }, hear, verdict))
 }
 
-/// The shares to configure, in an order in which every step is feasible if the result is: those that reserve less than
-/// before come first.
+/// The shares to configure, in an order in which every step is feasible if the result is: reservations that become smaller come first.
 fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Holder, Share)> {
     let before = |holder: Holder| old.iter().find(|(other, _)| *other == holder).map(|(_, share)| *share);
     let changed = new.iter().filter(|(holder, share)| before(*holder) != Some(*share));
@@ -409,7 +408,7 @@ fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Hold
 
 /// The path of the key in a change. Names may contain spaces; after the key comes an arrow between spaces.
 fn key_of(change: &str) -> &str {
-    // Exports and devices come and go as a whole.
+    // An export or device is added or removed as a whole.
     if let Some(export) = change.strip_suffix(" is added").or_else(|| change.strip_suffix(" is removed")) {
         return export;
     }

@@ -15,7 +15,7 @@ use crate::executor::Clock as _;
 use crate::log::{Event, EventKind};
 use crate::snapshots::{OWN, Snapshots, due_in, too_many};
 
-/// How long after one that failed the server tries again.
+/// The time after which the server tries again to take a snapshot that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A snapshot, as `ioweir ctl` lists it.
@@ -51,10 +51,10 @@ impl Controller {
         Ok((snapshots, engine))
     }
 
-    /// Takes a snapshot of a device, while its clients wait; returns what it is, in words.
+    /// Takes a snapshot of a device, while its clients wait; returns a description of it.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why it was not taken, in words.
     pub fn take_snapshot(&self, device: &str, name: Option<&str>) -> Result<String, String> {
         let name = name.map_or_else(|| format!("manual-{}", self.wall_seconds()), String::from);
         let taken = self.try_to_take(device, &name);
@@ -87,17 +87,17 @@ impl Controller {
             )),
             Err(problem) => {
                 snapshots.give_up(taking);
-                // There is something to do for a service now, here and below.
+                // The engine gives new work to its service, here and below.
                 engine.send(engine::Command::Look);
                 Err(format!("device {}: {problem}", shown(device)))
             }
         }
     }
 
-    /// The snapshots of a device that there are, oldest first.
+    /// The existing snapshots of a device, oldest first.
     ///
     /// # Errors
-    /// If it takes none, or its folder cannot be read.
+    /// If the spec has no snapshots of it, or its folder cannot be read.
     pub fn list_snapshots(&self, device: &str) -> Result<Vec<SnapshotState>, String> {
         let (snapshots, _) = self.snapshots_of(device)?;
         let now = self.wall_seconds();
@@ -110,7 +110,7 @@ impl Controller {
         Ok(snapshots.list()?.into_iter().map(state).collect())
     }
 
-    /// Deletes a snapshot of a device; returns what that owes, in words.
+    /// Deletes a snapshot of a device; returns a description of the space that is still to be given back.
     ///
     /// # Errors
     /// If there is no such snapshot, or it cannot be deleted.
@@ -124,7 +124,7 @@ impl Controller {
         Ok(what)
     }
 
-    /// Takes the snapshots that are due, and deletes those that are too many; returns when to look again.
+    /// Takes the snapshots that are due, and deletes the ones beyond the number to keep; returns when to look again.
     fn tend_snapshots(&self) -> Duration {
         let (spec, _) = self.running();
         let mut next = Duration::MAX;
@@ -153,7 +153,7 @@ impl Controller {
     }
 }
 
-/// Has the device's file cloned while nothing is with it; returns how long clients have waited.
+/// Clones the device's file during a pause; returns how long clients have waited.
 fn clone_at_rest(
     clone_now: impl FnOnce() -> Result<(), String>,
     engine: &engine::Handle,
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::engine::{Command, Handle};
 
-    /// An engine that is at rest at once, and says at the end how long it has paused.
+    /// An engine that pauses at once, and reports at the end how long it has paused.
     fn at_rest(paused: Option<Nanos>) -> Handle {
         let (handle, commands) = Handle::new().unwrap_or_else(|error| panic!("{error}"));
         std::thread::spawn(move || {

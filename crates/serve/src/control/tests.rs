@@ -18,7 +18,7 @@ use crate::nbd::Export;
 use crate::server::ServeError;
 use crate::spec::Spec;
 
-/// Engines that make every change and answer nothing, while seconds go by.
+/// Engines that make every change and do not answer, while seconds pass.
 #[derive(Default)]
 struct Silent(AtomicU64);
 

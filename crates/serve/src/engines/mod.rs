@@ -34,13 +34,13 @@ pub trait Stage: Send + Sync {
     /// Lets the engines run for a while; returns the time, or `None` once there is no server any more.
     fn go_on(&self) -> Option<Nanos>;
 
-    /// Opens devices as [`Engines::open`] does.
+    /// Opens devices as `Engines::open` does.
     fn open(&self, spec: &Spec) -> Result<Vec<Opened>, ServeError>;
 
-    /// Begins all opened engines as [`Engines::begin`] does.
+    /// Begins all opened engines as `Engines::begin` does.
     fn begin(&self, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError>;
 
-    /// Ends the engine of a device as [`Engines::remove`] does.
+    /// Ends the engine of a device as `Engines::remove` does.
     fn end(&self, device: usize) -> Result<(), ServeError>;
 }
 

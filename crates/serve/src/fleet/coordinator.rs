@@ -18,10 +18,10 @@ use crate::engine::Served;
 use crate::log::EventKind;
 use crate::spec::{ClassPart, Fleet as Keys};
 
-/// A tenant counts as held if he was for this part of the time, as a divisor.
+/// A tenant counts as held back by his limit if he was throttled for this part of the time, as a divisor.
 const HELD_DIVISOR: u64 = 8;
 
-/// Where servers meet. Errors are in words; an answer that does not come is one.
+/// The place where servers meet. Errors are texts; an answer that does not come in time is one.
 pub trait Store {
     /// Grants a lease of this many seconds.
     ///
@@ -31,17 +31,17 @@ pub trait Store {
     /// Renews a lease; false if it is over.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// Why that is unknown.
     fn renew(&mut self, lease: i64) -> Result<bool, String>;
-    /// Writes a report, and reads what has changed: all in one step.
+    /// Writes a report, and reads the changes, all in one step.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// Why the result is unknown.
     fn exchange(&mut self, ask: &Ask<'_>) -> Result<Answer, String>;
     /// All reports as they were at a revision.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Why they cannot be read.
     fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String>;
     /// Ends a lease before its time.
     fn revoke(&mut self, lease: i64);
@@ -89,7 +89,7 @@ pub struct Own {
 /// The result of a period.
 #[derive(Clone, Debug, Default)]
 pub struct Turn {
-    /// The parts of classes from now on; a class without one has what the spec says.
+    /// The parts of classes from now on; a class without one has its share in the spec.
     pub parts: BTreeMap<u32, ClassPart>,
     /// The service that tenants have received on other servers since the last round, by class.
     pub elsewhere: Vec<(u32, Elsewhere)>,
@@ -138,7 +138,7 @@ pub struct Coordinator<S> {
     lease: Option<i64>,
     /// When the lease was last renewed.
     renewed: Nanos,
-    /// Whether a report is there under the lease.
+    /// Whether the store has a report under the lease.
     has_report: bool,
     /// The newest round, when it was first seen, and whether this server has begun it.
     round: (i64, Nanos, bool),
@@ -153,7 +153,7 @@ pub struct Coordinator<S> {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// A server that has said nothing yet.
+    /// A server without a report yet.
     pub fn new(keys: Keys, store: S) -> Self {
         let (period, lease) = (keys.period.nanos(), keys.lease.nanos());
         Self {
@@ -249,14 +249,14 @@ impl<S: Store> Coordinator<S> {
         text
     }
 
-    /// Says what there is to say, and takes up a round that is new.
+    /// Writes the report, and adopts a new round, if there is one.
     fn meet(&mut self, now: Nanos, owns: &[Own], turn: &mut Turn) -> Result<(), String> {
         let lease = self.hold_lease(now)?;
         let report = self.report(owns);
         let period = self.keys.period.nanos().0;
         let (round, seen, is_mine) = self.round;
         let due = if is_mine { 2 * period } else { 3 * period };
-        // A quarter of a period of leeway: turns are not to the nanosecond.
+        // A quarter of a period is tolerated, because turns are not exact.
         let is_due = now.since(seen).0 + period / 4 >= due;
         let ask = Ask {
             lease,
@@ -311,7 +311,7 @@ impl<S: Store> Coordinator<S> {
         self.standing.lost();
     }
 
-    /// The report is not there under this lease: it has ended, or another server has this one's name.
+    /// Drops the lease, because the report under it is gone: the lease has ended, or another server has this one's name.
     fn give_way(&mut self, is_gone: bool) -> Result<(), String> {
         self.lose_lease();
         Err(if is_gone {
@@ -321,7 +321,7 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Takes up a round: all reports as they were when it began.
+    /// Adopts a round: all reports as they were when it began.
     fn adopt(&mut self, round: i64, reports: &[Heard], owns: &[Own], turn: &mut Turn) {
         let mut all: Vec<Read<'_>> = Vec::with_capacity(reports.len());
         for heard in reports {

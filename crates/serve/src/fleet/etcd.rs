@@ -1,5 +1,5 @@
-//! etcd, over its JSON gateway (`/v3/...`): the same calls as its gRPC, with an HTTP client that is here already. Its own client
-//! needs a compiler of protocol buffers to be built, and an asynchronous HTTP/2 stack of a hundred crates for four calls.
+//! etcd over its JSON gateway (`/v3/...`), which has the same calls as its gRPC. The HTTP client is a dependency anyway; etcd's own client
+//! would need a compiler of protocol buffers and an asynchronous HTTP/2 stack of a hundred crates, for four calls.
 //!
 //! Keys: `/ioweir/FLEET/report/SERVER` under the server's lease, `/ioweir/FLEET/round`, whose revision is the round, and
 //! `/ioweir/FLEET/tenants`, which people write.
@@ -44,7 +44,7 @@ fn encoded(key: &str) -> String {
 }
 
 impl Etcd {
-    /// A client of checked keys. Nothing is asked yet.
+    /// A client for checked keys. It makes no connection yet.
     ///
     /// # Errors
     /// If a file that the keys name cannot be used.
@@ -187,14 +187,14 @@ impl Store for Etcd {
     }
 
     fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String> {
-        // A slash is followed by a zero.
+        // In ASCII the zero follows the slash, so this key ends the range of all keys under the prefix.
         let end = format!("{}0", self.reports.trim_end_matches('/'));
         let body = json!({"key": encoded(&self.reports), "range_end": encoded(&end), "revision": revision.to_string()});
         read_reports(&self.call("kv/range", &body)?, &self.reports)
     }
 
     fn revoke(&mut self, lease: i64) {
-        // If it is not heard, the lease ends by itself.
+        // If the call fails, the lease ends after its time.
         let _ = self.call("lease/revoke", &json!({"ID": lease.to_string()}));
     }
 }

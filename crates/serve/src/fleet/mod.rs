@@ -28,10 +28,10 @@ pub use coordinator::{Ask, Coordinator, Heard, Own, Store, Turn};
 pub use etcd::Etcd;
 pub use wire::{Answer, assignments, read_exchange, read_reports};
 
-/// How long engines together may take to say what they have served.
+/// How long all engines together may take to report their service.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The thread of a fleet. It ends when this is dropped, and its report is taken back.
+/// The thread of a fleet. When this is dropped, the thread ends and its report is revoked.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     end: Option<Sender<()>>,
@@ -39,7 +39,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the thread, if the server is one of a fleet.
+    /// Starts the thread, if the server belongs to a fleet.
     pub(crate) fn start(
         controller: &Controller,
         engines: Engines,

@@ -11,15 +11,15 @@ use crate::spec::{ClassKind, Spec};
 
 /// The most servers whose reports are read.
 const SERVERS_MAX: usize = 10_000;
-/// The most bytes of what is said of tenants.
+/// The most bytes of the specs of tenants.
 const TENANTS_BYTES_MAX: usize = 1 << 20;
 
 /// The answer to an exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether the report was written; if not, the key is another's, or another has begun a round.
+    /// Whether the report was written; if not, the key belongs to another server, or another has begun a round.
     pub is_done: bool,
-    /// The lease of the report that is there, if the answer says so; 0 for none.
+    /// The lease of the stored report, if the answer has it; 0 for none.
     pub lease: Option<i64>,
     /// The revision at which the newest round began; 0 if there was none yet.
     pub round: i64,
@@ -75,7 +75,7 @@ struct GrantAnswer {
     result: Option<Box<GrantAnswer>>,
 }
 
-/// A whole number as JSON of protocol buffers has it: text, and none for zero.
+/// Parses a whole number of the JSON of protocol buffers: a text, which is empty for zero.
 fn number(text: &str) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
@@ -92,7 +92,7 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| format!("not an answer of etcd: {error}"))
 }
 
-/// Reads the answer to an exchange. What is asked for at the end of it is always the round, then what is said of tenants.
+/// Reads the answer to an exchange. Its last two parts are always the round and the specs of tenants.
 ///
 /// # Errors
 /// What is wrong with it, in words.
@@ -140,8 +140,7 @@ pub(super) fn read_lease(body: &[u8]) -> Result<(i64, i64), String> {
     Ok((number(&answer.0)?, number(&answer.1)?))
 }
 
-/// The assignments that make tenants what this text says, for those that this server has: a table for each, with the keys of
-/// shares.
+/// The assignments that apply this text to the tenants that this server has. The text is a table for each tenant, with the keys of shares.
 ///
 /// # Errors
 /// What is wrong with it, in words.

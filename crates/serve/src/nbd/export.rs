@@ -11,10 +11,10 @@ use super::protocol::{
 pub struct Contexts([u32; CONTEXTS_MAX]);
 
 impl Contexts {
-    /// None.
+    /// No context.
     pub const NONE: Self = Self([0; CONTEXTS_MAX]);
 
-    /// Adds one, if it is not there and there is room; returns whether it is there now.
+    /// Adds a context, if it is missing and there is room; returns whether it is among them now.
     pub fn add(&mut self, number: u32) -> bool {
         let is_there = self.0.contains(&number);
         let place = self.0.iter_mut().find(|place| **place == 0 && !is_there);

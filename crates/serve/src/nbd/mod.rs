@@ -1,14 +1,14 @@
 //! The NBD protocol without any I/O: bytes in, events and bytes out.
 //!
-//! [`Negotiation`] conducts the handshake until client and server agree on an export; [`Decoder`] then finds the requests in
-//! the stream; [`reply`] writes the replies. None of them reads a clock or a socket, and none allocates memory for lengths
-//! that a client only announces: lengths are checked first.
+//! [`Negotiation`] conducts the handshake until client and server agree on an export; [`Decoder`] then finds the requests in the stream;
+//! [`reply`] writes the replies. None of them reads a clock or a socket, and none allocates memory for lengths that a client only
+//! announces: lengths are checked first.
 //!
-//! [`client`] is the other side of the same, for a server that is itself before another one.
+//! [`client`] is the client's side of the protocol, for a server with an upstream.
 //!
-//! It implements the fixed newstyle handshake with structured replies or extended headers, block status (`base:allocation`),
-//! the change to TLS, and every command but `RESIZE`. Block status with a payload is missing: it selects among several
-//! metadata contexts, and there is only one here.
+//! The module implements the fixed newstyle handshake with structured replies or extended headers, block status (`base:allocation`), the
+//! change to TLS, and every command but `RESIZE`. Block status with a payload is missing: it selects among several metadata contexts, and
+//! there is only one here.
 
 pub mod client;
 mod export;

@@ -89,7 +89,7 @@ pub struct Negotiation {
     exports: Arc<[Export]>,
     /// Exports that do not exist for this client.
     hidden: Vec<usize>,
-    /// The last of these that it asked for.
+    /// The last hidden export that the client has asked for.
     refused: Option<usize>,
     state: State,
     /// The beginning of the current item; never more than the state needs.
@@ -99,7 +99,7 @@ pub struct Negotiation {
     zeroes: bool,
     tls: Tls,
     replies: Replies,
-    /// The export for which metadata contexts were selected, and these.
+    /// The export for which the client has selected metadata contexts, and these contexts.
     selected: Option<(usize, Contexts)>,
 }
 
@@ -301,7 +301,7 @@ impl Negotiation {
             Tls::Offered | Tls::Required => {
                 put_reply(out, OPTION_STARTTLS, REPLY_ACK, &[]);
                 self.tls = Tls::Agreed;
-                // A man in the middle may have sent it.
+                // A man in the middle may have sent the earlier options.
                 self.replies = Replies::Simple;
                 self.selected = None;
                 return Progress::StartTls;

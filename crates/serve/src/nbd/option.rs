@@ -11,7 +11,7 @@ use super::protocol::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InfoQuery<'a> {
     pub(super) name: &'a [u8],
-    /// Numbers of 16 bits.
+    /// The numbers of the wanted items, of 16 bits each.
     items: &'a [u8],
 }
 
@@ -85,8 +85,7 @@ impl<'a> ContextQuery<'a> {
         self.any(|query| query == context.as_bytes())
     }
 
-    /// Whether a list contains a context: all are listed without a query, and those of a namespace by what their names begin
-    /// with.
+    /// Whether a list contains a context. Without a query it contains all; a query may be the beginning of a name, such as a namespace.
     pub(super) fn lists(&self, context: &str) -> bool {
         let is_meant = |query: &[u8]| query.ends_with(b":") && context.as_bytes().starts_with(query);
         self.queries.is_empty() || self.selects(context) || self.any(is_meant)

@@ -70,7 +70,7 @@ impl Command {
         }
     }
 
-    /// The flags that are valid for it. FUA is valid for every command.
+    /// The flags that are valid for the command. FUA is valid for every command.
     const fn flags(self) -> u16 {
         match self {
             Self::Read => COMMAND_FUA | COMMAND_DF,
@@ -80,7 +80,7 @@ impl Command {
         }
     }
 
-    /// Whether it changes the export.
+    /// Whether the command changes the export.
     #[must_use]
     pub const fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
@@ -100,7 +100,7 @@ pub struct Request {
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// The number of bytes of data that follow it.
+    /// The number of bytes of data that follow the request.
     pub payload: u32,
 }
 
@@ -115,18 +115,18 @@ impl Request {
         (magic == MAGIC_REQUEST).then_some(Self { command, flags, cookie, offset, length, payload })
     }
 
-    /// Also `None` if more data follows than a client may send.
+    /// Parses an extended header; `None` if it is no header, or more data follows than a client may send.
     fn parse_extended(header: &[u8; EXTENDED_HEADER_BYTES]) -> Option<Self> {
         let mut fields = Fields(header);
         let (magic, mut flags, number) = (fields.u32()?, fields.u16()?, fields.u16()?);
         let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let command = Command::from_number(number);
         let mut payload = 0;
-        // QEMU (10.0) wrongly omits the flag from writes; nothing else can be meant.
+        // QEMU (10.0) wrongly omits the flag from writes, which always have data.
         if flags & COMMAND_PAYLOAD_LENGTH != 0 || command == Command::Write {
             payload = u32::try_from(length).ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
         }
-        // Kept only for commands that must have no data: `payload` has the value that the flag gives.
+        // For other commands, which must have no data, `payload` has the value that the flag gives.
         if command == Command::Write {
             flags &= !COMMAND_PAYLOAD_LENGTH;
         }

@@ -1,5 +1,4 @@
-//! Servers of a fleet in virtual time: the coordinators that serve, a store in memory in the place of etcd, and tenants whose
-//! service is a fluid.
+//! Tests of a fleet in virtual time: real coordinators, a store in memory in place of etcd, and tenants whose service is a fluid.
 
 #[path = "../../../../../fuzz/drive_fleet.rs"]
 mod drive_fleet;
@@ -183,7 +182,7 @@ impl Fleets {
             served: Served::default(),
             part: ClassPart::default(),
             turn: Turn::default(),
-            // Each at another time of the period.
+            // Each server turns at another time of the period.
             next: self.now + number * PERIOD / 7,
             clock: (1_000, number * 3_600 * SECOND),
             is_dead: false,
@@ -336,7 +335,7 @@ fn cut_off_servers_fall_back_after_their_lease() {
     let mut fleet = settled();
     let before = fleet.nodes[0].limit();
     fleet.nodes[0].coordinator.store().is_cut = true;
-    // The lease was renewed up to a quarter of it before.
+    // The lease was last renewed up to a quarter of its length ago.
     fleet.run(3, |nodes| {
         assert_eq!(nodes[0].limit(), before);
         assert!(all(nodes) <= LIMIT);
@@ -385,7 +384,7 @@ fn a_slow_etcd_delays_parts_and_takes_nothing() {
 #[test]
 fn clocks_that_differ_change_nothing() {
     let mut fleet = Fleets::new(3);
-    // Hours apart from the start, and one in a hundred fast, one slow.
+    // The clocks differ by hours from the start; one is a hundredth too fast, one too slow.
     fleet.nodes[1].clock.0 = 1_010;
     fleet.nodes[2].clock.0 = 990;
     fleet.nodes.iter_mut().for_each(|node| node.offered = 20_000);

@@ -19,7 +19,7 @@ use super::super::etcd::Etcd;
 use crate::server::{Entrance, Server};
 use crate::spec::{Fleet, Spec};
 
-/// How long anything may take.
+/// The longest time of any step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An etcd of its own, which ends with this.
@@ -107,7 +107,7 @@ fn etcd_stores_reports_under_leases_and_numbers_rounds() {
     let first =
         one.exchange(&Ask { is_new: true, begins: Some(0), ..ask(lease, "a") }).unwrap_or_else(|e| panic!("{e}"));
     assert!(first.is_done && first.round == first.revision && first.round > 0 && first.tenants.is_none(), "{first:?}");
-    // Another begins no round that has begun, and sees which is the newest.
+    // A server with an outdated round cannot begin one, and learns the newest.
     let late = other.exchange(&Ask { is_new: true, begins: Some(0), ..ask(others, "b") });
     let late = late.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((late.is_done, late.lease, late.round), (false, Some(0), first.round));
@@ -120,7 +120,7 @@ fn etcd_stores_reports_under_leases_and_numbers_rounds() {
     let reports = other.reports(next.round).unwrap_or_else(|error| panic!("{error}"));
     let found: Vec<_> = reports.iter().map(|heard| (heard.server.as_str(), heard.report.as_slice())).collect();
     assert_eq!(found, [("one", &b"c"[..]), ("other", b"b")]);
-    // A name has one server.
+    // Two servers cannot have one name.
     let (mut thief, its) = daemon.client("one", "");
     let refused = thief.exchange(&Ask { is_new: true, ..ask(its, "d") }).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((refused.is_done, refused.lease), (false, Some(lease)));
@@ -216,7 +216,7 @@ fn servers_divide_a_limit_and_survive_without_etcd() {
     let servers = ["one", "two"].map(|name| server(&daemon, name, folder.path()));
     let limits = || servers.each_ref().map(|server| share(server).limit_per_second);
     until("they divide the limit", || (limits() == [5_000, 5_000]).then_some(()));
-    // Changed once for all.
+    // A change in etcd reaches all servers.
     let say = |people: &mut Etcd, text: &str| {
         use base64::Engine as _;
         let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
@@ -226,7 +226,7 @@ fn servers_divide_a_limit_and_survive_without_etcd() {
     say(&mut people, "[gold]\nlimit = \"6k/s\"\nweight = 7\n[who-is-elsewhere]\nlimit = \"1/s\"\n");
     until("both take it up", || (limits() == [3_000, 3_000]).then_some(()));
     assert_eq!(servers.each_ref().map(|server| share(server).weight), [7, 7]);
-    // All of it or nothing: a limit below the reservation is refused, with the weight beside it.
+    // A table is taken as a whole: a limit below the reservation is refused, with the weight beside it.
     say(&mut people, "[gold]\nlimit = \"50/s\"\nweight = 9\n");
     let refused = |server: &Server| server.controller().fleet().is_some() && share(server).weight == 7;
     let begun = people.grant(10);

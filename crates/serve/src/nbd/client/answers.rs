@@ -1,4 +1,4 @@
-//! Requests to a server, and what its answers mean.
+//! Encodes requests to a server, and decodes its answers.
 
 use super::super::NbdError;
 use super::super::fields::Fields;
@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// A part of the answer to a request, which its cookie names. A request is done once, after everything else of it.
+/// A part of the answer to the request with this cookie. `Done` comes once, after all other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
     /// Data that was read.
@@ -65,7 +65,7 @@ pub enum Answer<'a> {
     Done(u64),
 }
 
-/// Bytes that are no answer to what was asked: the rest of the stream has no meaning.
+/// Bytes that do not answer a request. The rest of the stream has no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it breaks the protocol: {0}")]
 pub struct BadAnswer(pub &'static str);
@@ -113,14 +113,14 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// For a connection with this form of replies, and this metadata context.
+    /// A decoder for a connection with this form of replies, and this metadata context.
     #[must_use]
     pub const fn new(replies: Replies, context: Option<u32>) -> Self {
         Self { replies, context, head: [0; HEAD_BYTES_MAX], held: 0, body: None }
     }
 
-    /// The next part of an answer in `input`, which is removed from it; `None` if more input is needed. `find` says what was
-    /// asked under a cookie.
+    /// The next part of an answer in `input`, which is removed from it; `None` if more input is needed. `find` returns the request with a
+    /// cookie.
     ///
     /// # Errors
     /// [`BadAnswer`], after which the connection must be closed.
@@ -230,7 +230,7 @@ impl Answers {
         Ok(Body { cookie, asked, part, left, is_last: flags & CHUNK_DONE != 0 })
     }
 
-    /// Takes something of a body, which is not empty.
+    /// Takes the next item of a body, which is not empty.
     fn take_body<'a>(&mut self, input: &mut &'a [u8], mut body: Body) -> Result<Taken<'a>, BadAnswer> {
         let Body { cookie, asked, .. } = body;
         let is_extended = self.replies == Replies::Extended;
@@ -306,7 +306,7 @@ impl Answers {
                 if length == 0 {
                     return Err(BadAnswer("an extent without a length"));
                 }
-                // Flags that are not of this context are of no use.
+                // Flags that the context does not define are ignored.
                 let extent = Extent { length, state: (state & 3) as u32 };
                 (body.part, is_ours.then_some(Answer::Extent(cookie, extent)))
             }

@@ -1,14 +1,14 @@
-//! Which bytes of an answer have come in, so that none is taken for read that was not sent.
+//! The received bytes of an answer, so that bytes which were not sent do not count as read.
 
 use super::BadAnswer;
 
-/// The most pieces with gaps between them: a server may send them in any order, but not as confetti.
+/// The most pieces with gaps between them. A server may send pieces in any order, and a sane one has few gaps at once.
 const GAPS_MAX: usize = 256;
 
 /// The parts of a range that were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Sorted, and neither overlapping nor adjacent: one in nearly all answers.
+    /// The parts are sorted and neither overlap nor touch, so that nearly all answers have one.
     parts: Vec<(u64, u64)>,
 }
 
@@ -39,7 +39,7 @@ impl Coverage {
         Ok(())
     }
 
-    /// Whether it is all of a range.
+    /// Whether all of a range was sent.
     #[must_use]
     pub fn is_all(&self, offset: u64, length: u64) -> bool {
         length == 0 || self.parts == [(offset, offset.saturating_add(length))]

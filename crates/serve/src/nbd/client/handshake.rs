@@ -20,7 +20,7 @@ const REPLIES_MAX: u32 = 256;
 const MESSAGE_CHARACTERS_MAX: usize = 200;
 /// The block sizes that the protocol prescribes for a server that sends none.
 const BLOCKS: BlockSizes = BlockSizes { min: 1, preferred: 4096, max: 32 << 20 };
-/// The largest of all smallest blocks.
+/// The largest smallest block that is accepted.
 const BLOCK_MIN_MAX: u32 = 64 << 10;
 
 /// Whether the connection is to be encrypted.
@@ -28,7 +28,7 @@ const BLOCK_MIN_MAX: u32 = 64 << 10;
 pub enum Encryption {
     /// No encryption.
     None,
-    /// Before anything else is said.
+    /// Encryption before anything else.
     First,
 }
 
@@ -69,43 +69,43 @@ impl Terms {
         self.has(EXPORT_READ_ONLY)
     }
 
-    /// Whether it can be asked to make durable what it has answered.
+    /// Whether the server supports flushes.
     #[must_use]
     pub const fn flushes(&self) -> bool {
         self.has(EXPORT_SEND_FLUSH)
     }
 
-    /// Whether a request can be durable when it is answered.
+    /// Whether the server supports FUA: a write that is durable when it is answered.
     #[must_use]
     pub const fn has_fua(&self) -> bool {
         self.has(EXPORT_SEND_FUA)
     }
 
-    /// Whether it trims.
+    /// Whether the server supports discards.
     #[must_use]
     pub const fn trims(&self) -> bool {
         self.has(EXPORT_SEND_TRIM)
     }
 
-    /// Whether it writes zeroes that are not sent.
+    /// Whether the server has a command for writing zeroes.
     #[must_use]
     pub const fn zeroes(&self) -> bool {
         self.has(EXPORT_SEND_WRITE_ZEROES)
     }
 
-    /// Whether it can be asked for zeroes only if that is fast.
+    /// Whether the server can refuse to write zeroes if that is not fast.
     #[must_use]
     pub const fn zeroes_fast(&self) -> bool {
         self.has(EXPORT_SEND_FAST_ZERO)
     }
 
-    /// Whether it takes hints of what will be read.
+    /// Whether the server takes hints of ranges that will be read.
     #[must_use]
     pub const fn caches(&self) -> bool {
         self.has(EXPORT_SEND_CACHE)
     }
 
-    /// Whether a flush on one connection is for what was answered on any.
+    /// Whether a flush on one connection covers the changes that were answered on any.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         self.has(EXPORT_CAN_MULTI_CONN)
@@ -157,7 +157,7 @@ pub struct Handshake {
     replies: Replies,
     allocation: Option<u32>,
     blocks: BlockSizes,
-    /// Size and flags, once they were said.
+    /// Size and flags of the export, once the server has sent them.
     described: Option<(u64, u16)>,
 }
 
@@ -197,7 +197,7 @@ impl Handshake {
             match step {
                 Step::More => {}
                 Step::StartTls if !input.is_empty() => {
-                    // Someone in between could have inserted it.
+                    // A man in the middle could have inserted the bytes.
                     return refuse("it sends more before the connection is encrypted");
                 }
                 Step::StartTls | Step::Agreed(_) => return Ok(step),
@@ -268,7 +268,7 @@ impl Handshake {
         Ok(Step::More)
     }
 
-    /// Goes on after the connection was encrypted.
+    /// Continues after the connection was encrypted.
     pub fn encrypted(&mut self, out: &mut Vec<u8>) {
         self.send(OPTION_EXTENDED_HEADERS, &[], out);
     }
@@ -326,7 +326,7 @@ impl Handshake {
                     self.allocation = number;
                 }
             }
-            // Without it, everything is taken to be data.
+            // Without the context, every block counts as data.
             (OPTION_SET_META_CONTEXT, kind) if is_error || kind == REPLY_ACK => self.ask_export(out),
             (OPTION_GO, REPLY_INFO) => self.described(data)?,
             (OPTION_GO, REPLY_ACK) => return self.agree(),
@@ -347,7 +347,7 @@ impl Handshake {
         Ok(Step::More)
     }
 
-    /// Takes a piece of information about the export; others than those two are of no use.
+    /// Takes a piece of information about the export: size and flags, or block sizes. Others are ignored.
     fn described(&mut self, data: &[u8]) -> Result<(), HandshakeError> {
         let mut fields = Fields(data);
         let malformed = || refuse("it breaks the protocol: malformed information about the export");

@@ -1,8 +1,8 @@
-//! The client's side of the protocol, without any I/O, for a server that stands before another one.
+//! The client's side of the protocol, without any I/O, for a server with an upstream.
 //!
-//! [`Handshake`] agrees with the server on an export, in the best form of replies that it offers; [`put_request`] writes
-//! requests; [`Answers`] finds in what comes back what it means for each. All that a server sends is untrusted: lengths are
-//! checked before anything is taken for them, and nothing is accepted that was not asked for.
+//! [`Handshake`] agrees with the server on an export, in the best form of replies that it offers; [`put_request`] writes requests;
+//! [`Answers`] assigns the answers to them. Everything from the server is untrusted: lengths are checked before memory is allocated for
+//! them, and answers without a request are refused.
 
 mod answers;
 mod coverage;
