@@ -198,7 +198,7 @@ impl CoreTerms {
 }
 
 impl ServiceTerms {
-    /// Checks what is wrong whatever else is said; the table is that of `row`.
+    /// Checks the terms by themselves; the table is that of `row`.
     ///
     /// # Errors
     /// [`Complaint`] about the first key that is wrong.

@@ -22,7 +22,7 @@ fn number(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Name, mix, load: what the simulator is measured on.
+/// The workloads that the simulator is measured on: name, mix and load.
 fn workloads(requests: u64) -> Vec<(&'static str, &'static str, Mix, Load)> {
     let random = Mix {
         requests,

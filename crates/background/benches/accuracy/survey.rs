@@ -24,7 +24,7 @@ const LONG_DAYS: i64 = 21;
 pub(crate) struct Subject {
     /// A short name.
     pub(crate) name: String,
-    /// Where it is from.
+    /// The data set that the series is from.
     pub(crate) origin: &'static str,
     pub(crate) series: Series,
     /// SMAPE of the rate behind the values on the tested days, where that is known: no forecaster can be below.
@@ -36,7 +36,7 @@ pub(crate) struct Subject {
 pub(crate) struct Row {
     /// The series.
     pub(crate) series: String,
-    /// Where it is from.
+    /// The data set that the series is from.
     pub(crate) origin: &'static str,
     /// The forecaster and its settings.
     pub(crate) forecaster: String,
@@ -71,10 +71,10 @@ const NAB: &str = "Numenta Anomaly Benchmark";
 const BITBRAINS: &str = "Bitbrains Rnd";
 const PERSEUS: &str = "Perseus, Alibaba";
 
-/// The real series under `folder`, in the order of their names; a file that is not there is left out and named.
+/// The real series under `folder`, in the order of their names, and the names of missing ones.
 ///
 /// # Errors
-/// [`SeriesError`] where a file that is there cannot be read.
+/// [`SeriesError`] if a file exists and cannot be read.
 pub(crate) fn real_series(folder: &Path) -> Result<(Vec<Subject>, Vec<String>), SeriesError> {
     let (mut subjects, mut missing) = (Vec::new(), Vec::new());
     for real in real(folder) {
@@ -115,7 +115,7 @@ fn real(folder: &Path) -> Vec<Real> {
         window,
     };
     out.push(nab("taxi-summer", "nyc_taxi", Kind::Sum, 1800, Some((0, 56))));
-    // Thanksgiving is in it.
+    // These days include Thanksgiving.
     out.push(nab("taxi-autumn", "nyc_taxi", Kind::Sum, 1800, Some((105, 56))));
     out.push(nab("tweets-amzn", "Twitter_volume_AMZN", Kind::Sum, BIN_SECONDS, None));
     out.push(nab("elb-requests", "elb_request_count_8c0756", Kind::Sum, BIN_SECONDS, None));
@@ -173,7 +173,7 @@ pub(crate) fn generated_series() -> Vec<Subject> {
     kinds.map(make).to_vec()
 }
 
-/// Everything that the survey found.
+/// The results of the survey.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Survey {
     /// One for each series, forecaster and protocol.
@@ -231,7 +231,7 @@ pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Resu
     Ok(Survey { rows: rows?.into_iter().flatten().collect() })
 }
 
-/// A goal, and how near it is.
+/// A goal of forecasting, with the measured result.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Goal {
     /// The goal's number in the survey of forecasting that this project began with.
@@ -242,7 +242,7 @@ pub(crate) struct Goal {
     pub(crate) measured: String,
     /// Whether it holds.
     pub(crate) met: bool,
-    /// The series where it does not.
+    /// The series that miss the goal.
     pub(crate) missed_by: Vec<String>,
 }
 

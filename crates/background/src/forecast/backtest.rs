@@ -18,7 +18,7 @@ pub struct Backtest {
     pub history_days: Option<usize>,
     /// The horizon in days: 1 scores each day as forecast at its midnight; 7 scores all seven days of each forecast.
     pub horizon_days: usize,
-    /// Hours ahead: each hour of the days is also scored as it was forecast so many hours before its end.
+    /// Leads in hours: each hour of the days is also scored as it was forecast so many hours before its end.
     pub lead_hours: Vec<u32>,
 }
 
@@ -119,7 +119,7 @@ pub fn backtest(
     Ok(Tested { origins, leads, naive_error })
 }
 
-/// Values, and what was forecast of them from bin `from` of the forecast on.
+/// Values with their forecasts, which begin at bin `from` of the forecast.
 fn points<'a>(values: &'a [Option<f64>], forecast: &'a Forecast, from: usize) -> impl Iterator<Item = Point> + 'a {
     values.iter().zip(from..).filter_map(|(actual, place)| {
         Some(Point {

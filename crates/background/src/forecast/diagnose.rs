@@ -31,7 +31,7 @@ pub struct Diagnosis {
     pub bin_seconds: u32,
     /// The whole days.
     pub days: usize,
-    /// The bins of them that are gaps, in percent; they are filled with what is usual at their time.
+    /// The percentage of these days' bins that are gaps; they are filled with the usual value of their time.
     pub gaps_percent: f64,
     /// The correlation of a bin with the one so many bins before it, from lag 0 on.
     pub autocorrelation: Vec<f64>,

@@ -21,9 +21,9 @@ pub struct Predicted<'a> {
     pub start_unix_seconds: i64,
     /// Length of a bin.
     pub bin_seconds: u32,
-    /// The weights of the methods that it combines.
+    /// The weights of the combined methods.
     pub weights: Vec<(&'static str, f64)>,
-    /// The number of values that it took for outliers.
+    /// The number of values that were left out as outliers.
     pub masked_values: u64,
     /// The forecast itself.
     #[serde(flatten)]
@@ -77,7 +77,7 @@ fn level_name(level: f64) -> String {
     format!("P{}", level * 100.0)
 }
 
-/// Medians and means, averaged over each hour; of a quantile, the highest value in it, which is what a plan must withstand.
+/// Medians and means, averaged over each hour; of a quantile, the highest value in the hour, which a plan must withstand.
 fn hours(predicted: &Predicted<'_>, calendar: &Calendar) -> Table {
     let forecast = &predicted.forecast;
     let number = |name: &str| Column::text(name).format(Format::Own);

@@ -9,7 +9,7 @@ use super::past::{Past, filled, floor_of, logs};
 pub(super) struct HoltWinters {
     /// The length of the season in days: 1 or 7.
     pub(super) period_days: usize,
-    /// Whether it works on logarithms.
+    /// Whether the model works on logarithms.
     pub(super) log: bool,
 }
 

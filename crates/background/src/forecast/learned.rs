@@ -59,7 +59,7 @@ pub(super) struct Hedge {
     pub(super) day: bool,
     /// Whether their weighted median is taken, and not their mean.
     pub(super) median: bool,
-    /// As [`Spread::of`] takes it.
+    /// The gain of the spread, for [`Spread::of`].
     pub(super) gain: f64,
 }
 
@@ -118,7 +118,7 @@ struct Fit {
     level: f64,
     drift: Option<Drift>,
     value_max: f64,
-    /// The errors of the scored days, oldest first: what came in each slot minus its forecast of midnight, zero in a gap.
+    /// The errors of the scored days, oldest first: the value of each slot minus its forecast of midnight, zero in a gap.
     misses: Vec<Vec<f64>>,
 }
 
@@ -261,7 +261,7 @@ impl Learned {
         self.next_unix_seconds = unix_seconds;
         let (slot_bins, bins) = (slot_bins(self.bin_seconds), self.next_local_bin());
         let Ok(bins) = usize::try_from(bins) else {
-            // Before all that it knows.
+            // The new time lies before all that the forecaster knows.
             if let Ok(fresh) = Self::new(self.method, unix_seconds, self.bin_seconds, self.calendar.clone()) {
                 *self = fresh;
             }

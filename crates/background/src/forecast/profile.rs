@@ -152,7 +152,7 @@ impl<'a> LogDays<'a> {
         (self.past.days() - 1 - place) as f64
     }
 
-    /// Days whose shape is not that of their weekday, unless there are three in a row: then the series itself changed.
+    /// Finds days whose shape is not that of their weekday. Three in a row do not count: then the series itself has changed.
     fn off_scale(&self) -> Vec<bool> {
         const ALIKE_MIN: usize = 3;
         let days = self.past.days();
@@ -217,7 +217,7 @@ impl<'a> LogDays<'a> {
         if part.contains(&true) { part } else { (0..days).map(usable).collect() }
     }
 
-    /// For each day, whether it counts as the wanted weekday, and how far it is from the mean of those.
+    /// Tells for each day whether it counts as the wanted weekday, and how far it is from the mean of such days.
     fn distances(&self, weekday: u8, tau: f64) -> Vec<(bool, f64)> {
         let alike = self.alike(weekday);
         let weights: Vec<f64> = (0..self.past.days())

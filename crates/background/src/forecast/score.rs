@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The levels whose coverage is reported.
+/// The quantiles whose coverage is reported.
 pub const LEVELS: [f64; 3] = [0.9, 0.95, 0.99];
 
 /// Scores of forecasts against actual values; gaps do not count. `None` means that there is no data.

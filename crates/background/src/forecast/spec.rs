@@ -1,4 +1,4 @@
-//! The spec of a forecast: which series, how they are read, and what is forecast of them.
+//! The spec of a forecast: the series, how they are read, and the settings of the forecast.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,7 +69,7 @@ pub struct ForecastSpec {
     pub backtest_days: Option<usize>,
     /// Show what the series are like instead: autocorrelation, lag plots, and the parts of a decomposition.
     pub diagnose: bool,
-    /// Hours ahead at which a backtest scores too, besides the day: each hour as it was forecast so long before its end.
+    /// The leads at which a backtest scores hours, besides the day: each hour as it was forecast so long before its end.
     #[serde(rename = "lead")]
     pub leads: OneOrMore<Duration>,
     /// Days that behave like another weekday: `"2026-12-25" = "sunday"`.

@@ -33,7 +33,7 @@ pub(super) struct Spread {
     scale: Vec<f64>,
     /// The ratio of the mean of a slot to its forecast.
     ratio: Vec<f64>,
-    /// The mean of slots whose forecast was idle.
+    /// The mean of slots that were forecast to be idle.
     pub(super) idle_mean: f64,
     /// For each day, a histogram of errors by size.
     days: Vec<Vec<(u16, u16)>>,
@@ -125,8 +125,8 @@ impl Spread {
     }
 }
 
-/// A correction of a quantile, in usual errors: it rises by a share of what a day was below the promised coverage, and falls by a
-/// share of what it was above.
+/// A correction of a quantile, in usual errors. After a day below the promised coverage it rises by a share of the difference; after a day
+/// above, it falls by a share.
 struct Track {
     gain: f64,
     shift: f64,

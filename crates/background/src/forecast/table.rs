@@ -35,9 +35,9 @@ pub struct Setting {
 pub struct ForecasterRow {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line: what it does.
+    /// The method in one line.
     pub summary: &'static str,
-    /// Where it was published.
+    /// The publication that the method is from.
     pub source: &'static str,
     /// How it works here, and where it differs from the source.
     pub doc: &'static str,

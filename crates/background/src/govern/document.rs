@@ -1,4 +1,4 @@
-//! A governor as a document: what is owed and why it waits, what the coming day will bring, and what was paid when.
+//! A governor as a document: the debts and why they wait, the coming day, and the payments of the past.
 
 use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use ioweir_lab::document::{
 };
 
 const DAY_SECONDS: i64 = 86_400;
-/// Of the past, a day is shown.
+/// The length of the past that is shown: a day.
 const PAST_SECONDS: i64 = DAY_SECONDS;
 
 #[derive(Serialize)]
@@ -39,7 +39,7 @@ pub fn headline(status: &Status) -> String {
     format!("{doing}{unseen}.")
 }
 
-/// All of it, for people: a page, or the answer to what it would do.
+/// The governor as a document: a page, or the answer to `--dry-run`.
 ///
 /// # Errors
 /// [`DocumentError`], which would be a defect of the program.

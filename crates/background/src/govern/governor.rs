@@ -1,4 +1,4 @@
-//! The governor: what comes in, and what it decides.
+//! The governor: its inputs and its decisions.
 
 use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
@@ -20,15 +20,16 @@ const PAST_MAX: usize = 1008;
 /// A piece of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The handle to complete it with.
+    /// The handle by which the slice is completed.
     pub tag: SliceTag,
-    /// The service that does it.
+    /// The service that does the work.
     pub service: Service,
-    /// The bytes of debt that it pays.
+    /// The bytes of debt that the slice pays.
     pub bytes: u64,
     /// How fast: a worker that can be given a rate takes all of the time until `ends_at`.
     pub bytes_per_second: u64,
-    /// How much of that it is to get even if the foreground wants all of the resource: what urgent debt needs, or what is reserved.
+    /// The rate that the slice should get even if the foreground wants all of the resource: the rate that urgent debt needs, or the
+    /// reserved rate.
     pub reservation_bytes_per_second: u64,
     /// The time of the device, or of a core, that it is expected to take.
     pub device_time: Nanos,
@@ -146,7 +147,7 @@ impl Governor {
         Ok(Self { spec: fresh.spec, calendar: fresh.calendar, known, forecaster, executor })
     }
 
-    /// All that a restart needs.
+    /// The state that a restart needs.
     #[must_use]
     pub fn state(&self) -> State {
         let mut words = Vec::new();
@@ -154,7 +155,7 @@ impl Governor {
             words.push(word);
             word
         };
-        // Each word stays what it is.
+        // Each word is answered with itself, so that the executor stays as it is.
         let mut executor = self.executor.clone();
         let _ = executor.words(&mut keep);
         executor.limit_words(&mut keep);
@@ -214,7 +215,7 @@ impl Governor {
         self.replan();
     }
 
-    /// Takes what was measured since the sample before.
+    /// Takes the measurements since the sample before.
     pub fn sample(&mut self, now: Nanos, sample: &Sample) {
         let now = self.advance(now);
         // A sample counts for the bin in which most of it lies.
@@ -240,7 +241,7 @@ impl Governor {
         self.close_bins(now);
     }
 
-    /// Says what a service owes now, as its worker counts it: all that is left, with what its slice is about to pay.
+    /// Takes a service's debt as its worker counts it: all that is left, including the bytes of the running slice.
     pub fn owes(&mut self, now: Nanos, service: Service, bytes: u64) {
         let now = self.advance(now);
         let Some(count) = self.known.counts.get_mut(service.name()) else { return };
@@ -281,7 +282,7 @@ impl Governor {
         }
     }
 
-    /// Completes a slice: what it paid, and the device's or a core's time that it took. Returns whether it was running.
+    /// Completes a slice, with the bytes that it paid, and the device's or a core's time that it took. Returns whether it was running.
     pub fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos) -> bool {
         let now = self.advance(now);
         let Some(slice) = self.executor.running().find(|slice| slice.tag == tag).copied() else { return false };
@@ -301,7 +302,7 @@ impl Governor {
         true
     }
 
-    /// The slices that run, as far as it knows.
+    /// The slices that run, as far as the governor knows.
     pub fn running(&self) -> impl Iterator<Item = Slice> + '_ {
         self.executor.running().map(|running| self.slice(running))
     }

@@ -128,7 +128,7 @@ impl Governor {
     }
 }
 
-/// A load of one bin: its foreground, and what it wrote and unmapped, a second; and the share of new blocks, if that was measured.
+/// The load of one bin: its foreground, and the bytes written and unmapped, a second; and the share of new blocks, if it was measured.
 pub(super) fn load(
     spec: &GovernSpec,
     bin_nanos: u64,

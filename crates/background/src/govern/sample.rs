@@ -17,7 +17,7 @@ pub struct Sample {
     pub new_bytes: Option<u64>,
     /// For how long the device was busy, with whatever work.
     pub busy: Nanos,
-    /// The part of it that was background work, if the source knows: else it is taken to be what the running slices hold.
+    /// The part of that time that was background work, if the source knows it; else the part that the running slices hold is assumed.
     pub background_busy: Option<Nanos>,
     /// The foreground's latency at the objective's quantile; `None` if it had no request, or the source knows no latency.
     pub latency: Option<Nanos>,
@@ -26,7 +26,7 @@ pub struct Sample {
 /// The bin that is being measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct OpenBin {
-    /// How much of it was measured.
+    /// The measured part of the bin.
     pub(super) measured_nanos: u64,
     /// The foreground's work: requests for cores, nanoseconds for a device.
     pub(super) foreground: u64,
@@ -51,7 +51,7 @@ impl OpenBin {
         }
     }
 
-    /// The share of what was written that is new; `None` if that is known of less than half of it.
+    /// The share of new bytes among those written; `None` if it is known for less than half of them.
     pub(super) fn unique(&self) -> Option<f64> {
         let is_known = self.judged_bytes > 0 && self.judged_bytes >= self.written_bytes / 2;
         is_known.then(|| self.new_bytes as f64 / self.judged_bytes as f64)

@@ -181,12 +181,12 @@ impl GovernSpec {
         terms.shared.share_percent.is_some() && !matches!(service.row().source, Source::Named | Source::Stored)
     }
 
-    /// Whether it matters what is written and unmapped.
+    /// Whether written and unmapped blocks matter to this governor.
     pub(super) fn counts_blocks(&self) -> bool {
         self.pool.is_some() || self.services().any(|(service, terms)| Self::is_fed(service, terms))
     }
 
-    /// The share of new blocks until it is measured.
+    /// The assumed share of new blocks, until it is measured.
     pub(super) const fn unique_before(&self) -> f64 {
         if self.pool.is_some() { UNIQUE_SHARE } else { 0.0 }
     }

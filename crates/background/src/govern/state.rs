@@ -13,7 +13,7 @@ pub(super) const VERSION: u32 = 3;
 /// The oldest version that is read: directives had no limits of work.
 pub(super) const VERSION_WITHOUT_LIMITS: u32 = 2;
 
-/// All that a governor knows beside its spec. It is written as JSON, for example; the same state makes the same decisions.
+/// The governor's state beside its spec. It is written as JSON, for example; the same state makes the same decisions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {

@@ -15,21 +15,23 @@ pub struct Status {
     pub sampled_unix_seconds: Option<i64>,
     /// Whether samples are missing, so that the foreground is taken to want everything.
     pub is_stale: bool,
-    /// Of a device's time, or of the cores, the thousandths that background work may use now.
+    /// The share of a device's time, or of the cores, in thousandths, that background work may use now.
     pub granted_per_mille: u32,
-    /// And what it holds: its slices, but for those that were told to end, and what makes up for those that took too much.
+    /// The share that background work holds: its slices, but for those that were told to end, and the units that make up for slices which
+    /// took too much.
     pub running_per_mille: u32,
-    /// How far the objective lets background work use what is idle: 1000 is all of it.
+    /// The share of idle units that the objective lets background work use: 1000 is all of them.
     pub open_per_mille: u32,
     /// The last latency that was measured, at the objective's quantile.
     pub latency_seconds: Option<f64>,
     /// The objective.
     pub latency_max_seconds: Option<f64>,
-    /// Samples with a latency, those above the objective, and those among them while background work ran: what was felt.
+    /// The number of samples with a latency. `samples_above` counts those above the objective, and `samples_above_beside_background` those
+    /// of them while background work ran, which it may have caused.
     pub samples: u64,
-    /// As in `samples`.
+    /// Samples above the objective.
     pub samples_above: u64,
-    /// As in `samples`.
+    /// Samples above the objective while background work ran.
     pub samples_above_beside_background: u64,
     /// The forecast.
     pub forecast: ForecastStatus,
@@ -53,7 +55,7 @@ pub struct ForecastStatus {
 /// One service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceStatus {
-    /// The name of its kind.
+    /// The name of the service.
     pub service: &'static str,
     /// The bytes that the service owes, with those being paid.
     pub owed_bytes: u64,
@@ -63,7 +65,7 @@ pub struct ServiceStatus {
     pub slack_seconds: Option<i64>,
     /// Whether a slice runs.
     pub is_running: bool,
-    /// Why its debt waits.
+    /// The reason why the debt waits.
     pub waits: Option<&'static str>,
     /// Bytes of its debt that a second of the device's time, or of a core, pays, as learnt.
     pub bytes_per_device_second: u64,
@@ -76,15 +78,15 @@ pub struct ServiceStatus {
 pub struct ServiceCount {
     /// Bytes of debt that were paid.
     pub paid_bytes: u64,
-    /// Device or core time that it took.
+    /// Device or core time that the payments took.
     pub device_nanos: u64,
     /// Bytes that were paid after they were due.
     pub late_bytes: u64,
     /// Slices that had to be ended.
     pub overruns: u64,
-    /// When it last owed nothing.
+    /// When the service last owed nothing.
     pub finished_unix_seconds: Option<i64>,
-    /// When it owes again.
+    /// When new debt arises, for a service with a period.
     pub next_unix_nanos: Option<u64>,
     /// Bytes paid that make no whole block yet.
     pub rest_bytes: u64,
@@ -99,7 +101,7 @@ pub struct BinRecord {
     pub actual_per_mille: Option<u32>,
     /// The forecast of that load: the low quantile, the expected load, the high quantile.
     pub forecast_per_mille: Option<[u32; 3]>,
-    /// Bytes of debt paid in it, by service.
+    /// Bytes of debt paid in the bin, by service.
     pub paid_bytes: Vec<(String, u64)>,
     /// The bytes owed at the end of the bin, by service.
     pub owed_bytes: Vec<(String, u64)>,
@@ -116,7 +118,7 @@ pub struct PlannedBin {
     pub forecast_per_mille: [u32; 3],
     /// The share that is reserved for background work.
     pub reserve_per_mille: u32,
-    /// The most that it may use.
+    /// The most that background work may use.
     pub limit_per_mille: u32,
     /// Bytes of debt that are paid if as much comes as the high quantile says, by service.
     pub pay_bytes: Vec<(String, u64)>,

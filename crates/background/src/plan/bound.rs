@@ -21,7 +21,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The least time in violation and the least requests that wait, in percent of what was replayed.
+    /// The bound as percentages: of the replayed bins, and of the replayed requests.
     #[must_use]
     pub fn percent_of(&self, replayed: &Replayed) -> (f64, f64) {
         let violated = 100.0 * self.violated_bins as f64 / replayed.course.len().max(1) as f64;

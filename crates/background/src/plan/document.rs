@@ -1,4 +1,4 @@
-//! A plan as a document: days, windows, balance, findings, and what is expected over time.
+//! A plan as a document: days, windows, balance, findings, and the expected course over time.
 
 use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
@@ -44,7 +44,7 @@ impl Plan {
         format_bytes(blocks.saturating_mul(self.block_bytes))
     }
 
-    /// One sentence: what is planned, and how certain it is.
+    /// A sentence on what is planned, and how certain it is.
     #[must_use]
     pub fn headline(&self) -> String {
         let days = self.bins.len() as f64 * self.bin_seconds as f64 / DAY_SECONDS as f64;
@@ -84,7 +84,7 @@ impl Plan {
 pub struct Actual<'a> {
     /// The recorded foreground load.
     pub demand: &'a [Demand],
-    /// The outcome of replaying it.
+    /// The outcome of replaying that load.
     pub replayed: &'a Replayed,
     /// The outcome of the fixed watermark of 40 to 50 % instead.
     pub fixed: &'a Replayed,
@@ -349,7 +349,7 @@ fn mark_busy_hours(plan: &Plan, chart: &mut Chart) {
     let top = if top == 0.0 { 1.0 } else { top };
     let is_busy = |bin: &PlanBin| bin.foreground_iops.expected as f64 > mean;
     let level = over_time(plan, |bin| if is_busy(bin) { top } else { 0.0 });
-    // The following series keep their former colours.
+    // The other series keep the colours that they would have without this one.
     for (number, series) in chart.series.iter_mut().enumerate() {
         series.colour.get_or_insert(number);
     }

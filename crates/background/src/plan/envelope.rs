@@ -9,7 +9,7 @@ use super::schedule::Schedule;
 /// Background work that is possible and necessary by the end of each bin, cumulative, in thousandths of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Envelope {
-    /// All that is payable.
+    /// The payable work.
     pub(super) payable: Vec<u64>,
     /// The work that deadlines and patience require.
     pub(super) needed: Vec<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Envelope {
 pub(super) struct Necessary {
     /// The work that is payable, of debt that holds room or has a deadline.
     pub(super) payable: Vec<u128>,
-    /// The work that is needed; more than what is payable where nothing holds the floor.
+    /// The needed work; it exceeds the payable work where no plan holds the floor.
     pub(super) needed: Vec<u128>,
 }
 

@@ -112,7 +112,7 @@ impl<'a> Horizon<'a> {
         self.busy.get(bin).copied().unwrap_or(0)
     }
 
-    /// The services whose debts are due sooner after becoming payable than others wait, those with the least time first.
+    /// The services whose debts are due sooner after becoming payable than others wait, the most urgent first.
     pub(super) fn urgent(&self, schedule: &Schedule) -> Vec<Service> {
         let mut urgent: Vec<&Owing> = self.owing.iter().filter(|owing| owing.is_urgent(schedule)).collect();
         urgent.sort_by_key(|owing| owing.deadline);
@@ -166,8 +166,8 @@ impl<'a> Horizon<'a> {
         owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
     }
 
-    /// By how many bins a service pays later than its deadline in a course, at the most; `None` if it pays in time, and within that if
-    /// it does not pay before the horizon ends.
+    /// The most bins by which a service pays later than its deadline in a course: `None` if it pays in time, and `Some(None)` if it does
+    /// not pay before the horizon ends.
     #[must_use]
     pub fn late_bins(&self, course: &[BinCourse], service: Service) -> Option<Option<usize>> {
         let mut sum = 0_u64;

@@ -1,4 +1,4 @@
-//! Findings about a plan: what is wrong, why, and what the operator can do.
+//! Findings about a plan: problems, their causes, and what the operator can do.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, Source};
@@ -27,7 +27,7 @@ pub enum Severity {
 pub struct Finding {
     pub severity: Severity,
     pub code: &'static str,
-    /// The time when it begins, if it has one.
+    /// The time when the problem begins, if it has one.
     pub at_unix_seconds: Option<i64>,
     /// The finding in words.
     pub message: String,

@@ -36,7 +36,7 @@ pub struct PlanBin {
     pub foreground_iops: Likely,
     /// Cores that the foreground wants at the expected load.
     pub foreground_cores_wanted: u64,
-    /// Cores that it gets at the expected load.
+    /// Cores that the foreground has at the expected load.
     pub foreground_cores: u32,
     /// Cores reserved for the background, whatever the foreground wants.
     pub reserved_cores: u32,
@@ -92,7 +92,7 @@ pub struct Sheet {
     pub core_hours: f64,
     /// Whether the plan keeps its deadline at the high quantile; `None` without a deadline.
     pub deadline_kept: Option<bool>,
-    /// By how much it is missed at the high quantile; `None` if it is kept, or not paid within the plan.
+    /// By how much the deadline is missed at the high quantile; `None` if it is kept, or not paid within the plan.
     pub deadline_late_seconds: Option<u64>,
 }
 
@@ -143,7 +143,7 @@ pub struct Plan {
 /// The parameters of a plan besides the outlook.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
-    /// When its first bin begins.
+    /// When the first bin begins.
     pub start_unix_seconds: i64,
     /// Size of a block.
     pub block_bytes: u64,
@@ -273,7 +273,7 @@ fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting<'_
     }
 }
 
-/// Windows that pay less than this part of the largest of their service are left out: they are not worth a start of its worker.
+/// A window is left out if it pays less than this part of its service's largest window: it is not worth a start of the worker.
 const CRUMB: u64 = 100;
 
 /// Intervals in which a service is paid, with pauses of at most half an hour, without crumbs.

@@ -27,7 +27,7 @@ pub(super) struct Owing {
     pub(super) due: Vec<u64>,
     /// The blocks due by the end of each bin, brought forward so that no bin pays more than its most blocks; cumulative.
     pub(super) due_in_pace: Vec<u64>,
-    /// Of the blocks that are due after the horizon: what an even pace would pay within it.
+    /// The blocks due after the horizon that an even pace would pay within it.
     pub(super) due_later: u64,
 }
 

@@ -322,8 +322,8 @@ impl<'a> Search<'a> {
         (self.schedule, self.course) = before;
     }
 
-    /// Where room is pressed for, keeps what those that give some back turn out to leave from the others, which do what they do at this
-    /// load. At this load nothing changes.
+    /// Where room is short, reserves the work that services which give room back may leave over: the other services do only what they do at
+    /// the planned load. At that load nothing changes.
     fn keep_for_room(&mut self) {
         let roomless = self.horizon.roomless(&self.schedule);
         for (bin, limit) in self.schedule.limit_roomless.iter_mut().enumerate() {

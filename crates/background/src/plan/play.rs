@@ -64,7 +64,7 @@ impl Horizon<'_> {
             }
             let (required, before) = (state.required[bin], state.deadline_work);
             state.pay_by_deadline(required);
-            // Resident cores beyond the limit wait for what is due in a while: they do nothing else.
+            // Resident cores beyond the limit only wait for debt that will be due.
             let limit = u64::from(schedule.limit_cores[bin]).saturating_mul(self.system.core_work);
             state.work_left = state.work_left.min(limit.saturating_sub(state.used_work));
             state.waiting_left = schedule.limit_work[bin].saturating_sub(state.used_waiting);
@@ -98,11 +98,11 @@ struct State<'a> {
     used_blocks: u64,
     work_left: u64,
     used_work: u64,
-    /// The services that can wait for more than hours, and of the work, what is left for them and what they used.
+    /// The services that can wait for more than hours; the work left for them, and the work that they used.
     can_wait: [bool; SERVICES_COUNT],
     waiting_left: u64,
     used_waiting: u64,
-    /// The services among these that give no room back, and of the work, what is left for them and what they used.
+    /// The services among these that give no room back; the work left for them, and the work that they used.
     is_roomless: [bool; SERVICES_COUNT],
     roomless_left: u64,
     used_roomless: u64,

@@ -8,7 +8,7 @@ pub fn erlang_c(servers: u32, load: f64) -> f64 {
     if !(load >= 0.0 && load < count) {
         return 1.0;
     }
-    // Erlang's B by its recursion, which does not overflow.
+    // Erlang's B formula by its recursion, which does not overflow.
     let blocked = (1..=servers).fold(1.0, |blocked, server| load * blocked / (f64::from(server) + load * blocked));
     (count * blocked / (count - load * (1.0 - blocked))).clamp(0.0, 1.0)
 }

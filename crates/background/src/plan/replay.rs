@@ -94,7 +94,7 @@ pub fn replay(system: &System, ledger: Ledger, actual: &[Demand], decider: &mut 
     done
 }
 
-/// The executor, and what it is told of.
+/// The executor, with the state of the simulated bins.
 struct Player<'a> {
     system: &'a System,
     executor: Executor,

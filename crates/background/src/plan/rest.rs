@@ -42,7 +42,7 @@ struct Offer {
     work: u64,
 }
 
-/// The limits of each bin, for a schedule with the course that it took; bins before `keep_until` keep what they had.
+/// The limits of each bin, for a schedule and its course; bins before `keep_until` keep their limits.
 pub(super) fn limits(
     horizon: &Horizon<'_>,
     schedule: &Schedule,
@@ -130,8 +130,8 @@ impl Rest<'_> {
         needed.iter().enumerate().map(by).collect()
     }
 
-    /// Work that must be done by the end of each bin beside what was taken, cumulative, so that no more waits than there is room for
-    /// above the alarm.
+    /// Work that must be done by the end of each bin beside the work assigned so far, cumulative, so that no more debt waits than there is
+    /// room for above the alarm.
     fn for_room(&self, patience: usize) -> Vec<u64> {
         let pool = &self.horizon.ledger().pool;
         let above_alarm = pool.blocks.saturating_sub(pool.alarm_blocks);
@@ -165,8 +165,8 @@ impl Rest<'_> {
     }
 }
 
-/// How much more may be done in a bin so that in no bin after it more is done than is payable by then: the least, over a suffix,
-/// of what is left. A tree of least values, where taking lowers a suffix.
+/// The work that may still be added to a bin so that in no later bin more is done than is payable: the least rest over a suffix. It is a
+/// tree of least values, where taking lowers a suffix.
 struct Room {
     leaves: usize,
     /// The least of each node's leaves, without what its parents were lowered by.
@@ -200,7 +200,7 @@ impl Room {
         found
     }
 
-    /// Lowers what is left from `bin` on.
+    /// Lowers the rest from `bin` on.
     fn take(&mut self, bin: usize, work: u64) {
         let mut node = self.leaves + bin;
         self.least[node] = self.least[node].saturating_sub(work);

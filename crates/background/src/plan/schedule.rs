@@ -1,4 +1,4 @@
-//! A schedule: the decisions for the bins ahead, and what comes of a bin under them.
+//! A schedule: the decisions for the bins ahead, and the course of a bin under them.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::SERVICES_COUNT;
@@ -14,11 +14,11 @@ pub struct Schedule {
     pub pressing: Vec<bool>,
     /// The most cores that do background work in each bin; the others rest, even if the foreground leaves them idle.
     pub limit_cores: Vec<u32>,
-    /// The most work of each bin, in thousandths of an operation, for services that can wait for more than hours, beside what is due in
-    /// it: what the others leave of the cores of a bin is not theirs.
+    /// The most work of each bin, in thousandths of an operation, for services that can wait for more than hours. It does not include debt
+    /// that is due in the bin; work that others leave is not added to it.
     pub limit_work: Vec<u64>,
-    /// The most work of each bin, of the same, for those that give no room back: what others leave where room is pressed for is not
-    /// theirs.
+    /// The most work of each bin, in thousandths of an operation, for services among these that give no room back. Where room is short,
+    /// work that others leave is not added to it.
     pub limit_roomless: Vec<u64>,
     /// The services, in the order of the table, whose deadlines are not kept: their debt is paid in turn.
     pub gave_up: [bool; SERVICES_COUNT],

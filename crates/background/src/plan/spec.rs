@@ -115,7 +115,7 @@ impl PlanSpec {
         words.join(" ")
     }
 
-    /// Makes the plan, and plays it on what came where that is named.
+    /// Makes the plan, and plays it on the load that came, if a replay is named.
     ///
     /// # Errors
     /// [`RunError`] if a value or a file is invalid, the series do not fit, or the work is stopped.
@@ -235,7 +235,7 @@ impl<'a> Case<'a> {
         Ok(Self { history, forecaster, outlook, system, ledger, setting })
     }
 
-    /// Plays the plan on what came; where that is not known, what was expected comes.
+    /// Plays the plan on the load that came; where that is unknown, on the expected load.
     fn follow(
         &self,
         made: &Plan,
@@ -264,7 +264,7 @@ impl<'a> Case<'a> {
         }
         let demand: Vec<Demand> =
             known.into_iter().zip(&self.outlook.expected).map(|(known, expected)| known.unwrap_or(*expected)).collect();
-        // The forecaster is told what came from the first planned bin on.
+        // The forecaster learns the load that came from the first planned bin on.
         let told = Load { start_unix_seconds: made.start_unix_seconds, ..actual.part(from, late, reached) };
         let mut ahead = outlooks(&told, 0, self.forecaster.clone(), bins, self.setting.calendar);
         // After a stop nothing more is forecast, and without a forecast planning is quick.

@@ -8,13 +8,13 @@ use ioweir_core::background::{Batch, DebtQueue, Executor, Pool, SERVICES_COUNT, 
 pub struct Terms {
     /// Cost, space and deadline.
     pub settings: ServiceSettings,
-    /// Of a thousand blocks that its source counts, the number that becomes its debt.
+    /// The number of blocks that become debt, of a thousand blocks that the source counts.
     pub share_per_mille: u32,
     /// The period: the interval between snapshots or scrubs. Zero means any time.
     pub every: Nanos,
     /// One-time debts in blocks, each with its time since the start of the plan.
     pub owed: Vec<(Nanos, u64)>,
-    /// The most blocks that are paid in a bin, whatever cores there are: what the device gives this service.
+    /// The most blocks that are paid in a bin, whatever cores there are: the device's limit for this service.
     pub bin_blocks_max: u64,
 }
 

@@ -124,7 +124,7 @@ impl Binner {
         Ok(())
     }
 
-    /// Whether the column is a counter by its name or by its values: it rises, and falls only where it begins anew.
+    /// Whether the column is a counter by its name or by its values: they rise, and fall only where the counter begins anew.
     pub(super) fn looks_like_counter(&self, name: &str) -> bool {
         const SAMPLES_MIN: u64 = 50;
         const RESETS_MAX_SHARE: u64 = 20;

@@ -61,8 +61,7 @@ pub struct Losses {
     pub rows_passed_over: u64,
     /// The column only ever rises but for resets, or is named as a counter, so it may be a counter, but it was not read as one.
     pub looks_like_counter: bool,
-    /// By how much the clock of its times is ahead of UTC, if they say so. Where that changes, as with summer time, it is the
-    /// last.
+    /// By how much the clock of the times is ahead of UTC, if they say so. Where the offset changes, as with summer time, it is the last.
     pub utc_offset_seconds: Option<i32>,
 }
 

@@ -137,7 +137,7 @@ impl Layout {
     }
 }
 
-/// The names of the columns: those of the header, or those that sadf and others put behind a `#`.
+/// The names of the columns: from the header, or from the comments after `#` that sadf and others write.
 fn names_of(first: &[Cell<'_>], has_header: bool, comments: &[&[u8]], delimiter: u8) -> Vec<String> {
     let commented = comments.iter().map(|line| cells(line, delimiter)).rfind(|names| {
         names.len() == first.len() && names.len() > 1 && names.iter().all(|cell| moment(&cell.text).is_none())

@@ -76,7 +76,7 @@ pub(super) enum Marks {
 }
 
 impl Marks {
-    /// The marks that numbers like these have.
+    /// The marks that numbers like `cells` have.
     pub(super) fn of<'a>(cells: impl Iterator<Item = &'a [u8]>) -> Self {
         let (mut comma, mut unclear, mut small) = (false, false, false);
         for cell in cells {
@@ -168,7 +168,7 @@ fn factor(unit: &str) -> Option<f64> {
         }
     }
     let lower = unit.to_ascii_lowercase();
-    // Bytes, with or without the time they took: `3 MiB`, `3 MiB/s`, `3 MBs`.
+    // Units of bytes, with or without a time: `3 MiB`, `3 MiB/s`, `3 MBs`.
     let bytes = |(name, factor): &(&str, f64)| {
         let size = name.strip_suffix("/s").unwrap_or(name);
         (*name == lower || size == lower || lower.strip_suffix('s') == Some(size)).then_some(*factor)

@@ -451,7 +451,7 @@ fn diagnosis_finds_the_day_in_additive_parts() {
     assert_eq!(found.partial_autocorrelation[1], found.autocorrelation[1]);
     assert!(found.partial_autocorrelation[2..].iter().all(|value| value.abs() < found.partial_autocorrelation[1]));
     assert!(found.daily_strength > 0.5 && found.weekly_strength.unwrap() > 0.3);
-    // Gaps are filled with what is usual; bins of a minute are taken together.
+    // Gaps are filled with the usual values; bins of a minute are joined.
     let with = |bin_seconds: u32, gap: Option<usize>| {
         let mut series =
             Vdi { seed: 1, bin_seconds, bins: 7 * 86_400 / bin_seconds as usize, ..Vdi::default() }.generate().series;
@@ -477,7 +477,7 @@ fn nearer_hours_are_forecast_better() {
     let day = backtest(&series, &choice, &Calendar::default(), &alone, &Silent).unwrap();
     assert_eq!(tested.scores(), day.scores(), "the days are forecast as without leads");
     let leads: Vec<_> = tested.lead_scores().collect();
-    // Of the last day the hours whose forecast reaches beyond it are left out.
+    // Hours of the last day are left out if their forecast reaches beyond it.
     assert_eq!(leads.iter().map(|(hours, scores)| (*hours, scores.bins)).collect::<Vec<_>>(), [(1, 720), (6, 690)]);
     assert!(leads[0].1.smape_percent < tested.scores().smape_percent);
 }

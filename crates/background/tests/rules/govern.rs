@@ -1,4 +1,4 @@
-//! The governor: what it plans, when it yields, what a restart changes (nothing), and that deadlines are kept.
+//! Tests of the governor: plans, yielding, restarts (which change nothing) and deadlines.
 
 #![allow(clippy::unwrap_used, reason = "tests: a failure is to stop the test")]
 
@@ -27,7 +27,7 @@ struct Bench {
     step: Nanos,
     rate: u64,
     running: BTreeMap<usize, (Slice, Nanos)>,
-    /// How far beyond a slice's end a worker goes on, and ignores what it is told.
+    /// How long a worker goes on beyond a slice's end, ignoring orders.
     hangs: bool,
     /// The log of actions, each with its time.
     log: Vec<(Nanos, String)>,
@@ -218,7 +218,7 @@ fn nothing_in_the_corpus_breaks_the_governor() {
     assert!(count >= 5);
 }
 
-/// A governor in the midst of its work.
+/// A governor after some days of work.
 fn midst() -> Bench {
     let mut bench = Bench::new(SCRUB);
     bench.days(30, 100, 700);
@@ -229,7 +229,8 @@ fn midst() -> Bench {
 fn state_of_older_plans_is_read() {
     let bench = midst();
     let mut state = serde_json::to_value(bench.governor.state()).unwrap();
-    // Of each bin of the plan, and of the open one: the limit, and for each service whether it can wait. What services cost.
+    // The words of limits: for each bin of the plan and for the open one, the limit, and whether each service can wait; then the costs of
+    // services.
     let limits = (bench.governor.ahead().len() + 1) * (1 + SERVICES_COUNT) + SERVICES_COUNT;
     state["version"] = 2.into();
     let words = state["executor"].as_array_mut().unwrap();
@@ -297,7 +298,7 @@ fn jumping_clock_leaves_a_gap_or_stops() {
     let mut bench = midst();
     let owed = bench.owed();
     let then = bench.now;
-    // Backwards: it is as late as it was.
+    // The clock goes back: the governor keeps its time.
     let _ = bench.governor.poll(hours(1));
     bench.governor.sample(hours(1), &Sample { span: STEP, ..Sample::default() });
     assert_eq!((bench.owed(), bench.governor.past().len()), (owed, 30));
@@ -446,7 +447,7 @@ fn page_shows_forecast_payments_and_debt() {
     assert_eq!((past.len(), series("measured").points.len()), (12, 12));
     let band = &series("forecast").band;
     assert!(band.len() >= ahead.len() && band.iter().all(|(_, low, high)| low <= high), "{band:?}");
-    // Sums of gigabytes: what the status says.
+    // The chart's sum of gigabytes equals the status.
     let status = &bench.governor.status(bench.now).services[0];
     let until_now: f64 = chart("Paid").series[0].points[..past.len()].iter().map(|(_, paid)| paid).sum();
     let in_bins: u64 = past.iter().flat_map(|bin| &bin.paid_bytes).map(|(_, bytes)| bytes).sum();
@@ -496,7 +497,7 @@ fn cores_and_a_pool_are_governed_too() {
 
 #[test]
 fn day_is_in_time_despite_lost_looks() {
-    // As in a rehearsal with 480 times the speed: a look is a second, and a slice two and a half.
+    // The times are those of a rehearsal at 480 times the speed: a look is a second, and a slice two and a half.
     let mut bench = Bench::new(
         "slice = \"1200s\"\ngrace = \"1200s\"\ncalm = \"600s\"\nstale = \"1200s\"\n[forecast]\nbin = \"1200s\"\n\
          [service.scrub]\nowed = \"200GiB\"\ndeadline = \"84000s\"\n",
@@ -565,8 +566,8 @@ const POOL: &str = "[cores]\ncount = 8\nforeground_iops = 50\n[pool]\nsize = \"1
                     retention = \"30d\"\n";
 const HOUR_BYTES: u64 = 1000 << 20;
 
-/// The percentage of each hour's writes that were no overwriting, by what they left to be paid, if so many were new in a hundred;
-/// nothing is known where absent.
+/// The percentage of each hour's writes that counted as new, judged by the debt that they left. `new` is the measured percentage, or
+/// `None` without a measurement.
 fn judged(governor: &mut Governor, from: Nanos, hours_judged: u64, new: impl Fn(u64) -> Option<u64>) -> Vec<u64> {
     let owed = |governor: &Governor| governor.status(from).services[0].owed_bytes;
     let mut all = Vec::new();
@@ -641,7 +642,7 @@ fn deadlines_hold_beside_a_busy_sensitive_foreground() {
 #[test]
 fn slice_reserves_only_for_urgent_debt() {
     let mut bench = Bench::new(&SCRUB.replace("1TiB", "100GiB"));
-    // As fast as is assumed.
+    // The worker is as fast as assumed.
     bench.rate = 100_000_000;
     let owed = bench.owed();
     // Half an hour is left, in which the device could do it in a bit less than two thirds of its time.

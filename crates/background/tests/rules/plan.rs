@@ -20,7 +20,7 @@ fn system(cores: u32, services: &[(Service, u32)]) -> System {
     System { bin: BIN, cores, core_requests: 1, core_work: 1000, services: terms, resident_cores: 0 }
 }
 
-/// A small problem: what arises in each bin for each service, and what the foreground does.
+/// A small problem: the debts that arise in each bin for each service, and the foreground's demand.
 #[derive(Clone, Debug)]
 struct Small {
     cores: u32,
@@ -325,7 +325,8 @@ fn twelve_services_share_idle_cores_without_starving() {
     let (system, demand) = day_of(&all);
     let ledger = Ledger::new(roomy());
     let solution = solve(&Horizon::new(&system, &ledger, &demand));
-    // Forty operations a bin: in the first what is due at once, in the second everybody has a turn, after six all are done.
+    // A bin has room for forty operations: the first pays urgent debt, in the second every service has a turn, and after six all debt is
+    // paid.
     let due_at_once = [Service::Flush as usize, Service::Replication as usize];
     assert!(due_at_once.iter().all(|at| solution.course[0].paid_blocks[*at] == 20));
     let second = solution.course[1].paid_blocks;

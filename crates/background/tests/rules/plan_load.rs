@@ -23,7 +23,7 @@ fn column(name: &str, value: impl Fn(usize) -> f64) -> Series {
 #[test]
 fn new_block_share_is_forecast_by_hour() {
     let policy = Policy::parse("policy.toml", POLICY).unwrap();
-    // Desktops are made at night: then most of what is written is new.
+    // Desktops are made at night, when most written blocks are new.
     let share = |hour: usize| if hour < 6 { 0.9 } else { 0.1 };
     let series = [column("requests", |_| 100.0), column("new", share)];
     let load = Load::of_series(&series, &policy).unwrap();

@@ -1,4 +1,4 @@
-//! Policies: what is wrong with one is said with its place, and no policy or load breaks the planner.
+//! Tests of policies: errors have their place, and no policy or load breaks the planner.
 
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
 

@@ -280,7 +280,7 @@ fn cores_left_by_urgent_services_stay_idle() {
         let bins = came.iter().enumerate().filter(|(hour, _)| busy(*hour) == is_day);
         bins.map(|(_, bin)| bin.paid_blocks[service as usize]).sum()
     };
-    // As much as was planned for comes, or only half: by day what cannot wait is written back, and nothing else is done.
+    // Whether the planned load comes or half of it, by day only urgent debt is paid.
     let (half, schedule) = (days(3_000_000), &planned.schedule);
     for demand in [&case.demand, &half] {
         assert!(paid(demand, schedule, Service::Flush, true) > 0);
@@ -304,7 +304,7 @@ fn cores_left_by_urgent_services_stay_idle() {
 
 #[test]
 fn pressing_bin_beside_urgent_work_has_no_crumbs() {
-    // On Monday morning cores are kept for what is due within minutes, and a part of one is left over.
+    // On Monday morning cores are kept for debt that is due within minutes, and a part of a core is left over.
     let case = example(1);
     let solution = solve(&Horizon::new(&case.system, &case.ledger, &case.demand));
     let paid = |service: Service| -> u64 {
@@ -325,7 +325,7 @@ fn pressed_leftovers_go_to_reclaimers_only() {
     let horizon = Horizon::new(&case.system, &case.ledger, &case.demand);
     let planned = solve(&horizon);
     assert_eq!(horizon.play(&planned.schedule, bins), planned.course, "at the load that was planned for");
-    // Half of it comes: there are fewer snapshots to delete, and more cores to delete them with.
+    // With half of the load there are fewer snapshots to delete, and more cores to delete them with.
     let half = |demand: &Demand| (demand.requests / 2, demand.written_blocks / 2);
     let less = |demand: &Demand| Demand { requests: half(demand).0, written_blocks: half(demand).1, ..*demand };
     let less: Vec<Demand> = case.demand.iter().map(less).collect();
@@ -360,7 +360,7 @@ fn hour_the_foreground_may_fill_is_left_alone() {
 
 #[test]
 fn lower_load_lets_fully_used_bins_work_more() {
-    // So much debt that every core works at all times, and a load that leaves four of them.
+    // The debt keeps every core at work at all times, and the load leaves four cores.
     let full = |requests: u64| Demand {
         requests,
         written_blocks: 30_000_000,
@@ -377,7 +377,8 @@ fn lower_load_lets_fully_used_bins_work_more() {
     assert_eq!((came[29].background_cores, came[30].background_cores), (4, 34));
 }
 
-/// The least requests that queue, by a linear program: work on idle cores is free, and on others it costs what they would serve.
+/// The least requests that queue, by a linear program: work on idle cores is free, and on others it costs the requests that they would
+/// serve.
 fn least_queued(case: &Case) -> f64 {
     let (debts, used) = case.debts();
     let mut problem = Problem::new(OptimizationDirection::Minimize);
@@ -410,8 +411,8 @@ enum Cores {
     Whole,
 }
 
-/// The least waiting, in requests that wait at the ends of bins, added up: what is not served waits, and takes the cores of later
-/// bins. With `waiting_max`, the fewest requests that are delayed with no more waiting than that. No plan is below it.
+/// The least waiting: the requests that wait at the ends of bins, added up. Unserved requests wait, and take cores of later bins. With
+/// `waiting_max`, the fewest requests that are delayed with no more waiting than that. No plan is below it.
 fn least_waiting(case: &Case, waiting_max: Option<f64>, cores: Cores) -> f64 {
     let (debts, used) = case.debts();
     let requests = case.system.core_requests as f64;
@@ -469,15 +470,15 @@ fn short_room_costs_little_more_waiting_than_needed() {
         let least = least_waiting(&case, None, Cores::Divided);
         println!("{pool}, {seed}: {waiting:.0} wait, {least:.0} must, {:.2} %", 100.0 * (waiting / least - 1.0));
         assert!(waiting <= 1.02 * least, "{pool}, {seed}: {waiting} beside {least}");
-        // Of the schedules with the least waiting, none delays many fewer.
+        // Among schedules with the least waiting, none delays many fewer requests.
         let delayed: f64 = solution.course.iter().map(|bin| bin.delayed_requests as f64).sum();
         let over = |fewest: f64| 100.0 * (delayed / fewest - 1.0);
         let fewest = least_waiting(&case, Some(1.000_1 * least), Cores::Divided);
         println!("  {delayed:.0} delayed, {fewest:.0} must, {:.2} %", over(fewest));
         assert!(delayed <= 1.1 * fewest, "{pool}, {seed}: {delayed} delayed beside {fewest}");
-        // A program that waits as long as the plan does is further away: what it saves of the waiting it spends on work an hour earlier,
-        // while others wait, so that fewer are delayed by the hour after. That cores of a plan are whole explains some of it: the
-        // program counts that from below.
+        // A program that waits as long as the plan does delays still fewer: it spends the waiting that it saves on work an hour earlier, so
+        // that fewer requests are delayed by the hour after. A part of the difference is that cores of a plan are whole, which the program
+        // counts from below.
         let most = waiting.max(1.000_1 * least);
         let [divided, whole] = [Cores::Divided, Cores::Whole].map(|cores| least_waiting(&case, Some(most), cores));
         println!(

@@ -73,7 +73,7 @@ fn p99_plan_never_overruns_where_oracle_holds() {
         };
         let from = load.requests.len() - PLAYED;
         let actual: Vec<Demand> = (from..load.requests.len()).map(|bin| load.demand(bin).unwrap_or_default()).collect();
-        // Room for half a day's writes, and for what is new.
+        // The pool has room for half a day's writes, and for new blocks.
         let written: Vec<u64> = actual.iter().map(|demand| demand.written_blocks).collect();
         let half_day = written.windows(12).map(|hours| hours.iter().sum::<u64>()).max().unwrap_or(1);
         let blocks = half_day + written.iter().sum::<u64>() / 50 + 1000;

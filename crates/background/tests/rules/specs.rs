@@ -205,7 +205,7 @@ fn forecast_and_plan_end_when_stopped() {
     });
     let plan = format!("series = '{past}'\nreplay = '{come}'\n{}", inline_policy());
     let plan = PlanSpec::parse("p", &plan).unwrap();
-    // The plan, and then bin by bin.
+    // The steps are the plan, and then bin after bin.
     for most in [0, 1, 5] {
         assert_eq!(stopped_after(most, |progress| plan.run(&origin("x"), progress)), (RunError::Stopped, most));
     }

@@ -24,15 +24,15 @@ pub(super) struct Advice {
     of: Option<String>,
     /// Whether a setting may be recommended.
     decision: Decision,
-    /// Why it may not simply be recommended.
+    /// The reasons why it may not simply be recommended.
     reasons: Vec<String>,
-    /// The command that measures what is missing.
+    /// The command that makes the missing measurement.
     calibrate_command: Option<String>,
     /// The best of the schedulers that the host has; `None` if no decision is possible.
     scheduler: Option<String>,
     /// The schedulers that are as good within the noise.
     tied: Vec<String>,
-    /// The command that sets it there.
+    /// The command that sets the scheduler on the host.
     command: Option<String>,
     /// The difference to another scheduler by part.
     because: Option<Difference>,
@@ -57,7 +57,7 @@ impl Advice {
 
 /// The choice that the results suggest, before the gate.
 struct Choice<'r, 'a> {
-    /// The best, if there is one to recommend.
+    /// The best scheduler, if there is one to recommend.
     best: Option<&'r Row<'a>>,
     /// The schedulers that are as good within the noise.
     tied: Vec<&'r Row<'a>>,
@@ -84,7 +84,7 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     let Judgement { decision, reasons, command: calibrate } = section.judgement();
     let gate = Judgement { decision, reasons: reasons.clone(), command: calibrate.clone() };
     let best = choice.best.filter(|_| gate.recommends());
-    // That nothing is worth a change holds of the model alone, too.
+    // Advice to change nothing rests on the model as well, so that the gate applies to it, too.
     let text = if gate.recommends() { choice.text } else { gate.text() };
     let care = if best.is_some() { gate.text() } else { String::new() };
     Some(Advice {
@@ -152,7 +152,7 @@ fn choice<'r, 'a>(section: &Section<'a>, ranked: &[&'r Row<'a>]) -> Option<Choic
     )))
 }
 
-/// That values differ by no more than this share, which is not worth a change.
+/// Says that values differ by at most this share, which is not worth a change.
 fn alike(spread: f64) -> String {
     if spread > 0.0 { format!("lie within {} of each other", percent(spread)) } else { "do not differ".into() }
 }

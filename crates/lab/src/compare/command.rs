@@ -4,7 +4,7 @@ use super::Comparison;
 use crate::document::quoted;
 
 impl Comparison {
-    /// The command that runs it again: what differs from the defaults, and what a reader wants to see anyway.
+    /// The command that runs the comparison again: the settings that differ from the defaults, and those that a reader wants to see anyway.
     #[must_use]
     pub fn command(&self) -> String {
         let default = Self::default();

@@ -29,7 +29,7 @@ pub(super) struct JsonReport<'a> {
     standings: Vec<JsonStanding<'a>>,
     /// For each trace, device, depth and load that has some.
     advice: Vec<JsonAdvice<'a>>,
-    /// Absent if there is one seed. As the results, with `{mean, half_width, seeds}` instead of each number.
+    /// The results over seeds, with `{mean, half_width, seeds}` instead of each number; absent if there is one seed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     over_seeds: Vec<Value>,
 }

@@ -323,7 +323,7 @@ fn ordered(sections: &[Section<'_>]) -> Vec<Measure> {
         measures.insert(0, Measure::Goal);
     }
     let has_rivals = sections.iter().any(|section| section.rows.len() > 1);
-    // The sort is stable: columns keep their order otherwise.
+    // The sort is stable: otherwise columns keep their order.
     measures.sort_by_key(|measure| has_rivals && !sections.iter().any(|section| measure.differs(section)));
     measures
 }
@@ -442,7 +442,7 @@ pub(crate) fn streams<'a>(runs: impl Iterator<Item = (String, &'a Outcome)>) -> 
     table
 }
 
-/// Latencies of reads or writes, if there are any.
+/// The table of latencies of reads or writes.
 pub(super) fn latencies<'a>(name: &str, rows: impl Iterator<Item = (&'a Row<'a>, &'a crate::sim::Class)>) -> Table {
     let mut columns = vec![Column::text("scheduler"), Column::count("requests")];
     columns.extend(["mean", "p50", "p90", "p99", "p99.9", "max"].map(Column::seconds));

@@ -21,7 +21,7 @@ pub enum Goal {
     Mean,
     /// The 99 % quantile of the latency of reads.
     ReadP99,
-    /// The time that the device works, with a fast device that of both; what is left is available to other loads.
+    /// The time that the device works; with a fast device, that of both together. The rest of the time is available to other loads.
     Busy,
 }
 

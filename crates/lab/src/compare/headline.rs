@@ -56,7 +56,7 @@ pub(super) fn headline(section: &Section<'_>) -> String {
     format!("{who}: {}.{}", against(section, first, &ranked[tied..]), idleness())
 }
 
-/// That the goal hardly depends on which of so many schedulers it is.
+/// Says that the goal hardly depends on the choice among `count` schedulers.
 fn dependence(goal: Goal, count: usize, spread: f64) -> String {
     if spread >= SAME_SHARE {
         return format!("does not depend on the scheduler beyond its noise: all {count} tie");
@@ -118,7 +118,7 @@ fn says(sections: &[Section<'_>]) -> String {
     format!("Of {} comparisons{by}: {}.", sections.len(), and_list(&parts))
 }
 
-/// By how much `first` is lower than each of `others`, or than their range.
+/// Says by how much `first` is lower than each of `others`, or than their range.
 fn against(section: &Section<'_>, first: &Row<'_>, others: &[&Row<'_>]) -> String {
     let less = if section.goal == Goal::Completion { " less time" } else { " less" };
     if others.len() <= NAMED_MAX {
@@ -174,7 +174,7 @@ fn latency_sentence(rows: &[&Row<'_>]) -> String {
     )
 }
 
-/// A share in percent, with a digit where it is small; what is not nothing is not shown as nothing.
+/// A share in percent, with a digit where it is small; a share above zero is never shown as zero.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;

@@ -63,7 +63,7 @@ pub struct Comparison {
     /// Read the named files of a set without the others that lie beside them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
-    /// Fold what lies past the end of a device onto it, instead of stopping: addresses begin anew at its end.
+    /// Fold requests past the end of a device onto it, instead of stopping: addresses begin anew at its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fold: bool,
     /// Spread the data of each trace over the whole device: in pieces of 128 MiB, which keep their order and move apart by

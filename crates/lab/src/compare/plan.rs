@@ -174,7 +174,7 @@ impl Plan {
         jobs
     }
 
-    /// A job without its seed, which [`Self::jobs`] sets.
+    /// A job whose seed is not set yet: [`Self::jobs`] sets it.
     fn job(
         &self,
         traffic: Traffic,

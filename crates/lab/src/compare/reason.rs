@@ -33,7 +33,7 @@ pub(super) struct Cause {
 /// The difference between the scheduler that is recommended and another one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Difference {
-    /// The scheduler that it is compared with.
+    /// The scheduler of the comparison.
     pub(super) other: String,
     pub(super) saved_seconds: f64,
     /// The parts that make up most of it, the largest first.

@@ -16,7 +16,7 @@ const HEIGHT: u32 = 4_000;
 const ROUNDED: f64 = 1e-11;
 /// The part of the width of horizontal bars that is kept free for the numbers behind them.
 const TOTALS_ROOM: f64 = 0.12;
-/// The number of colours; after that they repeat.
+/// The number of colours; further series begin with the first again.
 const COLOURS: usize = 8;
 
 /// A mark on an axis.
@@ -101,7 +101,7 @@ impl Figure {
         }
     }
 
-    /// The most points that a series of it has.
+    /// The most points of a series in the figure.
     pub(super) fn points(&self) -> usize {
         let series = self.charts.iter().flat_map(|chart| &chart.series);
         series.map(|series| series.points.len().max(series.band.len())).max().unwrap_or(0)

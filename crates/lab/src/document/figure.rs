@@ -94,7 +94,7 @@ pub fn weekday(day: i64) -> &'static str {
 pub struct Series {
     /// The name of the series in legends.
     pub name: String,
-    /// How they are drawn.
+    /// The mark that the points are drawn with.
     pub mark: Mark,
     /// The position and the value of each point.
     pub points: Vec<(f64, f64)>,
@@ -160,7 +160,7 @@ impl Chart {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     pub title: String,
-    /// How to read it.
+    /// A text on how to read the figure.
     pub text: String,
     /// The charts.
     pub charts: Vec<Chart>,

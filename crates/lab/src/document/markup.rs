@@ -93,7 +93,7 @@ fn label<'a>(title: &'a str, text: &'a str, page: &'a str) -> &'a str {
     [title, sentence, page].into_iter().find(|words| !words.is_empty()).unwrap_or_default()
 }
 
-/// Puts a table where it scrolls by itself.
+/// Puts a table into a region that scrolls by itself.
 fn scrolled(label: &str, table: Markup) -> Markup {
     html! { div class="scroll" role="region" aria-label=(label) tabindex="0" { (table) } }
 }
@@ -258,7 +258,7 @@ fn inputs(inputs: &[TraceMeta]) -> Markup {
     }
 }
 
-/// A text with what is between backticks as code.
+/// A text, with its parts between backticks as code.
 fn marked(text: &str) -> Markup {
     if !text.matches('`').count().is_multiple_of(2) {
         return text.render();

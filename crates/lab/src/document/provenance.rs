@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 pub struct Origin {
     /// Program version.
     pub version: String,
-    /// Commit it was built from.
+    /// The commit that the program was built from.
     pub commit: String,
     /// The command that runs this again.
     pub command: String,
@@ -26,7 +26,7 @@ pub struct TraceMeta {
 }
 
 impl TraceMeta {
-    /// One SHA-256 of all its files: that of the only one, or of those of several in their order.
+    /// One SHA-256 for the trace: that of its only file, or a hash of the hashes of several in their order.
     #[must_use]
     pub fn sha256(&self) -> String {
         match &self.files[..] {
@@ -39,7 +39,7 @@ impl TraceMeta {
     }
 }
 
-/// Everything that is needed to make a document again, and to trust it.
+/// The inputs and versions from which a document can be made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     /// Program version.
@@ -52,7 +52,7 @@ pub struct Provenance {
     pub spec_sha256: String,
     /// The inputs that were read.
     pub inputs: Vec<TraceMeta>,
-    /// Every parameter: what it belongs to, and its values as TOML or in words.
+    /// All parameters: the name of each part, and its parameters as TOML or in words.
     pub specs: Vec<(String, String)>,
 }
 

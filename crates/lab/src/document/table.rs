@@ -11,13 +11,13 @@ pub const SAME_SHARE: f64 = 0.01;
 pub struct Table {
     /// The title; may be empty.
     pub title: String,
-    /// How to read it. Terminals leave it out.
+    /// A text on how to read the table. Terminals leave it out.
     pub text: String,
     /// The columns.
     pub columns: Vec<Column>,
     /// The rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether only pages have enough space for it.
+    /// Whether the table is shown on pages only, as it needs space.
     pub is_detail: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Column {
     pub name: String,
     /// The unit of the values; may be empty.
     pub unit: String,
-    /// How they are written.
+    /// The format of the values.
     pub format: Format,
     /// Whether low or high values are better; the best value is marked.
     pub better: Option<Better>,
@@ -61,12 +61,12 @@ pub enum Better {
     Higher,
 }
 
-/// A value, and whether it is special.
+/// A value with its emphasis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// The value.
     pub value: Value,
-    /// Why it is special, if it is.
+    /// The reason why the value is special, if it is.
     pub emphasis: Emphasis,
 }
 
@@ -87,7 +87,7 @@ pub enum Emphasis {
 /// The content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// No value: it is not defined here.
+    /// No value, because none is defined here.
     Absent,
     /// Words.
     Text(String),

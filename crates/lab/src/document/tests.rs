@@ -134,7 +134,7 @@ fn a_page_reads_without_script_and_without_sight() {
     let page = rendered(&every_block("sfq"), "html");
     assert!(page.contains("<html lang=\"en\">") && page.contains("prefers-color-scheme: dark"));
     assert!(page.contains("@media print"));
-    // Only the row of buttons waits for the script.
+    // The row of buttons is the only element that is hidden until the script runs.
     assert_eq!(page.matches(" hidden>").count(), page.matches("class=\"controls\"").count());
     for (index, _) in page.match_indices("<th ") {
         assert!(page[index..].starts_with("<th scope="), "{}", &page[index..index + 60]);

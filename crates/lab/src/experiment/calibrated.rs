@@ -8,7 +8,7 @@ use crate::run::{RunError, Silent, TraceFiles};
 use ioweir_config::Ratio;
 
 impl Experiment {
-    /// One sentence for each class and thing that lies outside of what was seen of its device.
+    /// A sentence for each property of a class that lies outside of its device's calibrated range.
     pub(super) fn outside_of_calibration(&self) -> Result<Vec<String>, RunError> {
         let groups = self.device_groups();
         let seen = |group: usize| match &self.device {

@@ -1,4 +1,4 @@
-//! An experiment as a document: what each class of clients got, what all got together, and what was expected.
+//! An experiment as a document: the service of each class of clients and of all together, and the expectations.
 
 use ioweir_core::Reason;
 use serde_json::{Map, Value as Json, json};
@@ -109,7 +109,7 @@ fn on_one_scale(figures: &mut [document::Figure]) {
     }
 }
 
-/// The signal that a device delivers less than what is reserved: the worst run.
+/// A warning if a device delivers less than the reservations: that of the worst run.
 fn broken(report: &ExperimentReport) -> Option<String> {
     let kept = |summary: &Summary| summary.cells.iter().map(reservations_kept).fold(1.0, f64::min);
     let worst = report.summaries.iter().min_by(|one, other| kept(one).total_cmp(&kept(other)))?;
@@ -281,7 +281,7 @@ fn classes(report: &ExperimentReport) -> Table {
     table
 }
 
-/// IOPS of each class by those of the last.
+/// The IOPS of each class, divided by those of the last class.
 fn ratios(report: &ExperimentReport) -> Option<Table> {
     let iops = METRICS.iter().find(|metric| metric.name == "iops")?;
     let classes: Vec<&str> = report.summaries.first()?.classes().collect();

@@ -47,7 +47,7 @@ impl Bound {
 }
 
 impl Expectation {
-    /// The metric, if there is one of that name.
+    /// The metric of that name, if there is one.
     pub(super) fn metric(&self) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.name == self.metric)
     }
@@ -90,7 +90,7 @@ pub struct Verdict {
     pub point: Vec<(String, String)>,
     /// The mean over the seeds.
     pub value: Option<f64>,
-    /// By how much the bound is missed, in its own unit; zero where it is met.
+    /// The distance between value and bound, in the metric's unit; zero where the expectation is met.
     pub missed_by: f64,
     /// Whether it is met.
     pub met: bool,

@@ -1,5 +1,5 @@
-//! The story of one request: runs the experiment once more and watches which rule held the request and for how long, who was
-//! served meanwhile, and what the device did with it.
+//! The story of one request: runs the experiment once more, and records the rules that held the request and for how long, the requests that
+//! were served meanwhile, and the device's work on it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use ioweir_config::{Size, format_count, format_nanos};
 use ioweir_device::Service;
 use ioweir_trace::Record;
 
-/// Others that are named before and behind the dots.
+/// The number of other requests that are named at the beginning, and at the end, of a list.
 const NAMED: usize = 3;
 
 /// Which request is told of.
@@ -27,7 +27,7 @@ pub enum Which {
     Request(u64),
     /// The slowest of a class that arrived after the warm-up and was done before the end.
     Slowest(String),
-    /// The slowest of all of these.
+    /// The slowest request of all classes.
     SlowestOfAll,
 }
 
@@ -414,7 +414,7 @@ impl Story<'_> {
         }
     }
 
-    /// As the explanation's own words, with the names of clients.
+    /// An explanation in words, with the names of clients.
     fn words(&self, explanation: &Explanation) -> String {
         let text = explanation.to_string();
         match explanation.first {

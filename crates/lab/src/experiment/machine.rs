@@ -1,4 +1,4 @@
-//! The machine of an experiment: its devices in groups, its cores, and where each class goes; with the checks of their keys.
+//! The machine of an experiment: its groups of devices, its cores, and the devices of each class; with the checks of their keys.
 
 use ioweir_core::SECTOR_BYTES;
 
@@ -11,7 +11,7 @@ use ioweir_device::{DeviceSpec, ModelChoice};
 const DEVICES_MAX: u64 = 256;
 const WORKERS_MAX: u32 = 1024;
 
-/// A device of an experiment, or several equal ones, with what is absent in the file filled in.
+/// A device of an experiment, or several equal ones, with defaults in place of absent keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceGroup<'a> {
     /// Empty for a device that is alone.

@@ -9,13 +9,13 @@ pub struct Metric {
     pub name: &'static str,
     /// The meaning, in a sentence.
     pub help: &'static str,
-    /// Whether it is a time, in seconds.
+    /// Whether the metric is a time, in seconds.
     pub is_time: bool,
     /// Whether only machines have it: experiments with several devices, with cores or with background work.
     pub is_of_machines: bool,
-    /// Of a class, if that makes sense. None if there is nothing to measure.
+    /// The figure of a class, if the metric has one; the function returns `None` if there is nothing to measure.
     pub of_class: Option<fn(&ClassOutcome, &Outcome) -> Option<f64>>,
-    /// Of the run.
+    /// The figure of the run, if the metric has one.
     pub of_run: Option<fn(&Outcome) -> Option<f64>>,
 }
 

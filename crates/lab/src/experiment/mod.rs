@@ -1,4 +1,4 @@
-//! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
+//! Experiments: classes of clients that share a device, under several schedulers, with expectations about the results.
 
 mod background;
 mod calibrated;

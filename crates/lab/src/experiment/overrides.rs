@@ -6,7 +6,7 @@ use super::Experiment;
 use crate::document::quoted;
 use crate::run::RunError;
 
-/// Values in the place of an experiment's own, as the flags of `ioweir simulate` name them; what is empty changes nothing.
+/// Values that replace an experiment's own, as the flags of `ioweir simulate` name them; empty values change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// Schedulers in the form `name[:parameter=value...]`.
@@ -20,10 +20,10 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// The experiment with these values, which are checked as those of its file were.
+    /// Applies these values, which are checked as those of a file.
     ///
     /// # Errors
-    /// [`RunError`] if a value is none that the experiment can have.
+    /// [`RunError`] if a value is invalid.
     pub fn apply(&self, mut experiment: Experiment) -> Result<Experiment, RunError> {
         if !self.schedulers.is_empty() {
             experiment.schedulers =

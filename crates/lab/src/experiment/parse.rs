@@ -1,4 +1,4 @@
-//! Checks of an experiment file, with the place of what is wrong.
+//! Checks of an experiment file; errors have their place.
 
 use ioweir_core::policy::POLICIES;
 use ioweir_core::tenant::{GroupId, Share, ShareError};

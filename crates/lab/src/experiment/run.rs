@@ -21,12 +21,12 @@ use crate::sim::{Ended, Observer, Outcome, Window};
 use ioweir_config::SchedulerChoice;
 use ioweir_trace::ReadOptions;
 
-/// Everything that is needed to run an experiment again, and to trust it.
+/// The inputs and versions from which an experiment can be run again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExperimentMeta {
     /// Program version.
     pub version: String,
-    /// Commit it was built from.
+    /// The commit that the program was built from.
     pub commit: String,
     /// The command that runs this again.
     pub command: String,
@@ -77,7 +77,7 @@ pub struct ExperimentReport {
     pub meta: ExperimentMeta,
     /// One for each point and scheduler, in that order.
     pub summaries: Vec<Summary>,
-    /// Every expectation, for every summary that it concerns.
+    /// The verdicts on all expectations, for every summary that they concern.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     let points = points.map_err(|complaint| RunError::Value(complaint.problem()))?;
     let mut jobs = Vec::new();
     for Point { set, experiment } in points {
-        // A machine looks for its devices itself.
+        // A machine finds its devices by itself: this device is only for runs without one.
         let Some(device) = experiment.device_groups().first().map(|group| group.model.clone()) else { continue };
         let (device, experiment) = (Arc::new(device), Arc::new(experiment));
         for &scheduler in &experiment.schedulers {

@@ -275,7 +275,7 @@ impl BackgroundSpec {
     pub(super) const REQUEST_TIME: Duration = Duration::new(Nanos(10_000_000));
     /// The paper's fixed bucket begins here.
     pub(super) const LOW: Ratio = Ratio::of_millionths(400_000);
-    /// And takes everything from here on.
+    /// The debt at which the paper's fixed bucket takes all cores.
     pub(super) const HIGH: Ratio = Ratio::of_millionths(500_000);
 }
 
@@ -283,10 +283,10 @@ impl BackgroundSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// While its device has nothing from the foreground, and when its deadline needs it.
+    /// While the device has no foreground request, and when the deadline requires it.
     #[default]
     Idle,
-    /// As the amount of debt says.
+    /// When the debt reaches a watermark.
     Watermark,
     /// Always.
     Always,

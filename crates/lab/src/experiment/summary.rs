@@ -23,7 +23,7 @@ pub struct Figure {
     pub mean: f64,
     /// The 95 % confidence interval reaches this far on both sides; none if there is one seed.
     pub half_width: Option<f64>,
-    /// Seeds for which there is something to measure.
+    /// The number of seeds for which there is something to measure.
     pub seeds: usize,
 }
 
@@ -40,8 +40,7 @@ impl Figure {
         Self::with_error(values, values.len() as f64)
     }
 
-    /// The figure of which these values are of bootstrap samples: their deviation is its standard error, however many there
-    /// are.
+    /// The figure from values of bootstrap samples: their deviation is its standard error, whatever their number.
     #[must_use]
     pub fn of_samples(values: &[f64]) -> Option<Self> {
         Self::with_error(values, 1.0)

@@ -8,7 +8,7 @@ use ioweir_config::{Complaint, KeySet as _, ShareKeys, from_table, to_table};
 /// Points of a sweep.
 const POINTS_MAX: usize = 10_000;
 
-/// An experiment without a sweep, and what was set for it.
+/// A point of a sweep: an experiment without one, and the values that were set in it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) set: Vec<(String, String)>,
@@ -88,7 +88,7 @@ pub fn assign(table: &mut Table, key: &str, value: &Value) -> Result<(), Complai
             _ => return Err(missing(part)),
         };
     }
-    // The key may be there under its other name.
+    // The key may stand in the table under its other name.
     if let Some(key) = ShareKeys::keys().iter().find(|key| key.is_named(last)) {
         place.remove(key.name);
     }

@@ -28,14 +28,14 @@ pub(crate) struct ClassArrivals {
     population: Clients,
     groups: Vec<(GroupId, GroupSpec)>,
     capacity_per_second: u64,
-    /// Of each client: its class, and how many requests it has outstanding.
+    /// The clients, each with its class and its number of outstanding requests.
     clients: Vec<Client>,
     changes: Vec<Change>,
-    /// The next of them.
+    /// The index of the next change.
     change: usize,
     /// Clients of closed loops that may send, in the order in which they became so.
     ready: VecDeque<u32>,
-    /// Clients that were refused, and when they ask again.
+    /// Clients that were refused, with the times of their next tries.
     retries: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Requests that were sent, and not refused.
     sent: u64,
@@ -54,7 +54,7 @@ struct Client {
     outstanding: u32,
 }
 
-/// Something that happens to a class.
+/// A change of a class at a time of the run.
 struct Change {
     at: Nanos,
     class: usize,
@@ -68,7 +68,7 @@ enum What {
 }
 
 struct Class {
-    /// The devices that serve it.
+    /// The devices that serve the class.
     route: Route,
     first_client: u32,
     clients: u32,
@@ -80,7 +80,7 @@ struct Class {
     spacing: Spacing,
     read_ratio: Ratio,
     hit_ratio: Option<Ratio>,
-    /// Of requests that carry none.
+    /// The priority of requests that carry none.
     priority: Priority,
     is_present: bool,
     is_active: bool,
@@ -125,7 +125,7 @@ impl Class {
             share: share(spec, world.groups),
             is_closed: spec.backlog.is_some(),
             is_background,
-            // Background work has no loop of its own: it goes when its pace says so.
+            // Background work has no closed loop: its pace decides when it sends.
             backlog: spec.backlog.filter(|_| !is_background).unwrap_or(0),
             rate: spec.rate.map_or(0, |rate| rate.0),
             spacing: spec.arrivals,
@@ -196,7 +196,7 @@ impl Class {
     fn arrive(&mut self, time: Nanos) -> Record {
         let client = match self.spacing {
             _ if self.clients == 1 => 0,
-            // Of many independent clients, each is as likely to be the next.
+            // With independent clients, each is equally likely to send the next request.
             Spacing::Poisson => self.draws.below(u64::from(self.clients)) as u32,
             Spacing::Constant => {
                 self.turn = (self.turn + 1) % self.clients;
@@ -220,7 +220,7 @@ struct World<'a> {
 /// Where the requests of a class go.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The devices that serve them.
+    /// The devices that serve the requests.
     pub(crate) route: Route,
     /// The capacity of these devices together.
     pub(crate) bytes: u64,
@@ -251,7 +251,7 @@ impl Experiment {
 }
 
 impl ClassArrivals {
-    /// The requests of an experiment up to its end, those of each class to its place.
+    /// The requests of an experiment up to its end, each class's with its place.
     pub(crate) fn new(
         experiment: &Experiment,
         population: Clients,
@@ -339,7 +339,7 @@ impl ClassArrivals {
         Ok(())
     }
 
-    /// Lets a class send as it now is.
+    /// Restarts a class's arrivals after a change.
     fn restart(&mut self, number: usize, clients: std::ops::Range<u32>, now: Nanos) {
         let class = &mut self.classes[number];
         class.epoch += 1;
@@ -386,7 +386,7 @@ impl ClassArrivals {
         self.sent += 1;
         let class = &mut self.classes[client.class as usize];
         let record = class.record(number, now);
-        // Each client works on a device of its own.
+        // Each client of background work has one device.
         let device = (number - class.first_client) as usize;
         Some((now, Record { offset_bytes: class.route.address(device, record.offset_bytes), ..record }))
     }
@@ -447,7 +447,8 @@ impl ClassArrivals {
     }
 }
 
-// Two event loops call these for every request: a call with its answer in memory costs as much as what they do.
+// Inlining matters: two event loops call these methods for every request, and a call that returns its result in memory costs as much as the
+// work itself.
 impl Arrivals<Policy> for ClassArrivals {
     #[inline(always)]
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure> {

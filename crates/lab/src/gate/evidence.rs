@@ -21,7 +21,7 @@ const ARM_NANOS_MIN: u64 = 1_000_000;
 /// The evidence that a trace holds about a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Whether there is no trace: the requests were generated.
+    /// Whether the requests were generated, as there is no trace.
     pub is_generated: bool,
     /// Requests of the trace.
     pub requests: u64,
@@ -82,7 +82,7 @@ impl Evidence {
 }
 
 impl Source {
-    /// The command that measures what is missing.
+    /// The command that makes the missing measurement.
     #[must_use]
     pub(super) fn command(&self, standing: &Standing) -> String {
         let outside = matches!(standing, Standing::Calibrated(Calibrated { verdict: Verdict::Outside, .. }));

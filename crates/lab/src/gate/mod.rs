@@ -38,7 +38,7 @@ const SPAN_REQUESTS_MIN: u64 = 1_000;
 pub enum Decision {
     /// Recommend.
     Recommend,
-    /// Recommend, and say what is uncertain.
+    /// Recommend, with a warning of the uncertainty.
     Warn,
     /// Recommend nothing: the model has to be calibrated first.
     Calibrate,
@@ -51,11 +51,11 @@ pub struct Judgement {
     pub decision: Decision,
     /// Why it is not simply recommended, a clause each, the gravest first.
     pub reasons: Vec<String>,
-    /// The command that measures what is missing; empty where nothing is.
+    /// The command that makes the missing measurement; empty if none is missing.
     pub command: String,
 }
 
-/// Looks at the standing and at the evidence; where it objects it says what follows, and why.
+/// Judges the standing and the evidence; each objection says what follows, and why.
 type Rule = fn(&Standing, &Evidence) -> Option<(Decision, String)>;
 
 /// Every rule. The gravest decision counts.
@@ -75,7 +75,7 @@ pub fn judge(standing: &Standing, evidence: &Evidence) -> Judgement {
     Judgement { decision, reasons: found.into_iter().map(|(_, reason)| reason).collect(), command }
 }
 
-/// The trace's own latencies are those of another device.
+/// Objects if the trace's latencies differ from the model's, so that they are those of another device.
 fn contradicted(_: &Standing, evidence: &Evidence) -> Option<(Decision, String)> {
     let worst = evidence.worst(REQUESTS_MIN)?;
     let factor = worst.factor();
@@ -139,12 +139,12 @@ fn outside_of_range(_: &Standing, evidence: &Evidence) -> Option<(Decision, Stri
         .then(|| (Decision::Warn, format!("the device was not calibrated for such requests: {}", outside.join("; "))))
 }
 
-/// There is no trace.
+/// Objects if there is no trace.
 fn generated(_: &Standing, evidence: &Evidence) -> Option<(Decision, String)> {
     evidence.is_generated.then(|| (Decision::Warn, "the requests are generated, and not yours".into()))
 }
 
-/// Requests are not where they were.
+/// Objects if requests were folded, so that they are not where they were.
 fn folded(_: &Standing, evidence: &Evidence) -> Option<(Decision, String)> {
     (evidence.folded > 0).then(|| {
         let folded = format_count(evidence.folded);
@@ -164,7 +164,7 @@ fn assumed(standing: &Standing, evidence: &Evidence) -> Option<(Decision, String
 }
 
 impl Judgement {
-    /// Of a result whose model nobody looked at.
+    /// The judgement on a result whose model was not examined.
     #[must_use]
     pub(crate) fn unknown() -> Self {
         let reasons = vec!["nothing is known of the model".into()];

@@ -1,4 +1,4 @@
-//! The gate's decision for every standing and for what a trace can show.
+//! Tests of the gate: its decision for every standing and for all evidence that a trace can give.
 
 use ioweir_device::calibration::{Range, Source as Measurement};
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use ioweir_core::SECTOR_BYTES;
 use ioweir_device::validate::Measured;
 use ioweir_trace::{Names, Record, TraceError, TraceSource};
 
-/// Addresses fold at a whole number of these, so that what was aligned stays so.
+/// Addresses fold at a multiple of this, so that aligned addresses stay aligned.
 const ALIGNMENT_BYTES: u64 = 1 << 20;
 
 /// The rule by which every verb folds addresses onto a device.

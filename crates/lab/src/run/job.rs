@@ -40,7 +40,7 @@ pub struct Job {
     pub fast: Option<(Arc<DeviceSpec>, String)>,
     /// Limits of the queue and of the device.
     pub limits: QueueLimits,
-    /// Whether what lies past the end of the device is dropped and counted.
+    /// Whether requests past the end of the device are dropped and counted.
     pub lenient: bool,
     /// Whether addresses past the end of the device begin anew at its start.
     pub folds: bool,
@@ -83,7 +83,7 @@ impl Job {
         }
     }
 
-    /// Runs it, to its last request where `drains`, or else to the end of its window.
+    /// Runs the job: to its last request if `drains`, or else to the end of its window.
     ///
     /// # Errors
     /// [`RunError`] if a device cannot be built, a trace cannot be read, or the work is stopped.

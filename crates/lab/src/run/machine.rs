@@ -17,7 +17,7 @@ use ioweir_device::Device;
 /// Requests that workers may have begun and not answered; more wait for their turn.
 const CORE_REQUESTS: u32 = 1 << 16;
 
-/// A device with what belongs to it.
+/// A device of the machine, with its scheduler and its measurements.
 struct Part {
     name: String,
     scheduler: SchedulerChoice,
@@ -80,7 +80,7 @@ impl Job {
         let scheduler = group.scheduler.unwrap_or(self.scheduler);
         let rotational = group.model.rotates();
         let limits = QueueLimits { depth: group.depth, rotational, ..limits(experiment, &scheduler, group.depth) };
-        // Equal devices differ in what they draw; the first draws what a device that is alone does.
+        // Equal devices draw different random numbers; the first draws the same as a device that is alone.
         let seed = self.seed.wrapping_add((device as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let window = Window { keeps_series: false, by_stream: false, ..self.window };
         Ok(Part {

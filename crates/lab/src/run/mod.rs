@@ -96,7 +96,7 @@ impl From<DocumentError> for RunError {
 
 /// Hears how far the runs have come. Calls come from several threads.
 pub trait Progress: Sync {
-    /// There are this many runs.
+    /// The number of runs is known.
     fn started(&self, _runs: usize) {}
     /// This many more records have been read.
     fn read(&self, _records: u64) {}

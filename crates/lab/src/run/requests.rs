@@ -1,4 +1,4 @@
-//! Per-request records of a run: when each request was submitted, dispatched and completed, and what it waited for.
+//! Per-request records of a run: when each request was submitted, dispatched and completed, and the reasons for its waits.
 
 use std::collections::BTreeMap;
 

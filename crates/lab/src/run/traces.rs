@@ -25,7 +25,7 @@ pub const MIX_PREFIX: &str = "mix:";
 pub struct TraceFiles {
     origin: Requests,
     options: ReadOptions,
-    /// Whether each seed replays a sample of it.
+    /// Whether each seed replays a sample of the trace.
     resamples: bool,
 }
 
@@ -161,7 +161,7 @@ impl TraceFiles {
         let whole = Self { options: ReadOptions { volume: None, ..self.options.clone() }, resamples: false, ..self };
         let mut source = whole.open(0, u64::MAX, false)?;
         let mut batch = Vec::new();
-        // Only the last batch of a trace is empty; all names are known then.
+        // A trace ends with an empty batch, and only then are all names known.
         loop {
             source.read_batch(&mut batch)?;
             if batch.is_empty() {
@@ -188,7 +188,7 @@ impl TraceFiles {
         self.options.volume.as_deref().unwrap_or_default()
     }
 
-    /// Whether each seed replays a sample of it. Generated traffic is another with each seed as it is.
+    /// Whether each seed replays a sample of the trace. Generated traffic differs with the seed anyway.
     #[must_use]
     pub fn is_resampled(&self) -> bool {
         self.resamples && !matches!(self.origin, Requests::Mix(_))
@@ -213,7 +213,7 @@ impl TraceFiles {
         }
     }
 
-    /// Opens it for a device of this size. What lies past its end is an error where that is seen, or folded onto it.
+    /// Opens the trace for a device of this size. Requests past its end are an error, or folded onto the device.
     ///
     /// # Errors
     /// [`TraceError`] if a file cannot be opened or recognised.
@@ -270,7 +270,7 @@ impl TraceFiles {
         }
     }
 
-    /// Whether its requests are generated.
+    /// Whether the requests are generated.
     #[must_use]
     pub const fn is_generated(&self) -> bool {
         matches!(self.origin, Requests::Mix(_))

@@ -8,7 +8,7 @@ use crate::document::{Axis, Block, Cell, Chart, Column, Document, DocumentError,
 use crate::document::{Series, Table, Value, format_seconds};
 use crate::experiment::Figure as Estimate;
 
-/// A number of a run: its name in data, its head and unit in tables, what a table multiplies it with, and how it is computed.
+/// A column of a table of runs: its name in data, its head and unit in tables, the factor of tables, and how it is computed.
 struct Number {
     key: &'static str,
     head: &'static str,

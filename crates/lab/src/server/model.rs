@@ -11,10 +11,10 @@ const SWING_STEPS: usize = 256;
 /// The phase of a request whose cost is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A client request from its arrival.
+    /// A client request, from its arrival on.
     First {
         kind: Kind,
-        /// Whether it leaves the fast path.
+        /// Whether the request leaves the fast path.
         slow: bool,
     },
     /// After a wait for a disk.
@@ -52,7 +52,7 @@ impl Cost {
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) name: String,
-    /// The upper end of its range in 2^32.
+    /// The upper end of the operation's range in 2^32.
     upper: u64,
     pub(super) kind: Kind,
     sizes: Vec<(u64, u32)>,
@@ -291,7 +291,7 @@ impl Model {
         self.gaps[step]
     }
 
-    /// The number of an operation, drawn by their shares.
+    /// Draws an operation by the shares, and returns its number.
     pub(super) fn operation(&self, stream: &mut Stream) -> u8 {
         let drawn = stream.next() >> 32;
         let last = self.operations.len() - 1;

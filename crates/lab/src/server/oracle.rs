@@ -13,7 +13,7 @@ use ioweir_core::{Nanos, Tag};
 
 use super::Discipline;
 
-/// As long as turns are if slices depend on depth, so that the oracle gains nothing from fewer turns.
+/// The slice of the oracle, which equals that of schedules whose slices depend on depth, so that the oracle gains nothing from fewer turns.
 const SLICE: Nanos = Nanos::from_micros(5_300);
 /// MQ's slice.
 const CRITICAL_SLICE: Nanos = Nanos::from_micros(200);

@@ -52,7 +52,7 @@ impl Batches {
         Self { from, length, sums: vec![(0, 0); count as usize] }
     }
 
-    /// Counts a response at `now`; what is left over at the end belongs to no part.
+    /// Counts a response at `now`; the remainder after the last whole part belongs to no part.
     pub(super) fn add(&mut self, now: u64, nanos: u64) {
         let at = now.saturating_sub(self.from) / self.length.max(1);
         if let Some((sum, count)) = usize::try_from(at).ok().and_then(|at| self.sums.get_mut(at)) {
@@ -123,7 +123,7 @@ pub struct Returns {
     pub memory: u64,
     /// After a wait for room in the log.
     pub log: u64,
-    /// Because they had used up their allowance.
+    /// The returns after requests had used up their allowance.
     pub preempted: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct ServerPreset {
     pub name: &'static str,
     /// The title in lists.
     pub title: &'static str,
-    /// Sources of its numbers.
+    /// The sources of the numbers.
     pub sources: &'static [&'static str],
     /// The parameters, as a file.
     pub parameters: &'static str,

@@ -90,7 +90,7 @@ impl Server {
         self.platform.response_max.nanos().0 as f64 / 1e9
     }
 
-    /// Period of the swing of its load.
+    /// The period in which the load swings.
     #[must_use]
     pub fn swing(&self) -> Nanos {
         self.costs.swing.period.nanos()

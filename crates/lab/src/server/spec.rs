@@ -42,7 +42,7 @@ pub struct DiskSpec {
     pub count: u32,
     /// The fixed time of every access.
     pub access: Duration,
-    /// The mean of its exponentially distributed part.
+    /// The mean of the random part of every access, which is exponentially distributed.
     pub access_random: Duration,
     /// The time for each KiB that is moved.
     pub per_kib: Duration,
@@ -98,7 +98,7 @@ pub struct OperationSpec {
     /// missing, the block layer answers when the disk has read it: the request does not return to a queue.
     #[serde(default)]
     pub single_block_percent: f64,
-    /// Whether it locks its object.
+    /// Whether the request locks its object.
     #[serde(default)]
     pub locks: bool,
     /// The deadline of some of its requests; if absent, all are best effort.
@@ -134,8 +134,8 @@ pub enum OperationKind {
 pub struct CostSpec {
     /// The cost of taking up a turn: asking for a queue and a slice, and switching to its requests.
     pub turn: Duration,
-    /// The cost of an expired slice: what a worker pays when it leaves its queue or its request because their time is used up,
-    /// and not because the queue is empty or the request is done or waits.
+    /// The cost of an expired slice: a worker pays it when it leaves its queue or its request because the time is used up, and not because
+    /// the queue is empty or the request is done or waits.
     #[serde(default)]
     pub expiry: Duration,
     /// A read, until it is answered or waits for a disk.
@@ -232,7 +232,7 @@ pub struct BackEndSpec {
 pub struct SerialSpec {
     /// The window.
     pub window: Duration,
-    /// The serial part of it.
+    /// The serial part of the window.
     pub length: Duration,
 }
 
@@ -260,7 +260,7 @@ pub struct FlushSpec {
     pub operations: u32,
     /// The cost of one operation, for its share of the log.
     pub cost: WorkCost,
-    /// The further cost of each random write in the log: its blocks, and those that point to them, are written one by one.
+    /// The further cost of each random write in the log: its blocks, and the blocks that point to them, are written one by one.
     #[serde(default)]
     pub per_random_write: Duration,
     /// The log space of a write in addition to its data.
@@ -271,7 +271,7 @@ const fn whole() -> f64 {
     100.0
 }
 
-/// A part of the model that an experiment can do without: its name, what it is, and how it is left out.
+/// A part of the model that an experiment can leave out: its name, its meaning, and how it is left out.
 pub(super) struct Mechanism {
     pub(super) name: &'static str,
     pub(super) leave_out: fn(&mut WorkloadSpec, &mut CostSpec),

@@ -26,9 +26,9 @@ impl RunLength {
 /// Whether runs of a load are those of a server in a steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stationarity {
-    /// Whether they are.
+    /// Whether the response times are steady.
     pub is_steady: bool,
-    /// By how many seconds the mean response time of the later half is above that of the earlier half.
+    /// The growth of the mean response time, in seconds, from the earlier half to the later.
     pub growth_seconds: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The fuzzer's corpus, replayed on stable, and what a fuzzer would try first.
+//! The fuzzer's corpus, replayed on stable, and the first inputs of a fuzzer.
 
 #[path = "../../../../../fuzz/drive_series.rs"]
 mod drive_series;

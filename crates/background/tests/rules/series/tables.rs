@@ -92,7 +92,7 @@ fn bin_with_under_half_samples_is_gap() {
         (0..20).filter(|minute| !(11..20).contains(minute)).map(|minute| format!("{},7\n", minute * 60)).collect();
     let series = read(&format!("time,n\n{rows}"), &bins(600));
     assert_eq!((series.values, series.losses.thin_bins), (vec![Some(7.0), None], 1));
-    // A sum of a bin that lacks some is what it would be with them.
+    // The sum of a bin with missing samples is scaled to all of them.
     let rows: String = (0..20).filter(|minute| *minute < 16).map(|minute| format!("{},7\n", minute * 60)).collect();
     let sum = SeriesOptions { kind: Kind::Sum, ..bins(600) };
     assert_eq!(read(&format!("time,n\n{rows}"), &sum).values, [Some(70.0), Some(70.0)]);

@@ -16,6 +16,6 @@ fn trace_is_counted_by_operation_idle_zero() {
     assert_eq!(values(&counted.requests[0]), [0.1, 0.0, 0.0]);
     assert_eq!(values(&counted.requests[1]), [0.2, 0.0, 0.0]);
     assert_eq!(values(&counted.bytes[2]), [0.0, 3276.8, 0.0]);
-    // Of three blocks written, one was there before; where nothing is written, nothing is known.
+    // Of three blocks written, one had been written before; without writes the ratio is unknown.
     assert_eq!(values(&counted.unique_ratio), [2.0 / 3.0, -1.0, -1.0]);
 }

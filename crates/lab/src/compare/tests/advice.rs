@@ -175,7 +175,7 @@ fn busy_time_goal_is_explained_by_work() {
         "{said}"
     );
     assert!(!said.contains("idle"), "{said}");
-    // By completion it is the other one.
+    // By completion, the other scheduler is the best.
     let said = text(&made(Goal::Completion, &[("none", 1000, 900, 9), ("kyber", 2000, 500, 9)]));
     assert!(said.starts_with("Of what today's Linux has, none is best by completion"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Requests that arrive: those of clients, and what the server gives itself to do.
+//! Arriving requests: those of clients, and the server's own operations.
 
 use ioweir_core::Nanos;
 use ioweir_core::Tag;

@@ -47,7 +47,7 @@ const NOWHERE: u32 = u32::MAX;
 struct Live {
     arrival: u64,
     stream: Stream,
-    /// The remaining processor time of its phase.
+    /// The remaining processor time of the present phase.
     left: u32,
     bytes: u32,
     object: u32,
@@ -59,7 +59,7 @@ struct Live {
     has_buffers: bool,
     /// Whether the block layer answers it once its block is read.
     is_single_block: bool,
-    /// Whether it is a write that continues no other.
+    /// Whether the request is a write that continues no other.
     is_random: bool,
     /// The region that an operation of the server itself works on.
     region: u32,
@@ -89,11 +89,11 @@ impl Live {
 #[derive(Clone, Copy)]
 enum Doing {
     Idle,
-    /// Taking up a turn, which takes so long.
+    /// Taking up a turn, for this span.
     Turning {
         span: u64,
     },
-    /// Standing still since then, while the server executes serially.
+    /// Standing still since this time, while the server executes serially.
     Held {
         since: u64,
     },
@@ -110,7 +110,7 @@ enum Doing {
 #[derive(Clone, Copy, Default)]
 struct Given {
     slice: u64,
-    /// When its turn began, with its first request.
+    /// When the turn began, with its first request.
     began: Option<u64>,
     /// The request that it was interrupted in, and has not gone on with.
     interrupted: Option<u32>,
@@ -347,7 +347,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     // Workers.
 
     fn wake(&mut self) {
-        // Only where workers are reserved does the first that is asked not take the turn.
+        // With reserved workers, the first idle worker may not take the turn, and another one must.
         for at in (0..self.idle.len()).rev() {
             let worker = self.idle.remove(at);
             self.laws.woke();
@@ -506,7 +506,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.wake();
     }
 
-    /// Gives back what a request holds.
+    /// Gives back the resources that a request holds.
     fn release(&mut self, slot: u32) {
         let live = self.live[slot as usize];
         if live.has_buffers {

@@ -24,7 +24,7 @@ impl<S: Discipline> Engine<'_, S> {
         self.disk_events.push(done, slot);
     }
 
-    /// When the data of a request will be there.
+    /// The time at which the data of a request will be in memory.
     fn data_time(&mut self, slot: u32) -> u64 {
         let live = &mut self.live[slot as usize];
         let cached = self.model.flash.as_ref().filter(|flash| live.stream.happens(flash.hits));

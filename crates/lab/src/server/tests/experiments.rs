@@ -1,4 +1,4 @@
-//! Experiments on servers: what a file may say, and what its runs are.
+//! Tests of experiments on servers: the keys of files, and the runs that they give.
 
 use crate::document::Origin;
 use crate::run::{Progress, RunError, Silent};
