@@ -1,5 +1,5 @@
-//! What a pool, a budget of cores, a forecast and a service are, for everyone who writes one down: policies of plans and govern files
-//! have these tables in common. What only one of the two asks for is beside it ([`crate::plan::policy`], [`crate::govern`]).
+//! The tables of keys that policies of plans and govern files have in common: a pool, a budget of cores, a forecast and a service. Keys
+//! that only one of the two has are beside it ([`crate::plan::policy`], [`crate::govern`]).
 
 use std::collections::BTreeMap;
 

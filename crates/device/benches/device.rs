@@ -105,7 +105,7 @@ fn main() {
             let Ok(mut device) = spec.build(1) else { continue };
             let dispatches = requests(device.sectors(), pattern);
             let mut checksum = 0_u64;
-            // A solid-state drive serves side by side: 4 KiB every 20 us, near what the slowest of them can take.
+            // A solid-state drive serves requests in parallel: one of 4 KiB comes every 20 us, near the limit of the slowest drive.
             let pause_nanos = 20_000 * u64::from(pattern.sectors / 8);
             let (mut now, pause) = (Nanos::ZERO, Nanos(if name.starts_with("ssd") { pause_nanos } else { 0 }));
             let rates = (0..runs).map(|_| {

@@ -59,7 +59,7 @@ pub use zoned::ZonedSpec;
 /// take, if they were idle, for the part of the dispatch that finished last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
-    /// When it completed.
+    /// When the service ended.
     pub finish: Nanos,
     /// Command processing.
     pub overhead_nanos: u64,
@@ -80,7 +80,7 @@ pub struct Service {
     pub movements: u32,
     /// The number of cylinders that these movements crossed.
     pub movement_tracks: u64,
-    /// The sum of the squares of their distances.
+    /// The sum of the squares of the movements' distances.
     pub movement_squares: u64,
 }
 
@@ -155,7 +155,7 @@ trait Model: Clone {
         false
     }
 
-    /// The number of requests that it is given at once: as many as a native command queue (ATA) holds, if it can use them.
+    /// The number of requests that the device is given at once: as many as a native command queue (ATA) holds, if it can use them.
     fn queue_depth(&self) -> u32 {
         32
     }
@@ -217,7 +217,7 @@ macro_rules! models {
                 }
             }
 
-            /// Whether it has to seek (Linux: `rotational`); for a tiered array, whether its slow tier has to.
+            /// Whether the device has to seek (Linux: `rotational`); for a tiered array, whether its slow tier has to.
             #[must_use]
             pub fn rotates(&self) -> bool {
                 match self {

@@ -13,7 +13,7 @@ use super::{DeviceSpec, Names as _, PRESETS};
 /// A device by name, or written out: `model = "hdd"`, or a table `[model.hdd]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelChoice {
-    /// A preset, or a file where those are read.
+    /// A preset, or a file where files are read.
     Named(String),
     /// The device itself.
     Inline(Box<DeviceSpec>),
@@ -64,7 +64,7 @@ impl ModelChoice {
                 ));
             }
         };
-        // The device says which of its keys is meant.
+        // The complaint names the key within the device.
         spec.complaint().map_err(|complaint| complaint.within(key))?;
         Ok(spec)
     }

@@ -155,7 +155,7 @@ fn narrow(number: u64) -> u32 {
 
 /// A time of `nanos`, to the picosecond.
 fn time(nanos: f64) -> Duration {
-    // Far above any time of a device, and far below what a duration holds.
+    // The limit is far above any time of a device, and far below the longest duration.
     format!("{:.3}ns", nanos.clamp(0.0, 1e18)).parse().unwrap_or_default()
 }
 

@@ -83,7 +83,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The nearest whole number; at most what it can hold.
+/// The nearest whole number, within the range of `u32`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Conversions of floats saturate.
 pub(super) fn whole(value: f64) -> u32 {
     value.round() as u32
@@ -114,7 +114,7 @@ impl SpindleSpeed {
         (60_000_000_000_000 + thousandths / 2) / thousandths
     }
 
-    /// As the value of a parameter.
+    /// The speed as the value of a parameter.
     #[must_use]
     pub fn amount(self) -> Amount {
         let number = self.per_minute();
@@ -177,11 +177,11 @@ impl<'de> serde::Deserialize<'de> for SpindleSpeed {
 /// How far the first sector of a track lies behind the last sector of the previous track, around the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skew {
-    /// As the time in which the disk turns that far.
+    /// The time in which the disk turns that far.
     Time(Duration),
-    /// As sectors of the zone.
+    /// A number of sectors of the zone.
     Sectors(u32),
-    /// As millionths of a revolution; written as a decimal fraction, `"0.1417rev"`.
+    /// Millionths of a revolution; written as a decimal fraction, `"0.1417rev"`.
     Revolution(u32),
     /// Just as far as the head needs to get there, rounded up to a sector.
     Least,

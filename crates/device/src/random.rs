@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn draws_are_pinned() {
         let mut random = Random::new(7);
-        // If these values change, so does every simulation.
+        // A change of these values changes every simulation.
         assert_eq!([random.below(1000), random.exponential(1_000_000), random.below(1000)], PINNED);
     }
 

@@ -11,11 +11,11 @@ use super::{Calibration, DeviceFile};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Standing {
-    /// The device itself was measured; there is no model.
+    /// The device itself was measured, and no model is used.
     Measured,
     /// The model was fitted to measurements of a device.
     Calibrated(Calibrated),
-    /// The model is a preset, or a file that does not say what was measured.
+    /// The model is a preset, or a file without a calibration record.
     Assumed {
         /// The device in words.
         description: String,
@@ -45,11 +45,11 @@ pub struct Calibrated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The model describes it.
+    /// The model describes the device.
     Inside,
-    /// The model describes it roughly.
+    /// The model describes the device roughly.
     Edge,
-    /// The model does not describe it.
+    /// The model does not describe the device.
     Outside,
 }
 
@@ -60,8 +60,8 @@ const INSIDE_SHARE_MAX: f64 = 0.25;
 const EDGE_SHARE_MAX: f64 = 0.5;
 /// The shares above of a class of requests by itself may be this many times larger: errors of a class are not averaged out.
 const CLASS_FACTOR: f64 = 2.0;
-/// A device whose own halves are nearly as far apart as the model is from it changes by itself: no model of its kind comes much
-/// nearer, so that it is not outside of the family, but at its edge.
+/// If a device's own halves are nearly as far apart as the model is from it, the device changes by itself. No model of its kind comes much
+/// nearer, so that the device is at the edge of the family, and not outside.
 const UNSTEADY_FACTOR: f64 = 1.5;
 /// A class counts if it has at least this share of the requests: rarer ones hardly move a result.
 const CLASS_PART_MIN: f64 = 0.05;

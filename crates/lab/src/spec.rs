@@ -143,7 +143,7 @@ pub fn from_toml<T: de::DeserializeOwned>(file: &str, text: &str, hints: &[(&str
 /// Every key of a spec as TOML.
 #[must_use]
 pub fn to_toml<T: Serialize>(spec: &T) -> String {
-    // Strings, numbers, lists and tables of them: TOML can write all of them.
+    // TOML can write all specs: they consist of strings, numbers, lists and tables.
     toml::to_string(spec).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
 }
 

@@ -1,4 +1,4 @@
-//! Errors of input that does not follow its format: the position, what is wrong, what was expected, and a hint.
+//! Errors of input that does not follow its format: the position, the problem, the expectation, and a hint.
 
 use std::fmt;
 
@@ -44,14 +44,14 @@ impl TraceError {
         Self { file: file.into(), position, problem: problem.into(), expected: String::new(), hint: String::new() }
     }
 
-    /// Adds what should be there.
+    /// Sets the expectation.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = expected.into();
         self
     }
 
-    /// Adds what the user can do.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();

@@ -138,8 +138,8 @@ fn in_folder(path: &Path, bases: &[String]) -> Result<Vec<(u32, PathBuf)>, Trace
     Ok(files)
 }
 
-/// The files of the same capture that are missing among `paths`: those between the lowest and the highest processor, and
-/// those that lie beside them. The latter are an error unless the file is to be read `alone`.
+/// The files of the same capture that are missing among `paths`: those between the lowest and the highest processor, and those that lie
+/// beside the given files. The latter are an error unless the file is to be read `alone`.
 pub(crate) fn files_missing(paths: &[PathBuf], alone: bool) -> Result<Vec<String>, TraceError> {
     let name_of = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Some((first, base)) = paths.iter().find_map(|path| {

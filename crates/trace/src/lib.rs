@@ -48,7 +48,7 @@ pub struct Record {
     pub operation: Operation,
     /// The submitter's flags, as far as the trace has them.
     pub flags: Flags,
-    /// How urgent it was, if the format holds that.
+    /// The priority of the request, if the format holds priorities.
     pub priority: Priority,
     /// The stream that submitted it: an index into [`Names::streams`].
     pub stream: StreamId,
@@ -120,7 +120,7 @@ pub trait TraceSource: Send {
         self.inner().map_or(0, |inner| inner.skipped())
     }
 
-    /// The number of records whose addresses were moved so that they lie on a device; zero for what is read as it is.
+    /// The number of records whose addresses were moved so that they lie on a device; zero for a source that moves none.
     fn folded(&self) -> u64 {
         self.inner().map_or(0, |inner| inner.folded())
     }

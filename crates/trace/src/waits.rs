@@ -102,7 +102,7 @@ impl WaitClocks {
         waits
     }
 
-    /// All calls of this moment have been made: until the next one, requests wait for what the policy says now.
+    /// Ends a moment, in which all calls were made: until the next moment, requests wait for the reasons that the policy gives now.
     pub fn settle(&mut self, policy: &Policy) {
         self.running.clear();
         match policy.tenants() {

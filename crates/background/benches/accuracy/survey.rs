@@ -115,7 +115,7 @@ fn real(folder: &Path) -> Vec<Real> {
         window,
     };
     out.push(nab("taxi-summer", "nyc_taxi", Kind::Sum, 1800, Some((0, 56))));
-    // These days include Thanksgiving.
+    // Thanksgiving lies in this part.
     out.push(nab("taxi-autumn", "nyc_taxi", Kind::Sum, 1800, Some((105, 56))));
     out.push(nab("tweets-amzn", "Twitter_volume_AMZN", Kind::Sum, BIN_SECONDS, None));
     out.push(nab("elb-requests", "elb_request_count_8c0756", Kind::Sum, BIN_SECONDS, None));

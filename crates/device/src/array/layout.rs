@@ -1,4 +1,4 @@
-//! Where the chunks of a striped array lie, and what a write to a row with parity has to read and write.
+//! The places of the chunks of a striped array, and the reads and writes that a write to a row with parity causes.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ impl Striping {
         self.members - u64::from(self.has_parity)
     }
 
-    /// As many of a member's sectors as are whole chunks.
+    /// The number of a member's sectors that form whole chunks.
     pub(super) fn whole_chunks(&self, sectors: u64) -> u64 {
         sectors / self.chunk_sectors * self.chunk_sectors
     }

@@ -32,12 +32,12 @@ struct Array {
     sectors: u64,
 }
 
-/// A drive, and what is known of its queue.
+/// A drive of the array, and the state of its queue.
 struct Member {
     device: Box<dyn Device>,
-    /// When all it has been given is done.
+    /// When the drive has done all requests so far.
     free_nanos: u64,
-    /// The latest time at which it was given something.
+    /// The latest time of a request to the drive.
     asked_nanos: u64,
 }
 

@@ -34,7 +34,7 @@ pub struct Calibration {
     pub sha256: String,
     /// The number of requests in the measurement.
     pub requests: u64,
-    /// The version of ioweir that made it.
+    /// The version of ioweir that made the calibration.
     pub version: String,
     /// The requests that the parameters were fitted to.
     pub fitted: Part,
@@ -63,7 +63,7 @@ pub enum Source {
     Probe,
 }
 
-/// A part of what was measured.
+/// A part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -206,7 +206,7 @@ impl Calibration {
         (0..DRAWS_MAX).find_map(|_| drawn()).unwrap_or_else(|| spec.clone())
     }
 
-    /// The error over all requests, if it is known.
+    /// The error over all requests, if it was computed.
     #[must_use]
     pub fn overall(&self) -> Option<&ClassError> {
         self.classes.iter().find(|class| class.name == ClassError::ALL)

@@ -1,4 +1,4 @@
-//! Calibration records: which are accepted, how they are written back, and what is drawn from them.
+//! Tests of calibration records: which are accepted, how they are written back, and draws from them.
 
 use ioweir_config::{Ratio, Size};
 use ioweir_core::Operation;

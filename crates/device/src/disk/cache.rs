@@ -64,17 +64,17 @@ keys! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadAhead {
-    /// Not at all.
+    /// The head does not read ahead.
     #[default]
     None,
-    /// To the end of the track.
+    /// The head reads to the end of the track.
     Track,
-    /// To the end of the next track.
+    /// The head reads to the end of the next track.
     NextTrack,
-    /// To the end of the track with the next sector, and of one more if the segment began before that track: scheme 4 of
-    /// DiskSim.
+    /// The head reads to the end of the track with the next sector, and to the end of one more if the segment began before that track:
+    /// scheme 4 of DiskSim.
     TrackOrNext,
-    /// Until the segment is full.
+    /// The head reads until the segment is full.
     Segment,
 }
 
@@ -82,7 +82,7 @@ pub enum ReadAhead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteCache {
-    /// None.
+    /// No write completes in the buffer.
     #[default]
     None,
     /// Writes that continue a write that the head has not finished.

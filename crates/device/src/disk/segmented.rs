@@ -184,7 +184,7 @@ impl Disk<Segmented> {
         hit(start_nanos, overhead_nanos, finish_nanos, extent.first.cylinder)
     }
 
-    /// Serves a read from the media: all of it, or what is after the end of the segment found.
+    /// Serves a read from the media: the whole read, or its part after the end of the segment found.
     fn read_media(&mut self, start_nanos: u64, found: Option<usize>, extent: &Extent) -> Service {
         self.stop_ahead(start_nanos);
         let overhead_nanos = self.overhead_nanos[0][self.before as usize];

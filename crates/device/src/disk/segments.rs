@@ -14,7 +14,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Whether it holds this sector.
+    /// Whether the segment holds this sector.
     pub(super) fn holds(&self, sector: u64) -> bool {
         (self.first <= sector) & (sector < self.end)
     }

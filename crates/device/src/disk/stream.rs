@@ -93,7 +93,7 @@ impl Disk<Stream> {
         if self.stopped_at(limit, start_nanos) {
             self.buffer.media = limit;
             if limit < self.mechanics.geometry.sectors() {
-                // There is room again, so the head returns to where it stopped, in the drive's own time.
+                // The segment has room again, so the head returns to where it stopped, in the drive's own time.
                 let stream_nanos = self.mechanics.geometry.locate(limit).stream_nanos();
                 let wait_nanos = self.mechanics.rotation_nanos(command_nanos, stream_nanos);
                 self.buffer.reach(limit, command_nanos.saturating_add(wait_nanos), stream_nanos);

@@ -51,7 +51,7 @@ pub fn evolve(
     let mut points = weighed(first, costs);
     points.sort_by(|one, other| one.cost.total_cmp(&other.cost));
     let defined = points.iter().take_while(|point| point.cost.is_finite()).count().max(population);
-    // Of those that are defined, any: the best of a random sample lie too close together.
+    // The population is a random sample of the defined points: the best points lie too close together.
     points.truncate(defined);
     while points.len() > population {
         let at = 1 + index(&mut random, points.len() - 1);

@@ -36,7 +36,7 @@ const TRIED_VALUES: u32 = 10;
 /// Halvings of a step towards the end of an interval.
 const PROFILE_STEPS: u32 = 6;
 
-/// Requests by what they show. All groups count alike.
+/// Requests in groups by the property that they show. All groups count alike.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Groups {
     /// The group of each request.
@@ -54,7 +54,7 @@ pub struct Fit<'a> {
     requests: &'a [Measured],
     /// The group of each request and the accesses of the groups, if they are of probes.
     groups: Option<(&'a [usize], &'a [Option<f64>])>,
-    /// Only groups that show accesses count.
+    /// Whether only groups that show accesses count.
     of_accesses: bool,
     load: Load,
     seed: u64,
@@ -197,8 +197,8 @@ impl<'a> Fit<'a> {
         self.device(genes).map_or(f64::INFINITY, weigh)
     }
 
-    /// The interval of each parameter by its *profile*: how far it can move in either direction, all others as they are,
-    /// before the cost rises by a twentieth. Words and switches have none. `costs` is as in [`evolve()`].
+    /// The interval of each parameter by its *profile*: how far it can move in either direction, with all others fixed, before the cost
+    /// rises by a twentieth. Words and switches have none. `costs` is as in [`evolve()`].
     pub fn intervals(&self, best: &Point, costs: &dyn Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Option<(f64, f64)>> {
         let limit = best.cost * (1.0 + PROFILE_RISE);
         let genes = &best.genes;
@@ -253,8 +253,8 @@ pub fn cost(spec: &DeviceSpec, requests: &[Measured], load: Load, seed: u64) -> 
     f64::midpoint(result.demerit_nanos(), (squares / demerits.len().max(1) as f64).sqrt())
 }
 
-/// The cost of a device on requests in groups: the mean of the groups' errors, each as a share of what was measured. Squares would
-/// favour groups that no model comes near, such as reads of which one in ten crosses to another track.
+/// The cost of a device on requests in groups: the mean of the groups' errors, each as a share of the measured value. Squares would favour
+/// groups that no model comes near, such as reads of which one in ten crosses to another track.
 fn grouped_cost(spec: &DeviceSpec, fit: &Fit<'_>, (of, accesses): (&[usize], &[Option<f64>])) -> f64 {
     let Ok(mut device) = spec.build(fit.seed) else { return f64::INFINITY };
     let Ok(replayed) = replay(&mut *device, fit.requests, fit.load) else { return f64::INFINITY };
@@ -287,7 +287,7 @@ impl Row {
         self.key.starts_with("hdd.seek.") || ["hdd.head_switch", "hdd.surfaces"].contains(&self.key)
     }
 
-    /// Whether only writes show it.
+    /// Whether only writes show the parameter.
     fn is_of_writes(&self) -> bool {
         self.key.starts_with("ssd.") && self.key.contains("write") || self.key == "ssd.program"
     }

@@ -86,7 +86,7 @@ fn with_buffer(disk: HddSpec) -> HddSpec {
     HddSpec { read_ahead: Size::default(), write_cache: false, cache: Some(cache), ..disk }
 }
 
-/// The disk at another size: its zones by two numbers, its seeks by those of a datasheet, and longer tracks if it is larger.
+/// The disk at another size: its zones from two numbers, its seeks from those of a datasheet, and longer tracks if it is larger.
 fn sized(own: &HddSpec, capacity: Size) -> Result<HddSpec, Complaint> {
     let capacity = Size(capacity.0 / SECTOR_BYTES * SECTOR_BYTES);
     let zoned = own.with_zones()?;

@@ -1,4 +1,4 @@
-//! Fits: what the table can say, and that a hidden device is found.
+//! Tests of fits: the rows of the table, and that a hidden device is found.
 
 use ioweir_core::Operation;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The memory in which writes wait for their programs.
+/// The buffer of a drive: the memory in which writes wait for their programs.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     /// The buffer's size in units; zero without a buffer.
@@ -19,7 +19,7 @@ impl Buffer {
         Self { units, taken_units: 0, releases: VecDeque::new(), room_nanos: 0 }
     }
 
-    /// Whether there is one.
+    /// Whether the drive has a buffer.
     #[inline]
     pub(super) fn is_there(&self) -> bool {
         self.units > 0
@@ -53,7 +53,7 @@ impl Buffer {
             if left == 0 {
                 return self.room_nanos;
             }
-            // Each program that ends frees room, and what waits longest takes it.
+            // Each program that ends frees room, which goes to the write that waits longest.
             let Some((end_nanos, freed)) = self.releases.pop_front() else {
                 self.taken_units += left;
                 return self.room_nanos;
@@ -77,7 +77,7 @@ impl Buffer {
         }
     }
 
-    /// So many units that no program was sent for are discarded.
+    /// Discards units in the buffer for which no program was sent.
     pub(super) fn forget(&mut self, units: u32) {
         self.taken_units = self.taken_units.saturating_sub(units);
     }
@@ -105,7 +105,7 @@ mod tests {
                 buffer.make_room(now);
                 ends.retain(|&(end, _): &(u64, u32)| end > now);
                 let taken: u32 = ends.iter().map(|(_, units)| units).sum();
-                // The earliest moment at which enough of what is taken now has been freed.
+                // The earliest moment at which enough of the taken units have been freed.
                 let mut moments: Vec<u64> = ends.iter().map(|(end, _)| *end).collect();
                 moments.sort_unstable();
                 let fits = |moment: u64| {

@@ -131,7 +131,7 @@ fn complain<T>(key: &str, problem: String, hint: &str) -> Result<T, Complaint> {
     fail(format!("flash_datasheet.{key}"), problem, hint)
 }
 
-/// The time of each of so many a second.
+/// The time of each command at a rate.
 fn each(rate: Rate) -> Duration {
     Duration::new(Nanos(1_000_000_000 / rate.0.max(1)))
 }

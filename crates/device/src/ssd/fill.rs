@@ -131,7 +131,7 @@ fn steady(shape: &Shape) -> Vec<u32> {
     // Blocks that garbage collection keeps free, and two blocks to write to, hold nothing.
     let blocks = (shape.die_blocks - shape.free_blocks_min - 2) * shape.dies;
     let (units, block_units) = (f64::from(shape.units), f64::from(shape.block_units));
-    // Only sums and products, so that results are the same on every machine.
+    // The computation uses only sums and products, so that results are the same on every machine.
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);

@@ -108,13 +108,13 @@ struct Die {
     calendar: Calendar,
     /// When the last read has been sensed; a read that suspends waits only for that.
     read_free_nanos: u64,
-    /// In the order in which they were sent.
+    /// The programs, in the order in which they were sent.
     programs: VecDeque<Program>,
     /// When the last of the programs ends.
     programmed_nanos: u64,
     /// Copies that garbage collection still owes for the host's writes, times the victim's invalid units.
     owed: u64,
-    /// The page that it last copied from.
+    /// The page from which the die last copied.
     copied_page: u32,
     /// When the data it has read so far is in the controller.
     copied_nanos: u64,
@@ -126,7 +126,7 @@ struct Filling {
     die: u32,
     number: u32,
     units: u32,
-    /// When its data is in the controller.
+    /// When the data of these units is in the controller.
     ready_nanos: u64,
 }
 
@@ -150,7 +150,7 @@ impl Course {
 struct Gate {
     /// The idle time after which the drive sleeps, and the time that it needs to wake up.
     sleep: Option<(u64, u64)>,
-    /// When the last command so far has finished.
+    /// When the last command so far has ended.
     idle_nanos: u64,
     /// From when on the drive is awake.
     awake_nanos: u64,
@@ -193,9 +193,9 @@ pub struct Ssd {
     drained_nanos: u64,
     protected: bool,
     counts: FlashCounts,
-    /// Of the write that is being served.
+    /// The old locations of the units of the present write.
     old: OldRuns,
-    /// Of the read that is being served: kept for its memory.
+    /// The runs of the present read, kept to reuse their memory.
     runs: Vec<Run>,
 }
 

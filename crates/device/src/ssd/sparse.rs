@@ -126,7 +126,7 @@ impl Sparse {
             let (leaf, starts) = (&self.leaves[place as usize], self.starts[place as usize]);
             let (mut at, stop) = (unit % LEAF, (unit % LEAF + (end - unit)).min(LEAF));
             unit += stop - at;
-            // Where runs begin after this one; the last of these ends with what is asked for.
+            // The begins of the runs after this one; the last run ends with the requested units.
             let mut begins = (u32::from(starts) | 1 << stop) >> at >> 1;
             let mut number = within_leaf(leaf, starts, at);
             loop {
@@ -182,7 +182,7 @@ impl Sparse {
         let (leaf, starts) = (&mut self.leaves[place as usize], &mut self.starts[place as usize]);
         let (stop, mut begins) = (within + here, u32::from(*starts));
         if stop < LEAF && begins >> stop & 1 == 0 {
-            // The rest of a run that was there before.
+            // A run that is overwritten in part keeps its rest.
             leaf[stop as usize] = within_leaf(leaf, *starts, stop);
             begins |= 1 << stop;
         }

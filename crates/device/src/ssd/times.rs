@@ -24,7 +24,7 @@ pub(super) struct Times {
     pub(super) unit_bytes: u64,
     pub(super) channel: Pace,
     pub(super) interface: Pace,
-    /// Of a whole page that is read.
+    /// The moves of a whole page that is read.
     pub(super) page: Moves,
     /// Moving the data of a program to its die, if it is full.
     pub(super) program_move: u64,

@@ -14,7 +14,7 @@ pub(super) struct Victims {
     /// The greatest key of each group of each die.
     greatest: Vec<u64>,
     die_groups: u32,
-    /// Losses so far.
+    /// The number of losses so far.
     when: u64,
 }
 

@@ -6,7 +6,7 @@ use super::fill::Fill;
 use super::map::{Map, Run, Step};
 use super::{Course, Filling, PROGRAMS_MAX, Program, Service, Ssd, service};
 
-/// Where the units of a write were before it. They are looked up together, and again where garbage collection has moved any of them since.
+/// The old locations of the units of a write. They are looked up together, and again where garbage collection has moved any of them since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OldRuns {
     runs: Vec<Run>,
@@ -18,7 +18,7 @@ pub(super) struct OldRuns {
     /// The units that were looked up and are not written yet.
     first: u32,
     end: u32,
-    /// Whether one of them has been moved.
+    /// Whether any of these units has been moved.
     is_stale: bool,
 }
 
@@ -30,7 +30,7 @@ impl OldRuns {
         (self.begin, self.next, self.first, self.end, self.is_stale) = (first, 0, first, end, false);
     }
 
-    /// Looks them up again if one has been moved.
+    /// Looks the locations up again if any unit has been moved.
     #[inline]
     fn renew(&mut self, map: &mut Map) {
         if self.is_stale {
@@ -44,7 +44,7 @@ impl OldRuns {
         self.runs.get(self.next).copied()
     }
 
-    /// So many units of it were written.
+    /// Passes over `units` units that were written.
     #[inline]
     fn pass(&mut self, units: u32) {
         if let Some(run) = self.runs.get_mut(self.next) {
@@ -190,7 +190,7 @@ impl Ssd {
                     room_nanos = room_nanos.max(self.fill(from, unit));
                     from = unit + taken;
                 } else {
-                    // Of one program, since the next may be the one that is being filled.
+                    // Only units of one program are lost at a time, since the next program may be the one that is being filled.
                     taken = self.map.lose(place, taken.min(program_units - slot));
                     self.filling.units += taken;
                 }
@@ -287,7 +287,7 @@ impl Ssd {
         let Some((kept, lost)) = self.map.victim(die) else { return };
         let share = u64::from(self.shape.program_units) * u64::from(kept);
         let owed = &mut self.dies[die as usize].owed;
-        // The last victim may have needed less; what remains is not saved.
+        // The last victim may have needed fewer copies; the remainder is not saved up.
         *owed = (*owed).min(share) + share;
         while kept == 0 || self.dies[die as usize].owed >= u64::from(lost) {
             match self.collect_step(now_nanos, ready_nanos, die) {

@@ -1,4 +1,4 @@
-//! Which of its commands a drive begins next, and what is gained by that.
+//! Tests of command queues: the order in which a drive begins its commands, and the gain.
 
 use super::*;
 

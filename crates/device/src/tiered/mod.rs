@@ -54,7 +54,7 @@ enum ServedTier {
     Model(Box<dyn Device>),
 }
 
-/// Servers with service times of their own.
+/// A tier with service times of its own, drawn for each request.
 struct Timed {
     read: ServiceTime,
     write: ServiceTime,

@@ -8,18 +8,18 @@ use super::Measured;
 const PLACES_PART: usize = 10;
 /// With fewer places, requests that are sent at equal intervals look as if they had waited for one.
 const PLACES_MIN: usize = 4;
-/// So many hundredths of all places that were ever taken are nearly all of them.
+/// The percentage of the places ever taken that counts as nearly all of them.
 const NEARLY_ALL_PERCENT: usize = 90;
 
 /// How measured requests are sent to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// One after another, each a think time after the completion of the one before.
+    /// Each request is sent a think time after the completion of the one before.
     Closed,
-    /// When they arrived.
+    /// Requests are sent at their arrival times.
     Arrivals,
-    /// Each as long after a completion as it was submitted after one, with as many completions before it.
+    /// Each request is sent as long after a completion as it was submitted after one, with as many completions before it.
     Released,
 }
 

@@ -64,12 +64,12 @@ impl Measured {
 pub struct PastEnd {
     /// The request, counted from 1.
     pub number: usize,
-    /// How far it reaches beyond the device.
+    /// The number of sectors beyond the end of the device.
     pub sectors_past: u64,
 }
 
-/// Sends the requests to the model; returns what it did for each, in their order. The service's finish is in the model's
-/// time; the response time is `response_nanos`.
+/// Sends the requests to the model, and returns the model's service of each, in their order. The service's finish is in the model's time;
+/// the response time is `response_nanos`.
 ///
 /// # Errors
 /// The first request that does not lie on the device.

@@ -276,7 +276,7 @@ impl TraceFiles {
         matches!(self.origin, Requests::Mix(_))
     }
 
-    /// Its name, format and files with their hashes, for the provenance.
+    /// The trace's name, format and files with their hashes, for the provenance.
     ///
     /// # Errors
     /// [`TraceError`] if a file cannot be read.

@@ -275,7 +275,7 @@ pub struct ServiceSums {
 }
 
 impl ServiceSums {
-    /// Adds those of another device.
+    /// Adds the sums of another device.
     pub(super) fn add(&mut self, other: &Self) {
         self.overhead_nanos += other.overhead_nanos;
         self.seek_nanos += other.seek_nanos;
@@ -301,7 +301,7 @@ pub struct Throughput {
 pub struct HeadPoint {
     /// When a request's transfer began.
     pub time: Nanos,
-    /// The track (cylinder) it began on.
+    /// The track (cylinder) on which the transfer began.
     pub track: u32,
     pub operation: Operation,
 }

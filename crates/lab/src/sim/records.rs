@@ -21,14 +21,14 @@ pub(super) struct InFlight {
 /// A record that was refused, its client being at its limit.
 #[derive(Clone, Copy)]
 pub(super) struct Refused {
-    /// The driver's slot of it.
+    /// The driver's slot of the request.
     pub(super) slot: u32,
     pub(super) stream: u32,
-    /// When it would be accepted.
+    /// When the request would be accepted.
     pub(super) retry: Nanos,
 }
 
-/// Everything that is known of records, by the driver's slots of requests.
+/// The state of all records in a run, by the driver's slots of requests.
 pub(super) struct Records<'a, S, O> {
     pub(super) observer: &'a mut O,
     pub(super) collector: &'a mut Collector,
@@ -39,7 +39,7 @@ pub(super) struct Records<'a, S, O> {
     volume: Option<u32>,
     /// Sectors of the device.
     capacity: u64,
-    /// Skip what lies past the device's end.
+    /// Whether records past the device's end are skipped.
     is_lenient: bool,
     /// Records that were refused since the engine looked last.
     pub(super) refused: Vec<Refused>,
@@ -79,7 +79,7 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         self.observer.arrived(number, record, arrival);
         let (bytes, operation, stream) = (record.length_bytes, record.operation, record.stream.0);
         let in_flight = InFlight { number, arrival, bytes, operation, stream };
-        // Slots are given out in their order at first.
+        // Slots are first given out in ascending order.
         match self.in_flight.get_mut(request as usize) {
             Some(place) => *place = in_flight,
             None => self.in_flight.push(in_flight),

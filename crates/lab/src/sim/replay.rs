@@ -1,4 +1,4 @@
-//! A trace under a load, run to its end.
+//! The replay of a trace under a load, to its end.
 
 use ioweir_core::{Nanos, Scheduler};
 

@@ -1,4 +1,5 @@
-//! The observer that follows every request through the scheduler and the device: what it waited for, and for how long.
+//! The observer that follows every request through the scheduler and the device, and records the reasons for its waits and how long they
+//! lasted.
 //!
 //! A request that is split is described by the sub-request that is served last, so that its waits and its time in the device
 //! add up to its latency exactly. Waits are read off [`WaitClocks`].
@@ -15,7 +16,7 @@ use ioweir_trace::{Record, WaitClocks, WaitStart};
 /// The clock of background service counts in units of 2^-32 ns.
 const FRACTION_BITS: u32 = 32;
 
-/// A request that was served: its times, from its arrival at the scheduler to its completion.
+/// The stay of a served request: its times, from its arrival at the scheduler to its completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Stay {
     /// The request.
@@ -45,7 +46,7 @@ pub struct Stay {
 #[derive(Clone, Copy)]
 struct Part {
     number: u64,
-    /// The clocks at its submission.
+    /// The clocks when the sub-request was submitted.
     start: WaitStart,
     dispatched: Nanos,
     tier: Tier,
@@ -59,7 +60,7 @@ struct Part {
 struct Row {
     record: Record,
     arrival: Nanos,
-    /// The clock of background service at its arrival.
+    /// The clock of background service when the request arrived.
     background_before: u128,
     /// The sub-request that completed last.
     last: Option<(Part, Nanos)>,
@@ -134,7 +135,7 @@ impl Waits {
         }
     }
 
-    /// A sub-request waits no longer: what it has waited for since it arrived.
+    /// Ends the waiting of a sub-request, and returns the waits since its arrival by reason.
     fn waits(&mut self, part: &Part) -> [u64; Reason::COUNT] {
         let mut waits = self.clocks.end(self.stream(part.number), &part.start);
         let outside = self.rows.get(&part.number).map_or(0, |row| part.start.at().since(row.arrival).0);

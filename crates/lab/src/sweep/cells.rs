@@ -109,7 +109,7 @@ impl Plan {
         self.names.len()
     }
 
-    /// The cells, resolved when they are asked for.
+    /// The sweep's cells, which are resolved on demand.
     #[must_use]
     pub fn resolved(&self) -> &Cells {
         &self.resolved
@@ -153,16 +153,16 @@ impl Cells {
         notices
     }
 
-    /// The traces whose content is known, by name.
+    /// The traces that were hashed so far, in the order of their names.
     #[must_use]
     pub fn traces(&self) -> Vec<TraceMeta> {
         self.metas.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// The first of these cells whose name is another here, because something that it depends on is.
+    /// The first of these cells that has another name here, because an input of it differs.
     ///
     /// # Errors
-    /// [`RunError`] where a cell cannot be resolved: a trace is not there, for example.
+    /// [`RunError`] if a cell cannot be resolved, as when a trace is missing.
     pub fn first_other(&self, places: &[Place]) -> Result<Option<Place>, RunError> {
         for place in places {
             let resolved = self.at(place.point)?;
@@ -189,7 +189,7 @@ impl Cells {
         Ok(resolved)
     }
 
-    /// The base with these lists and values.
+    /// The base with these lists and values in it.
     fn resolved(&self, lists: &[Axis], set: &[(&str, &Value)]) -> Result<Resolved, RunError> {
         let mut table = self.sweep.base.clone();
         table.extend(lists.iter().map(|list| (list.key.clone(), Value::Array(list.values.clone()))));
@@ -360,6 +360,6 @@ const TRIED_MAX: usize = 100;
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) jobs: Vec<Job>,
-    /// The comparison whose runs they are.
+    /// The comparison that the runs belong to.
     comparison: Option<Comparison>,
 }

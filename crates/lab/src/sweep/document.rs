@@ -1,4 +1,4 @@
-//! A sweep as a document: which is best in each group, charts of a number over what is swept, and the merged table as records.
+//! A sweep as a document: the best of each group, charts of a number over the swept values, and the merged table as records.
 
 use serde_json::{Map, Value as Json, json};
 

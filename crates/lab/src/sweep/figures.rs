@@ -17,7 +17,7 @@ const LOGARITHMIC_FROM: f64 = 15.0;
 struct Across {
     /// The number of the dimension.
     at: usize,
-    /// Where each of its values is.
+    /// The position of each value of the dimension.
     places: Vec<f64>,
     axis: Axis,
     mark: Mark,

@@ -1,4 +1,4 @@
-//! The folder of a sweep: what the sweep is, and a part for each finished cell, written so that only whole parts have a name.
+//! The folder of a sweep: its description, and a part for each finished cell. Parts get their name only when they are whole.
 
 use std::fmt;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::run::{Progress, RunError};
 
 /// The layout of the folder.
 const LAYOUT: u32 = 1;
-/// The file that says what the sweep is.
+/// The file with the description of the sweep.
 const FILE: &str = "sweep.json";
 /// The longest such file, and the longest part.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -111,7 +111,7 @@ pub struct Missing {
 /// The result of running cells of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Cells that it was to do.
+    /// The number of cells to run.
     pub cells: usize,
     /// Cells that had a part before.
     pub there: usize,
@@ -160,15 +160,15 @@ pub(super) enum State {
     Done(Table),
     Missing,
     Failed(String),
-    /// There is a part that does not count.
+    /// A part exists, but does not count.
     Uncounted(String),
 }
 
 impl Folder {
-    /// The folder for the parts of a sweep, which is made where it is missing.
+    /// Opens or makes the folder for the parts of a sweep.
     ///
     /// # Errors
-    /// [`RunError::Value`] where it holds anything else; [`RunError::Store`] where it cannot be written.
+    /// [`RunError::Value`] if the folder holds anything else; [`RunError::Store`] if it cannot be written.
     pub fn create(path: &Path, plan: &Plan) -> Result<Self, RunError> {
         let (sweep, origin) = (&plan.resolved.sweep, &plan.resolved.origin);
         let about = About {
@@ -218,7 +218,7 @@ impl Folder {
         if about.layout != LAYOUT {
             return Err(wrong(format!("has layout {}, not {LAYOUT}", about.layout)));
         }
-        // Names become those of files.
+        // Each name must be valid, as it becomes a file's name.
         if let Some(problem) = about.cells.iter().find_map(|name| name.parse::<Name>().err()) {
             return Err(wrong(format!("is damaged: {problem}")));
         }

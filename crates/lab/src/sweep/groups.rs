@@ -1,4 +1,4 @@
-//! Rows of a sweep that differ in their seed alone, as one figure with its interval; and which of them are compared.
+//! The rows of a sweep that differ in their seed alone, as one figure with its interval; and the groups that are compared.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Dimension {
     pub(super) is_chosen: bool,
 }
 
-/// Rows that differ in their seed alone.
+/// The rows that differ in their seed alone, as a point.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
     /// For each dimension, the number of its value.
@@ -78,7 +78,7 @@ impl Measured {
         (seeds > 0).then(|| Self { metric: metric.to_owned(), is_higher_better, dimensions, points, seeds })
     }
 
-    /// Points that differ only in what is chosen among, the best first: the groups in order.
+    /// The points in groups that differ only in chosen dimensions; in each group the best is first.
     pub(super) fn groups(&self) -> Vec<Vec<&Point>> {
         let mut groups: BTreeMap<Vec<usize>, Vec<&Point>> = BTreeMap::new();
         for point in &self.points {

@@ -41,8 +41,7 @@ impl Folder {
         Ok(Merged { table: self.united(tables), status })
     }
 
-    /// All rows under the columns of all tables: what the run is, the keys that are swept, and numbers in the order in which
-    /// they are met.
+    /// All rows under the columns of all tables: the columns of a run, the swept keys, and numbers in the order of their first occurrence.
     fn united(&self, tables: Vec<Table>) -> Table {
         let mut names: Vec<String> = RUN.map(String::from).to_vec();
         names.extend(self.about.keys.iter().filter(|key| !RUN.contains(&key.as_str())).cloned());

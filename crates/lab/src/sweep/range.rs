@@ -58,8 +58,8 @@ enum Next {
     Factor(f64),
 }
 
-/// The values of a range, the last included where a step or factor leads there; what is wrong and what was expected
-/// otherwise. There are at most `count_max`.
+/// The values of a range, at most `count_max`; the last is included where a step or factor leads there. An error says what is wrong and
+/// what was expected.
 pub(super) fn values(table: &Table, count_max: usize) -> Result<Vec<Value>, Wrong> {
     let wrong = |problem: &str| (problem.to_owned(), EXPECTED);
     if let Some(key) = table.keys().find(|key| !["from", "to", "step", "factor"].contains(&key.as_str())) {
@@ -136,7 +136,7 @@ pub(super) fn numbers(values: &[document::Value]) -> Option<(Vec<f64>, String)> 
 /// Beyond it not every whole number is one of these.
 const NUMBER_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// To twelve digits.
+/// Rounds to twelve digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.11e}").parse().unwrap_or(number)
 }

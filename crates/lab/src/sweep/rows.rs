@@ -1,4 +1,4 @@
-//! The rows of a cell: what it is, the keys that are swept, and what was measured, with the unit in the column's name.
+//! The rows of a cell: its name, the swept keys, and the measured numbers, with the unit in the column's name.
 
 use toml::Value as Toml;
 

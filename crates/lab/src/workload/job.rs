@@ -16,11 +16,11 @@ const JOURNAL_SECTORS: u64 = 262_144;
 #[derive(Clone, Debug)]
 struct Sender {
     role: Role,
-    /// The time of its next request.
+    /// The time of the sender's next request.
     next: Nanos,
-    /// The start of its next sequential request.
+    /// The start of the sender's next sequential request.
     sector: u64,
-    /// The number of requests until it jumps or waits.
+    /// The number of requests until the sender jumps or waits.
     left: u32,
 }
 

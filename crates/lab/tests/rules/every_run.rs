@@ -158,7 +158,7 @@ fn every_request_is_served_once_everywhere() {
                 schedulers: vec![scheduler(row.name)],
                 loads: vec!["x50".parse().expect("a load")],
                 devices: device.to_owned().into(),
-                // The older drives are smaller than the traced disks: what lies past their end is counted.
+                // The older drives are smaller than the traced disks: requests past their end are counted.
                 lenient: true,
                 ..Comparison::default()
             });

@@ -1,4 +1,4 @@
-//! Specs of comparisons and experiments: errors have their place, and the command of a spec says what it is.
+//! Tests of specs of comparisons and experiments: errors have their place, and the command of a spec gives it again.
 
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::experiment::{Experiment, Overrides};

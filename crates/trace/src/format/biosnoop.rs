@@ -107,7 +107,7 @@ impl Columns {
         };
         let mut latency = last()?;
         let mut word = latency;
-        // A length of seven digits or more fills its column: what follows it may touch it.
+        // A length of seven digits or more fills its column, so that it may touch the next.
         if glued(text(line, latency)).is_none() {
             word = last()?;
         }

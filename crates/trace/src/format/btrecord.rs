@@ -47,7 +47,7 @@ fn swapped(head: &[u8]) -> Option<bool> {
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let mut sources: Vec<Box<dyn RawSource>> = Vec::new();
     let many = inputs.len() > 1;
-    // The trace of all processors is one volume, named by what the file names have in common.
+    // The trace of all processors is one volume, named by the common part of the file names.
     let name = inputs.first().map(Input::volume_name).unwrap_or_default();
     let name = if many { name.rsplit_once('.').map_or(&*name, |(base, _)| base).to_owned() } else { name };
     for input in inputs {

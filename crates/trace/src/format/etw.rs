@@ -73,7 +73,7 @@ enum Part {
 struct Type {
     name: &'static [u8],
     reader: TableReader,
-    /// Whether the header has named its columns.
+    /// Whether the header has named the columns of this kind of event.
     declared: bool,
 }
 

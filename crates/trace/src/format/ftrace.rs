@@ -243,7 +243,7 @@ fn is_empty_processor(text: &[u8]) -> bool {
         || text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b" bytes in size")
 }
 
-/// Whether a line is an entry of a stack: an address and what is there, the kernel's `=> function`, or a line of source.
+/// Whether a line is an entry of a stack: an address with a symbol, the kernel's `=> function`, or a line of source.
 fn is_stack(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     if text.starts_with(b"=>") || text.starts_with(b"<stack trace") || text.starts_with(b"<user stack trace") {
@@ -281,7 +281,7 @@ fn marked_loss(line: &[u8]) -> Option<Line> {
         };
     }
     if let Some(rest) = line.strip_prefix(b"CPU".as_slice()).filter(|_| line.ends_with(b" events lost")) {
-        // Where they were lost is not said.
+        // The line does not say where the events were lost.
         let count = rest.split(|&byte| byte == b':').nth(1)?;
         return Some(Line::Lost(None, number(count.trim_ascii_start())));
     }

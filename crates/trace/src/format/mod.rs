@@ -43,7 +43,7 @@ pub struct Format {
     pub name: &'static str,
     /// One line for lists.
     pub title: &'static str,
-    /// By how many records it may be out of order; zero if it must be in order.
+    /// The most records by which the format may be out of order; zero if it must be in order.
     pub window_records: usize,
     /// Whether a file of another format can look the same, so that the user must name this one.
     pub ambiguous: bool,
@@ -55,7 +55,7 @@ pub struct Format {
     pub(crate) detect: fn(&[u8]) -> bool,
     /// Opens the files of one trace for reading; not used for a table.
     pub(crate) open: OpenFn,
-    /// The columns, if it is a table.
+    /// The columns, if the format is a table.
     pub(crate) table: Option<&'static Table>,
 }
 

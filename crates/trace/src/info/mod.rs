@@ -116,9 +116,9 @@ pub struct Stream {
     pub name: String,
     /// The number of requests.
     pub requests: u64,
-    /// Bytes it read.
+    /// Bytes that the stream read.
     pub read_bytes: u64,
-    /// Bytes it wrote.
+    /// Bytes that the stream wrote.
     pub write_bytes: u64,
     /// The share of its reads and writes that start where its previous one ended.
     pub sequential_ratio: Option<f64>,

@@ -20,7 +20,7 @@ pub struct Chunks {
 enum Held {
     /// A part of the stream.
     Part(Vec<u8>),
-    /// All of it, which was in memory before.
+    /// The whole stream, which was in memory before.
     All(Bytes),
 }
 

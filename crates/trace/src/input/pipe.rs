@@ -25,7 +25,7 @@ const HEAD_BYTES_MAX: u64 = 4 * PIECE_BYTES as u64;
 /// The name of standard input on the command line.
 const STANDARD_INPUT: &str = "-";
 
-/// A stream, and what has been read of it.
+/// A pipe, with the bytes that were read from it.
 pub(crate) struct Pipe {
     state: Mutex<State>,
 }
@@ -37,7 +37,7 @@ struct State {
     once: bool,
     /// Whole pieces, except the last.
     kept: Vec<Bytes>,
-    /// The pieces after those in memory.
+    /// The file with the bytes beyond those in memory.
     file: Option<File>,
     /// Why not all of it is kept, if that is so.
     lost: Option<String>,

@@ -45,12 +45,12 @@ pub(crate) fn clock_nanos(bytes: &[u8]) -> Option<u64> {
     Some((u64::from(hours) * 3600 + u64::from(minutes) * 60 + u64::from(seconds)) * SECOND_NANOS + nanos)
 }
 
-/// A number of exactly so many digits.
+/// Reads a number of exactly `count` digits.
 fn digits(text: &str, count: usize) -> Option<u32> {
     (text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// By how many seconds local time is ahead of UTC: nothing, `Z`, `UTC`, `+01:00`, `-0530`, `+01`.
+/// Reads how many seconds local time is ahead of UTC: an empty text, `Z`, `UTC`, `+01:00`, `-0530`, `+01`.
 fn offset_seconds(text: &str) -> Option<i64> {
     if text.is_empty() || text.eq_ignore_ascii_case("z") || text.eq_ignore_ascii_case("utc") {
         return Some(0);

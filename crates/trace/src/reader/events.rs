@@ -28,7 +28,7 @@ pub(crate) enum Use {
     Nothing,
 }
 
-/// A request or its completion.
+/// An event that was understood: a request or its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Described {
     pub(crate) time_nanos: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Described {
 /// The report of a request or its completion, before it is understood. Places are for errors.
 pub(crate) struct Reported<'a> {
     pub(crate) time_nanos: u64,
-    /// The letters, and their place.
+    /// The letters, with their place in the line.
     pub(crate) letters: (&'a [u8], usize),
-    /// Sector, sectors, and their place.
+    /// The sector and the number of sectors, with their place in the line.
     pub(crate) extent: (u64, u64, usize),
     pub(crate) priority: Priority,
-    /// The key and the name of its device.
+    /// The device, by its key and name.
     pub(crate) device: &'a [u8],
 }
 
@@ -197,7 +197,7 @@ pub(crate) struct EventLine {
 /// The processor and the sequence number of a line's event, by which losses are found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
-    /// Empty if the line does not say it.
+    /// The processor; empty if the line does not name it.
     pub(crate) processor: Span,
     /// The number of the event among those of its device and processor; empty or zero if it has none.
     pub(crate) sequence: Span,

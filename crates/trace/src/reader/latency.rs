@@ -138,7 +138,7 @@ impl Latencies {
         }
         for key in &self.emptied {
             if let Some(Open { end_bytes, twin_nanos, .. }) = self.open.remove(key) {
-                // Only a completion of exactly these bytes can be that of either of two requests for them.
+                // A completion belongs to either of two requests for the same bytes only if it covers exactly these bytes.
                 let twin_nanos = twin_nanos.filter(|_| key.1 == start && end_bytes == end);
                 self.done.insert(*key, Done { end_bytes, at_nanos: now, twin_nanos });
                 self.finished.push((*key, now));

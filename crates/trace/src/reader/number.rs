@@ -1,4 +1,4 @@
-//! Parses numbers in the bytes of a line or record, and reports what is wrong if there is none.
+//! Parses numbers in the bytes of a line or record, and reports errors.
 
 pub(crate) mod endian;
 

@@ -82,8 +82,7 @@ impl Order {
         }
     }
 
-    /// Takes back every latency that a hole makes doubtful: those of requests that are open, and those that were found
-    /// within it.
+    /// Withdraws every latency that a hole makes doubtful: those of open requests, and those that were found within the hole.
     #[cold]
     pub(crate) fn hole(&mut self, hole: Hole) {
         self.holes += 1;

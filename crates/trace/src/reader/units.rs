@@ -150,7 +150,7 @@ impl<D: Decoder> Units<D> {
         self.decoder.unit_bytes().is_none()
     }
 
-    /// The error for a fault of the last unit, which starts `used` bytes after what was consumed.
+    /// The error for a fault of the last unit, which starts `used` bytes after the last consumed one.
     #[cold]
     fn placed(&self, fault: Fault, used: usize) -> TraceError {
         let position = if self.is_text() {

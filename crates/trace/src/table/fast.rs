@@ -100,8 +100,8 @@ impl TableReader {
         kinds.into_iter().zip(ends).map(|(kind, end)| Step { kind, end }).collect()
     }
 
-    /// Reads the values of the line at the start of `rest`, if it is complete and has nothing unusual; returns its length
-    /// without its end.
+    /// Reads the values of the line at the start of `rest`, if the line is complete and has nothing unusual; returns its length without its
+    /// end.
     #[inline]
     pub(super) fn fast(&mut self, rest: &[u8], volumes: &Volumes) -> Option<usize> {
         let Separator::Byte(separator) = self.separator else { return None };

@@ -38,7 +38,7 @@ pub(crate) struct Table {
     /// Whether numbers are written as in the machine's country; the times, which have decimals, show how.
     pub(crate) localised: bool,
     pub(crate) clock: Zero,
-    /// By how many records it may be out of order.
+    /// The most records by which the format may be out of order.
     pub(crate) window_records: usize,
     pub(crate) ambiguous: bool,
     pub(crate) write: Option<Writer>,
@@ -120,11 +120,11 @@ pub(crate) enum Role {
     Volume,
     /// The client, by name; two columns form one name.
     Stream,
-    /// The client, as the number of a process ...
+    /// The client, as the number of a process.
     Pid,
-    /// ... and its command.
+    /// The command of the client's process.
     Command,
-    /// Only its form is checked.
+    /// A column of which only the form is checked.
     Ignored,
     /// Lines with other words here are no requests, and are passed over.
     Event,

@@ -91,7 +91,7 @@ impl Layout {
     /// The events of a device with a queue of requests, by the names of their folders below `events/block`.
     pub const REQUEST_EVENTS: &'static [&'static str] = &[ACTIONS[0].0, ACTIONS[1].0, ACTIONS[2].0, ACTIONS[3].0];
 
-    /// The events of a device without one, which passes on what it gets: device mapper, RAID, compressed memory.
+    /// The events of a device without a queue of its own, which passes requests on: device mapper, RAID, compressed memory.
     pub const BIO_EVENTS: &'static [&'static str] = &[ACTIONS[0].0, ACTIONS[4].0];
 
     /// The size of a page.

@@ -85,7 +85,7 @@ fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     short(bytes, Field { offset, size: 4 })
 }
 
-/// As many bytes as fit, up to the first zero.
+/// Copies the bytes of a field up to the first zero, as many as fit.
 fn copied<const N: usize>(bytes: &[u8], field: Field) -> Option<[u8; N]> {
     let from = until_zero(bytes.get(field.offset..field.offset.checked_add(field.size)?)?);
     let mut copy = [0; N];

@@ -1,4 +1,4 @@
-//! Counts what a conversion loses: what the output format cannot hold, and the number of requests affected.
+//! Counts the losses of a conversion: the properties that the output format cannot hold, and the number of requests affected.
 //!
 //! Each writer states what it holds. The conversion counts what a trace has beyond that, so nothing is lost silently.
 
@@ -15,7 +15,7 @@ pub struct Holds {
     pub discards: bool,
     /// Whether it holds flushes; if not, they are left out.
     pub flushes: bool,
-    /// The flags that it keeps.
+    /// The flags that the format keeps.
     pub flags: Flags,
     /// Whether it holds I/O priorities.
     pub priorities: bool,
@@ -46,7 +46,7 @@ const FLAGS_ALL: Flags =
     Flags::SYNC.with(Flags::READ_AHEAD).with(Flags::METADATA).with(Flags::FUA).with(Flags::PREFLUSH);
 
 impl Holds {
-    /// Everything that a record has.
+    /// A format that holds every property of a record.
     pub const ALL: Self = Self {
         time_unit_nanos: 1,
         discards: true,

@@ -86,8 +86,7 @@ pub trait TraceSink: Send {
     /// Begins a run, which the requests that follow belong to. Formats without columns for it drop this.
     fn begin_run(&mut self, _run: RunNames) {}
 
-    /// Sets what is known of the trace as a whole, a JSON object, at any time before the end. Formats without a place for it
-    /// drop this.
+    /// Sets the description of the trace as a whole, a JSON object, at any time before the end. Formats without a place for it drop it.
     fn describe(&mut self, _about: &str) {}
 
     /// Writes a request of the run that [`TraceSink::begin_run`] began, and how it was served, if it was. Formats without
@@ -105,14 +104,14 @@ pub trait TraceSink: Send {
     /// If the format cannot hold a record, or the stream fails.
     fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError>;
 
-    /// Writes what is known only at the end.
+    /// Writes the parts of a trace that are known only at the end.
     ///
     /// # Errors
     /// If the stream fails.
     fn finish(self: Box<Self>, names: &Names, epoch_unix_nanos: Option<i128>) -> Result<(), TraceError>;
 }
 
-/// Writes all of `source` in `format`; returns how much that was, and what the format could not hold.
+/// Writes all of `source` in `format`; returns the number of records, and the properties that the format could not hold.
 ///
 /// ```
 /// use ioweir_trace::{Input, ReadOptions, Target, TraceError, convert, format, open_inputs};

@@ -1,4 +1,4 @@
-//! Requests with how they were served, for a file that has these columns after those of a trace.
+//! Requests with how they were served, for files that have such columns after those of a trace.
 
 use ioweir_core::{Nanos, Reason, Tier};
 
@@ -18,7 +18,7 @@ pub struct Served {
     pub completed: Nanos,
     /// How long it waited before it was dispatched, indexed by [`Reason`].
     pub wait_nanos: [u64; Reason::COUNT],
-    /// Between its dispatch and its completion: how long it waited for a worker, or a worker had it.
+    /// The part of the time between dispatch and completion in which the request waited for a worker, or a worker had it.
     pub cores_nanos: u64,
     /// The device that the scheduler sent it to.
     pub tier: Tier,

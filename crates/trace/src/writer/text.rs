@@ -24,7 +24,7 @@ pub(crate) trait Text: Send {
     }
 }
 
-/// An error of [`Text`] for what a format cannot hold.
+/// The error for a property that a format cannot hold.
 #[cold]
 pub(crate) fn refused(what: impl Into<String>) -> TraceError {
     TraceError::new("", Position::File, what)

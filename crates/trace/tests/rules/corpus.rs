@@ -29,7 +29,7 @@ fn damaged_seeds_hold_what_a_reader_promises() {
         for case in 0..400 {
             let selector = drive_trace::selector(name);
             let mut seed = [&selector, &bytes[..]].concat();
-            // Leniently every other time: then records follow the damage.
+            // Every second case is read leniently, so that records follow the damage.
             seed[0] |= if case % 2 == 0 { 1 } else { 0 };
             for _ in 0..=below(4) {
                 let place = selector.len() + below(seed.len() - selector.len());

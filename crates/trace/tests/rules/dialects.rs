@@ -43,7 +43,7 @@ fn lacks(completeness: &Completeness) -> String {
     counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}")).collect()
 }
 
-/// A dialect: its name, its text, and what it is read as.
+/// A dialect: its name, its text, and its records in short.
 type Row = (&'static str, &'static str, &'static str);
 
 fn check(rows: &[Row], event: Event) {

@@ -187,7 +187,7 @@ pub(crate) fn lcs() -> Vec<u8> {
     header
 }
 
-/// Time, and packets of sector, bytes, whether it reads.
+/// A time, and its packets: sector, bytes, and whether the packet reads.
 pub(crate) type Bunch<'a> = (u64, &'a [(u64, u64, bool)]);
 
 /// A btrecord file.
@@ -248,7 +248,7 @@ fn part(number: u64, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// A message of an OCTF queue behind its length: its number and time, the kind of its body, the body.
+/// A message of an OCTF queue, with its length before it: its number and time, the kind of its body, and the body.
 fn message(number: u64, time: u64, kind: u64, body: &[u8]) -> Vec<u8> {
     let mut inside = Vec::new();
     part(1, &numbers(&[number, time]), &mut inside);

@@ -68,7 +68,7 @@ impl Map {
             if number == block * self.shape.block_units + slot + 2 {
                 return Some((slot, unit));
             }
-            // All that was written together and is together now has moved on.
+            // All units that were written together and still lie together have moved on.
             let others = units[slot as usize + 1..].iter().zip(1..alike);
             let passed = others.take_while(|(other, _)| **other == 0).count() as u32 + 1;
             slot += passed;
@@ -79,7 +79,7 @@ impl Map {
         }
     }
 
-    /// The unit that was written to a slot of a block with this leaf; past the end of what was written, none that is there.
+    /// The unit that was written to a slot of a block with this leaf; past the end of the written slots, no existing one.
     pub(super) fn unit_written(&self, leaf: u32, slot: u32) -> Option<u32> {
         let units = self.block_leaves[leaf as usize].get(..=slot as usize)?;
         let start = units.iter().rposition(|&unit| unit > 0)?;

@@ -92,7 +92,7 @@ struct Pool {
 /// Units whose locations follow one another, or that have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Of the first unit, as in the map.
+    /// The number of the first unit, as in the map.
     number: u32,
     pub(super) units: u32,
 }
@@ -104,14 +104,14 @@ impl Run {
         self.number.checked_sub(2)
     }
 
-    /// Leaves so many units of it behind.
+    /// Moves the begin of the run forward by `units` units.
     #[inline]
     pub(super) fn pass(&mut self, units: u32) {
         *self = Self { number: after(self.number, units), units: self.units - units };
     }
 }
 
-/// Adds a run after others, or to the last of them if it goes on, which it does with the number `next`.
+/// Adds a run, or extends the last one if `number` continues it, as `next` tells.
 #[inline]
 fn add_run(runs: &mut Vec<Run>, next: &mut u32, number: u32, units: u32) {
     match runs.last_mut() {
@@ -249,7 +249,7 @@ impl Map {
         }
     }
 
-    /// Looks at what the loss of these runs will change, all at once, so that the processor waits for memory once, and not once for each.
+    /// Touches the data that losing these runs will change, all at once, so that the processor waits for memory once.
     pub(super) fn look_ahead(&self, runs: &[Run]) {
         let key = |place| self.blocks[split(&self.by_block, place).0 as usize].key;
         let seen = runs.iter().filter_map(|run| run.place()).fold(0, |seen, place| seen | key(place));
@@ -292,8 +292,8 @@ impl Map {
         block * self.shape.block_units + slot
     }
 
-    /// Writes units to the host's block, which has room for them; the map has those from `first` on in these leaves. What was
-    /// at their old locations is lost before that.
+    /// Writes units to the host's block, which has room for them; the units from `first` on lie in these leaves of the map. Their old
+    /// locations must have been given up before.
     #[inline]
     pub(super) fn write(&mut self, die: u32, (leaves, first): (&[u32], u32), unit: u32, units: u32) {
         let frontier = self.pools[die as usize].host;

@@ -1,4 +1,4 @@
-//! The page map, garbage collection and discards, and what they cost in memory.
+//! Tests of the page map, garbage collection and discards, and of their memory.
 
 use super::super::fill::Fill;
 use super::*;

@@ -73,7 +73,7 @@ struct Queue {
     /// In the order of arrival.
     requests: Vec<Queued>,
     candidate: Option<u32>,
-    /// The tree it is in, and its key there.
+    /// The tree that holds the queue, and the queue's key there.
     tree: Option<(Type, i64)>,
     residue: i64,
     in_flight: u32,
@@ -123,7 +123,7 @@ struct KernelCfq {
     home: Vec<usize>,
     active: Option<Slice>,
     serving: Option<Type>,
-    /// When the slice of the type of workload ends, and what was left of it when the last queue's slice ended.
+    /// When the slice of the type of workload ends, and the rest of it when the last queue's slice ended.
     expires: i64,
     saved: i64,
     tree_think: [Think; 3],

@@ -26,7 +26,7 @@ impl<'a> Value<'a> {
 /// The most bytes of a number on the wire.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// Reads the number at `at`, which moves past it; `None` if the bytes end within it or it is too long.
+/// Reads the number at `at`, and moves `at` past it; `None` if the bytes end within it or it is too long.
 pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0_u64;
     for place in 0..VARINT_BYTES_MAX {

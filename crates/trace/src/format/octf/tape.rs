@@ -61,7 +61,7 @@ pub(crate) fn next_file(archive: &mut Chunks) -> io::Result<Option<Entry>> {
             return if left == 0 { Ok(None) } else { Err(damaged("the archive is cut short in a header")) };
         }
         let header = &archive.available()[..BLOCK_BYTES];
-        // Two empty blocks are the end; padding follows them.
+        // Two empty blocks mark the end of an archive; padding follows them.
         if header.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }

@@ -16,7 +16,7 @@ const TAIL_BYTES: u64 = 8;
 const METADATA_BYTES_MAX: u64 = 512 << 20;
 const DEPTH_MAX: u32 = 32;
 
-/// Whether the metadata exists and is finite; otherwise says what is wrong.
+/// Checks that the metadata exists and is finite.
 pub(crate) fn check(data: &Data) -> io::Result<Result<(), String>> {
     match data {
         Data::Memory(bytes) => check_stream(&mut io::Cursor::new(bytes)),

@@ -20,8 +20,8 @@ use crate::reader::order::Order;
 use crate::{BATCH_RECORDS, Input, Names, Position, ReadOptions, Record, TraceError};
 
 pub(crate) const VERSION: &str = "4";
-/// The versions, and the number of columns in each: those of a [`Record`], then how requests were served, then the priority,
-/// then more of how they were served.
+/// The versions, with the number of columns in each. The first columns are those of a [`Record`]; then come columns on how requests were
+/// served, the priority, and more on how they were served.
 const VERSIONS: [(&str, usize); 4] = [("1", 8), ("2", PRIORITY_AT), ("3", PRIORITY_AT + 1), (VERSION, PRIORITY_AT + 3)];
 const PRIORITY_AT: usize = 22;
 pub(crate) const VERSION_KEY: &str = "ioweir.trace.version";
@@ -153,7 +153,7 @@ fn epoch(text: &str) -> Result<i128, String> {
 /// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with some room.
 const GROUP_BYTES_MAX: i64 = 64 << 20;
 
-/// Checks what the metadata claims about the row groups, before memory is allocated for it.
+/// Checks the metadata's claims about the row groups, before memory is allocated for them.
 fn check_groups(about: &ParquetMetaData) -> Result<(), String> {
     for (number, group) in about.row_groups().iter().enumerate() {
         let rows = group.num_rows();
