@@ -1,4 +1,4 @@
-//! A client of HTTP for what the server asks others: whom it trusts, what it shows of itself, and what it keeps secret.
+//! The HTTP client with which the server calls others: which authorities it trusts, and how it authenticates itself.
 
 use std::fs;
 use std::path::Path;

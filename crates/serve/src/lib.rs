@@ -7,7 +7,7 @@
 //! start, [`log`] reports problems, and [`manager`] reports to systemd that the server is well. `fleet` divides the shares of tenants over
 //! several servers. The crate `ioweir-world` runs the engine in simulated worlds, and checks what it promises.
 
-// The drive of a fuzzing target is part of a test here, too.
+// The code that drives a fuzzing target is part of a test here, too.
 #[cfg(all(test, feature = "fleet"))]
 extern crate self as ioweir_serve;
 

@@ -53,7 +53,7 @@ kinds! {
     DeviceBack = "device_back", INFO;
     /// A backend reports a problem of its own: a block that is not as written, checksums that cannot be kept.
     DeviceRemark = "device_remark", WARN;
-    /// A copy of a block was not what was written: another one was right, and has answered.
+    /// A copy of a block was damaged; an undamaged one has answered.
     CopyDamaged = "copy_damaged", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
@@ -61,7 +61,7 @@ kinds! {
     UpstreamBroken = "upstream_broken", WARN;
     /// An upstream is connected again.
     UpstreamBack = "upstream_back", INFO;
-    /// A connection to an upstream cannot be made, or it is not the upstream of before.
+    /// A connection to an upstream cannot be made, or the upstream is not the same as before.
     UpstreamRefused = "upstream_refused", WARN;
     /// An upstream had no connection for so long that requests fail.
     UpstreamGone = "upstream_gone", ERROR;
@@ -73,11 +73,11 @@ kinds! {
     SnapshotFailed = "snapshot_failed", WARN;
     /// A snapshot was deleted, and its space is given back from now on.
     SnapshotDeleted = "snapshot_deleted", INFO;
-    /// A client was closed: there are as many as the server takes.
+    /// A client was disconnected, because the server has the most clients that it takes.
     ServerFull = "server_full", WARN;
-    /// A client was closed: there are as many of its address or user as there may be.
+    /// A client was disconnected, because its address or user has the most clients that it may have.
     PeerFull = "peer_full", WARN;
-    /// A client was closed: there are as many of its class as there may be.
+    /// A client was disconnected, because its class has the most clients that it may have.
     ClassFull = "class_full", WARN;
     /// A client asked for an export that it may not open.
     ExportRefused = "export_refused", WARN;
@@ -95,7 +95,7 @@ kinds! {
     ClientSlow = "client_slow", WARN;
     /// A client asked for nothing for too long.
     ClientIdle = "client_idle", INFO;
-    /// The server drains: it takes no clients, and ends once those it has are answered.
+    /// The server drains: it accepts no clients, and ends once the connected ones are answered.
     Draining = "draining", INFO;
     /// The listening sockets were handed over to another process: the server drains.
     HandedOver = "handed_over", INFO;
@@ -111,9 +111,9 @@ kinds! {
     NotConfined = "not_confined", WARN;
     /// The volume of an export does not exist: no client can open the export.
     VolumeMissing = "volume_missing", WARN;
-    /// A service found data that is not what was written, or that cannot be read.
+    /// A service found data that is damaged or cannot be read.
     ServiceDamage = "service_damage", WARN;
-    /// A service has done all that was due.
+    /// A service has done all due work.
     ServiceFinished = "service_finished", INFO;
     /// A service has missed its deadline.
     ServiceLate = "service_late", WARN;
@@ -148,7 +148,7 @@ impl From<RemarkKind> for EventKind {
 /// A client, as the system identifies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// A process of this machine, connected over a unix socket: its number and its user's.
+    /// A process of this machine, connected over a unix socket: the process number and the user number.
     Process(u32, u32),
     /// The address of a TCP connection.
     Address(SocketAddr),
@@ -192,7 +192,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Where events go, from any thread.
+/// The log of a server, for any thread.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<[OfKind]>);
 
@@ -245,7 +245,7 @@ impl Log {
         }
     }
 
-    /// How many events of each kind there were.
+    /// The number of events of each kind.
     pub fn counts(&self) -> impl Iterator<Item = (EventKind, u64)> {
         EventKind::ALL.iter().zip(&*self.0).map(|(kind, of)| (*kind, of.count.load(Ordering::Relaxed)))
     }
@@ -254,7 +254,7 @@ impl Log {
 /// The log of a device and of the classes of its clients.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceLog {
-    /// Where events go.
+    /// The server's log.
     pub log: Log,
     /// The name of the device.
     pub device: String,

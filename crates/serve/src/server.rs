@@ -28,12 +28,12 @@ use crate::spec::{Device, Listen, Spec};
 use crate::tls;
 use crate::watch::{self, Watch};
 
-/// Where clients come from.
+/// The source of a server's clients.
 #[derive(Debug)]
 pub enum Entrance {
     /// Sockets; if the list is empty, those of the spec.
     Listeners(Vec<Listener>),
-    /// Sockets that another server has handed over; those of the spec that are not among them are made, and others are closed.
+    /// Sockets that another server has handed over. Missing ones of the spec are created, and others are closed.
     TakenOver(Vec<Listener>),
     /// One client on these descriptors; the server ends with it.
     Single(OwnedFd, OwnedFd),
@@ -104,9 +104,9 @@ impl Server {
         let (listeners, single) = enter(spec, entrance)?;
         let (addresses, machine_addresses) = (names_of(&listeners, false), names_of(&listeners, true));
         let log = Log::default();
-        // Before there are threads, and before anything but the sockets is open.
+        // The confinement comes before there are threads, and before anything but the sockets is open.
         give_up(spec, &log, clock.now())?;
-        // A client that finds the server there finds its control, too, which answers once devices are open.
+        // Where clients can connect, operators can, too; the control socket answers once devices are open.
         let watched = bind_watch(spec)?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let workers = backend::shared_workers(spec).map_err(ServeError)?;
@@ -158,13 +158,13 @@ impl Server {
         })
     }
 
-    /// The addresses that it listens at: `unix:PATH` or `tcp:ADDRESS:PORT`.
+    /// The addresses of the server: `unix:PATH` or `tcp:ADDRESS:PORT`.
     #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// Where virtual machines connect, in the order of their exports: `unix:PATH`.
+    /// The addresses for virtual machines, in the order of their exports: `unix:PATH`.
     #[must_use]
     pub fn machine_addresses(&self) -> &[String] {
         &self.machine_addresses
@@ -182,19 +182,19 @@ impl Server {
         self.watched_at.as_deref()
     }
 
-    /// A controller, which changes it while it runs.
+    /// A controller, which changes the running server.
     #[must_use]
     pub fn controller(&self) -> Controller {
         self.controller.clone()
     }
 
-    /// A stopper, which ends it from any thread.
+    /// A stopper, which ends the server from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Waits until it ends.
+    /// Waits until the server ends.
     ///
     /// # Errors
     /// If a device has failed as a whole.
@@ -212,7 +212,7 @@ impl Server {
     }
 }
 
-/// Gives up what the spec says, and logs what is on and what is not.
+/// Gives up the privileges that the spec names, and logs the result.
 fn give_up(spec: &Spec, log: &Log, now: Nanos) -> Result<(), ServeError> {
     for its in confine::confine(spec).map_err(ServeError)? {
         let kind = if its.is_on { EventKind::Confined } else { EventKind::NotConfined };
@@ -221,7 +221,7 @@ fn give_up(spec: &Spec, log: &Log, now: Nanos) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Where clients connect: virtual machines, or all others.
+/// The addresses for virtual machines, or for all other clients.
 fn names_of(listeners: &[Listener], machines: bool) -> Vec<String> {
     let its = listeners.iter().filter(|listener| listener.is_for_machines() == machines);
     its.map(|listener| listener.name().to_string()).collect()
@@ -250,8 +250,8 @@ fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos)
     }
 }
 
-/// Checks a spec as far as possible without serving: that devices can be opened, and that exports lie within them. Nothing
-/// is created or locked. Returns what upstreams are and lack, one line for each.
+/// Checks a spec as far as possible without serving: that devices can be opened, and that exports lie within them. Nothing is created or
+/// locked. Returns a description of each upstream with the features that it lacks.
 ///
 /// # Errors
 /// The first problem that would keep a server from starting.
@@ -263,7 +263,7 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     confine::user_of(&spec.server).map_err(ServeError)?;
     let checked: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
     let checked = checked?;
-    // A table of volumes is not looked into: what it does not have may be added while the server runs.
+    // A table of volumes is not read: missing volumes may be added while the server runs.
     let places = |shape: &Shape| Places { shape: shape.clone(), volumes: BTreeMap::new() };
     let places: Vec<_> = checked.iter().map(|(shape, _)| places(shape)).collect();
     Exports::of(spec, &places).map_err(ServeError)?;
@@ -273,11 +273,11 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
         .collect())
 }
 
-/// Checks what a server needs for itself alone, beside [`check`]: addresses to listen at, which are those of the spec if there
-/// are no others, and files. A server that runs has them. With `is_given`, its sockets come from another process.
+/// Checks resources that no other server may use, in addition to [`check`]: addresses to listen at, which are those of the spec unless
+/// others are given, and files. A running server occupies them. With `is_given`, the sockets come from another process.
 ///
 /// # Errors
-/// The first problem that would keep a server from starting, in the words in which it would say so.
+/// The first problem that would keep a server from starting, in the words of its error.
 pub fn check_free(spec: &Spec, listen: &[Listen], is_given: bool) -> Result<(), ServeError> {
     let listen = if listen.is_empty() && !is_given { &spec.server.listen[..] } else { listen };
     let exports = spec.present_exports().filter_map(|(_, export)| Some((Some(export), export.vhost.as_ref()?)));
@@ -332,7 +332,7 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
     Ok((listeners, None))
 }
 
-/// The sockets of a spec, and those from a service manager; what was taken over is not made anew.
+/// The sockets of a spec, and those from a service manager; sockets that were taken over are not created again.
 fn bind_all(spec: &Spec, taken: Vec<Listener>) -> Result<Vec<Listener>, ServeError> {
     let (mut taken, mut listeners): (Vec<_>, Vec<_>) = taken.into_iter().partition(Listener::has_address);
     for listen in &spec.server.listen {

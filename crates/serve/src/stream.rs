@@ -9,7 +9,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-/// A connection that the system knows nothing of, such as one that a test makes of two buffers.
+/// A connection that is not a socket of the system, such as one that a test makes of two buffers.
 pub trait Socket: Debug + Send + Sync {
     /// Reads into the slices; returns the number of bytes, zero at the end.
     ///
@@ -27,7 +27,7 @@ pub trait Socket: Debug + Send + Sync {
     fn flags(&self) -> EventFlags;
 }
 
-/// Where the bytes of a client come from, or where those for it go. It does not block.
+/// The source of a client's bytes, or the destination of bytes to it. It does not block.
 #[derive(Debug)]
 pub enum Stream {
     /// A descriptor of the system.
@@ -46,7 +46,7 @@ impl Stream {
     /// The descriptor, which TLS needs.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the connection has none.
     pub(crate) fn descriptor(&self) -> Result<BorrowedFd<'_>, Errno> {
         match self {
             Self::Descriptor(descriptor) => Ok(descriptor.as_fd()),
@@ -65,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// Writes what it accepts of the slices.
+    /// Writes as much of the slices as the connection accepts.
     ///
     /// # Errors
     /// `AGAIN` if it accepts nothing now.
@@ -95,7 +95,7 @@ impl Watched {
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// Connections without descriptors, of which a server has none.
+    /// Connections without descriptors, which only tests and simulated worlds have.
     sockets: Vec<Watched>,
 }
 
@@ -108,7 +108,7 @@ impl Poller {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, sockets: Vec::new() })
     }
 
-    /// The descriptor that is readable while something has happened.
+    /// The descriptor that is readable while there are events.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
@@ -156,8 +156,7 @@ impl Poller {
         }
     }
 
-    /// Waits until something happens, at most until the timeout, and appends what has. Connections without descriptors are only
-    /// looked at.
+    /// Waits for events, at most until the timeout, and appends them. Connections without descriptors are only polled.
     pub(crate) fn wait(&mut self, ready: &mut Vec<epoll::Event>, timeout: Option<&Timespec>) -> Result<(), Errno> {
         epoll::wait(&self.epoll, rustix::buffer::spare_capacity(ready), timeout)?;
         if !self.sockets.is_empty() {

@@ -35,7 +35,7 @@ pub struct Identity {
 as_text!(Allowed => "text such as \"certificate:NAME\", \"uid:1000\", \"gid:100\", \"address:10.0.0.0/8\" or \"anyone\"");
 
 impl Allowed {
-    /// Whether a client is one of these.
+    /// Whether a client is among these.
     #[must_use]
     pub fn includes(&self, client: &Identity) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Backends: the table of them, with the keys that each accepts.
+//! The table of backends, with the keys that each accepts.
 
 use std::path::PathBuf;
 
@@ -168,7 +168,7 @@ pub const BACKENDS: &[BackendRow] = &[
         summary: "a device and a faster one: placement by the scheduler, or a read cache",
         keys: &["slow", "fast", "map", "cache"],
         required: &["slow", "fast"],
-        // The tiers determine it.
+        // The tiers determine the depth.
         depth: 0,
     },
     BackendRow {
@@ -176,7 +176,7 @@ pub const BACKENDS: &[BackendRow] = &[
         summary: "several devices that share a spindle or a budget, under one scheduler; an export shows one of them",
         keys: &["part"],
         required: &["part"],
-        // The parts determine it.
+        // The parts determine the depth.
         depth: 0,
     },
 ];

@@ -53,12 +53,12 @@ impl Spec {
         Ok(self)
     }
 
-    /// Exports that were removed stay with their device when that is removed, too.
+    /// Keeps the link between removed exports and their device when that is removed, too.
     fn note_lost_devices(&mut self) {
         let Self { device, export, .. } = self;
         let lost = |export: &&mut Export| export.is_removed && export.lost_device.is_none();
         for export in export.iter_mut().filter(lost) {
-            // The last one of the name was there when the export was.
+            // The last device of the name is the one that existed together with the export.
             let its = device.iter().rposition(|device| device.name == export.device);
             export.lost_device = its.filter(|number| device[*number].is_removed);
         }
@@ -204,7 +204,7 @@ impl Spec {
     }
 }
 
-/// Virtual machines come over a unix socket of their own, as a user of this machine.
+/// Refuses a socket for virtual machines that is not a unix socket of its own; its clients are known by their user on this machine.
 fn check_vhost(export: &Export, others: &[Export], at: &str) -> Result<(), Complaint> {
     let Some(place) = &export.vhost else { return Ok(()) };
     let wrong = |problem: String| Complaint::of_value(format!("{at}.vhost"), format!("vhost: {problem}"));
@@ -231,7 +231,7 @@ fn check_vhost(export: &Export, others: &[Export], at: &str) -> Result<(), Compl
     Ok(())
 }
 
-/// An export of a device with volumes shows one of them.
+/// Checks that an export of a device with volumes shows one of them.
 fn check_volume(export: &Export, device: &Device, at: &str) -> Result<(), Complaint> {
     match (&device.volumes, &export.volume) {
         (Some(_), None) => {
@@ -247,7 +247,7 @@ fn check_volume(export: &Export, device: &Device, at: &str) -> Result<(), Compla
     }
 }
 
-/// An export of a joined device shows one of its parts.
+/// Checks that an export of a joined device shows one of its parts.
 fn check_part(export: &Export, device: &Device, at: &str) -> Result<(), Complaint> {
     let key = format!("{at}.part");
     match (&device.backend, &export.part) {

@@ -77,7 +77,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// Gives it a share.
+    /// Gives the holder a share.
     ///
     /// # Errors
     /// If the share is not feasible.
@@ -90,8 +90,8 @@ impl Holder {
 }
 
 impl Spec {
-    /// The classes: exports, then tenants, in the order of the file, then services by name, and then exports that came while
-    /// the server ran.
+    /// The classes: exports, then tenants, in the order of the file, then services by name, and then exports that were added while the
+    /// server runs.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
         self.with_shares().map(|(class, _)| class).collect()
@@ -174,8 +174,7 @@ impl Spec {
         (share.weight.is_some() && !class.is_removed).then_some(share)
     }
 
-    /// The shares to configure in a device's scheduler, groups before their members: of what classes have in all, their parts
-    /// on this server.
+    /// The shares to configure in a device's scheduler, groups before their members. In a fleet, classes get their parts on this server.
     #[must_use]
     pub fn entitlements(&self, device: usize) -> Vec<(Holder, Share)> {
         let part = |(holder, share): (Holder, Share)| match holder {
@@ -196,7 +195,7 @@ impl Spec {
         let classes = (0..).map(StreamId).zip(self.with_shares()).filter(|(_, (class, _))| class.device == device);
         let classes = classes.filter(|(_, (_, keys))| keys.weight.is_some()).map(|(id, (class, keys))| {
             let group = keys.group.as_ref().and_then(number).map(|(id, _)| id);
-            // A class that was removed keeps nothing from others.
+            // A removed class has no reservation that would keep others from theirs.
             let share = if class.is_removed { Share::weighted(WEIGHT) } else { Share { group, ..keys.share(WEIGHT) } };
             (Holder::Class(id), share)
         });

@@ -1,4 +1,4 @@
-//! The devices of a spec: their keys, and the backends that are made of them.
+//! The devices of a spec: their keys, and the backends that they describe.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::tiers::{Cache, TierKeys, Tiers};
 use super::upstream::{self, Upstream, UpstreamTls};
 use super::{Device, Group, Listen, Spec, Workers};
 
-/// The most requests of a depth that is learnt.
+/// The largest learnt depth.
 const DEPTH_LEARNT_MAX: u32 = 256;
 
 keys! {
@@ -162,7 +162,7 @@ fn count_groups(device: &mut Device, groups: &[Group]) {
     let its = groups.iter().filter(|group| group.device == device.name).count() as u64;
     let SchedulerChoice { row, settings, .. } = &mut device.scheduler;
     if row.get(settings, "groups").is_some_and(|places| places < its) {
-        // If there are more groups than possible, the error is reported at the group that finds no room.
+        // If there are too many groups, the error is reported at the first group beyond the limit.
         let most = row.parameters.iter().find(|parameter| parameter.name == "groups").map_or(0, |groups| groups.max);
         let _ = row.set(settings, "groups", its.min(most));
     }

@@ -13,8 +13,8 @@ use super::{ClassKind, Spec};
 const NAME_BYTES_MAX: usize = 100;
 
 keys! {
-    /// The fleet that this server is one of. Exports and tenants of the same name are one tenant on all its servers, and what
-    /// their shares say is what he has in all.
+    /// The fleet that this server belongs to. Exports and tenants of the same name are one tenant on all its servers, and their shares
+    /// state the sum over all servers.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Fleet {
         /// the name of the fleet, the same on all its servers: letters, digits, - and _
@@ -43,7 +43,7 @@ keys! {
     }
 }
 
-/// The part of its share that a class has on this server; what is `None` is as the spec says.
+/// The part of its share that a class has on this server; a key that is `None` is as the spec states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPart {
     /// The limit in units of cost a second.

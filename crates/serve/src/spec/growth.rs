@@ -1,11 +1,11 @@
-//! How long the files of a device are to be: the keys `size` that change while a server runs.
+//! The lengths of a device's files: the keys `size` that change while a server runs.
 
 use ioweir_config::Size;
 
 use super::backends::Backend;
 
 impl Backend {
-    /// The length that its key `size` gives, if it has that key.
+    /// The length in the backend's key `size`, if it has that key.
     pub const fn size(&self) -> Option<Size> {
         match self {
             Self::Null { size } | Self::Memory { size } | Self::Faulty { size, .. } => Some(*size),
@@ -14,10 +14,10 @@ impl Backend {
         }
     }
 
-    /// The backend with another length: that of a file, or of the slow one of two tiers.
+    /// The backend with another length of its file, or of the slow one of two tiers.
     ///
     /// # Errors
-    /// If its length does not change while a server runs, and why.
+    /// Why its length does not change while a server runs.
     pub(crate) fn with_length(&self, bytes: u64) -> Result<Self, String> {
         let mut changed = self.clone();
         match &mut changed {
@@ -33,7 +33,7 @@ impl Backend {
         Ok(changed)
     }
 
-    /// How long such a device becomes as another one; `None` if it stays as it is.
+    /// The new length of a device that becomes `other`; `None` if the length stays the same.
     pub(crate) fn length_as(&self, other: &Self) -> Option<u64> {
         match (self, other) {
             (Self::Tiered { slow, .. }, Self::Tiered { slow: other, .. }) => slow.backend.length_as(&other.backend),

@@ -58,7 +58,7 @@ pub(super) fn resolve(parts: Vec<PartKeys>, at: &str) -> Result<Backend, Complai
     Ok(Backend::Joined { part: resolved })
 }
 
-/// The number of requests that all parts together have by default: what one of them takes.
+/// The default depth of all parts together, which is that of the deepest part.
 pub(super) fn depth(parts: &[Part]) -> u32 {
     let of = |part: &Part| BACKENDS.iter().find(|row| row.name == part.backend.name()).map_or(1, |row| row.depth);
     parts.iter().map(of).max().unwrap_or(1)

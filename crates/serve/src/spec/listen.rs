@@ -45,7 +45,7 @@ impl fmt::Display for SocketMode {
 }
 
 impl Listen {
-    /// Whether only this machine can reach it.
+    /// Whether only this machine can reach the address.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {

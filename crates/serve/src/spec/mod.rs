@@ -1,7 +1,7 @@
-//! The spec of a server, which `ioweir serve` reads: what is served, from which devices, and to which clients. All defaults
-//! are filled in.
+//! The spec of a server, which `ioweir serve` reads: its exports, their devices, and the clients that may open them. All defaults are
+//! filled in.
 //!
-//! [`Spec::parse`] reads it, [`Spec::to_toml`] prints it; the names of the keys are the fields' names.
+//! [`Spec::parse`] reads a spec, [`Spec::to_toml`] prints it; the names of the keys are the fields' names.
 
 mod access;
 mod backends;
@@ -39,7 +39,7 @@ pub use snapshots::Snapshots;
 pub use tiers::{Cache, Tier};
 pub use upstream::{Upstream, UpstreamTls};
 
-/// A server: where it listens, what it serves.
+/// The spec of a server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spec {
     /// The file that it was read from, as the user named it.
@@ -63,19 +63,19 @@ pub struct Spec {
     /// Background work of the server itself, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service: BTreeMap<String, Service>,
-    /// The fleet that it is one of.
+    /// The fleet that the server belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Fleet>,
-    /// The parts of their shares that classes have on this server now, by number, if the fleet says so.
+    /// The present parts of shares of classes on this server, by number, in a fleet.
     #[serde(skip)]
     pub parts: BTreeMap<u32, ClassPart>,
-    /// The number of exports that there were when the server began; those that came later have later classes.
+    /// The number of exports at the start of the server; exports that were added later have later classes.
     #[serde(skip)]
     pub exports_at_start: usize,
 }
 
 keys! {
-    /// Where and how clients are taken.
+    /// The server's sockets, limits on clients, and confinement.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Server {
         /// where clients connect: unix:PATH or tcp:ADDRESS:PORT, one or more; sockets handed over by systemd take their place, and
@@ -231,7 +231,7 @@ pub struct Device {
     /// Workers of the device that compute its checksums; where absent, the workers that devices share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Workers>,
-    /// Where snapshots of its file lie, and which are taken.
+    /// The folder and the schedule of the snapshots of the device's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<Snapshots>,
     /// The file with the table of its volumes, which exports show.
@@ -277,13 +277,13 @@ keys! {
     } with {
         /// Whether it was removed while the server ran: it keeps its number, so that others keep theirs.
         is_removed: bool,
-        /// The number of its device, if that was removed, too: another may have come that has its name.
+        /// The number of the export's device, if that was removed, too: a new device may have its name.
         lost_device: Option<usize>,
     }
 }
 
 keys! {
-    /// Classes that share what they get: served as one against others, and among themselves by their weights.
+    /// Classes that divide one share: served as one against others, and among themselves by their weights.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Group {
         /// the name that exports and tenants use
@@ -335,7 +335,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
 }
 
 impl Export {
-    /// The number of the part of its device that it shows, if it shows one.
+    /// The number of the part of its device that the export shows, if it shows one.
     #[must_use]
     pub fn part_of(&self, device: &Device) -> Option<usize> {
         match &device.backend {
@@ -352,7 +352,7 @@ impl Device {
         self.scheduler.row.knows_shares
     }
 
-    /// Every file that it uses.
+    /// Every file that the device uses.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.backend.paths().into_iter().chain(self.volumes.clone()).collect()
     }
@@ -381,12 +381,12 @@ impl Spec {
         self.present_devices().find(|(_, device)| device.name == name)
     }
 
-    /// Where clients connect: over NBD, and virtual machines to their exports.
+    /// The sockets of clients: for NBD, and for virtual machines at their exports.
     pub(crate) fn sockets_of_clients(&self) -> impl Iterator<Item = &Listen> {
         self.server.listen.iter().chain(self.present_exports().filter_map(|(_, export)| export.vhost.as_ref()))
     }
 
-    /// The spec as a file has it: without what was removed.
+    /// The spec as a file has it: without removed exports and devices.
     #[must_use]
     pub(crate) fn as_file(&self) -> Self {
         let export = self.present_exports().map(|(_, export)| export.clone()).collect();
@@ -400,7 +400,7 @@ impl Spec {
         device.cores.as_ref().or_else(|| self.cores.as_ref().filter(|_| device.shares_cores()))
     }
 
-    /// The name of these workers: the device's, or that of the table of those that devices share.
+    /// The name of the workers that compute a device's checksums: the device's own name, or that of the table `[cores]`.
     #[must_use]
     pub fn pool_of<'a>(&self, device: &'a Device) -> &'a str {
         if device.shares_cores() { "[cores]" } else { &device.name }

@@ -30,7 +30,7 @@ pub enum ServiceDefault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceKind {
-    /// Reads everything that was written, and compares checksums.
+    /// Reads all written data, and compares checksums.
     Scrub,
     /// Carries out discards that were answered before.
     Trim,
@@ -77,7 +77,7 @@ pub struct ServiceRow {
     pub name: &'static str,
     /// One line that describes it.
     pub summary: &'static str,
-    /// The keys that not every kind takes, and this one does.
+    /// The keys of this kind that some other kinds do not take.
     pub keys: &'static [&'static str],
     /// Whether the service has state that must survive a restart, which it keeps in a file of its own.
     pub keeps_state: bool,
@@ -222,7 +222,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Tells the devices what services have them do.
+    /// Sets the keys of devices that follow from their services.
     fn prepare_devices(&mut self) {
         let Self { device, service, .. } = self;
         for device in device {
@@ -278,7 +278,7 @@ impl Backend {
         }
     }
 
-    /// The files that it, or each of its parts, is.
+    /// The files that hold the data of the device, or of its parts.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             Self::Joined { part } => part.iter().flat_map(|part| part.backend.files()).collect(),

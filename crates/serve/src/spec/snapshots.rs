@@ -1,4 +1,4 @@
-//! Snapshots of a device: where they lie, and which are taken and kept.
+//! The snapshots of a device: their folder, and which are taken and kept.
 
 use std::path::PathBuf;
 

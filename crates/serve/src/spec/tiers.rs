@@ -103,7 +103,7 @@ fn check_map(is_given: bool, slow: &Tier, fast: &Tier, at: &str) -> Result<(), C
     }
 }
 
-/// Makes a backend that is a part of another.
+/// Makes a backend that is a tier of another.
 pub(super) fn resolve_tier(keys: TierKeys, at: &str) -> Result<Tier, Complaint> {
     let row = find_row(&keys.backend, at)?;
     if row.is_made_of_others() {
@@ -130,7 +130,7 @@ impl Backend {
         }
     }
 
-    /// Every file that it uses.
+    /// Every file that the tiers use.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         match self {
             Self::File { path, .. } => vec![path.clone()],

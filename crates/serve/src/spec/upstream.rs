@@ -14,10 +14,10 @@ use crate::tls;
 
 /// The most connections.
 const CONNECTIONS_MAX: u32 = 16;
-/// The least that is kept, if anything is: a flush for less would come too often.
+/// The least memory for kept writes, if any are kept: with less, flushes would come too often.
 const UNFLUSHED_MIN: Size = Size(8 << 20);
 
-/// The export of another server, and how it is used.
+/// The export of another server, with the settings of the connections to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Upstream {
     /// The address of the upstream's server.
@@ -106,7 +106,7 @@ fn check_tls(tls: &UpstreamTls, address: &Listen, at: &str) -> Result<(), Compla
         return Err(Complaint::of_value(format!("{at}.{given}"), problem).expected(format!("`{missing}` beside it")));
     }
     let checked = tls::Client::load(tls, address).map_err(|error| {
-        // A name that is not given is an address, and these are names.
+        // Only a given name can be invalid: without one, the address is used.
         let complaint = Complaint::of_value(format!("{at}.{}", error.role.key()), error.to_string());
         complaint.expected(error.expected)
     });
@@ -114,7 +114,7 @@ fn check_tls(tls: &UpstreamTls, address: &Listen, at: &str) -> Result<(), Compla
 }
 
 impl Backend {
-    /// Every upstream that it is made of.
+    /// Every upstream of the backend and its parts.
     #[must_use]
     pub fn upstreams(&self) -> Vec<&Upstream> {
         match self {
@@ -129,7 +129,7 @@ impl Backend {
 }
 
 impl Upstream {
-    /// Files and sockets that it needs.
+    /// Files and sockets that the upstream needs.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         let socket = if let Listen::Unix(path) = &self.address { Some(path.clone()) } else { None };

@@ -43,7 +43,7 @@ impl Client {
             }
             _ => verified.with_no_client_auth(),
         };
-        // As for clients: the certificate is looked at each time.
+        // Sessions are not resumed, so that the certificate is checked at each connection.
         config.resumption = Resumption::disabled();
         let name = match (&spec.name, address) {
             (Some(name), _) => name.clone(),

@@ -1,7 +1,7 @@
-//! Finds the request in a chain of descriptors: its head, the places of its data, and the place of its status.
+//! Finds the request in a chain of descriptors: its head, the segments of its data, and the place of its status.
 //!
-//! A guest writes all of it, at any time. Descriptors are read once, and everything is checked before it is used: what comes
-//! out lies in guest memory, and no chain is longer than its queue.
+//! A guest may write anything there at any time. Descriptors are read once, and everything is checked before it is used: every segment lies
+//! in guest memory, and no chain is longer than its queue.
 
 use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes as _, GuestAddress, GuestMemory as _, GuestMemoryMmap, Permissions};
@@ -16,7 +16,7 @@ const DESCRIPTOR_BYTES: u32 = 16;
 const HEAD_BYTES: usize = 16;
 /// The number of bytes of the range of a discard, or of a write of zeroes.
 const RANGE_BYTES: usize = 16;
-/// The flag of such a range: it may be unmapped.
+/// The flag of a range that may be unmapped.
 const RANGE_UNMAP: u32 = 1;
 
 /// The types of requests of a virtio block device.
@@ -61,7 +61,7 @@ pub enum BadChain {
     Lost,
 }
 
-/// A place in guest memory.
+/// A piece of guest memory: its address and length.
 pub type Segment = (GuestAddress, u32);
 
 /// The command in a chain.
@@ -95,10 +95,10 @@ pub struct Table {
     pub size: u16,
 }
 
-/// The chain that begins at `head`.
+/// Reads the chain that begins at `head`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the chain is invalid.
 pub fn read_chain(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<Chain, BadChain> {
     let (mut readable, mut writable) = walk(memory, table, head)?;
     let first: [u8; HEAD_BYTES] = take_first(memory, &mut readable)?.ok_or(BadChain::Frame)?;
@@ -116,7 +116,7 @@ pub fn read_chain(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<C
             let (command, data) = if kind == kind::IN { (Command::Read, writable) } else { (Command::Write, readable) };
             let length = of(&data);
             if length.is_multiple_of(SECTOR_BYTES) {
-                // No longer than 4 GiB, or the walk had refused it.
+                // The walk refuses chains longer than 4 GiB.
                 (with(command, 0, sector, length, length as u32), data)
             } else {
                 (Asked::Nothing, Vec::new())
@@ -155,7 +155,7 @@ fn words(bytes: &[u8; 16]) -> [u32; 4] {
     std::array::from_fn(|at| u32::from_le_bytes(words[at]))
 }
 
-/// The places that the device reads, and those that it writes.
+/// The segments that the device reads, and the ones that it writes.
 fn walk(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<(Vec<Segment>, Vec<Segment>), BadChain> {
     let (mut readable, mut writable) = (Vec::new(), Vec::new());
     let (mut address, mut size, mut index) = (table.address, u32::from(table.size), u32::from(head));
@@ -172,7 +172,7 @@ fn walk(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<(Vec<Segmen
             if is_indirect || descriptor.has_next() || !is_whole {
                 return Err(BadChain::Indirect);
             }
-            // A longer table is of no use: a chain is no longer than its queue.
+            // Entries beyond the largest queue are ignored, because no chain is longer than its queue.
             (address, size, index) = (descriptor.addr(), (length / DESCRIPTOR_BYTES).min(1 << 16), 0);
             is_indirect = true;
             continue;
@@ -201,7 +201,7 @@ fn walk(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<(Vec<Segmen
     Err(BadChain::Length)
 }
 
-/// Takes the first bytes of what the device reads; `None` if there are fewer.
+/// Takes the first bytes of the segments that the device reads; `None` if there are fewer.
 fn take_first<const BYTES: usize>(
     memory: &GuestMemoryMmap,
     segments: &mut Vec<Segment>,
@@ -223,7 +223,7 @@ fn take_first<const BYTES: usize>(
     Ok((filled == BYTES).then_some(bytes))
 }
 
-/// Takes the last byte of what the device writes, the place of the status.
+/// Takes the last byte of the segments that the device writes, which is the place of the status.
 fn take_status(segments: &mut Vec<Segment>) -> Option<GuestAddress> {
     let (address, length) = segments.last_mut()?;
     *length -= 1;

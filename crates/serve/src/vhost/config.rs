@@ -11,9 +11,9 @@ pub(super) const QUEUES_MAX: u16 = 64;
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
 /// The longest name that a guest reads.
 pub(super) const NAME_BYTES: usize = 20;
-/// The most of the configuration space that is ever asked for; what is beyond it reads as zeroes.
+/// The most bytes of the configuration space that a guest reads; bytes after the fields read as zeroes.
 const SPACE_BYTES: usize = 256;
-/// The most places of data in one request: what fits in a queue of 128 beside head and status.
+/// The most segments of data in one request, so that a queue of 128 has room for head and status, too.
 const SEGMENTS_MAX: u32 = 126;
 /// The longest range that is discarded, or written with zeroes, by one request: 2 GiB.
 const RANGE_SECTORS_MAX: u32 = 1 << 22;

@@ -1,8 +1,8 @@
-//! Talks to the monitor of a virtual machine: a thread for each client, which reads the messages of vhost-user and has the
-//! engine do what they ask for.
+//! The thread that talks to the monitor of a virtual machine, one for each client. It reads the messages of vhost-user, and gives orders to
+//! the engine.
 //!
-//! The messages are few, and each may wait: for the rest of it, for memory to be mapped, or for the last answers of a ring.
-//! None of that may delay an engine, so that it is not the engine's thread that reads them.
+//! There are few messages, and each may wait: for the rest of it, for memory to be mapped, or for the last answers of a ring. None of that
+//! may delay an engine, so the engine's thread does not read them.
 
 use std::fs::File;
 use std::io;
@@ -45,7 +45,7 @@ pub(crate) fn begin(
     describe: Describe,
     introduce: impl FnOnce(Rings),
 ) -> io::Result<()> {
-    // The thread waits for messages; the engine waits for nothing but their end.
+    // The thread waits for messages, so the socket blocks; the engine only waits for its end.
     rustix::io::ioctl_fionbio(&socket, false)?;
     let export = describe().ok_or_else(|| io::Error::other("the export is not there any more"))?;
     let rings = Rings::new(name(&export), socket.try_clone()?);
@@ -64,7 +64,7 @@ pub(crate) fn begin(
     let work = move || control.serve(UnixStream::from(socket));
     let thread = Builder::new().name(format!("ioweir-vhost-{number}")).spawn(work);
     if thread.is_err() {
-        // The rings have no other side, which the engine sees by this.
+        // Without a thread the rings cannot be served; the engine learns that from the end of the connection.
         let _ = rustix::net::shutdown(&ending, rustix::net::Shutdown::Both);
     }
     thread.map(drop)
@@ -128,7 +128,7 @@ impl Control {
         engine.send(Command::Rings(number, Box::new(order)));
     }
 
-    /// Has the engine carry out an order, and waits until it has.
+    /// Sends an order to the engine, and waits until it is carried out.
     fn order(&self, wish: Wish) -> Result<u16> {
         let (sender, answer) = channel();
         self.engine.send(Command::Rings(self.number, Box::new(Order(wish, sender))));
@@ -147,7 +147,7 @@ impl Control {
         (self.describe)().ok_or_else(|| refused("the export is not there any more"))
     }
 
-    /// Has the engine use the memory, and its log if there is to be one.
+    /// Gives the memory to the engine, with its log, if there is one.
     fn use_memory(&mut self) -> Result<()> {
         let log = self.log.clone().filter(|_| self.features & FEATURE_LOG != 0);
         let Some(memory) = &self.memory else { return Ok(()) };
@@ -255,7 +255,7 @@ impl VhostUserBackendReqHandlerMut for Control {
     ) -> Result<()> {
         let addresses = Some([descriptors, available, used]);
         let ring = self.ring(index)?;
-        // Monitors repeat them, to say whether what is written there is to be logged; all that is written is.
+        // Monitors repeat the addresses to say whether writes to the ring are to be logged; all writes are logged.
         if ring.is_started && ring.addresses != addresses {
             return Err(Error::InvalidOperation("a ring that is served does not move"));
         }
@@ -290,7 +290,7 @@ impl VhostUserBackendReqHandlerMut for Control {
     }
 
     fn set_vring_err(&mut self, index: u8, _file: Option<File>) -> Result<()> {
-        // A client whose rings are broken is disconnected, which says more.
+        // The descriptor for errors is not used: a client whose rings are broken is disconnected.
         self.ring(index.into()).map(drop)
     }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The mappings of all clients at once.
+/// The most mappings of all clients together.
 const MAPPINGS_MAX: usize = 4096;
 
 /// A mapping that a client can take away. Free while its end is zero.
@@ -48,7 +48,7 @@ impl Guard {
         Ok(Self(number))
     }
 
-    /// Whether the client has taken a part of it away.
+    /// Whether the client has taken away a part of the mapping.
     pub(super) fn is_lost(&self) -> bool {
         MAPPINGS[self.0].is_lost.load(Ordering::Acquire)
     }
@@ -63,7 +63,7 @@ impl Drop for Guard {
 
 #[allow(unsafe_code, reason = "a handler of signals is installed")]
 fn install() -> Result<(), i32> {
-    // SAFETY: all zeroes is a valid value of it: no flags, and no signal is blocked.
+    // SAFETY: all zeroes is a valid `sigaction`: no flags, and no signal is blocked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handle as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;

@@ -1,8 +1,8 @@
 //! The requests in flight of each queue, in memory that the monitor keeps while the server is away.
 //!
-//! The order of the writes is that of the specification of vhost-user ("Inflight I/O tracking", split virtqueues): a request
-//! is noted before it is carried out, and crossed out after its answer is in the ring. So a server that comes back knows what
-//! was never answered, and what was. The monitor gives the memory back as it was, but may have done anything to it.
+//! The order of the writes is that of the specification of vhost-user ("Inflight I/O tracking", split virtqueues): a request is noted
+//! before it is carried out, and struck out after its answer is in the ring. A server that comes back thus knows which requests have no
+//! answer. The monitor should give the memory back as it was, but may have written anything there.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -77,7 +77,7 @@ impl InFlight {
         Ok(Self { shared: Arc::new(Shared::map(file, offset, length)?), queues, size })
     }
 
-    /// The memory of a queue, with what was in flight; `used` is the index of answers in its ring.
+    /// The memory of a queue, with the requests that were in flight; `used` is the index of answers in its ring.
     pub(super) fn queue(&self, number: u16, size: u16, used: u16) -> io::Result<(InFlightQueue, Left)> {
         if number >= self.queues || size > self.size {
             return Err(io::Error::other("there is no memory for the requests in flight of a queue"));
@@ -107,7 +107,7 @@ impl InFlight {
 impl InFlightQueue {
     fn get<T: vm_memory::AtomicAccess>(&self, place: usize) -> T {
         let region = self.shared.region.as_volatile_slice();
-        // The place lies within what was mapped, and is aligned.
+        // The place lies within the mapping and is aligned, so that the load cannot fail.
         region.load(self.at + place, Ordering::SeqCst).unwrap_or_else(|_| T::zeroed())
     }
 
@@ -125,9 +125,9 @@ impl InFlightQueue {
         self.get::<u8>(self.state(head)) == 1
     }
 
-    /// Crosses out what was answered in the ring, but not yet here.
+    /// Strikes out requests whose answer is in the ring, but was not noted here.
     fn cross_out_answered(&self, used: u16) {
-        // Answers are given one by one.
+        // Answers are put in the ring one by one, so at most one is not noted.
         if self.get::<u16>(AT_USED) != used {
             let head = self.get::<u16>(AT_LAST);
             if head < self.size {
@@ -137,19 +137,19 @@ impl InFlightQueue {
         }
     }
 
-    /// A request is about to be carried out.
+    /// Notes a request that is about to be carried out.
     pub(super) fn note(&mut self, head: u16) {
         self.set(self.state(head) + AT_COUNTER, self.counter);
         self.counter = self.counter.wrapping_add(1);
         self.set::<u8>(self.state(head), 1);
     }
 
-    /// The answer to a request is about to be put in the ring.
+    /// Notes that the answer to a request is about to be put in the ring.
     pub(super) fn answering(&self, head: u16) {
         self.set(AT_LAST, head);
     }
 
-    /// The answer is in the ring.
+    /// Strikes out a request whose answer is in the ring.
     pub(super) fn answered(&self, head: u16, used: u16) {
         self.set::<u8>(self.state(head), 0);
         self.set(AT_USED, used);
@@ -183,12 +183,12 @@ mod tests {
         queue.answering(2);
         queue.answered(2, 101);
         assert_eq!(left(&map(&file, length), 101).1, [5, 7, 0]);
-        // The server dies after an answer is in the ring, before and after it has crossed it out.
+        // The server dies after it has put an answer in the ring: before, and after it has struck the request out.
         queue.answering(7);
         assert_eq!(left(&map(&file, length), 101).1, [5, 7, 0], "it is not in the ring yet");
         let (mut queue, heads) = left(&map(&file, length), 102);
         assert_eq!(heads, [5, 0]);
-        // A request of the next server comes after those.
+        // A request of the next server comes after the ones that were left.
         queue.note(1);
         assert_eq!(left(&map(&file, length), 102).1, [5, 0, 1]);
         assert_eq!(map(&file, length).queue(0, 8, 3).map(|(_, left)| left).ok(), Some(Left::default()));

@@ -1,4 +1,4 @@
-//! The memory of a guest, as its monitor shares it, and the log of what is written to it.
+//! The memory of a guest, which its monitor shares, and the log of writes to it.
 
 use std::fs::File;
 use std::io;
@@ -18,14 +18,14 @@ const PAGE_BYTES: u64 = 4096;
 /// A mapping of a file that a client shares, and may take away.
 #[derive(Debug)]
 pub(super) struct Shared {
-    // Before the mapping, so that it ends before it.
+    // The field precedes the mapping, so that it is dropped first.
     guard: Guard,
     pub(super) region: Arc<MmapRegion>,
 }
 
 impl Shared {
     pub(super) fn map(file: File, offset: u64, length: u64) -> io::Result<Self> {
-        // Reading a page of a file system that is not in memory may take as long as its owner likes.
+        // Memory must lie in tmpfs or hugetlbfs: reading a page of another file system may take as long as its owner likes.
         if ![libc::TMPFS_MAGIC, libc::HUGETLBFS_MAGIC].contains(&rustix::fs::fstatfs(&file)?.f_type) {
             return Err(io::Error::other("memory is shared as a file that is not in memory"));
         }
@@ -98,19 +98,19 @@ impl Memory {
         &self.regions.table
     }
 
-    /// The address in the guest of one in its monitor.
+    /// Converts an address in the monitor to one in the guest.
     pub(super) fn guest_address(&self, monitor: u64) -> Option<GuestAddress> {
         let has = |place: &&Place| monitor >= place.monitor && monitor - place.monitor < place.length;
         let place = self.regions.places.iter().find(has)?;
         Some(GuestAddress(place.guest + (monitor - place.monitor)))
     }
 
-    /// Whether its owner has taken a part of it away, or of its log.
+    /// Whether the monitor has taken away a part of the memory or of its log.
     pub(super) fn is_lost(&self) -> bool {
         self.regions.shared.iter().chain(self.log.as_deref()).any(Shared::is_lost)
     }
 
-    /// Writes to the guest.
+    /// Writes bytes to guest memory.
     pub(super) fn write(&self, bytes: &[u8], address: GuestAddress) -> Result<(), vm_memory::GuestMemoryError> {
         self.table().write_slice(bytes, address)?;
         self.note(address, bytes.len() as u64);

@@ -37,10 +37,10 @@ pub(super) struct Ring {
     queue: Queue,
     kick: OwnedFd,
     inflight: Option<InFlightQueue>,
-    /// Told of answers, if anyone is to be.
+    /// The descriptor that notifies the guest of answers, if it wants notifications.
     pub(super) call: Option<OwnedFd>,
     pub(super) is_enabled: bool,
-    /// Whether no more is taken from it.
+    /// Whether no more requests are taken from the ring.
     pub(super) is_stopping: bool,
     /// Requests that a server has left unanswered, which come first.
     left: VecDeque<u16>,
@@ -71,7 +71,7 @@ impl Ring {
         Ok(Self { queue, kick, inflight, call, is_enabled, is_stopping, left, taken, in_flight, has_answers })
     }
 
-    /// Whether it lies in this memory.
+    /// Whether the ring lies in this memory.
     pub(super) fn lies_in(&self, memory: &Memory) -> bool {
         self.queue.is_valid(memory.table())
     }

@@ -1,4 +1,4 @@
-//! The rings of one client, as its session sees them: where requests come from, and where answers go.
+//! The rings of one client, from which its session takes requests and to which it gives answers.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::Sender;
@@ -12,7 +12,7 @@ use super::ring::{OUTSIDE, Ring, RingPlan};
 use crate::nbd::{Command, NbdError, Request};
 use crate::slots::Slots;
 
-/// The most requests that are taken in one turn of the engine. A guest can offer more at any time, and others would wait.
+/// The most requests that are taken in one turn of the engine, so that a guest which offers ever more does not keep others waiting.
 const TAKEN_MAX: u32 = 256;
 
 /// The status of an answer.
@@ -24,7 +24,7 @@ const UNSUPPORTED: u8 = 2;
 #[derive(Debug)]
 pub struct Order(pub(super) Wish, pub(super) Answer);
 
-/// Where the answer to an order goes: the index of the next request of a ring that was stopped, else zero.
+/// The sender for the answer to an order: the index of the next request of a stopped ring, else zero.
 pub(super) type Answer = Sender<Result<u16, String>>;
 
 #[derive(Debug)]
@@ -33,13 +33,13 @@ pub(super) enum Wish {
     Memory(Memory),
     /// Serve a ring.
     Start(Box<RingPlan>),
-    /// Tell the guest of answers here, or nowhere.
+    /// Notify the guest of answers by this descriptor, or not at all.
     Call(u16, Option<OwnedFd>),
     /// Take requests from a ring, or do not.
     Enable(u16, bool),
-    /// Take no more from a ring; the answer follows once all that was taken is answered.
+    /// Take no more requests from a ring; the answer follows once all taken ones are answered.
     Stop(u16),
-    /// The client is to be disconnected: the monitor has left, or because of this.
+    /// Disconnect the client, because the monitor has left or for this reason.
     End(Option<String>),
 }
 
@@ -66,7 +66,7 @@ struct Ticket {
     data: Vec<Segment>,
     status: GuestAddress,
     is_known: bool,
-    /// The bytes of data that are written if it succeeds.
+    /// The bytes that are written to the guest if the request succeeds.
     reads: u32,
 }
 
@@ -79,9 +79,9 @@ pub struct Rings {
     tickets: Slots<Ticket>,
     /// Stops that wait for the last answers.
     stops: Vec<(u16, Answer)>,
-    /// The ring that is looked at first, so that each has its turn.
+    /// The ring from which requests are taken first, so that each has its turn.
     first: usize,
-    /// The turn of the engine in which it last took requests, and how many.
+    /// The turn of the engine in which requests were last taken, and their number.
     turn: (u64, u32),
     /// The connection to the monitor, which ends with the rings.
     socket: OwnedFd,
@@ -89,7 +89,7 @@ pub struct Rings {
 
 impl Drop for Rings {
     fn drop(&mut self) {
-        // The thread that reads it ends. It may be closed already.
+        // This ends the thread that reads the socket. It fails if the socket is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
@@ -158,7 +158,7 @@ impl Rings {
         }
     }
 
-    /// Ends a ring that is to stop and has nothing in flight: what was its kick is not waited for any more.
+    /// Ends a ring that is to stop and has no requests in flight. The caller must then stop waiting for its kick.
     pub(crate) fn next_stopped(&mut self) -> Option<Effect> {
         let is_idle = |(number, _): &(u16, Answer)| {
             self.rings[usize::from(*number)].as_ref().is_none_or(|ring| ring.in_flight == 0)
@@ -192,12 +192,12 @@ impl Rings {
         self.rings.iter().flatten().any(|ring| ring.has_answers)
     }
 
-    /// Whether it has taken as much as it may in this turn of the engine.
+    /// Whether the client has given as many requests as it may in this turn of the engine.
     pub(crate) const fn is_sated(&self, turn: u64) -> bool {
         self.turn.0 == turn && self.turn.1 >= TAKEN_MAX
     }
 
-    /// The next request. Those that are not for the export are answered here.
+    /// The next request for the export. Other requests are answered here.
     pub(crate) fn next(&mut self, turn: u64) -> Result<Option<Request>, BadChain> {
         if self.turn.0 != turn {
             self.turn = (turn, 0);
@@ -279,7 +279,7 @@ impl Rings {
         self.ring(ticket.ring).map_or(Ok(()), |ring| ring.answer(memory, ticket.head, written))
     }
 
-    /// Tells the guest of answers.
+    /// Notifies the guest of answers.
     pub(crate) fn signal(&mut self) -> Result<(), BadChain> {
         let Some(memory) = &self.memory else { return Ok(()) };
         if memory.is_lost() {

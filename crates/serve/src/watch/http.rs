@@ -28,8 +28,8 @@ use crate::front::Listener;
 
 /// The live page.
 const PAGE: &str = include_str!("page.html");
-/// The most connections. For one more, the one that was answered longest ago is closed: a client that never finishes its
-/// request keeps no other out.
+/// The most connections. One more closes the one that was answered longest ago, so that a client which never finishes its request keeps no
+/// other out.
 const CONNECTIONS_MAX: usize = 32;
 /// A connection that is silent for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ async fn text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], shared.metrics().await)
 }
 
-/// For load balancers and probes: 200 and `ok`, or 503 and what is wrong.
+/// The route for load balancers and probes: 200 and `ok`, or 503 and the problems.
 async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     match shared.troubles().await {
         none if none.is_empty() => (StatusCode::OK, "ok\n".to_string()),
@@ -105,7 +105,7 @@ async fn guard(request: Request, next: Next) -> Response {
     (HEADERS, next.run(request).await).into_response()
 }
 
-/// Whether a host, with or without a port, means this machine on any machine.
+/// Whether a host, with or without a port, names the local machine on every machine.
 fn is_own(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -128,7 +128,7 @@ struct Bounded {
 /// A connection that may be closed. It ends by itself when this end of the channel is dropped.
 struct Connected {
     end: oneshot::Sender<()>,
-    /// When it was last answered, in milliseconds since the origin.
+    /// The time of the last answer on the connection, in milliseconds since the origin.
     answered: Arc<AtomicU64>,
 }
 
@@ -139,7 +139,7 @@ impl Bounded {
             let answered = |other: &Connected| other.answered.load(Ordering::Relaxed);
             let longest = self.connected.iter().enumerate().min_by_key(|(_, other)| answered(other));
             if let Some((at, _)) = longest {
-                // Dropping the sender ends it.
+                // Dropping the sender closes the connection.
                 self.connected.remove(at);
             }
         }

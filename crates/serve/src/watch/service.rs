@@ -15,7 +15,7 @@ pub struct ServiceState {
     pub kind: String,
     /// The device.
     pub device: String,
-    /// Whether it has something to do and may do it.
+    /// Whether the service has work and may do it.
     pub running: bool,
     /// Why the service does not ask for more, in words.
     pub waits_because: String,
@@ -27,7 +27,7 @@ pub struct ServiceState {
     pub done_bytes: u64,
     /// The time in which the device had at least one request of the service.
     pub device_seconds: f64,
-    /// The damage that the service has found and mended.
+    /// The damage that the service has found.
     pub found: FoundState,
     /// When the service last had nothing left to do, in seconds since 1970.
     pub last_finished: Option<f64>,

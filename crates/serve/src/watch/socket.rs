@@ -103,7 +103,7 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
         Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
         Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
             let controller = shared.controller.clone();
-            // Snapshots wait for a disk.
+            // Commands for snapshots wait for a disk, so they run on a thread of their own.
             let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
             done.unwrap_or_else(|error| Err(error.to_string()))
         }
@@ -185,9 +185,9 @@ async fn hand_over(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     drop(sockets);
     let what = format!("{} are handed over to process {process}: the server drains", names.join(", "));
     shared.log.report(shared.clock.now(), &Event::new(EventKind::HandedOver, &what));
-    // The front waits for it.
+    // The front's thread waits for this message.
     let _ = sent.send(process);
-    // The end of this connection says that the devices are free.
+    // The other process learns from the end of this connection that the devices are free.
     std::future::pending().await
 }
 
@@ -210,7 +210,7 @@ fn tend_volumes(controller: &Controller, command: Command) -> Result<Value, Stri
     }
 }
 
-/// Logs that the server drains, and says so in words.
+/// Logs that the server drains, and returns the text for the operator.
 fn announce_drain(within: Option<Duration>, shared: &Shared) -> String {
     let limit = within.map_or_else(|| "however long that takes".into(), |within| format!("within {within}"));
     let clients = match shared.permits.taken() {

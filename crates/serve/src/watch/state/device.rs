@@ -1,4 +1,4 @@
-//! The state of a device as JSON: what it is made of, and what its parts have counted.
+//! The state of a device as JSON, with the counts of its parts.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ impl DeviceState {
 pub struct UpstreamState {
     /// The upstream's export and address.
     pub name: String,
-    /// Connections that there are now.
+    /// The present number of connections.
     pub connections: u32,
     /// How often a connection was made after all were lost.
     pub reconnects: u64,
@@ -115,7 +115,7 @@ pub struct UpstreamState {
     pub kept_bytes: u64,
     /// Whether writes that the upstream had answered may be lost, so that the next flush fails.
     pub has_lost: bool,
-    /// Why there is no connection, or not as many as there may be.
+    /// Why there are fewer connections than possible, or none.
     pub problem: Option<String>,
 }
 
@@ -170,7 +170,7 @@ pub struct FailureState {
 /// The checksums that a device has checked since the server began, in blocks of 4 KiB.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ChecksumState {
-    /// The workers that compute them: the device's name, or `[cores]` for those that devices share.
+    /// The pool of workers that compute checksums: the device's name, or `[cores]` for the workers that devices share.
     #[serde(default)]
     pub pool: String,
     /// The schedule of the workers.
@@ -179,7 +179,7 @@ pub struct ChecksumState {
     pub blocks_known: u64,
     /// Blocks that were written.
     pub blocks_written: u64,
-    /// Blocks written that had no checksum before: they overwrote nothing that is known.
+    /// Written blocks that had no checksum before.
     #[serde(default)]
     pub blocks_new: u64,
     /// Blocks that were read and compared.
