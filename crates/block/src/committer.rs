@@ -16,7 +16,7 @@ use crate::contained::contained;
 /// Makes changes durable.
 type Commit<C> = Box<dyn FnMut(&C) -> Result<(), NbdError> + Send>;
 
-/// Where commits are made.
+/// The place where commits are made.
 enum Place<C> {
     /// In a thread, which completes all orders before it ends.
     Thread { orders: Option<Sender<C>>, done: Receiver<Result<(), NbdError>>, thread: Option<JoinHandle<()>> },
@@ -97,7 +97,7 @@ impl<C: Send + 'static> Committer<C> {
             return None;
         }
         let mut count = [0; 8];
-        // If nothing can be read, there is nothing to do.
+        // The descriptor only wakes the engine, so an error here does no harm.
         let _ = rustix::io::read(&*self.wake, &mut count);
         let finished = match &mut self.place {
             Place::Thread { done, .. } => match done.try_recv() {

@@ -1,4 +1,4 @@
-//! Files that are there after a crash.
+//! Files that survive a crash.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ pub fn keep_name(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Replaces a file as a whole: after a crash, the old or the new one is there.
+/// Replaces a file as a whole: after a crash, it has the old or the new contents.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_by(path, |file| file.write_all(bytes))
 }

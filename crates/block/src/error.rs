@@ -8,7 +8,7 @@ pub enum NbdError {
     NotPermitted = 1,
     /// The device failed.
     InputOutput = 5,
-    /// The server is out of memory for it.
+    /// The server has no memory for the request.
     OutOfMemory = 12,
     /// The request is not valid.
     Invalid = 22,
@@ -23,7 +23,7 @@ pub enum NbdError {
 }
 
 impl NbdError {
-    /// All of them, in the order of their numbers.
+    /// Every error, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::NotPermitted,
         Self::InputOutput,
@@ -61,7 +61,7 @@ impl NbdError {
         self as u32
     }
 
-    /// The error of a number on the wire; one that is not known says as much as that the device failed.
+    /// The error with this number on the wire. An unknown number counts as a failure of the device.
     #[must_use]
     pub fn of_code(code: u32) -> Self {
         Self::ALL.into_iter().find(|error| error.code() == code).unwrap_or(Self::InputOutput)

@@ -10,6 +10,6 @@ pub const STATE_ZERO: u32 = 2;
 pub struct Extent {
     /// The length in bytes.
     pub length: u64,
-    /// `STATE_HOLE`, `STATE_ZERO`.
+    /// The flags `STATE_HOLE` and `STATE_ZERO`.
     pub state: u32,
 }

@@ -1,8 +1,8 @@
 //! Real files and devices: `io_uring` and threads that read and write them, and layers above.
 //!
-//! The rule of this crate: beside the server it is the only one with `unsafe`, and it knows no clients. A [`backend::Backend`] carries
-//! out operations; layers above one keep checksums, tiers, late discards and volumes. [`real`] has what a device of this machine is
-//! and how it is set, and measures it. [`executor`] is a pool of worker threads under a schedule of cores, with the machine's clock.
+//! Besides the server, this is the only crate with `unsafe`, and it knows no clients. A [`backend::Backend`] carries out operations; layers
+//! above one keep checksums, tiers, late discards and volumes. [`real`] describes a device of this machine and its settings, and measures
+//! it. [`executor`] is a pool of worker threads under a schedule of cores, with the machine's clock.
 
 pub mod backend;
 pub mod buffer;

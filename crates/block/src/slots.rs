@@ -26,7 +26,7 @@ impl<T> Slots<T> {
         slot
     }
 
-    /// The limits on connections and requests keep it far below 2^31.
+    /// The limits on connections and requests keep the number of slots far below 2^31.
     #[cold]
     fn grow(&mut self) {
         self.0.grow((self.0.capacity() * 2).max(SLOTS_AT_FIRST), || None);

@@ -1,8 +1,8 @@
 //! Snapshots of a device's file: clones that share its blocks, as files in a folder on the same file system (XFS, btrfs).
 //!
-//! A clone is made under a name with a dot before it, made durable, and only then named, so that the folder has whole
-//! snapshots. One that is deleted loses its name at once, durably. The space that it alone takes up is a debt, paid from its
-//! end in slices, so that no deletion is felt at once; what has a dot before its name is owed, also after a restart.
+//! A clone is made under a name that begins with a dot, made durable, and only then renamed, so that the folder has whole snapshots. A
+//! deleted snapshot loses its name at once, durably. The space that it alone takes up is a debt, paid from the file's end in slices, so
+//! that clients do not feel the deletion. Every file whose name begins with a dot is owed, also after a restart.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -20,9 +20,9 @@ use crate::durable::{folder_of, keep_name};
 
 /// The longest name of a snapshot.
 const NAME_BYTES_MAX: usize = 128;
-/// The most of a deleted file that is given back at once.
+/// The most bytes of a deleted file that are given back at once.
 pub const SLICE_BYTES: u64 = 8 << 20;
-/// The most slices without data that are passed over at once.
+/// The most slices without data that are skipped at once.
 const HOLES_MAX: u32 = 4096;
 
 /// A snapshot.
@@ -60,7 +60,7 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
     format!("{}: {what}: {error}", path.display())
 }
 
-/// The folder where the snapshots of a file lie by default.
+/// The default folder of a file's snapshots.
 #[must_use]
 pub fn folder_beside(source: &Path) -> PathBuf {
     let mut name = source.as_os_str().to_os_string();
@@ -97,7 +97,7 @@ fn try_it(source: &Path, folder: &Path) -> Result<(), String> {
     clone(folder, &nameless(folder)?, &beside)
 }
 
-/// Whether [`Snapshots::open`] can be expected to succeed. Nothing is made that has a name.
+/// Checks whether [`Snapshots::open`] can be expected to succeed. No file with a name is created.
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -164,7 +164,7 @@ impl Snapshots {
         Ok(bytes)
     }
 
-    /// The snapshots that there are, oldest first.
+    /// The existing snapshots, oldest first.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -189,17 +189,17 @@ impl Snapshots {
         Ok(all)
     }
 
-    /// A path of the folder that is no snapshot, and is not taken.
+    /// A free path in the folder, whose name is not that of a snapshot.
     fn hidden(&self, name: &str, what: &str) -> PathBuf {
         let mut paths = (0_u64..).map(|number| self.folder.join(format!(".{name}.{what}-{number}")));
-        // There are not as many files.
+        // A free number is always found, because there are fewer files than numbers.
         paths.find(|path| !path.exists()).unwrap_or_default()
     }
 
-    /// Prepares a snapshot of this name: all that takes time, and the device need not rest for.
+    /// Prepares a snapshot of this name: all steps that take time and during which the device may continue.
     ///
     /// # Errors
-    /// If the name is taken or none, or the file cannot be made.
+    /// If the name is taken or not allowed, or the file cannot be created.
     pub fn begin(&self, name: &str) -> Result<Taking, String> {
         if !is_whole(name) {
             let expected = "letters, digits, `-`, `_` and `.`, not first, and at most 128 of them";
@@ -248,7 +248,7 @@ impl Snapshots {
         self.owed_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives back the last `length` bytes of a deleted snapshot, and whatever reads as a hole before them.
+    /// Gives back the last `length` bytes of a deleted snapshot, and any hole before them.
     ///
     /// # Errors
     /// If its file cannot be cut.
@@ -277,10 +277,10 @@ impl Snapshots {
 }
 
 impl Taking {
-    /// Clones the device's file, at one moment of it. The device should rest: what is in flight is in it or not.
+    /// Clones the device's file at one moment. The device should be paused: an operation in flight may be in the clone or not.
     ///
     /// # Errors
-    /// If the file system cannot.
+    /// If the file system cannot clone it.
     pub fn clone_now(&self) -> Result<(), String> {
         clone(&self.made, &self.file, &self.source)
     }
@@ -343,7 +343,7 @@ mod tests {
         let before = [taken("auto-3", 900), taken("auto-4", 970)];
         assert_eq!(due_in(&before, 60, 100), 0);
         assert_eq!(too_many(&before, 1, 100), ["auto-3"]);
-        // The next one is due by the new clock.
+        // The next snapshot is due by the new clock.
         let all = [&[taken("auto-1", 40), taken("auto-2", 100)], &before[..]].concat();
         assert_eq!(due_in(&all, 60, 110), 50);
         assert_eq!(too_many(&all, 1, 110), ["auto-3", "auto-4", "auto-1"]);

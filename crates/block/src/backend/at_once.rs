@@ -1,6 +1,6 @@
-//! A file in memory: reads, writes and flushes are carried out when they are started, everything else by threads.
+//! A file in memory (tmpfs). Reads, writes and flushes are carried out when they are started, all other operations by threads.
 //!
-//! A file of tmpfs never waits for a device, and its kernel code cannot be asked not to wait: a ring would hand each operation to a
+//! A file of tmpfs never waits for a device, and `io_uring` cannot ask its kernel code not to wait: a ring would hand each operation to a
 //! thread of the kernel, which costs more than the operation.
 
 use std::io;
@@ -17,7 +17,7 @@ use super::{Action, Backend, Done, Io};
 #[derive(Debug)]
 pub(super) struct AtOnce {
     files: Arc<Files>,
-    /// Threads for what takes longer with more data than memory is copied, and for what few ask for.
+    /// Threads for operations whose time grows with the range beyond that of copying, and for rare ones.
     threads: Threads,
     done: Vec<Done>,
 }

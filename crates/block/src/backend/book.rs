@@ -1,5 +1,5 @@
-//! A database that backends keep their durable maps in: opened again after an error of its file, and bound to its device by
-//! facts.
+//! The database in which backends keep their durable maps. It is opened again after an error of its file, and its facts bind it to a
+//! device.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,21 +19,21 @@ use crate::contained::contained;
 use crate::durable::{folder_of, keep_name};
 
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
-/// The facts that say which book it is, and how many commits it has.
+/// The facts with the book's identity and the number of its last commit.
 const BOOK: &str = "book";
 const COMMITS: &str = "commits";
-/// The fact of the length that a device is about to get; zero where it is not.
+/// The fact with the length that a device is about to get; zero if it does not grow.
 pub const GROWS: &str = "grows_bytes";
 
-/// Opens a database, again after an error of its file.
+/// A function that opens a database, also again after an error of its file.
 pub type Open = Box<dyn FnMut() -> Result<Database, DatabaseError> + Send>;
 
 /// A kind of book.
 #[derive(Debug)]
 pub struct Kind {
-    /// The word for it.
+    /// The name of the kind, for messages.
     pub name: &'static str,
-    /// The words for what to do when its file is damaged.
+    /// Advice for a damaged file of this kind, for messages.
     pub remedy: &'static str,
 }
 
@@ -52,22 +52,22 @@ pub const VOLUMES: Kind = Kind {
 };
 
 impl Kind {
-    /// Names a file, what is wrong with it and what to do.
+    /// An error that names the file, the problem and what to do.
     fn damaged(&self, path: &Path, problem: &str) -> String {
         format!("{} {}: {problem}\n\nhint: {}", self.name, path.display(), self.remedy)
     }
 }
 
-/// The database.
+/// A durable database of one kind.
 pub struct Book {
-    /// An error of its file closes it, and the next commit opens it again.
+    /// The open database. An error of its file closes it, and the next commit opens it again.
     database: Option<Database>,
     /// `None` if it can be opened only once.
     open: Option<Open>,
     name: String,
-    /// The words for what to do when it is damaged; empty for one that is in no file.
+    /// Advice for a damaged book; empty for a book without a file.
     remedy: &'static str,
-    /// The file beside it that counts its commits, if it is in a file.
+    /// The file beside the book's file that counts its commits; `None` for a book without a file.
     commits: Option<Commits>,
     /// The last commit that is known.
     last: Commit,
@@ -98,7 +98,7 @@ impl Book {
             if problem.is_damage() { damaged(&problem.to_string()) } else { format!("{name}: {problem}") }
         })?;
         book.remedy = kind.remedy;
-        // Without its directory entry, what it says would be lost.
+        // Without a durable directory entry, the contents would be lost.
         keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;
         let known = commits::read(path).map_err(|error| format!("{}: {error}", commits::path_of(path).display()))?;
         let has = book.read(last_commit).map_err(|error| damaged(&error.to_string()))?;
@@ -108,13 +108,13 @@ impl Book {
         Ok((book, older))
     }
 
-    /// Compares what a book and the file beside it say of its last commit.
+    /// Compares the last commit of a book with the one in the file beside it.
     fn judge(&mut self, kind: &Kind, path: &Path, has: Has, known: Known) -> Result<Option<String>, String> {
         let beside = commits::path_of(path);
         let beside = beside.display();
         let as_it_is = format!("to use it as it is all the same: truncate -s 0 {beside}");
         let refused = |problem: &str, hint: &str| Err(format!("{}\n      {hint}", kind.damaged(path, problem)));
-        // Random, and never zero.
+        // The identity is random, and never zero.
         let fresh = || RandomState::new().hash_one(0_u8) | 1;
         self.last = match (has, known) {
             (Has::Nothing | Has::Uncounted, Known::Nothing | Known::Whatever) => Commit { book: fresh(), number: 0 },
@@ -125,7 +125,7 @@ impl Book {
                 );
             }
             (Has::Counted(commit), Known::Whatever) => commit,
-            // A server that died after the first commit.
+            // A server died after the first commit, before it had noted it beside the book.
             (Has::Counted(commit), Known::Nothing) if commit.number <= 1 => commit,
             (Has::Counted(_), Known::Nothing) => {
                 return refused(
@@ -154,7 +154,7 @@ impl Book {
         Ok(None)
     }
 
-    /// Opens a book of this name, whose database is opened by `open`, possibly more than once, and waits for no disk.
+    /// Opens a book of this name, whose database `open` opens, possibly more than once, without waiting for a disk.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -198,13 +198,13 @@ impl Book {
         contained(|| read(&database.begin_read()?)).unwrap_or_else(|problem| Err(redb::Error::Corrupted(problem)))
     }
 
-    /// Names it, what is wrong with it and what to do.
+    /// An error that names the book, the problem and what to do.
     pub fn problem(&self, error: &redb::Error) -> String {
         let words = format!("{}: {error}", self.name);
         if self.remedy.is_empty() { words } else { format!("{words}\n\nhint: {}", self.remedy) }
     }
 
-    /// The facts of these names, which a new book is given with the values; of another version, it is refused.
+    /// The facts of these names; a new book gets the given values. A book of another version is refused.
     pub fn facts<const COUNT: usize>(
         &mut self,
         version: u64,
@@ -232,8 +232,8 @@ impl Book {
         Ok(found)
     }
 
-    /// Makes durable what `write` puts down; opens the file again if it had failed. No space: the file is unchanged, and the
-    /// commit can be tried again. After any other error, its state is unknown.
+    /// Commits durably what `write` writes; opens the file again if it had failed. If there is no space, the file is unchanged, and the
+    /// commit can be tried again. After any other error, the file's state is unknown.
     pub fn commit(&mut self, write: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), NbdError> {
         if self.database.is_none()
             && let Some(open) = &mut self.open
@@ -242,18 +242,18 @@ impl Book {
             self.database = Some(opened.map_err(|error| error_of(&error.into()))?);
         }
         let committed = self.write(write).map_err(|error| error_of(&error));
-        // After an error of its file, a database refuses everything.
+        // A database refuses every call after an error of its file.
         if committed.is_err() && self.open.is_some() {
             self.database = None;
         }
         committed
     }
 
-    /// Has a device grow from a length, which is the fact of this name, to another: wherever the server dies meanwhile, the book
-    /// knows both.
+    /// Lets a device grow from one length, which is the fact of this name, to another. The book knows both lengths while the device grows,
+    /// so that the server may die at any moment.
     ///
     /// # Errors
-    /// If it cannot be noted, or done.
+    /// If the new length cannot be noted, or the device cannot grow.
     pub fn growing(
         &mut self,
         name: &str,
@@ -261,18 +261,18 @@ impl Book {
         grow: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         let noted = self.commit(|transaction| {
-            // The end of the growth before may not have been noted.
+            // The end of an earlier growth may not have been noted.
             set_fact(transaction, name, before)?;
             set_fact(transaction, GROWS, size_bytes)
         });
         noted.map_err(|error| format!("{}: cannot be written: {}", self.name, error.name()))?;
         grow()?;
-        // Where this fails, the next growth or the next start does it.
+        // If this fails, the next growth or the next start notes the end.
         let _ = self.settle(name, size_bytes);
         Ok(())
     }
 
-    /// Notes that a device has this length, and is not about to get another.
+    /// Notes that the device has this length, and no longer grows.
     pub fn settle(&mut self, name: &str, size_bytes: u64) -> Result<(), NbdError> {
         self.commit(|transaction| {
             set_fact(transaction, name, size_bytes)?;
@@ -280,7 +280,7 @@ impl Book {
         })
     }
 
-    /// Commits what `write` puts down, with the number of the commit, which is then noted beside the book.
+    /// Commits what `write` writes, with the number of the commit, which is then noted beside the book.
     fn write(&mut self, write: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), redb::Error> {
         let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
         let (is_counted, last) = (self.commits.is_some(), self.last);
@@ -330,9 +330,9 @@ impl fmt::Display for Problem {
 enum Has {
     /// The book has no commits.
     Nothing,
-    /// The commits are those of an earlier version, which did not count them.
+    /// The commits were made by an earlier version, which did not count them.
     Uncounted,
-    /// The last one.
+    /// The last commit.
     Counted(Commit),
 }
 
@@ -348,7 +348,7 @@ fn last_commit(transaction: &ReadTransaction) -> Result<Has, redb::Error> {
     })
 }
 
-/// Counts a commit that is made after `last`. One whose result is not known may have been made.
+/// Counts a commit after `last`, which may have been made although its result is unknown.
 fn count(transaction: &WriteTransaction, last: Commit) -> Result<Commit, redb::Error> {
     let mut table = transaction.open_table(FACTS)?;
     let number = table.get(COMMITS)?.map_or(0, |number| number.value()).max(last.number) + 1;
@@ -357,14 +357,14 @@ fn count(transaction: &WriteTransaction, last: Commit) -> Result<Commit, redb::E
     Ok(Commit { number, ..last })
 }
 
-/// Puts down a fact.
+/// Writes a fact.
 pub fn set_fact(transaction: &WriteTransaction, name: &str, value: u64) -> Result<(), redb::Error> {
     transaction.open_table(FACTS)?.insert(name, value)?;
     Ok(())
 }
 
-/// Whether the book of this name in a file can be expected to open. Nothing is made or changed; one that a server has open, or
-/// that has to be repaired after a crash, is taken to be well.
+/// Checks whether the book in a file can be expected to open. Nothing is created or changed; a book that a server has open, or that must be
+/// repaired after a crash, counts as sound.
 pub fn check(kind: &Kind, path: &Path) -> Result<(), String> {
     if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
         return Ok(());

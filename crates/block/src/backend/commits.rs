@@ -1,11 +1,11 @@
 //! The number of the last commit of a book, in a small file beside it.
 //!
-//! A database whose last commit is damaged goes back to the commit before, and a copy of another day looks as sound as the newest.
-//! Both would be served as if nothing had happened. So the number of each commit is in the book itself, and after the commit also in
-//! `BOOK.commit`: a book that has fewer commits than that is not the newest.
+//! A database whose last commit is damaged returns to the commit before, and a copy from an earlier day looks as sound as the newest. Both
+//! would be served without a warning. So the number of each commit is in the book itself, and after the commit also in `BOOK.commit`: a
+//! book with fewer commits than that is not the newest.
 //!
-//! The file has two records, of which every commit overwrites the older one: 8 bytes `ioweirCN`, the identity of the book and the
-//! number, 64 bits each, and the CRC-32C of all before. An empty file says that the book is taken as it is.
+//! The file has two records, of which every commit overwrites the older one: 8 bytes `ioweirCN`, the identity of the book and the number,
+//! 64 bits each, and the CRC-32C of these. An empty file means that the book is used as it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -56,7 +56,7 @@ pub(super) fn path_of(book: &Path) -> PathBuf {
     path.into()
 }
 
-/// Reads the file of a book, without making or changing anything.
+/// Reads the file of a book, without creating or changing anything.
 pub(super) fn read(book: &Path) -> io::Result<Known> {
     let bytes = match fs::read(path_of(book)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Known::Nothing),
@@ -88,7 +88,7 @@ fn record_of(commit: Commit) -> Vec<u8> {
 }
 
 impl Commits {
-    /// Opens the file of a book, which is made if there is none.
+    /// Opens the file of a book, which is created if there is none.
     pub(super) fn open(book: &Path) -> io::Result<Self> {
         let path = path_of(book);
         let flags = OFlags::DSYNC.bits().cast_signed();
@@ -97,7 +97,7 @@ impl Commits {
         Ok(Self { file, path })
     }
 
-    /// Makes it durable that a commit was made.
+    /// Records durably that a commit was made.
     pub(super) fn note(&self, commit: Commit) -> io::Result<()> {
         self.file.write_all_at(&record_of(commit), commit.number % 2 * RECORD_PLACE_BYTES).map_err(|error| {
             let problem = format!("{}: {error}", self.path.display());

@@ -87,7 +87,7 @@ impl Emulated {
 
 impl Backend for Emulated {
     fn start(&mut self, now: Nanos, io: Io) {
-        // Hints and queries take the drive no time.
+        // Hints and queries take no time of the drive.
         let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
         let slot = self.operations.insert(Io { dispatch, ..io });
         match (dispatch, &mut self.commands) {

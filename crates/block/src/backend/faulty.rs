@@ -159,7 +159,7 @@ impl Media {
         self.surface().dirty.clear();
     }
 
-    /// Turns the power off; what is volatile is there when it is on again, as if only the server had been killed.
+    /// Turns the power off without losing data that is not durable, as if only the server had been killed.
     pub fn turn_off(&self) {
         self.surface().has_power = false;
     }
@@ -272,7 +272,7 @@ impl Faulty {
         Self { media, random: faults.seed, faults, operations: 0, held: Vec::new() }
     }
 
-    /// SplitMix64: small, and the same everywhere.
+    /// SplitMix64, which is small and gives the same numbers on every machine.
     const fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -289,7 +289,7 @@ impl Faulty {
     fn lose_power(&mut self, io: &mut Io) {
         if io.action == Action::Write {
             let mut surface = self.media.surface();
-            // A write does not fail.
+            // This write to memory cannot fail.
             let mut torn = Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io };
             let _ = surface.perform(&mut torn);
             io.buffers = torn.buffers;

@@ -38,16 +38,16 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 #[derive(Debug)]
 pub struct Files {
     path: PathBuf,
-    /// Opened through the page cache.
+    /// The file opened through the page cache.
     pub cached: File,
-    /// Opened with direct I/O, if the file system supports it.
+    /// The file opened with direct I/O, if the file system supports it.
     pub direct: Option<File>,
-    /// Opened for flushes alone. The kernel reports a failed writeback once on each open file, so a durable write of one
-    /// client must not take the report that another client's flush should get.
+    /// The file opened for flushes alone. The kernel reports a failed writeback once on each open file, so a durable write of one client
+    /// must not take the report that another client's flush should get.
     pub sync: File,
     /// The length, which can grow while the server runs.
     size_bytes: AtomicU64,
-    /// Whether the last range of zeroes was made without writing them: as a hole, and with its space kept.
+    /// Whether the last range was zeroed without writing: as a hole, and with its space kept.
     makes_zeroes: [AtomicBool; 2],
     /// Whether the file is a block device, whose kernel may write the zeroes of a range whose space is kept.
     is_block_device: bool,
@@ -59,7 +59,7 @@ pub struct Files {
     remark: String,
 }
 
-/// Whether the path leads to where devices are, so that no file is created there. Shared memory is no device.
+/// Whether the path lies in the folder of devices, so that no file is created there. Shared memory is no device.
 fn is_of_devices(path: &Path) -> bool {
     let folder = folder_of(path);
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.into());
@@ -83,7 +83,7 @@ pub fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<u6
     }
 }
 
-/// Whether no other server uses a file in a way that keeps this one from it. One that is not there is free.
+/// Checks that no other server uses a file in a way that keeps this one from it. A missing file is free.
 pub fn check_free(path: &Path, read_only: bool) -> Result<(), String> {
     let Ok(file) = OpenOptions::new().read(true).write(!read_only).open(path) else { return Ok(()) };
     lock(path, &file, read_only)
@@ -170,7 +170,7 @@ impl Files {
         })
     }
 
-    /// A target that is measured: nothing is locked, flushed or dropped from the page cache.
+    /// The file of a target to be measured: it is not locked, flushed or dropped from the page cache.
     pub fn of(target: &Target) -> io::Result<Self> {
         Ok(Self {
             path: target.path().into(),
@@ -213,7 +213,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether its file system keeps it in memory alone.
+    /// Whether the file lies in a file system in memory.
     pub fn is_in_memory(&self) -> bool {
         rustix::fs::fstatfs(&self.cached).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff)))
     }
@@ -239,7 +239,7 @@ impl Files {
             Action::Write => self.write(io)?,
             Action::Flush => rustix::fs::fdatasync(&self.sync)?,
             Action::Trim => {
-                // A device that cannot free space has done all that a trim asks for.
+                // A discard has no effect on a device that cannot free space.
                 match self.allocate(FallocateFlags::PUNCH_HOLE, offset, length) {
                     Err(error) if is_unsupported(&error) => {}
                     result => result?,
@@ -332,8 +332,7 @@ impl Files {
         self.snapshots.as_ref().filter(|_| task == Task::Unsnapshot).map_or(0, |snapshots| snapshots.owed_bytes())
     }
 
-    /// The next range of what is owed of deleted snapshots, which lie past the end of the device: no request of a client has
-    /// to wait for it.
+    /// The next range for the deletion of snapshots. It lies past the end of the device, so that no request of a client has to wait for it.
     pub fn next_owed(&self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
         let start = from.max(self.size_bytes().next_multiple_of(ALIGNMENT_BYTES as u64));
         (self.owed_bytes(task) > 0).then(|| start..start + length_max)
@@ -389,7 +388,7 @@ fn retried<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     Ok(rustix::io::retry_on_intr(call)?)
 }
 
-/// How much of each buffer is left after `skipped` bytes of all buffers.
+/// The rest of a buffer after `skipped` bytes of all buffers were skipped.
 fn unskipped(length: usize, skipped: &mut u64) -> Option<usize> {
     let here = (*skipped).min(length as u64);
     *skipped -= here;

@@ -1,8 +1,8 @@
-//! Several devices that are served as one: what shares a spindle, or a budget of requests, has one scheduler and one depth.
+//! Several devices that are served as one, because they share a spindle or a budget of requests: they have one scheduler and one depth.
 //!
-//! Each part has a range of the device of its own. Between two of them lies a gap, so that no request is merged across
-//! parts; what does not lie within one part is refused. So the order of tenants stands above all parts, an elevator below it
-//! sees them one after another, and the depth of the device is the number of requests that all of them have at once.
+//! Each part has a range of the device of its own. Between two of them lies a gap, so that no request is merged across parts; a request
+//! that does not lie within one part is refused. The order of tenants stands above all parts, an elevator below it sees them one after
+//! another, and the depth of the device is the number of requests that all of them have at once.
 //!
 //! A flush without a length makes durable what was written to the part that holds its offset; one with a length, all parts.
 
@@ -20,7 +20,7 @@ use crate::buffer::{ALIGNMENT_BYTES, Buffers};
 use crate::slots::Slots;
 use crate::{Extent, STATE_HOLE, STATE_ZERO};
 
-/// Parts begin at multiples of this: where requests within them are cut does not depend on those before.
+/// Parts begin at multiples of this, so that the places where requests are cut do not depend on earlier parts.
 const PLACE_BYTES: u64 = 4 << 20;
 
 /// The ranges of parts of these lengths.
@@ -112,7 +112,7 @@ impl Joined {
         }
     }
 
-    /// Answers what the gap after a part says about itself: it is a hole, up to the next part.
+    /// Answers a query about the gap after a part: it is a hole, up to the next part.
     fn answer_in_gap(&mut self, io: Io) {
         let next = self.parts.iter().map(|part| part.place.start).find(|start| *start > io.offset);
         let end = next.unwrap_or(u64::MAX).min(io.offset.saturating_add(io.length));
@@ -149,7 +149,7 @@ impl Backend for Joined {
         }
         let end = io.offset.saturating_add(io.length);
         match self.part_at(io.offset) {
-            // An answer about less than was asked is one.
+            // A query of extents may be answered for the beginning of its range alone.
             Some(number) if io.action == Action::Extents => {
                 let length = end.min(self.parts[number].place.end) - io.offset;
                 self.send(now, number, Flight::Of(io.id), Io { length, ..io });

@@ -60,9 +60,9 @@ pub enum Action {
     Read,
     /// Data from the buffers to the device.
     Write,
-    /// Makes durable what was completed before. It fails with [`NbdError::NoSpace`] only if nothing is lost and a later
-    /// flush may succeed; after any other error, what was completed before may be lost. Without a length, what counts is the
-    /// part of the device that holds the offset, where it has parts; with one, all of it.
+    /// Makes all completed writes durable. It fails with [`NbdError::NoSpace`] only if nothing is lost and a later flush may succeed; after
+    /// any other error, completed writes may be lost. Without a length, a flush covers the part of the device that holds the offset, where
+    /// it has parts; with one, all of it.
     Flush,
     /// Declares that the range is not needed any more.
     Trim,
@@ -77,18 +77,18 @@ pub enum Action {
     Cache,
     /// Reports what is allocated within the range.
     Extents,
-    /// Does the work of a service on the range; [`NbdError::NotSupported`] where a backend knows nothing of it.
+    /// Does the work of a service on the range; [`NbdError::NotSupported`] if the backend does not know the task.
     Serve(Task),
 }
 
 /// The work of a service of the server on a range of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Trims what is still to be trimmed of the range.
+    /// Carries out the late discards in the range.
     Trim,
     /// Moves the range to this tier.
     Relocate(Tier),
-    /// Gives back as many bytes of deleted snapshots as the range has.
+    /// Gives back the space of deleted snapshots, up to the length of the range.
     Unsnapshot,
 }
 
@@ -102,20 +102,20 @@ impl Action {
             Self::Flush => Operation::Flush,
             Self::Trim | Self::Zero { .. } => Operation::Discard,
             Self::Read | Self::Cache | Self::Extents => Operation::Read,
-            // A scheduler that places data takes what is discarded to lie on the slow tier from then on.
+            // A scheduler that places data assumes that discarded blocks are on the slow tier from then on.
             Self::Serve(Task::Trim | Task::Relocate(Tier::Base) | Task::Unsnapshot) => Operation::Discard,
             // Moved blocks must not be read or written meanwhile, so the scheduler sees a write.
             Self::Serve(Task::Relocate(Tier::Fast)) => Operation::Write,
         }
     }
 
-    /// Whether it asks about the range and moves none of its data.
+    /// Whether the action is a query, which moves no data.
     #[must_use]
     pub const fn queries(self) -> bool {
         matches!(self, Self::Extents)
     }
 
-    /// Whether it fills the buffers.
+    /// Whether the action fills the buffers.
     #[must_use]
     pub const fn reads(self) -> bool {
         matches!(self, Self::Read)
@@ -199,7 +199,7 @@ impl Done {
 
 /// A device.
 pub trait Backend {
-    /// The backend beneath, if this is a layer above one: what a layer does not say of itself, the backend beneath says.
+    /// The backend beneath, if this is a layer above one. Methods that a layer does not implement are forwarded to it.
     fn inner(&self) -> Option<&dyn Backend> {
         None
     }
@@ -262,10 +262,10 @@ pub trait Backend {
     /// The size of the device.
     fn size_bytes(&self) -> u64;
 
-    /// Makes it this long while it serves, durably. A layer that keeps something for each block or region does not pass it on.
+    /// Makes the device this long while it serves, durably. A layer that keeps a record for each block or region does not forward this.
     ///
     /// # Errors
-    /// Why it stays as long as it is.
+    /// Why the length stays as it is.
     fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
         let expected = "a file, block device or tiers of such";
         Err(format!("its length does not change while the server runs\n  expected: {expected}"))
@@ -292,7 +292,7 @@ pub trait Backend {
         self.inner().is_none_or(|inner| inner.writes_zeroes(keep))
     }
 
-    /// Describes it and how it is used, in words.
+    /// A description of the device and its use, for people.
     fn describe(&self) -> String;
 
     /// Called at the end, when everything is completed and durable.
@@ -315,7 +315,7 @@ pub trait Backend {
         self.inner_mut()?.reopen()
     }
 
-    /// The state of its upstream, or of all that it is made of as one, if there is any.
+    /// The state of the device's upstream, or of all upstreams of its parts as one, if there is any.
     fn upstream(&self) -> Option<UpstreamStatus> {
         self.inner()?.upstream()
     }
@@ -330,7 +330,7 @@ pub trait Backend {
         self.inner()?.identity()
     }
 
-    /// Counts of what was checked so far, if there are checksums.
+    /// The counts of checked blocks so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         self.inner()?.checksums()
     }
@@ -346,7 +346,7 @@ pub trait Backend {
         self.inner()?.known(from)
     }
 
-    /// The snapshots of its file, if it takes any.
+    /// The snapshots of the device's file, if the spec has any.
     fn snapshots(&self) -> Option<Arc<Snapshots>> {
         self.inner()?.snapshots()
     }
@@ -368,24 +368,24 @@ pub trait Backend {
 pub enum RemarkKind {
     /// The device itself: a damaged block, checksums that cannot be kept.
     Plain,
-    /// A copy of a block was not what was written, and was given up.
+    /// A copy of a block was damaged, and was dropped.
     CopyDamaged,
     /// A connection to an upstream has ended.
     UpstreamBroken,
     /// An upstream is connected again.
     UpstreamBack,
-    /// An upstream cannot be connected to, or is not the one of before.
+    /// A connection to an upstream cannot be made, or the upstream is not the same as before.
     UpstreamRefused,
     /// An upstream had no connection for so long that requests fail.
     UpstreamGone,
-    /// An upstream may have lost what it had answered.
+    /// An upstream may have lost changes that it had answered.
     UpstreamLoss,
 }
 
-/// A message of a backend: what it is about, and the words.
+/// A message of a backend: its subject and its text.
 pub type Remark = (RemarkKind, String);
 
-/// Waits until one of them is readable, or for `span`.
+/// Waits until a descriptor is readable, or for `span`.
 pub fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
     let mut watched: Vec<_> = descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
     match rustix::event::poll(&mut watched, Some(&timespec(span))) {
@@ -394,7 +394,7 @@ pub fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
     }
 }
 
-/// At most some years.
+/// A span in the kernel's form, cut to about 34 years.
 fn timespec(span: Nanos) -> Timespec {
     let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
     Timespec { tv_sec: seconds.cast_signed().min(1 << 30), tv_nsec: nanos.cast_signed() }

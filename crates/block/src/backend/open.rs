@@ -13,11 +13,12 @@ use crate::real::{Kind, Target};
 /// The most threads for a target that is measured without `io_uring`.
 const THREADS_MAX: u32 = 64;
 
-/// How a file is read and written.
+/// The way in which a file is read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileIo {
-    /// At once for a file in memory (tmpfs), else `io_uring` if the system allows it, threads if not; the start message says which.
+    /// At once for a file in memory (tmpfs); else `io_uring`, or threads if the system does not allow that. The start message names the
+    /// choice.
     #[default]
     Auto,
     /// `io_uring`, or not at all.
@@ -26,8 +27,8 @@ pub enum FileIo {
     Threads,
 }
 
-/// How a target of this kind is asked. A file system on a network or in user space may wait in the call that hands it a request, where
-/// neither a signal nor a deadline is seen: a thread waits for it.
+/// The way for a target of this kind. A file system on a network or in user space may wait in the call that gets a request, where neither a
+/// signal nor a deadline is noticed, so a thread has to wait for it.
 const fn way_for(kind: Kind) -> FileIo {
     match kind {
         Kind::Network => FileIo::Threads,

@@ -72,7 +72,7 @@ impl<N: Name> Opener<N> {
     }
 }
 
-/// Whether the last one that had the file open has not closed it well.
+/// Whether the last process that had the file open has not closed it cleanly.
 fn was_left_open(file: &impl StorageBackend) -> io::Result<bool> {
     let mut head = [0; MAGIC.len() + 1];
     if file.len()? < head.len() as u64 {
@@ -82,8 +82,8 @@ fn was_left_open(file: &impl StorageBackend) -> io::Result<bool> {
     Ok(head.starts_with(MAGIC) && head[MAGIC.len()] & IS_OPEN != 0)
 }
 
-/// Makes an empty file durably the same as another one, whose bytes are taken as they are shown: a copy by the system itself could
-/// share with it what its disk has.
+/// Copies a file to an empty one, durably. The bytes are copied as the system shows them: a copy by the system itself could share blocks
+/// with the file's state on disk.
 fn copy_to(copy: &impl StorageBackend, file: &impl StorageBackend) -> io::Result<()> {
     let length = file.len()?;
     copy.set_len(length)?;
@@ -98,7 +98,7 @@ fn copy_to(copy: &impl StorageBackend, file: &impl StorageBackend) -> io::Result
     copy.sync_data()
 }
 
-/// A file, of which it is noted when a flush has failed.
+/// A file that remembers whether a flush has failed.
 #[derive(Debug)]
 struct Watched<F> {
     file: F,
@@ -155,7 +155,7 @@ impl Name for FileName {
     }
 
     fn replace(&self, fill: &dyn Fn(&FileBackend) -> io::Result<()>) -> io::Result<FileBackend> {
-        // Where the name is a link, that stays.
+        // If the name is a link, the link stays, and the file behind it is replaced.
         let path = fs::canonicalize(&self.0)?;
         replace_by(&path, |file| {
             be_like(&path, file)?;
@@ -168,7 +168,7 @@ impl Name for FileName {
 }
 
 impl FileName {
-    /// Takes the file that had the name, if it still has it.
+    /// Takes a file that had this name when it was opened, if it still has the name.
     fn claim(&self, file: File) -> Result<FileBackend, DatabaseError> {
         let place = place_of(&file.metadata()?);
         let file = lock(file)?;
@@ -184,7 +184,7 @@ fn place_of(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Takes the lock that the database takes, which is then its own.
+/// Takes the lock of the database, which owns it afterwards.
 fn lock(file: File) -> Result<FileBackend, DatabaseError> {
     let file = FileBackend::new(file)?;
     match file.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
@@ -194,14 +194,14 @@ fn lock(file: File) -> Result<FileBackend, DatabaseError> {
     }
 }
 
-/// Gives a file the group, the mode and, where that can be done, the owner of another one.
+/// Gives a file the group, the mode and, if possible, the owner of another one.
 fn be_like(path: &Path, file: &File) -> io::Result<()> {
     let (like, own) = (fs::metadata(path)?, file.metadata()?);
     if own.gid() != like.gid() {
         fchown(file, None, Some(like.gid()))?;
     }
     if own.uid() != like.uid() {
-        // Only root can; it is then whose who writes it.
+        // Only root can change the owner; otherwise the file belongs to the user of this process.
         let _ = fchown(file, Some(like.uid()), None);
     }
     file.set_permissions(like.permissions())

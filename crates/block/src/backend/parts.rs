@@ -1,4 +1,4 @@
-//! Operations in parts: what backends made of several devices share.
+//! Operations in parts, for backends that are composed of several devices.
 
 use std::io;
 

@@ -31,7 +31,7 @@ const FIRST: [usize; 2] = [1, 2];
 const SPAN: Nanos = Nanos::from_millis(20);
 /// The completions in a span from which on it is compared with others.
 const COMPLETED_MIN: u64 = 64;
-/// How much more has to complete, as a divisor of what completes as usual: a twentieth.
+/// How much more a better way has to complete, as a divisor: a twentieth more than usual.
 const BETTER: u64 = 20;
 /// Trials in a row that another way has to win.
 const WINS: u32 = 3;
@@ -39,7 +39,7 @@ const WINS: u32 = 3;
 const GAP_MIN: u32 = 8;
 const GAP_MAX: u32 = 128;
 
-/// The way to rest at present, and what is known of others.
+/// The present way to rest, and the trials of other ways.
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
     usual: usize,
@@ -50,7 +50,7 @@ pub(super) struct Patience {
     wins: u32,
     /// The most operations that were in flight at a rest, halved with each span.
     most: usize,
-    /// When this span began, and what has completed in it.
+    /// When this span began, and the operations completed in it.
     began: Nanos,
     completed: u64,
     /// The operations completed in a second, over the last usual span.
@@ -119,7 +119,7 @@ impl Patience {
         if self.next == self.usual {
             self.next = (self.next + 1) % WAYS.len();
         }
-        // The longer nothing better was found, the less is tried.
+        // The more trials were lost, the rarer they become.
         self.left = self.gap;
         self.gap = (self.gap + self.gap / 4).min(GAP_MAX);
     }

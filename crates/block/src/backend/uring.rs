@@ -60,7 +60,7 @@ impl Uring {
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .build(entries)
-            // Kernels before 6.1 do not know these flags.
+            // Kernels before 6.1 do not have these flags.
             .or_else(|_| IoUring::new(entries))?;
         // With deferred completions the ring's own descriptor does not become readable.
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
@@ -217,7 +217,7 @@ impl Backend for Uring {
 
     fn rest(&mut self, span: Nanos) -> io::Result<bool> {
         let Some((wanted, nanos_max)) = self.patience.wanted(self.flights.len()) else { return Ok(false) };
-        // Less than a millisecond.
+        // The span is less than a millisecond.
         let span = types::Timespec::new().nsec(span.0.min(nanos_max) as u32);
         match self.ring.submitter().submit_with_args(wanted, &types::SubmitArgs::new().timespec(&span)) {
             Ok(_) => Ok(true),

@@ -1,8 +1,7 @@
 //! Named volumes of a device: slices of it, in a table that survives crashes.
 //!
-//! Each change is one commit of a database, which is checksummed and has the old or the new content after a crash. A volume is
-//! named once its range reads as zeroes, and loses its name before its range is used again: so no crash lets one volume read
-//! what another has written.
+//! Each change is one commit of a database, which is checksummed and has the old or the new content after a crash. A volume gets its name
+//! once its range reads as zeroes, and loses its name before its range is used again. No crash thus lets one volume read another's data.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,7 +30,7 @@ pub struct Volumes {
     book: Book,
     device_bytes: u64,
     places: BTreeMap<String, Range<u64>>,
-    /// Whether a commit has failed, so that the table may say something else.
+    /// Whether a commit has failed, so that the durable table may differ.
     is_unsure: bool,
 }
 
@@ -115,7 +114,7 @@ impl Volumes {
         committed.map_err(|error| self.not_durable(error.name()))
     }
 
-    /// Why a place cannot be had beside those there are.
+    /// Why a place cannot be used beside the existing volumes.
     fn problem_of(&self, place: &Range<u64>) -> Option<String> {
         let device_bytes = self.device_bytes;
         if place.is_empty() || place.end > device_bytes {
@@ -151,10 +150,10 @@ impl Volumes {
         })
     }
 
-    /// The first place of this length that is free, for a new volume of this name.
+    /// The first free place of this length, for a new volume of this name.
     ///
     /// # Errors
-    /// If there is none, or the name or the length cannot be had.
+    /// If there is none, or the name or the length is not allowed.
     pub fn find_room(&mut self, name: &str, bytes: u64) -> Result<Range<u64>, String> {
         self.settle()?;
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
@@ -200,10 +199,10 @@ impl Volumes {
         std::iter::once(0).chain(ends).zip(begins).map(|(begin, end)| end.saturating_sub(begin)).max().unwrap_or(0)
     }
 
-    /// Where a volume would lie with another length: it grows in place.
+    /// The place of a volume with another length: it grows in place.
     ///
     /// # Errors
-    /// If there is none of this name, or no room behind it.
+    /// If there is no volume of this name, or no room after it.
     pub fn resized(&mut self, name: &str, bytes: u64) -> Result<Range<u64>, String> {
         self.settle()?;
         check_length(bytes)?;
@@ -217,10 +216,10 @@ impl Volumes {
         Ok(place.start..place.start + bytes)
     }
 
-    /// Names a place, or another place of a volume: one that [`Volumes::find_room`] or [`Volumes::resized`] gave.
+    /// Gives a volume its name and place, or a new place: one from [`Volumes::find_room`] or [`Volumes::resized`].
     ///
     /// # Errors
-    /// If that cannot be made durable. Before the next change the table is made what it was.
+    /// If that cannot be made durable. The table is then restored before the next change.
     pub fn keep(&mut self, name: &str, place: Range<u64>) -> Result<(), String> {
         self.commit(|transaction| {
             transaction.open_table(VOLUMES)?.insert(name, (place.start, place.end - place.start))?;
@@ -230,7 +229,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// Takes a volume's name away; its place is free.
+    /// Removes a volume and frees its place.
     ///
     /// # Errors
     /// If there is none of this name, or that cannot be made durable.

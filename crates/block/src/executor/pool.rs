@@ -136,9 +136,9 @@ struct Place {
     item: Option<Box<dyn Item>>,
     /// The event that a suspended item waits for.
     wait: Option<Wait>,
-    /// The lock that it holds or has asked for.
+    /// The lock that the item holds or has asked for.
     lock: Option<u32>,
-    /// Whether a signal was sent before it waited for one.
+    /// Whether a signal was sent before the item waited for one.
     is_signalled: bool,
 }
 
@@ -388,7 +388,7 @@ impl<C: Clock> Pool<C> {
         }
         while state.coming.peek().is_some_and(|first| first.time <= now) && state.live < self.requests {
             let Some(Coming { work, item, .. }) = state.coming.pop() else { break };
-            // There is room: it was checked.
+            // This succeeds, because the room was checked.
             let _ = self.place(state, now, work, item);
         }
     }
@@ -414,7 +414,7 @@ impl<C: Clock> Pool<C> {
 
     /// Wakes workers, because an item was queued or the first timer has changed.
     fn wake_one(&self, state: &State) {
-        // Where workers are reserved, not every idle one can serve what was queued.
+        // If workers are reserved for queues, not every idle one can serve the queued item.
         if state.idle > 0 {
             self.clock.wake(&self.changed, state.cores.reserves_workers());
         }

@@ -14,7 +14,7 @@ pub struct Identity {
     pub name: String,
     /// The device number: `8:0`.
     pub number: String,
-    /// The partition of it that was named, if one was.
+    /// The partition of the disk that the user named, if it was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// The vendor's name for it.
@@ -25,23 +25,23 @@ pub struct Identity {
     pub wwid: Option<String>,
     /// The size of the device.
     pub size_bytes: Option<u64>,
-    /// Whether it says that it rotates; virtual disks often say so without a reason.
+    /// Whether the device claims to rotate; virtual disks often do so without a reason.
     pub rotational: Option<bool>,
     /// The I/O scheduler.
     pub scheduler: Option<String>,
-    /// The I/O schedulers that it can have.
+    /// The I/O schedulers that the device can have.
     pub schedulers: Vec<String>,
-    /// How many requests its queue holds.
+    /// The number of requests that the queue holds.
     pub nr_requests: Option<u64>,
     /// How far the kernel reads ahead.
     pub read_ahead_kb: Option<u64>,
     /// The largest request.
     pub max_sectors_kb: Option<u64>,
-    /// `write back` if it has a volatile cache.
+    /// `write back` if the device has a volatile cache.
     pub write_cache: Option<String>,
-    /// The unit of its addresses.
+    /// The unit of the device's addresses.
     pub logical_block_bytes: Option<u64>,
-    /// The unit that it writes without reading.
+    /// The unit that the device writes without reading first.
     pub physical_block_bytes: Option<u64>,
     /// Hardware queues.
     pub hardware_queues: Option<u64>,
@@ -50,7 +50,7 @@ pub struct Identity {
     /// The file of a loop device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backing_file: Option<String>,
-    /// Whether a loop device passes the page cache by.
+    /// Whether a loop device bypasses the page cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backing_is_direct: Option<bool>,
 }
@@ -124,7 +124,7 @@ impl Identity {
         system.folder(self.disk()?)
     }
 
-    /// Whether it is memory: a ram disk, compressed memory, or nothing at all.
+    /// Whether the device is memory: a ram disk, compressed memory, or a null device.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["ram", "zram", "pmem", "nullb"].iter().any(|kind| {

@@ -1,9 +1,9 @@
-//! Real devices: what they are, how they are read and written to measure them, and settings that are changed and restored.
+//! Real devices: their identity, operations that measure them, and settings that are changed and restored.
 //!
-//! A [`Target`] is a block device or a file that was opened for measuring, read-only unless writing is allowed. An [`Identity`]
-//! is what sysfs says about a device. A [`Ring`] sends operations to a target (or to any [`crate::backend::Backend`], so that
-//! an emulated device can be measured in virtual time) and times them. [`Settings`] changes the queue of a device and restores
-//! it, even after the process was killed.
+//! A [`Target`] is a block device or a file that was opened for measuring, read-only unless writing is allowed. An [`Identity`] has the
+//! facts of sysfs about a device. A [`Ring`] sends operations to a target (or to any [`crate::backend::Backend`], so that an emulated
+//! device can be measured in virtual time) and times them. [`Settings`] changes the queue of a device and restores it, even after the
+//! process was killed.
 
 mod error;
 mod identity;

@@ -16,11 +16,11 @@ use crate::buffer::{Buffers, Pool};
 use crate::executor::{Clock as _, MachineClock};
 use crate::slots::Slots;
 
-/// How long an operation may be in flight, unless said otherwise: longer than a disk needs to start or to give up a sector.
+/// How long an operation may be in flight by default: longer than a disk needs to start, or to give up on a sector.
 const STALL: Nanos = Nanos::from_millis(30_000);
-/// The longest sleep without a look at whether to stop.
+/// The longest sleep between two checks whether to stop.
 const SLEEP: Nanos = Nanos::from_millis(50);
-/// How long the end waits for what is in flight, before its memory is left to the kernel.
+/// How long the end waits for operations in flight, before it leaves their memory to the kernel.
 const PARTING: Nanos = Nanos::from_millis(1_000);
 /// The largest operation.
 const LENGTH_MAX: u64 = 64 << 20;
@@ -38,11 +38,11 @@ pub struct Completed {
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// When it was handed to the ring.
+    /// The time of its submission to the ring.
     pub submitted: Nanos,
-    /// When its completion was seen.
+    /// The time when its completion was noticed.
     pub completed: Nanos,
-    /// Whether it was carried out.
+    /// Whether the operation has succeeded.
     pub result: Result<(), NbdError>,
 }
 
@@ -54,13 +54,13 @@ impl Completed {
     }
 }
 
-/// Why a ring does nothing any more.
+/// Why a ring has stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     /// The caller asked the ring to stop.
     #[error("stopped")]
     Stopped,
-    /// The device does not answer. What is in flight is given up.
+    /// The device does not answer, and the operations in flight are given up.
     #[error(
         "the device does not answer: {action:?} of {length} bytes at byte {offset} has been in flight for {}\n  expected: an \
          answer within that time\n\nhint: the kernel's log may say what is wrong with the device", format_nanos(*since)
@@ -72,7 +72,7 @@ pub enum Halt {
         offset: u64,
         /// The length of the operation in bytes.
         length: u64,
-        /// For how long it has been in flight.
+        /// The time that the operation has been in flight.
         since: Nanos,
     },
     /// The ring itself has failed.
@@ -106,9 +106,9 @@ pub struct Ring {
     flights: Slots<Flight>,
     noise: Vec<u8>,
     done: Vec<Done>,
-    /// Operations past the end, which no device is asked for.
+    /// Operations past the end, which are not sent to the device.
     refused: Vec<Completed>,
-    /// When the age of what is in flight is looked at next.
+    /// The time of the next check of the age of operations in flight.
     checked: Nanos,
 }
 
@@ -118,7 +118,7 @@ impl Ring {
     /// # Errors
     /// If neither `io_uring` nor threads can be used.
     pub fn open(target: &Target, depth: u32, stop: Stop) -> Result<Self, RealError> {
-        // Sleeps end at the nanosecond, not 50 microseconds later; without it only the times of submissions are worse.
+        // Without timer slack, sleeps end on time instead of 50 microseconds late; if this fails, only the times of submissions are worse.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let backend = open_target(target, depth).map_err(RealError::new)?;
         Ok(Self::of(backend, Time::Machine(MachineClock::new()), stop))
@@ -173,9 +173,8 @@ impl Ring {
         self.backend.as_ref().map_or_else(String::new, |backend| backend.describe())
     }
 
-    /// Starts an operation. It is in the kernel after the next [`Self::submit`] or [`Self::wait`]. Offset and length must be
-    /// multiples of the target's alignment, and the length at most 64 MiB, unless it is a discard. What lies past the end
-    /// completes with an error.
+    /// Starts an operation, which the next [`Self::submit`] or [`Self::wait`] hands to the kernel. Offset and length must be multiples of
+    /// the target's alignment, and the length at most 64 MiB, unless it is a discard. An operation past the end completes with an error.
     pub fn start(&mut self, token: u64, action: Action, offset: u64, length: u64) {
         let now = self.now();
         let Some(backend) = &mut self.backend else { return };
@@ -202,7 +201,7 @@ impl Ring {
         backend.start(now, Io { id: slot, action, offset, length, durable: false, dispatch, buffers });
     }
 
-    /// Hands what was started to the kernel.
+    /// Hands the started operations to the kernel.
     ///
     /// # Errors
     /// [`Halt`] if the device has failed as a whole.
@@ -211,11 +210,11 @@ impl Ring {
         backend.submit().map_err(|error| Halt::Failed(ioweir_config::plain(&error)))
     }
 
-    /// Submits, and waits until something completes or until a time; appends what has completed. With nothing in flight and
+    /// Submits, and waits until an operation completes or until a time; appends the completed ones. With nothing in flight and
     /// [`Nanos::NEVER`] it returns at once.
     ///
     /// # Errors
-    /// [`Halt`] if it was asked to stop, or the device does not answer or has failed.
+    /// [`Halt`] if the ring was asked to stop, or the device does not answer or has failed.
     pub fn wait(&mut self, until: Nanos, done: &mut Vec<Completed>) -> Result<(), Halt> {
         self.submit()?;
         let before = done.len();
@@ -254,7 +253,7 @@ impl Ring {
         let Some(backend) = &mut self.backend else { return Err(gone()) };
         backend.collect(now, &mut self.done).map_err(|error| Halt::Failed(ioweir_config::plain(&error)))?;
         done.append(&mut self.refused);
-        // Collecting takes completions that came after the look at the clock, too.
+        // The clock is read again, because completions may have come after the first reading.
         let now = self.now();
         for one in self.done.drain(..) {
             let Some(flight) = self.flights.remove(one.id) else { continue };
@@ -266,7 +265,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Gives the device up if something has been in flight for too long.
+    /// Gives the device up if an operation has been in flight for too long.
     fn check(&mut self, now: Nanos) -> Result<(), Halt> {
         if now < self.checked {
             return Ok(());
@@ -282,7 +281,7 @@ impl Ring {
         Err(Halt::Stalled { action, offset, length, since })
     }
 
-    /// Sleeps until something completes, or until a time, but not for long.
+    /// Sleeps until an operation completes, or until a time, but not for long.
     fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), Halt> {
         let Some(backend) = &mut self.backend else { return Err(gone()) };
         let due = backend.due();
@@ -303,14 +302,14 @@ impl Ring {
         }
     }
 
-    /// Leaves what is in flight to the kernel, with its memory, which cannot be used again.
+    /// Leaves the operations in flight to the kernel, with their memory, which cannot be used again.
     fn give_up(&mut self) {
         std::mem::forget(self.backend.take());
     }
 }
 
 impl Drop for Ring {
-    /// Waits for what is in flight, but not for a device that does not answer.
+    /// Waits for the operations in flight, but not for a device that does not answer.
     fn drop(&mut self) {
         let Time::Machine(clock) = self.time else { return };
         let (end, mut done) = (clock.now().after(PARTING), Vec::new());
@@ -330,7 +329,7 @@ fn gone() -> Halt {
     Halt::Failed("it was given up".into())
 }
 
-/// Fills what is written with bytes that no device can compress, others for each operation.
+/// Fills a write with bytes that no device can compress, different for each operation.
 fn write_noise(noise: &mut Vec<u8>, token: u64, bytes: &mut [u8]) {
     if noise.is_empty() {
         let mut state = 0_u64;

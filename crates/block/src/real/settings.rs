@@ -1,7 +1,7 @@
-//! Queue settings of a device that are changed for a while, and restored whatever happens.
+//! Queue settings of a device that are changed for a while, and restored in any case.
 //!
-//! Before the first change a note with the old values is written to disk and flushed. It is removed when they are restored: at
-//! the end, on an error, on Ctrl-C. A note that is left belongs to a process that was killed, and [`restore_left`] acts on it.
+//! Before the first change a note with the old values is written to disk and flushed. It is removed when they are restored: at the end, on
+//! an error, on Ctrl-C. A note that is left belongs to a process that was killed, and [`restore_left`] acts on it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use super::system::{Number, System, line, names};
 use super::{Identity, RealError};
 
-/// The old values of a device's settings, and who changes them.
+/// The old values of a device's settings, and the process that changes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     device: String,
     number: String,
-    /// Settings do not outlive the boot.
+    /// The identity of the boot, because settings end with it.
     boot: String,
     pid: u32,
-    /// When the process began, since pids are used again.
+    /// When the process began, because process numbers are reused.
     began: String,
     /// Keys and values, in the order in which they are restored.
     before: Vec<(String, String)>,
@@ -35,7 +35,7 @@ pub struct Settings {
     is_restored: bool,
 }
 
-/// Where notes are kept: `/var/lib/ioweir` for root, else the user's folder for state.
+/// The folder of notes: `/var/lib/ioweir` for root, else the user's folder for state.
 #[must_use]
 pub fn state_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
@@ -83,7 +83,7 @@ fn put(queue: &Path, key: &str, new: &str) -> Result<(), RealError> {
 }
 
 impl Settings {
-    /// Notes what a device has before `keys` of its queue are changed, in a file of `folder`. Nothing is changed yet.
+    /// Writes a note of the present values of `keys` of a device's queue to a file in `folder`. Nothing is changed yet.
     ///
     /// # Errors
     /// If there is no such key, another process changes the device, or the note cannot be written.
@@ -96,7 +96,7 @@ impl Settings {
         }
         let iosched = names(&queue.join("iosched")).into_iter().map(|key| format!("iosched/{key}"));
         let plain = keys.iter().filter(|key| !key.starts_with("iosched/")).map(|key| (*key).to_owned());
-        // A change of scheduler resets the number of requests and what belongs to the scheduler, so these come after it.
+        // A change of scheduler resets the number of requests and the scheduler's parameters, so these are set after it.
         let mut order: Vec<String> = plain.filter(|key| key != "scheduler" && key != "nr_requests").collect();
         order.extend(["scheduler".into(), "nr_requests".into()]);
         order.extend(iosched);
@@ -147,7 +147,7 @@ impl Settings {
         restore_note(&self.queue, &self.note)
     }
 
-    /// Restores everything now, and says what could not be.
+    /// Restores all settings now, and reports the ones that could not be restored.
     ///
     /// # Errors
     /// If the kernel refuses an old value. The note is kept then.
@@ -167,7 +167,7 @@ impl Settings {
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        // The note is kept if it fails, and the next start tries again and says so.
+        // If this fails, the note is kept, and the next start tries again and reports it.
         let _ = self.put_back();
     }
 }
@@ -197,7 +197,7 @@ fn write_note(path: &Path, note: &Note) -> Result<(), RealError> {
     let text = serde_json::to_string_pretty(note).map_err(|error| failed(error.into()))?;
     let mut file = File::create(&written).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    // A link fails where there is a note already; a new name would replace it.
+    // Creating a link fails if there is a note already, which a rename would replace.
     let linked = fs::hard_link(&written, path);
     fs::remove_file(&written).map_err(failed)?;
     match linked {
@@ -209,8 +209,8 @@ fn write_note(path: &Path, note: &Note) -> Result<(), RealError> {
     }
 }
 
-/// Restores what processes that were killed have left changed, and says what was done, a line for each device. What a running
-/// process has changed is left alone.
+/// Restores the settings that killed processes have left changed, and returns a line for each device. Settings that a running process has
+/// changed are left alone.
 #[must_use]
 pub fn restore_left(system: &System, folder: &Path) -> Vec<String> {
     let notes = names(folder).into_iter().filter(|name| name.starts_with("settings-") && name.ends_with(".json"));

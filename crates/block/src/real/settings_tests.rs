@@ -1,4 +1,4 @@
-//! Settings on a sysfs of plain files.
+//! Tests of settings on a sysfs made of plain files.
 
 use tempfile::TempDir;
 

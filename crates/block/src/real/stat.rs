@@ -1,4 +1,4 @@
-//! The kernel's own counts of what a device has done: to check a recording, and to measure its load.
+//! The kernel's own counts of a device's requests: to check a recording, and to measure the load.
 
 use super::System;
 
@@ -7,7 +7,7 @@ use super::System;
 pub struct Stat {
     /// Reads that were completed.
     pub reads: u64,
-    /// Sectors that they read.
+    /// Sectors that the reads have read.
     pub read_sectors: u64,
     /// The sum of their times, in milliseconds.
     pub read_millis: u64,
@@ -26,7 +26,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// The counts of the device of this name now.
+    /// The present counts of the device of this name.
     #[must_use]
     pub fn of(system: &System, device: &str) -> Option<Self> {
         let text = std::fs::read_to_string(system.proc.join("diskstats")).ok()?;
@@ -46,7 +46,7 @@ impl Stat {
             written_sectors: field(9)?,
             write_millis: field(10)?,
             busy_millis: field(12)?,
-            // Newer kernels.
+            // Kernels before 4.18 do not count discards.
             discards: field(14).unwrap_or(0),
             discarded_sectors: field(16).unwrap_or(0),
         })
@@ -58,7 +58,7 @@ impl Stat {
         self.reads.wrapping_add(self.writes).wrapping_add(self.discards)
     }
 
-    /// The counts since an earlier look; `None` if one of them has gone back, so that nothing is known of the time between.
+    /// The counts since an earlier reading; `None` if one of them has gone back, so that the time between is unknown.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         Some(Self {

@@ -53,8 +53,8 @@ impl Default for System {
 }
 
 impl System {
-    /// The control group that a process is in, as it says itself: that of the hierarchy which counts block I/O where there is
-    /// one of its own, else that of the common one. `None` if the process is gone.
+    /// The control group of a process, by its `/proc` entry: in the hierarchy that counts block I/O if there is one, else in the common
+    /// one. `None` if the process has ended.
     #[must_use]
     pub fn control_group(&self, pid: u32) -> Option<String> {
         let text = fs::read_to_string(self.proc.join(pid.to_string()).join("cgroup")).ok()?;
@@ -76,7 +76,7 @@ pub(super) fn line(path: &Path) -> Option<String> {
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// The names in a folder, sorted; none if it is not there.
+/// The names in a folder, sorted; none if the folder does not exist.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

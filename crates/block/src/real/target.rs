@@ -43,7 +43,7 @@ pub struct Target {
     size_bytes: u64,
     alignment_bytes: u64,
     is_writable: bool,
-    /// Why the page cache is not passed by, if it is not.
+    /// Why the page cache is not bypassed, if it is not.
     cached: Option<String>,
     identity: Option<Identity>,
 }
@@ -53,7 +53,7 @@ const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 /// Types of file systems whose files lie on other machines or in user space: NFS, CIFS, SMB, 9P, Ceph, FUSE.
 const NETWORK: [i64; 6] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x6573_5546];
 
-/// The alignment that a file needs if sysfs does not say.
+/// The alignment that a file needs if sysfs does not state one.
 const ALIGNMENT_BYTES: u64 = 4096;
 
 impl Target {
@@ -124,7 +124,7 @@ impl Target {
         self.is_writable
     }
 
-    /// Whether the page cache is passed by.
+    /// Whether the page cache is bypassed.
     #[must_use]
     pub const fn is_direct(&self) -> bool {
         self.cached.is_none()
@@ -136,7 +136,7 @@ impl Target {
         self.identity.as_ref()
     }
 
-    /// Describes it, in words.
+    /// A description of the target, for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let what = match self.kind {
@@ -188,7 +188,7 @@ fn check_users(system: &System, path: &Path, number: Number, access: Access) -> 
     })
 }
 
-/// Opens it for direct I/O, or through the page cache with the reason.
+/// Opens a file for direct I/O, or through the page cache, then with the reason.
 fn open_file(path: &Path, write: bool, is_device: bool) -> Result<(File, Option<String>), RealError> {
     let mut options = OpenOptions::new();
     options.read(true).write(write);

@@ -1,11 +1,10 @@
-//! The watch: a thread beside the data path that collects what the engines count, and serves the live page, the state as
-//! JSON, metrics for Prometheus, and `ioweir ctl`.
+//! The watch: a thread beside the data path that collects the engines' counters, and serves the live page, the state as JSON, metrics for
+//! Prometheus, and `ioweir ctl`.
 //!
-//! Engines are asked once a second and on demand, at most ten times a second. An answer exchanges counters, so nothing here
-//! delays a request. `record` adds the counters up; `state` and `metrics` present them; `http` and `socket` give access to
-//! them.
+//! Engines are asked once a second and on demand, at most ten times a second. An answer exchanges counters, so nothing here delays a
+//! request. `record` adds the counters up; `state` and `metrics` present them; `http` and `socket` give access to them.
 //!
-//! Its sockets have no authentication, so they are for this machine only. HTTP changes nothing.
+//! The sockets have no authentication, so they are for this machine only. HTTP changes nothing.
 
 pub mod http;
 pub mod metrics;
@@ -91,14 +90,14 @@ struct Shared {
 /// The exchange of counters with an engine.
 #[derive(Default)]
 struct Link {
-    /// Zeroed counters for the next question.
+    /// Counters at zero, for the next question.
     spare: Option<Box<Counters>>,
     asked: Option<Nanos>,
     is_awaited: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No change that others could see incomplete can panic.
+    // A panic cannot leave the guarded state half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -159,7 +158,7 @@ impl Shared {
                 }
             }
         };
-        // An engine that has not answered by then is shown in its last state.
+        // An engine that has not answered in time is shown in its last state.
         let _ = tokio::time::timeout(PATIENCE, all).await;
     }
 
@@ -290,10 +289,11 @@ impl Watch {
                 if let Some(control) = control {
                     tokio::spawn(control.serve(Arc::clone(&shared)));
                 }
-                // Dropping the sender ends it, too.
+                // Dropping the sender ends the watch, too.
                 let _ = ended.await;
             });
-            // This removes their socket files. A server that takes over makes its own once the connections below have ended.
+            // Dropping the listeners removes their socket files. A server that takes over creates its own once the connections below have
+            // ended.
             drop(listeners);
             // Answers in progress are dropped with their connections.
             runtime.shutdown_timeout(Duration::from_secs(1));

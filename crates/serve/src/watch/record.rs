@@ -1,4 +1,4 @@
-//! Records what each class was given since the server began, and in each of the last seconds.
+//! The record of the service that each class has received since the server began, and in each of the last seconds.
 
 use std::collections::VecDeque;
 
@@ -69,13 +69,13 @@ impl Record {
         record
     }
 
-    /// Makes room for classes and devices that have come since.
+    /// Adds records for new classes and devices.
     pub(super) fn fit(&mut self, spec: &Spec) {
         self.devices.extend(spec.device.iter().skip(self.devices.len()).map(DeviceRecord::new));
         self.classes.extend(spec.classes().into_iter().skip(self.classes.len()).map(ClassRecord::new));
     }
 
-    /// Takes up what is seen of the fleet.
+    /// Takes over the state of the fleet.
     pub(super) fn see_fleet(&mut self, fleet: Option<FleetStatus>) {
         for (class, number) in self.classes.iter_mut().zip(0..) {
             class.fleet = fleet.as_ref().and_then(|fleet| fleet.classes.get(&number)).copied();

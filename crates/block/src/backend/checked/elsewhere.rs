@@ -1,4 +1,4 @@
-//! Damaged blocks of which the device keeps copies for speed alone: the copies are given up, and what was damaged is read again.
+//! Damaged blocks of which the device keeps copies for speed: the copies are dropped, and the blocks are read again.
 
 use ioweir_core::Nanos;
 
@@ -8,8 +8,8 @@ use super::table::BLOCK_BYTES;
 use crate::backend::RemarkKind;
 
 impl Checked {
-    /// Gives up the copies of what an operation found damaged and reads it again, once for each operation. Gives the job back if
-    /// there are none.
+    /// Drops the copies of the blocks that an operation found damaged, and reads them again, once for each operation. Returns the job if
+    /// there are no copies.
     pub(super) fn look_elsewhere(&mut self, now: Nanos, job: Job, damaged: &[u64]) -> Option<Job> {
         let number = job.flight;
         let Some(flight) = self.flights.get_mut(number) else { return Some(job) };
@@ -21,7 +21,7 @@ impl Checked {
         if damaged.is_empty() {
             return Some(job);
         }
-        // Read again, what was right may come from a copy that was made meanwhile, so that all of it is given up.
+        // The second read of an undamaged block may come from a newer copy, so the copies of all blocks are dropped.
         let is_given_up = self.inner.distrust(blocks.start * BLOCK_BYTES..self.table.end_of(blocks.end - 1));
         let Some(flight) = self.flights.get_mut(number).filter(|_| is_given_up) else { return Some(job) };
         (flight.buffers, flight.edges) = (job.buffers, job.edges);
@@ -35,7 +35,7 @@ impl Checked {
         None
     }
 
-    /// A copy of a block that is kept for speed was damaged.
+    /// Reports that a block's copy, which is kept for speed, was damaged.
     fn report_copy(&mut self, block: u64) {
         let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);
         self.counts.copies_damaged += 1;

@@ -25,12 +25,12 @@ pub(super) struct Flight {
     pub(super) edges: [Option<Edge>; 2],
     pub(super) edges_left: u32,
     pub(super) error: Option<NbdError>,
-    /// The damaged blocks for which it reads again, since their copies were given up.
+    /// The damaged blocks that are read again, after their copies were dropped.
     pub(super) given_up: Option<Vec<u64>>,
-    /// When its data was given to the workers, while they have it, and the time that they have had it before.
+    /// When the data was given to the workers, while they have it, and the time that they had it before.
     pub(super) given: Option<Nanos>,
     pub(super) cores: Nanos,
-    /// Whether its data came in a single buffer.
+    /// Whether the data came in a single buffer.
     pub(super) is_single: bool,
 }
 

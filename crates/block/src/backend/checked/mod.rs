@@ -79,7 +79,7 @@ pub struct Checksums {
     pub blocks_checked: u64,
     /// Checks that failed.
     pub blocks_damaged: u64,
-    /// Copies kept for speed that were damaged, where what was read without them was right.
+    /// Damaged copies, kept for speed, of blocks that were right without them.
     pub copies_damaged: u64,
     /// Items that no worker completed, so that their operations failed.
     pub items_failed: u64,
@@ -101,7 +101,7 @@ pub struct Checked {
     table: Table,
     sidecar: Option<Sidecar>,
     pool: Arc<WorkerPool>,
-    /// The most items that it may have in the pool.
+    /// The most items that the device may have in the pool.
     items: u32,
     home: Arc<Returned<Job>>,
     flights: Slots<Flight>,
@@ -170,7 +170,7 @@ impl Checked {
         self.read(now, number, buffers);
     }
 
-    /// Reads the data of an operation, with what is missing of its first and last block.
+    /// Reads the data of an operation, with the missing bytes of its first and last block.
     fn read(&mut self, now: Nanos, number: u32, buffers: Buffers) {
         let Some(flight) = self.flights.get(number) else { return };
         let Flight { offset, length, plan: Plan { before, after, .. }, .. } = *flight;
@@ -178,8 +178,8 @@ impl Checked {
         self.inner.start(now, io);
     }
 
-    /// Computes the checksums of an operation's data if there is little of it. Otherwise the data goes to the workers, from whom
-    /// it comes back whatever happens.
+    /// Computes the checksums of an operation's data if there is little of it. Otherwise the data goes to the workers, which always return
+    /// it.
     fn sum(&mut self, now: Nanos, number: u32) -> Option<Job> {
         let flight = self.flights.get_mut(number)?;
         let kind = if flight.action == Action::Write { Kind::Write } else { Kind::Read };
@@ -256,7 +256,7 @@ impl Checked {
             }
             (Action::Write, Ok(_)) => self.note_written(number),
             (Action::Zero { .. }, Ok(_)) => self.note_zeroed(offset, length),
-            // The client asked for zeroes only if they are fast.
+            // The client wants the zeroes only if they are fast.
             (Action::Zero { fast: true, .. }, Err(NbdError::NotSupported)) => {}
             (Action::Write | Action::Zero { .. } | Action::Trim, _) => self.table.forget(touched),
             _ => {}
@@ -264,7 +264,7 @@ impl Checked {
         self.hand_back(number, buffers, result, done);
     }
 
-    /// The checksums of an operation's data are known.
+    /// Continues an operation whose checksums are known.
     fn summed(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
         let number = job.flight;
         let Some(flight) = self.flights.get_mut(number) else { return };
@@ -308,7 +308,7 @@ impl Checked {
         compared
     }
 
-    /// Counts what was compared; returns the damaged blocks, if any.
+    /// Counts the compared blocks; returns the damaged ones, if there are any.
     fn judge(&mut self, Compared { blocks, damaged }: Compared) -> Option<Outcome> {
         self.counts.blocks_checked += blocks;
         for &block in &damaged {

@@ -160,10 +160,10 @@ pub fn read(identity: &Identity, input: impl Read) -> io::Result<Table> {
     Ok(table)
 }
 
-/// Where the checksums of a file are kept.
+/// The file that keeps the checksums of another one.
 #[derive(Debug)]
 pub struct Sidecar {
-    /// The file that they belong to.
+    /// The file that the checksums belong to.
     of: PathBuf,
     path: PathBuf,
 }
@@ -173,9 +173,9 @@ pub struct Sidecar {
 pub struct Begun {
     /// The known checksums.
     pub table: Table,
-    /// Where they will be kept at the end, if anywhere.
+    /// The file that keeps the checksums at the end, if there is one.
     pub sidecar: Option<Sidecar>,
-    /// Why kept checksums are not used, if so.
+    /// Why kept checksums are not used, if they are not.
     pub remark: Option<String>,
 }
 
@@ -188,11 +188,11 @@ impl Begun {
 }
 
 impl Sidecar {
-    /// Reads the checksums that were kept for a file, and removes them from disk. Those of a block device are not kept,
-    /// because nothing shows whether it was written meanwhile.
+    /// Reads the kept checksums of a file, and removes them from disk. The checksums of a block device are not kept, because nothing shows
+    /// whether it was written meanwhile.
     ///
     /// # Errors
-    /// The problem, in words: they cannot be removed, and would be out of date after an unclean end.
+    /// If the kept checksums cannot be removed, in words: they would be out of date after an unclean end.
     pub fn begin(of: &Path, size_bytes: u64) -> Result<Begun, String> {
         let metadata = of.metadata().map_err(|error| format!("{}: {error}", of.display()))?;
         if !metadata.is_file() {

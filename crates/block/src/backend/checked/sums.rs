@@ -22,7 +22,7 @@ pub(super) struct Edge {
     pub(super) old: Buffer,
     /// The checksum of the old block, once computed.
     pub(super) sum: u32,
-    /// Where the rest before the data ends, or the rest after it begins.
+    /// The offset in the block at which the rest before the data ends, or the rest after it begins.
     pub(super) at: usize,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Job {
     /// The operation that it belongs to.
     pub(super) flight: u32,
     pub(super) buffers: Buffers,
-    /// The edges at the block in which the data begins, and at that in which it ends.
+    /// The edges of the block in which the data begins, and of the one in which it ends.
     pub(super) edges: [Option<Edge>; 2],
     /// The bytes before the first block with a checksum.
     pub(super) skip: usize,
@@ -94,7 +94,7 @@ impl Job {
     }
 }
 
-/// A job in the pool. It is returned however it ends.
+/// A job in the pool, which is returned also after a panic.
 pub(super) struct Summing {
     pub(super) job: Option<Job>,
     pub(super) append: Append,

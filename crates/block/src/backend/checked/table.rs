@@ -22,7 +22,7 @@ const RECORD_BYTES: usize = 8 + WORDS * 8 + CHUNK_BLOCKS as usize * 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Chunk {
     known: [u64; WORDS],
-    /// Zero where none is known.
+    /// The checksums; zero for a block whose checksum is unknown.
     sums: [u32; CHUNK_BLOCKS as usize],
 }
 
@@ -69,7 +69,7 @@ impl Table {
         self.size_bytes.div_ceil(BLOCK_BYTES)
     }
 
-    /// The device is this long from now on; of what is added no checksum is known.
+    /// Makes the device longer; the checksums of the added range are unknown.
     pub(super) const fn grow(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
     }

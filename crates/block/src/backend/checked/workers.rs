@@ -1,4 +1,4 @@
-//! The workers that compute checksums, and the cost model that says what is worth handing to them.
+//! The workers that compute checksums, and the cost model that decides which data is worth handing to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +25,10 @@ keys! {
     }
 }
 
-/// How checksums are computed: by how many workers, and under which schedule.
+/// The settings of the workers that compute checksums.
 #[derive(Clone, Copy, Debug)]
 pub struct Workers {
-    /// The schedule that they follow.
+    /// The schedule of the workers.
     pub schedule: Schedule,
     /// The number of workers.
     pub count: u32,
@@ -38,7 +38,7 @@ pub struct Workers {
     pub items: u32,
     /// Data of at most this length does not go to a worker: the thread that has it computes its checksums.
     pub inline_bytes_max: u64,
-    /// The checksum.
+    /// The function that computes checksums.
     pub append: Append,
 }
 
@@ -106,7 +106,7 @@ fn computed_within(time: Duration, append: Append) -> u64 {
         std::hint::black_box(append(0, std::hint::black_box(&data)));
         Duration::from_nanos(clock.now().0)
     };
-    // The fastest of several: other threads may have run meanwhile.
+    // The fastest of several measurements counts, because other threads may have run during the others.
     let fastest = (0..16).map(|_| once()).min().unwrap_or(time).as_nanos().max(1);
     let bytes = u64::try_from(time.as_nanos() * data.len() as u128 / fastest).unwrap_or(u64::MAX);
     (bytes / BLOCK_BYTES * BLOCK_BYTES).min(INLINE_BYTES_MAX)

@@ -1,4 +1,4 @@
-//! Writes: what they cover of a block in part is read first, and checked; what they leave is known.
+//! Writes: blocks that they cover in part are read and checked first; afterwards their checksums are known.
 
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
@@ -12,8 +12,8 @@ use crate::NbdError;
 use crate::buffer::{Buffer, Buffers};
 
 impl Checked {
-    /// Starts a write. First the blocks that it covers in part are read, if their checksums are known; then its checksums
-    /// are computed; then it is written.
+    /// Starts a write. First the blocks that it covers in part are read, if their checksums are known; then the checksums of the write are
+    /// computed; then it is sent to the device.
     pub(super) fn start_write(&mut self, now: Nanos, number: u32, buffers: Buffers) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { offset, length, .. } = *flight;

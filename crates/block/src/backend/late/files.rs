@@ -25,7 +25,7 @@ pub struct DataFiles {
     /// The identity of all of them; zero if one has none.
     pub(super) id: u64,
     pub(super) modified: (i64, i64),
-    /// The identity by which earlier versions knew them.
+    /// The identity by which an earlier version recognized the files.
     pub(super) former: Option<Identity>,
 }
 
@@ -47,12 +47,12 @@ impl DataFiles {
         self.paths.iter().filter(|path| path.is_file()).cloned().collect()
     }
 
-    /// When they were last written, as of now.
+    /// The present time of the last write to any of the files.
     pub(super) fn modified_now(&self) -> Result<(i64, i64), String> {
         modified_of(&self.found())
     }
 
-    /// Gives an identity to each that has none; returns that of all, or zero where a file system keeps no attributes.
+    /// Gives an identity to each file without one; returns the common identity, or zero where a file system has no attributes.
     pub(super) fn give_ids(&self) -> Result<u64, String> {
         let found = self.found();
         for path in &found {
@@ -104,9 +104,9 @@ fn read_id(path: &Path) -> Result<Option<u64>, String> {
     id.map(Some).ok_or_else(problem)
 }
 
-/// Returns whether the file system can keep it.
+/// Gives a file an identity; returns false if its file system has no attributes.
 fn give_id(path: &Path) -> Result<bool, String> {
-    // Random, and never zero.
+    // The identity is random, and never zero.
     let id = RandomState::new().hash_one(1_u8) | 1;
     let failed = |error: std::io::Error| format!("{}: cannot be given an identity: {error}", path.display());
     match rustix::fs::setxattr(path, ATTRIBUTE, format!("{id:016x}").as_bytes(), XattrFlags::CREATE) {

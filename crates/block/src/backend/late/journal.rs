@@ -32,7 +32,7 @@ const FACTS: [&str; 9] = [
 /// The journal.
 pub struct Journal {
     book: Book,
-    /// Why it is not the newest, if it is not.
+    /// Why the journal is not the newest, if it is not.
     older: Option<String>,
 }
 
@@ -71,9 +71,9 @@ impl Journal {
         self.book.waits_for_disk()
     }
 
-    /// Reads what is still to be trimmed of a device of this length, which has this identity if it keeps one itself. If it is not
-    /// the newest journal, or a file of the device was written since the last clean end, what is to be trimmed may hold new data:
-    /// then it is forgotten, and the remark says so.
+    /// Reads the ranges that are still to be discarded, for a device of this length and, if it keeps one itself, this identity. If the
+    /// journal is not the newest, or a file of the device was written since the last clean end, the ranges may hold new data: then they are
+    /// forgotten, and the remark says so.
     pub(super) fn load(
         &mut self,
         size_bytes: u64,
@@ -88,14 +88,14 @@ impl Journal {
         let ranges = ranges.map_err(|error| self.book.problem(&error))?;
         let id = if id == 0 { files.give_ids()? } else { id };
         let pair = |at: usize| (facts[at].cast_signed(), facts[at + 1].cast_signed());
-        // Earlier versions kept another time.
+        // An earlier version kept the time of the last change instead.
         let was_changed = match (pair(7), pair(3)) {
             ((0, 0), (0, 0)) => false,
             ((0, 0), changed) => files.former.is_some_and(|file| file.changed != changed) || own_id.is_some(),
             (modified, _) => files.modified != modified,
         };
         let is_lost = was_changed || self.older.is_some();
-        // From now on there is no clean end, until the next one.
+        // The record of the last clean end is removed until the next one.
         let opened = self.book.commit(|transaction| {
             named([size_bytes, 0, 0, 0, 0, 0, id, 0, 0])
                 .iter()
@@ -115,7 +115,7 @@ impl Journal {
         Ok((Ranges::default(), Some(remark).filter(|_| ranges.len() > 0 || self.older.is_some())))
     }
 
-    /// Refuses a journal that is not of the device.
+    /// Refuses a journal of another device.
     fn check_device(
         &self,
         facts: &[u64; FACTS.len()],
@@ -156,7 +156,7 @@ impl Journal {
         })
     }
 
-    /// Has the device grow from a length to another; wherever the server dies meanwhile, the journal knows it again.
+    /// Lets the device grow. The journal knows both lengths meanwhile, so that the server may die at any moment.
     pub(super) fn growing(
         &mut self,
         lengths: [u64; 2],

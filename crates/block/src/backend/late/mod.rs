@@ -1,18 +1,17 @@
-//! Answers discards of clients at once, and carries them out later, when a service says so.
+//! Answers discards of clients at once, and carries them out later, when a service asks for it.
 //!
-//! [`Late`] is a layer between the engine and a device. A client's discard goes into the [`journal`], in whole blocks, and is
-//! answered when it is durable there: until then, and after it, reads of the range see the old data or zeroes, as NBD allows.
-//! Ranges that touch become one. The service trims them as a debt ([`Task::Trim`]).
+//! [`Late`] is a layer between the engine and a device. A client's discard goes into the [`journal`], in whole blocks, and is answered when
+//! it is durable there. From its arrival on, reads of the range see the old data or zeroes, as NBD allows. Ranges that touch become one.
+//! The service carries them out as a debt ([`Task::Trim`]).
 //!
-//! A write to a range that is still to be trimmed takes its blocks out of the journal first, durably, and only then goes to
-//! the device. A trim leaves the journal after it was carried out, and its operation ends after that. As the engine lets no
-//! two operations on a block overlap, the journal never names a block that was written after its discard, whenever the power
-//! fails: nothing that was written is lost.
+//! A write to a range that is still to be discarded takes its blocks out of the journal first, durably, and only then goes to the device. A
+//! range leaves the journal after it was discarded, and the service's operation ends after that. As the engine lets no two operations on a
+//! block overlap, the journal never names a block that was written after its discard, whenever the power fails, so that no write is lost.
 //!
-//! The journal is bounded: when it has as many ranges as it may, or cannot be written, discards are carried out at once. A
-//! write whose blocks cannot be taken out of the journal fails.
+//! The journal is bounded: when it has the most ranges that it may, or cannot be written, discards are carried out at once. A write whose
+//! blocks cannot be taken out of the journal fails.
 //!
-//! One commit is in progress at a time; what comes meanwhile shares the next.
+//! One commit is in progress at a time; later changes share the next.
 
 mod files;
 pub mod journal;
@@ -40,7 +39,7 @@ const RANGES_MAX: usize = 1 << 16;
 
 /// The owner of an operation of the inner device.
 enum Flight {
-    /// An operation of the engine, as it is.
+    /// An operation of the engine, which is passed on unchanged.
     Plain(u32),
     /// A part of a trim that the service asked for, by its slot.
     Part(u32),
@@ -86,7 +85,7 @@ pub struct Late {
     commit: Option<Commit>,
     journal: Arc<Mutex<Journal>>,
     committer: Committer<Arc<Changes>>,
-    /// The files of the device, to know it again.
+    /// The files of the device, by which the journal recognizes it.
     files: DataFiles,
     flights: Slots<Flight>,
     payments: Slots<Payment>,
@@ -177,7 +176,7 @@ impl Late {
         self.taken.push(range);
     }
 
-    /// Trims what is still to be trimmed of a range.
+    /// Carries out the discards that are still to be done in a range.
     fn start_trim(&mut self, now: Nanos, io: &Io) {
         let parts: Vec<_> = self.pending.within(io.offset..io.offset + io.length).collect();
         if parts.is_empty() {

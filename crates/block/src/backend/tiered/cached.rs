@@ -75,7 +75,7 @@ impl Cached {
             self.directory.release(slots);
         }
         if tier == Tier::Fast && done.result.is_err() {
-            // A miss.
+            // The failed read counts as a miss.
             self.directory.forget(blocks_of(piece.start, piece.end));
             piece.place = Place::Home;
             return self.start_piece(now, owner, part, done.buffers);

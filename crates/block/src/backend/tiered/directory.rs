@@ -23,7 +23,7 @@ struct Entry {
     block: u64,
     readers: u16,
     state: State,
-    /// Whether it was read since the clock's hand last passed it.
+    /// Whether the slot was read since the clock's hand last passed it.
     was_read: bool,
 }
 

@@ -1,15 +1,15 @@
-//! How often regions of a device were used of late, in bounded memory. What is known at a clean end is kept.
+//! The recent use of a device's regions, in bounded memory. The counts at a clean end are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Blocks of a region: 64 KiB.
 pub(super) const REGION_BLOCKS: u64 = 16;
-/// The most regions that are remembered. When there are more, all counts are halved, and regions without any are forgotten.
+/// The most regions with a count. When there are more, all counts are halved, and regions with zero are forgotten.
 const REGIONS_MAX: usize = 1 << 16;
 /// A region that was used this often is hot.
 const HOT: u8 = 4;
-/// A region's count goes no further.
+/// The largest count of a region.
 const COUNT_MAX: u8 = u8::MAX;
 
 /// The counts of regions.
@@ -25,7 +25,7 @@ const fn blocks_of(region: u64) -> Range<u64> {
 }
 
 impl Heat {
-    /// The counts that were kept.
+    /// The heat that was kept at a clean end.
     pub(super) fn of_counts(kept: Vec<(u64, u8)>) -> Self {
         let counts: BTreeMap<u64, u8> = kept.into_iter().take(REGIONS_MAX).collect();
         let wanted = counts.iter().filter(|(_, count)| **count >= HOT).map(|(region, _)| *region).collect();
@@ -56,7 +56,7 @@ impl Heat {
             *count /= 2;
             *count > 0
         });
-        // All were used often.
+        // If all regions were used often, some are forgotten.
         while self.counts.len() > REGIONS_MAX {
             self.counts.pop_first();
         }
@@ -74,13 +74,13 @@ impl Heat {
         self.wanted.len() as u64 * REGION_BLOCKS
     }
 
-    /// The first such region at or after a block, from that block on.
+    /// The first hot region with blocks on the slow tier at or after a block, from that block on.
     pub(super) fn wanted(&self, from: u64) -> Option<Range<u64>> {
         let blocks = blocks_of(*self.wanted.range(from / REGION_BLOCKS..).next()?);
         Some(blocks.start.max(from)..blocks.end)
     }
 
-    /// Everything of the region of a block lies on the fast tier.
+    /// Takes note that all of a block's region lies on the fast tier.
     pub(super) fn satisfied(&mut self, block: u64) {
         self.wanted.remove(&(block / REGION_BLOCKS));
     }

@@ -22,7 +22,7 @@ use crate::buffer::{Buffer, Buffers};
 const MAGIC: &[u8; 16] = b"ioweir fast tier";
 /// The attribute of a file that is a slow tier.
 const ATTRIBUTE: &str = "user.ioweir.tiers";
-/// More than a mark in words takes.
+/// The largest size of a mark as text.
 const WORDS_BYTES: usize = 100;
 const NUMBER_BYTES: usize = size_of::<u64>();
 
@@ -66,8 +66,8 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Checks that tiers and ledger belong together, and that none of them is of another day; new ones are bound to each other. From
-/// now on they are those of the next generation.
+/// Checks that tiers and ledger belong together and are of the same generation; new ones are bound to each other. Afterwards all have the
+/// next generation.
 pub(super) fn bind(fast: &mut dyn Backend, ledger: &mut Ledger, of: &Facts, is_unused: bool) -> Result<(), String> {
     let home = ledger.home().map(Path::to_path_buf);
     let of_fast = |problem: String| format!("fast tier: {problem}");
@@ -164,7 +164,7 @@ pub fn refuse_slow_tier(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The mark of a file, if it has one. What is not there, or has no attributes, has none.
+/// The mark of a file, if it has one. A missing file, or one without attributes, has none.
 fn mark_of(path: &Path) -> Result<Option<Mark>, String> {
     let mut words = [0_u8; WORDS_BYTES];
     let length = match rustix::fs::getxattr(path, ATTRIBUTE, &mut words) {

@@ -10,13 +10,13 @@ use super::super::book::{self, Book, GROWS, Open, set_fact};
 use super::map::Changes;
 use crate::NbdError;
 
-/// Block and slot.
+/// The slot of each block on the fast tier.
 const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
-/// How often regions were used, as of the last clean end.
+/// The counts of uses of regions, as of the last clean end.
 const HEAT: TableDefinition<'_, u64, u8> = TableDefinition::new("heat");
 /// The length of the slow tier.
 const SLOW_BYTES: &str = "slow_bytes";
-/// Facts that a ledger of an earlier version does not have: they are zero there.
+/// Facts that are missing in a ledger of an earlier version, where they count as zero.
 const GENERATION: &str = "generation";
 const HOME_MARKED: &str = "home_marked";
 /// The version of its tables; a ledger of another version is refused.
@@ -25,7 +25,7 @@ const VERSION: u64 = 1;
 /// The durable map.
 pub struct Ledger {
     book: Book,
-    /// The file of the slow tier, which is marked.
+    /// The file of the slow tier, which gets a mark.
     home: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ pub struct Ledger {
 pub(super) enum Entry {
     /// Changes of the map.
     Changes(Arc<Changes>),
-    /// How often regions were used, in place of what was known of that before.
+    /// The counts of uses of regions, which replace the earlier ones.
     Heat(Vec<(u64, u8)>),
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Facts {
     pub(super) identity: u64,
     pub(super) slow_bytes: u64,
     pub(super) fast_bytes: u64,
-    /// How often it was opened.
+    /// The number of times that the map was opened.
     pub(super) generation: u64,
-    /// Whether the file of the slow tier was marked then.
+    /// Whether the file of the slow tier was marked when the map was last opened.
     pub(super) is_home_marked: bool,
 }
 
@@ -92,7 +92,7 @@ impl Ledger {
     ///
     /// The slow tier may have the length that it was about to get when a server was killed.
     pub(super) fn load(&mut self, slow_bytes: u64, fast_bytes: u64) -> Result<(Facts, Vec<(u64, u32)>), String> {
-        // Random, and never zero.
+        // The identity is random, and never zero.
         let identity = RandomState::new().hash_one(0_u8) | 1;
         let facts = [
             ("identity", identity),
@@ -121,7 +121,7 @@ impl Ledger {
         Ok((facts, entries))
     }
 
-    /// Has the slow tier grow from a length to another; wherever the server dies meanwhile, the map knows it again.
+    /// Lets the slow tier grow. The ledger knows both lengths meanwhile, so that the server may die at any moment.
     pub(super) fn growing(
         &mut self,
         lengths: [u64; 2],
@@ -152,7 +152,7 @@ impl Ledger {
         self.book.name()
     }
 
-    /// How often regions were used, as far as it was kept.
+    /// The kept counts of uses of regions.
     pub(super) fn heat(&self) -> Result<Vec<(u64, u8)>, String> {
         self.rows(HEAT).map_err(|error| self.book.problem(&error))
     }

@@ -92,7 +92,7 @@ pub(super) struct Map {
     slots_max: u32,
     /// Changes that are in no commit yet.
     changes: Changes,
-    /// Slots that were given up since the last commit began: the ledger may name them until the next commit is durable.
+    /// Slots that were freed since the last commit began: the ledger may name them until the next commit is durable.
     freed: Vec<u32>,
     commit: Option<Commit>,
 }

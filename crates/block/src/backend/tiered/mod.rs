@@ -71,7 +71,7 @@ pub struct FastTier {
     pub sectors: u64,
     /// Sectors that are placed together.
     pub block_sectors: u32,
-    /// The ranges that are placed there, in sectors.
+    /// The ranges on the fast tier, in sectors.
     pub placed: Vec<Range<u64>>,
 }
 

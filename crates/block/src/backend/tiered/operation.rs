@@ -40,7 +40,7 @@ impl Staged {
         ))
     }
 
-    /// The buffers of a piece: the engine's own, a new one for a read, or what `data` makes of a write.
+    /// The buffers of a piece: the engine's own, a new one for a read, or the result of `data` for a write.
     pub(super) fn buffers(&mut self, part: u32, data: impl FnOnce(&Self, &Piece) -> Buffer) -> Buffers {
         match (self.io.action, self.pieces.get(part as usize)) {
             _ if self.is_direct => std::mem::take(&mut self.io.buffers),

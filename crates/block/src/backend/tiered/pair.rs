@@ -70,7 +70,7 @@ impl Pair {
         Ok(self.done.drain(..).filter_map(|done| Some((flights.remove(done.id)?, done))).collect())
     }
 
-    /// Whether the slow tier can become longer: a last block that is shorter than the others would be another one.
+    /// Checks that the slow tier can become longer, which a short last block prevents, because it would become another block.
     pub(super) fn check_growth(&self) -> Result<(), String> {
         let bytes = self.slow.size_bytes();
         if bytes.is_multiple_of(BLOCK_BYTES) {

@@ -46,21 +46,20 @@ pub struct Placed {
     pub(super) map: Map,
     /// The moving of blocks in the background, if the spec asks for it.
     pub(super) relocation: Option<Relocation>,
-    /// The heat of before, until something moves by it.
+    /// The kept heat, until a relocation uses it.
     heat: Heat,
     committer: Committer<Entry>,
-    /// Where commits go.
+    /// The ledger that commits are written to.
     ledger: Arc<Mutex<Ledger>>,
     name: String,
-    /// The identity of its map, which its tiers have, too.
+    /// The identity of the map, which both tiers have, too.
     identity: u64,
     fast_depth: u32,
     slots: u32,
     ops: Slots<Op>,
     sync: Option<Sync>,
-    /// Why the last sync failed. [`NbdError::NoSpace`]: the ledger had no room and nothing is lost; until it has room,
-    /// nothing changes that it would have to hold. After any other error, what was answered may be lost: nothing is written
-    /// or flushed any more.
+    /// Why the last sync failed. With [`NbdError::NoSpace`], the ledger had no room and nothing is lost; until it has room, no block
+    /// changes its place. After any other error, answered writes may be lost, and nothing is written or flushed any more.
     trouble: Option<NbdError>,
     /// Operations that wait for the next sync.
     waiting: Vec<u32>,
@@ -137,7 +136,7 @@ impl Placed {
             match self.map.take_slot() {
                 Some(slot) => moves.insert(block, slot),
                 None if self.map.has_freed() => {
-                    // A commit will free some.
+                    // The next commit will free slots.
                     self.sync_due = Nanos::ZERO;
                     return moves;
                 }
@@ -273,7 +272,7 @@ impl Placed {
     fn end_stage(&mut self, now: Nanos, number: u32) {
         let Some(mut op) = self.ops.remove(number) else { return };
         if op.staged.result.is_err() {
-            // No block has had these.
+            // The slots have held no block, so they are free at once.
             op.moves.values().for_each(|&slot| self.map.give_slot(slot));
             return self.finish(op);
         }
@@ -298,7 +297,7 @@ impl Placed {
 
     fn finish(&mut self, mut op: Op) {
         if op.moving != Moving::Not {
-            // The engine has given no buffers.
+            // The engine gave no buffers with the operation.
             op.staged.io.buffers = Buffers::None;
         }
         self.done.push(op.staged.done());
@@ -373,7 +372,7 @@ impl Placed {
         (changes || trouble != NbdError::NoSpace).then_some(trouble)
     }
 
-    /// The error after which what was answered may be lost.
+    /// The error after which answered writes may be lost.
     fn loss(&self) -> Option<NbdError> {
         self.trouble.filter(|trouble| *trouble != NbdError::NoSpace)
     }
@@ -513,7 +512,7 @@ impl Backend for Placed {
     fn finish(&mut self) {
         if let Some(relocation) = &self.relocation {
             self.committer.commit(Entry::Heat(relocation.heat.counts()));
-            // Without a thread it is done here. What cannot be kept has to be learnt again.
+            // Without a thread the commit is made here. Counts that cannot be kept have to be learnt again.
             while self.committer.finished().is_some() {}
         }
     }

@@ -1,9 +1,9 @@
-//! Moves blocks between tiers in the background: the blocks of regions that are used often to the fast tier, and those used
-//! least back, so that a part of the fast tier stays free for what the scheduler places.
+//! Moves blocks between tiers in the background: blocks of hot regions to the fast tier, and the least used ones back, so that a part of
+//! the fast tier stays free for blocks that the scheduler places.
 //!
-//! A move reads blocks where they lie and writes them where they shall lie; then the map changes, by the rules of every other
-//! change: whatever was flushed or written durably since waits for the commit, and a slot is reused only after it. Whenever the
-//! power fails, what the durable map names has the content that was durable.
+//! A move reads blocks at their present place and writes them to the new one; then the map changes, by the same rules as for every other
+//! change: later flushes and durable writes wait for the commit, and a slot is reused only after it. Whenever the power fails, the durable
+//! map refers to durable data.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,9 +19,9 @@ use super::step::{Moving, Op};
 use crate::NbdError;
 use crate::buffer::{Buffer, Buffers};
 
-/// The most blocks among which the one that was used least goes back.
+/// The most blocks among which the least used one is chosen to go back.
 const LOOKS_MAX: usize = 1024;
-/// The most blocks that are looked at each time for one that was not used, to make room for others that were.
+/// The most blocks that are examined each time for an unused one, to make room for hot ones.
 const LOOKS_FOR_ROOM: usize = 64;
 
 /// The choice of blocks that are moved in the background.
@@ -30,7 +30,7 @@ pub(super) struct Relocation {
     pub(super) heat: Heat,
     /// The slots that are kept free.
     margin: u64,
-    /// Where to look for the next block that goes back.
+    /// The block from which the next one to go back is looked for.
     hand: u64,
 }
 
@@ -66,7 +66,7 @@ impl Placed {
         })
     }
 
-    /// The next blocks that should go to a tier, at or after one; those that go back are taken in another order.
+    /// The next blocks that should go to a tier, at or after one; blocks that go back are chosen in another order.
     pub(super) fn next_blocks(&mut self, to: Tier, from: u64, count_max: u64) -> Option<Range<u64>> {
         if to == Tier::Base {
             return self.next_return(count_max);
@@ -81,7 +81,7 @@ impl Placed {
             if let Some(found) = self.away(region.clone()).next() {
                 return Some(found.start..found.end.min(found.start + owed));
             }
-            // Only a region that was looked at as a whole is known.
+            // Only a region that was examined as a whole is known to be on the fast tier.
             if region.end - region.start == REGION_BLOCKS {
                 self.relocation.as_mut()?.heat.satisfied(region.start);
             }
@@ -89,8 +89,7 @@ impl Placed {
         }
     }
 
-    /// The next blocks that go back: of those that come next, the ones that were used least; or, where there is no room for
-    /// blocks that are hot, some that were not used at all.
+    /// The next blocks that go back: the least used of the next ones; or, where hot blocks have no room, some unused ones.
     fn next_return(&mut self, count_max: u64) -> Option<Range<u64>> {
         let owed = self.owed_blocks(Tier::Base).min(count_max);
         let relocation = self.relocation.as_mut()?;
@@ -125,7 +124,7 @@ impl Placed {
         let on_fast = blocks.clone().filter(|block| self.map.slot_of(*block).is_some()).count() as u64;
         let expected = if to == Tier::Base { blocks.end - blocks.start } else { 0 };
         if !are_whole || on_fast != expected {
-            // Something else has moved them: there is nothing to do.
+            // Another operation has moved the blocks, so that there is nothing to do.
             return self.done.push(Done::new(io.id, Buffers::None, Ok(Outcome::Plain)));
         }
         let pieces = self.pieces(io.offset, io.offset + io.length, &BTreeMap::new());
@@ -134,7 +133,7 @@ impl Placed {
         self.start_pieces(now, Op { moving: Moving::Reads(to), ..Op::new(read, pieces) });
     }
 
-    /// The blocks of a move were read: writes them to where they shall lie.
+    /// Writes the blocks of a move, which were read before, to their new place.
     pub(super) fn write_moved(&mut self, now: Nanos, op: Op, to: Tier) {
         let mut io = op.staged.io;
         if op.staged.result == Ok(Outcome::Hole) {

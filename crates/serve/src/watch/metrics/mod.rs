@@ -99,17 +99,17 @@ impl Scene<'_> {
         }
     }
 
-    /// Each device that was not removed, and what is recorded of it.
+    /// Each device that was not removed, with its record.
     fn devices(&self) -> impl Iterator<Item = (&Device, &DeviceRecord)> {
         self.spec.present_devices().filter_map(|(number, device)| Some((device, self.record.devices.get(number)?)))
     }
 
-    /// Each device that has reported such a part, and the part.
+    /// Each device whose report has this part, with the part.
     fn parts<'a, T: 'a>(&'a self, part: fn(&DeviceReport) -> Option<&T>) -> impl Iterator<Item = (&'a Device, &'a T)> {
         self.devices().filter_map(move |(device, its)| Some((device, part(&its.report)?)))
     }
 
-    /// Each pool of workers with the counts of its queues, as the device that reported last has them.
+    /// Each pool of workers with the counts of its queues, from the last report of any of its devices.
     fn pools(&self) -> BTreeMap<&str, [Counts; Queue::COUNT]> {
         let mut reports: Vec<_> = self
             .devices()
@@ -232,7 +232,7 @@ pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Numb
     })
 }
 
-/// The numbers of shares that have a column: those that have an effect on this server.
+/// The numbers of shares that have a column, because they have an effect on this server.
 pub(super) fn share_columns(spec: &Spec, record: &Record) -> Vec<Column> {
     let numbers: Vec<_> = (0..spec.classes().len()).filter_map(|class| record.share(spec, class)).collect();
     let shown = SHARE_NUMBERS.iter().filter(|number| numbers.iter().any(|its| number.is_set(its)));
@@ -246,7 +246,7 @@ pub(super) fn share_columns(spec: &Spec, record: &Record) -> Vec<Column> {
         .collect()
 }
 
-/// The numbers of a class that have a column: those of a fleet where the server is one of any.
+/// The numbers of a class that have a column; the numbers of a fleet only if the server belongs to one.
 pub(super) fn columns(spec: &Spec) -> Vec<Column> {
     let shown = METRICS.iter().filter_map(|row| match row.source {
         Source::ClassNumber(Shown(key, Some((title, unit))), _) => Some((key, title, unit, row.help)),
@@ -306,7 +306,7 @@ mod tests {
             let of_fleet = exposed.iter().filter(|name| file.ends_with(".json") && name.starts_with("ioweir_fleet_"));
             let unseen: Vec<&String> = of_fleet.filter(|name| !named.contains(&name.as_str())).collect();
             assert!(unseen.is_empty(), "{file} does not show {unseen:?}");
-            // A sight that there is not would never be seen.
+            // A value of `sight` that does not exist would never be reported.
             for said in text.split("sight=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
                 assert!(Sight::ALL.iter().any(|(_, name)| *name == said), "{file}: {said}");
             }

@@ -1,4 +1,4 @@
-//! The table of metrics: a row for each, with its name, its help and where its values come from.
+//! The table of metrics: a row for each, with its name, its help and the source of its values.
 
 use ioweir_core::cores::Counts;
 use ioweir_core::fleet::Sight;
@@ -15,7 +15,7 @@ use crate::spec::Device;
 use crate::watch::COMMIT;
 use crate::watch::record::{ClassRecord, DeviceRecord};
 
-/// A row: the name of a metric, and where its values come from.
+/// A row: the name of a metric, and the source of its values.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
@@ -43,7 +43,7 @@ pub(super) enum Source {
     ClassNumber(Shown, fn(&ClassRecord) -> u64),
     /// As [`Self::ClassNumber`], of each class that is a member of a tenant of a fleet.
     FleetNumber(Shown, fn(&FleetClass) -> u64),
-    /// The fleet, if the server is one of any.
+    /// The fleet, if the server belongs to one.
     Fleet(fn(&FleetStatus) -> Vec<Sample>),
     /// Each class, with additional labels.
     Class(fn(&ClassRecord) -> Vec<Sample>),
@@ -347,7 +347,7 @@ fn failed(of: &OperationCounters) -> Vec<Sample> {
     by_error("error", of.failed)
 }
 
-/// Counts of what there was, in the order of [`NbdError::ALL`].
+/// The nonzero counts of errors, from all in the order of [`NbdError::ALL`].
 fn by_error(label: &'static str, counts: [u64; NbdError::ALL.len()]) -> Vec<Sample> {
     let all = NbdError::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
     all.map(|(error, count)| (vec![(label, error.name().into())], Value::Whole(count))).collect()
