@@ -1,4 +1,4 @@
-//! A backend by itself: whatever it is given comes back.
+//! Rules of backends by themselves: every operation comes back.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 #[test]
 fn more_operations_than_fit_the_ring_come_back() {
-    // Units of merged requests and tiers are cut into more operations than the depth says.
+    // More operations than the depth, because merged requests and tiers cut a dispatch into several.
     const OPERATIONS: u32 = 2000;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");

@@ -1,4 +1,4 @@
-//! A read cache that rots: what it holds is not what was read from the slow tier, which is right.
+//! Rules of a read cache whose copies are damaged, over a slow tier that is right.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -15,7 +15,7 @@ use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
 use serde_json::json;
 
-/// Four blocks that are in the cache, and its media: the slow one, and the fast one, of which every block can rot.
+/// A device with four blocks in its cache, and its media, of which every block can be damaged: the slow one and the fast one.
 fn filled(inline_bytes_max: u64) -> (Direct, Media, Media) {
     let (slow, fast) = (Media::new(1 << 20), Media::new(64 << 10));
     let tier = |media: &Media| Box::new(Faulty::new(media.clone(), Faults::default()));
@@ -26,7 +26,7 @@ fn filled(inline_bytes_max: u64) -> (Direct, Media, Media) {
     (direct, slow, fast)
 }
 
-/// Missed and remembered; missed and copied.
+/// The first read misses and is remembered; the second misses and is copied.
 fn fill(direct: &mut Direct) {
     for _ in 0..2 {
         assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Plain));

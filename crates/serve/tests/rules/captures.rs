@@ -14,7 +14,7 @@ use ioweir_trace::{Names, Record, Served, TraceError, TraceSink};
 
 pub(crate) type Rows = Arc<Mutex<Vec<(Record, Option<Served>)>>>;
 
-/// Keeps what is captured.
+/// Keeps the captured rows.
 struct Kept(Rows);
 
 impl TraceSink for Kept {
@@ -32,7 +32,7 @@ impl TraceSink for Kept {
     }
 }
 
-/// An engine that is captured, and how the rows are had when it has ended.
+/// An engine with a capture, and the writer that has its rows when the engine has ended.
 pub(crate) fn captured(keys: &str) -> (Bench, CaptureWriter, Rows) {
     let rows = Rows::default();
     let names = Names { streams: ["a", "b", "c"].map(String::from).into(), volumes: vec!["d".into()] };
@@ -91,7 +91,7 @@ fn captures_do_not_wait_forever_for_long_requests() {
         capture.reached(Nanos(number), number, Stage::Arrived);
         capture.reached(Nanos(number), number, Stage::Submitted(request));
         for stage in [Stage::Dispatched(Tier::Base), Stage::Completed(Nanos::ZERO)] {
-            // The first is served after so many others that its row is gone.
+            // The first request is served after so many others that its row was written without a result.
             if number > 1 {
                 capture.reached(Nanos(number), number, stage);
             }

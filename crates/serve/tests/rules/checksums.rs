@@ -1,4 +1,4 @@
-//! Devices that check what they read: all damage is found, nothing else is, whoever computes the checksums and however it ends.
+//! Rules of devices with checksums: all damage is found and nothing else is, whichever thread computes the checksums and however it ends.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,7 +35,7 @@ pub(crate) fn pool(schedule: &str, count: u32, items: u32) -> Workers {
     Workers { schedule, count, cores: count, items, inline_bytes_max: 0, append: crc32c::crc32c_append }
 }
 
-/// A checked device by itself, that is asked and waited for.
+/// A device with checksums by itself, whose operations are started and waited for.
 pub(crate) struct Direct {
     pub(crate) checked: Checked,
     pub(crate) now: Nanos,
@@ -60,7 +60,7 @@ impl Direct {
         self.id
     }
 
-    /// Waits until something has finished.
+    /// Waits until an operation has finished.
     pub(crate) fn some(&mut self) -> Vec<Done> {
         let mut done = Vec::new();
         loop {
@@ -105,7 +105,7 @@ impl Direct {
     }
 }
 
-/// As the engine hands data over: a single buffer, or those of several requests.
+/// Buffers as the engine hands them over: a single one, or those of several requests.
 pub(crate) fn buffers(pieces: impl Iterator<Item = Vec<u8>>) -> Buffers {
     let mut buffers: Vec<Buffer> = pieces
         .map(|bytes| {
@@ -117,7 +117,7 @@ pub(crate) fn buffers(pieces: impl Iterator<Item = Vec<u8>>) -> Buffers {
     if buffers.len() == 1 { Buffers::One(buffers.remove(0)) } else { Buffers::Many(buffers) }
 }
 
-/// Not a multiple of the block: the last one is short.
+/// A size that is no multiple of the block, so that the last block is short.
 const SIZE: u64 = 40_000;
 
 #[derive(Clone, Debug)]
@@ -312,7 +312,7 @@ fn holes_are_checked_as_well() {
     assert_eq!(direct.checked.checksums().unwrap().blocks_checked, 3);
 }
 
-/// Many operations at once over few places in the pool; all come back, with what was written.
+/// Many operations at once with little room in the pool; all complete, with the data that was written.
 fn crowd(workers: u32, items: u32) {
     const PLACES: u64 = 64;
     const SPAN: u64 = 24 << 10;
@@ -425,7 +425,7 @@ fn devices_share_workers_until_the_last_ends() {
     let mut devices = [0, 1].map(|_| Direct::over(Box::new(Memory::new(1 << 20)), &pool, 2));
     let weak = Arc::downgrade(&pool);
     drop(pool);
-    // More than each may hand over, on both at once.
+    // Both devices start more operations than they may hand over.
     for (number, device) in (1_u8..).zip(&mut devices) {
         for at in 0..5 {
             device.start(Action::Write, at * 8192, 8192, buffers(std::iter::once(vec![number; 8192])));
@@ -462,7 +462,7 @@ fn devices_share_workers_until_the_last_ends() {
 
 #[test]
 fn only_readers_of_a_damaged_block_get_errors() {
-    // A disk that takes its time, so that what comes in together is merged.
+    // The disk is slow, so that requests which arrive together are merged.
     let keys = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"noop\"\nchecksums = true";
     let mut damaging =
         Bench::over(device(keys), Box::new(Damaging(Memory::new(1 << 20))), ioweir_serve::buffer::Pool::new(256 << 10));
@@ -508,7 +508,7 @@ fn concurrent_writes_to_one_block_raise_no_alarm() {
         |cookie, offset, bytes: &[u8]| [request(WRITE, 0, cookie, offset, bytes.len() as u32), bytes.to_vec()].concat();
     peer.send(&write(1, 0, &[1; 8192]));
     bench.settle();
-    // Next to one another in sectors, with a gap in bytes: two runs of one unit, both in the first block.
+    // The writes are adjacent in sectors and have a gap in bytes: two operations of one dispatch, both in the first block.
     peer.send(&[write(2, 0, &[2; 700]), write(3, 1024, &[3; 5000])].concat());
     bench.settle();
     assert!(peer.answers().iter().all(|answer| answer.error == 0));
@@ -516,7 +516,7 @@ fn concurrent_writes_to_one_block_raise_no_alarm() {
     bench.settle();
     let expected = [vec![2; 700], vec![1; 324], vec![3; 5000], vec![1; 2168]].concat();
     assert_eq!(peer.answers()[0].bytes(), expected);
-    // The first block is not known any more, the second still is.
+    // The checksum of the first block is no longer known, that of the second is.
     assert_eq!(bench.engine.checksums().unwrap().blocks_known, 1);
 }
 
@@ -568,7 +568,7 @@ impl Served {
         Self { server, client, name, before }
     }
 
-    /// Asks, and answers with the error.
+    /// Sends a request, and returns the error of its answer.
     fn ask(&mut self, message: &[u8]) -> u32 {
         self.client.write_all(message).unwrap();
         let mut reply = [0; 16];
@@ -587,7 +587,7 @@ impl Served {
         }
     }
 
-    /// Ends it in order; answers with what was told.
+    /// Ends the server in order; returns its remarks.
     fn stop(self) -> Vec<String> {
         self.server.stopper().stop();
         self.server.wait().unwrap();
@@ -614,7 +614,7 @@ fn only_a_clean_end_keeps_the_checksums() {
     assert_eq!(served.stop(), [""; 0]);
     assert!(kept.exists());
 
-    // Found again, and not left lying about. The disk is damaged behind the server's back.
+    // The kept checksums are used and their file is removed. The disk is then damaged without the server.
     let mut served = Served::start(folder.path(), CHECKSUMS);
     assert!(!kept.exists());
     assert_eq!(served.read(0, 12_288).unwrap(), [9; 12_288]);
@@ -624,14 +624,14 @@ fn only_a_clean_end_keeps_the_checksums() {
     let told = "the 4096 bytes at 8192 are damaged: their checksum is not that of the data that was written there";
     assert_eq!(served.stop(), [told]);
 
-    // Somebody else has written to it in the meantime: that is no damage.
+    // Another program has written to the file in the meantime, which is no damage.
     flip(&disk, 0);
     let mut served = Served::start(folder.path(), CHECKSUMS);
     assert_eq!(served.read(0, 4_096).unwrap()[0], 13);
     let told = served.stop();
     assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: the file was changed since"), "{told:?}");
 
-    // Dropped without an end: as after a kill, nothing is there.
+    // The backend is dropped without a clean end, as after a kill, and keeps no checksums.
     let keys = format!("backend = \"file\"\npath = {disk:?}\n{CHECKSUMS}");
     assert!(kept.exists());
     drop(backend::open(&device(&keys), &mut [], None).unwrap());
@@ -643,7 +643,7 @@ fn only_a_clean_end_keeps_the_checksums() {
     assert!(error.contains("disk.checksums: is no file of checksums"), "{error}");
     assert_eq!(std::fs::read(&kept).unwrap(), b"a note to myself");
 
-    // A table whose writing was cut off is none.
+    // A table whose writing was cut off is not used.
     std::fs::write(&kept, b"ioweirCS").unwrap();
     let told = Served::start(folder.path(), CHECKSUMS).stop();
     assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: it is truncated"), "{told:?}");

@@ -1,4 +1,4 @@
-//! Every command of a client is a request that the scheduler orders and charges, whether it carries data or not.
+//! Rules of commands: the scheduler orders and charges every command of a client, whether it carries data or not.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +25,7 @@ impl Observer for Submitted {
     }
 }
 
-/// A request of 4 KiB, or of nothing for a flush.
+/// A request of 4 KiB, or a flush without a range.
 fn asked(command: Command, cookie: u64) -> Vec<u8> {
     let length = if command == Command::Flush { 0 } else { 4096 };
     let data = if command == Command::Write { vec![7; 4096] } else { Vec::new() };
@@ -85,7 +85,7 @@ fn flood(bench: &mut Bench, peer: &mut Peer, command: u16, flags: u16) {
 
 #[test]
 fn bytes_of_every_command_count_against_the_limit() {
-    // Zeroes that keep their space are written in memory; those that do not are holes there.
+    // In memory, zeroes that keep their space are written, and others become holes.
     for (command, flags, moves) in
         [(WRITE_ZEROES, NO_HOLE, true), (CACHE, 0, true), (WRITE_ZEROES, 0, false), (TRIM, 0, false)]
     {

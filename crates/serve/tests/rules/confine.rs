@@ -34,11 +34,11 @@ fn serve_confined() {
         status().iter().map(|its| format!("{} {} {}", its.what, its.is_on, its.words)).collect();
     let control = folder.join("in/control");
 
-    // All that a server does goes on: volumes, writes, a flush, a reload, checksums, a clean end.
+    // A confined server still does all its work: volumes, writes, a flush, a reload, checksums, a clean end.
     let add = Command::AddVolume { device: "d".into(), name: "v".into(), size: Size(1 << 20) };
     ask(&control, &add).unwrap();
     ask(&control, &Command::Reload {}).unwrap();
-    // Devices come where files can be reached, and elsewhere it is said why not.
+    // Devices can be added where their files can be reached; elsewhere the error says why not.
     let left_open = |name: &str| folder.join(format!("in/left-open-by-{name}"));
     let add = |name: &str, path: &Path| {
         let table = format!("volumes={}", left_open(name).display());
@@ -78,7 +78,7 @@ fn serve_confined() {
     told.push(format!("program: {}", kind(Process::new("/bin/true").status().map(drop))));
     let same = rustix::process::geteuid();
     told.push(format!("call: {}", kind(rustix::thread::set_thread_uid(same).map_err(Into::into))));
-    // Beside the threads of the server, this one is confined: it began them.
+    // This thread is confined like the threads of the server, because it has started them.
     let user = fs::read_to_string("/proc/self/status").unwrap();
     told.extend(user.lines().find(|line| line.starts_with("Uid:")).map(String::from));
     server.stopper().stop();
@@ -86,7 +86,7 @@ fn serve_confined() {
     fs::write(folder.join("in/told"), told.join("\n")).unwrap();
 }
 
-/// Serves in a process with these keys of `[server]`, and returns what it has written down.
+/// Serves in a process with these keys of `[server]`, and returns the lines that it has written.
 fn serve(keys: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("in");
@@ -122,7 +122,7 @@ fn confined_servers_serve_without_other_files_or_calls() {
     let free = serve("");
     assert_eq!(free[..5], ["own file: done", "other file: done", "new file: done", "program: done", "call: done"]);
     let confined = serve("confine = true");
-    // A kernel without one of them says so, and then nothing is refused.
+    // On a kernel that lacks a kind of confinement, the line says so and nothing is refused.
     let is_on = |what: &str| confined.iter().any(|line| line.starts_with(&format!("{what} true ")));
     let is_off = |what: &str| confined.iter().any(|line| line.starts_with(&format!("{what} false ")));
     assert!(is_on("files") != is_off("files") && is_on("calls") != is_off("calls"), "{confined:?}");

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 const CLASSES: usize = 3;
 
-/// Everything that the scheduler was called with, and what it answered.
+/// The calls of the scheduler, with its answers.
 #[derive(Clone, Default)]
 struct Journal(Arc<Mutex<Vec<(Nanos, Call)>>>);
 
@@ -37,7 +37,7 @@ fn report(bench: &mut Bench) -> Report {
     hear.recv().unwrap()
 }
 
-/// Tells an engine of a change, to which everybody else agrees or not; answers with what it says.
+/// Proposes a change to an engine, and gives the verdict of all engines; returns the engine's own answer.
 fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> bool {
     let ((prepared, hear), (verdict, wait)) = (channel(), channel());
     if is_agreed {
@@ -183,7 +183,7 @@ impl Model {
     }
 }
 
-/// A gap before it, whose it is, what it does, where.
+/// A request: the time since the one before, its client, its command and its block.
 type Asked = (u64, usize, u16, u64);
 
 fn asked() -> impl Strategy<Value = Vec<Asked>> {
@@ -290,7 +290,7 @@ fn requests_outside_a_full_queue_wait_for_it() {
     }
     bench.turn();
     let early = report(&mut bench);
-    // One is with the disk; the scheduler keeps its place until it is done.
+    // One request is with the disk; the scheduler keeps its slot until it is completed.
     assert_eq!((early.classes[0].inflight, early.classes[0].queued, early.classes[0].queued_bytes), (1, 3, 3 * 4096));
     assert_eq!(early.classes[0].oldest.unwrap().1, WaitCause::Counted(Reason::QueueFull));
     bench.settle();
@@ -320,7 +320,7 @@ fn refusals_and_failures_are_counted_apart() {
     let refused = |error| tally.counts.refused[NbdError::ALL.iter().position(|other| *other == error).unwrap()];
     assert_eq!((refused(NbdError::NotPermitted), refused(NbdError::Invalid)), (1, 1));
     let read = &tally.counts.operations[Operation::Read as usize];
-    // Block status is a request like another.
+    // A request for block status counts as any other.
     assert_eq!((read.requests, read.errors(), read.bytes), (2, 2, 0));
     let failed: Vec<_> = NbdError::ALL.into_iter().zip(read.failed).filter(|(_, count)| *count > 0).collect();
     assert_eq!(failed, [(NbdError::InputOutput, 2)]);
@@ -355,13 +355,13 @@ fn changes_are_made_or_undone_on_every_engine() {
     }
     bench.turn();
     let limited = Share { limit_per_second: 1, ..Share::weighted(7) };
-    // Somebody else cannot: nothing has changed here either, and nothing is lost.
+    // Another engine cannot make the change, so nothing changes here, and nothing is lost.
     assert!(change(&mut bench, &[(class(0), limited)], false));
     let began = bench.now;
     bench.settle();
     assert_eq!(peer.answers().len(), 5);
     assert!(bench.now.since(began) < Nanos::from_seconds(1), "it is not limited");
-    // The second of two cannot be had: the first is taken back.
+    // The second of two shares is not feasible, so the first is restored.
     let wrong = Share { reservation_per_second: 5, limit_per_second: 1, ..Share::weighted(1) };
     assert!(!change(&mut bench, &[(class(0), limited), (class(1), wrong)], true));
     for cookie in 0..5 {
@@ -370,7 +370,7 @@ fn changes_are_made_or_undone_on_every_engine() {
     let began = bench.now;
     bench.settle();
     assert!(bench.now.since(began) < Nanos::from_seconds(1), "it is still not limited");
-    // And with everybody it takes effect at once.
+    // A change that all engines can make takes effect at once.
     for cookie in 0..4 {
         send(&mut peer, cookie, READ, cookie);
     }

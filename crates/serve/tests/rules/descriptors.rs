@@ -1,4 +1,4 @@
-//! A server that has no descriptors left for clients is still looked after.
+//! Rules of a server without descriptors for clients: operators can still reach it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -18,7 +18,7 @@ fn without_descriptors_clients_wait_and_operators_are_served() {
     let mut process = Process::start(folder.path(), &head, "backend = \"memory\"\nsize = \"64MiB\"");
     agree(&mut process.connect());
     process.limit_descriptors(process.descriptors() as u64 + 60);
-    // More than there is room for, and few enough to wait in the socket.
+    // More clients than there is room for, and few enough to wait in the socket.
     let others: Vec<UnixStream> = (0..100).map(|_| process.connect()).collect();
     let said = "ioweir_events_total{kind=\"listening_paused\"} ";
     let paused = || metrics(folder.path()).lines().find_map(|line| line.strip_prefix(said).map(String::from)).unwrap();

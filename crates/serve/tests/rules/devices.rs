@@ -1,5 +1,5 @@
-//! Devices that come and go while the server runs: what comes is served as any other, what goes is closed, and what cannot be done
-//! changes nothing.
+//! Rules of devices that are added and removed while the server runs: an added one is served as any other, a removed one is closed, and a
+//! refused change has no effect.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -36,7 +36,7 @@ impl Served {
         self.ask(&Command::RemoveDevice(name.into()))
     }
 
-    /// A state with what the engines have counted up to now: they are asked ten times a second at most.
+    /// The state with the engines' present counts: they are asked at most ten times a second.
     fn state(&self) -> Value {
         let state = || self.ask(&Command::State {}).unwrap();
         let begin = state()["now_seconds"].as_f64().unwrap();
@@ -160,7 +160,7 @@ fn a_device_that_cannot_be_had_changes_nothing() {
         let error = told.unwrap_err();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
-    // A file that another server has.
+    // The file is in use by another server.
     let other = Served::of(&format!("{file}[[export]]\nname = \"e\"\ndevice = \"file\"\n"));
     let taken = format!("path={}/disk", other.folder.path().display());
     let error = served.come("d", &["backend=file", &taken]).unwrap_err();
@@ -168,7 +168,7 @@ fn a_device_that_cannot_be_had_changes_nothing() {
     other.stop();
     served.come("d", &["backend=file", &taken]).unwrap_err();
 
-    // Of two devices of a reload, one cannot be opened: the other is closed again.
+    // A reload opens two devices, one of which cannot be opened: the other is closed again.
     let text = std::fs::read_to_string(served.spec_file()).unwrap();
     let at = served.folder.path().display();
     let two = ["good", "none/bad"].map(|path| {
@@ -179,7 +179,7 @@ fn a_device_that_cannot_be_had_changes_nothing() {
     let error = served.ask(&Command::Reload {}).unwrap_err();
     assert!(error.starts_with("device none/bad: "), "{error}");
     assert!(served.is_free("good") && served.open("good").is_none());
-    // An export that ends past its device: that is closed again, too.
+    // An export ends past its new device, so the device is closed again, too.
     std::fs::write(served.spec_file(), format!("{text}{}{shown}size = \"2MiB\"\n", two[0])).unwrap();
     let error = served.ask(&Command::Reload {}).unwrap_err();
     assert!(error.starts_with("export good: ends past its device"), "{error}");
@@ -224,7 +224,7 @@ fn devices_without_exports_go_and_release_their_files() {
         assert!(refused.unwrap_err().contains("device `d`"));
     }
 
-    // The others go on, with their counters, and can be changed.
+    // The other exports continue, with their counters, and can be changed.
     assert_eq!(read(&mut a, 0), [1; 4096]);
     served.ask(&Command::Set(vec!["export.a.weight=7".into()])).unwrap();
     let class = served.class("a");
@@ -253,7 +253,7 @@ fn files_grow_under_clients_and_read_as_zeroes() {
     assert!(device["description"].as_str().unwrap().contains("8 MiB"), "{device}");
     assert_eq!(served.grow("d", 8 * MIB).unwrap(), json!({ "changes": [] }));
 
-    // Volumes have the room; a file that somebody else has made longer is taken as it is, here by a reload.
+    // Volumes can use the added room. A file that another program has made longer keeps its length, here through a reload.
     served.come("pool", &["backend=file", "path=AT/pool", "size=1MiB", "volumes=AT/volumes"]).unwrap();
     let volume = || Command::AddVolume { device: "pool".into(), name: "v".into(), size: ioweir_config::Size(3 * MIB) };
     assert!(served.ask(&volume()).unwrap_err().contains("no room"));
@@ -336,7 +336,7 @@ fn kills_during_growth_neither_lose_nor_damage_data() {
     }
 }
 
-/// Returns what was done and found, in words.
+/// Grows devices and kills the server; returns a description of the result.
 fn grow_and_kill(name: &str, file: &str, keys: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
@@ -507,7 +507,7 @@ fn reloads_change_devices_and_exports_all_or_nothing() {
         )
     };
     let put = |text: String| std::fs::write(served.spec_file(), text).unwrap();
-    // New ones may stand anywhere in the file, and come last.
+    // New devices may stand anywhere in the file, and get the last numbers.
     put(text.replacen("[[device]]", &format!("{}[[device]]", device("x")), 1));
     let told = served.ask(&Command::Reload {}).unwrap();
     assert_eq!(all_changes(&told), ["device.x is added", "export.of x is added"]);
@@ -515,7 +515,7 @@ fn reloads_change_devices_and_exports_all_or_nothing() {
     let mut x = served.client("of x");
     assert_eq!(write(&mut x, 0, 3), 0);
 
-    // One goes and one comes, but not while the one that goes has a client.
+    // A reload removes a device and adds another, but not while the removed one has a client.
     put(format!("{text}{}", device("y")));
     let error = served.ask(&Command::Reload {}).unwrap_err();
     assert!(error.starts_with("export of x: 1 client is connected"), "{error}");
@@ -529,14 +529,14 @@ fn reloads_change_devices_and_exports_all_or_nothing() {
     assert!(served.is_free("x") && !served.is_free("y"));
     assert_eq!(write(&mut served.client("of y"), 0, 4), 0);
 
-    // A device does not become another.
+    // A device cannot become another one.
     put(format!("{text}{}", device("y").replace("/y", "/z")));
     let error = served.ask(&Command::Reload {}).unwrap_err();
     assert!(
         error.starts_with("device.y.path ") && error.ends_with("this does not change while the server runs"),
         "{error}"
     );
-    // Services do not come with one.
+    // A device cannot be added together with a service.
     let summed = "[[device]]\nname = \"z\"\nbackend = \"memory\"\nsize = \"1MiB\"\nchecksums = true\n";
     let service = "[service.s]\nkind = \"scrub\"\ndevice = \"z\"\n";
     put(format!("{text}{summed}{}{service}", device("y")));

@@ -1,4 +1,4 @@
-//! The engine without its thread: what each command does, what a broken client leaves behind, and who waits for whom.
+//! Rules of the engine without its thread: the effect of each command, what a broken client leaves behind, and which requests wait.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -37,7 +37,7 @@ fn written_data_is_read_in_every_reply_form() {
     let data: Vec<u8> = (0..10_000_u32).map(|number| number as u8 | 1).collect();
     for structured in [false, true] {
         let mut peer = bench.connect(0, structured);
-        // Neither begins nor ends at a sector.
+        // The write neither begins nor ends at a sector.
         assert_eq!(ask(&mut bench, &mut peer, &write(1, 0, 777, &data)), [ok(1)]);
         peer.expect(2, 10_002);
         let answers = ask(&mut bench, &mut peer, &request(READ, 0, 2, 776, 10_002));
@@ -78,7 +78,7 @@ fn class_priorities_apply_at_once_where_supported() {
         bench.engine.observe(Box::new(seen.clone()));
         let mut peers = [bench.connect(0, true), bench.connect(1, true)];
         let mut order = |bench: &mut Bench| {
-            // The first is dispatched at once, and keeps the disk busy while the others come.
+            // The first request is dispatched at once, and keeps the disk busy while the others arrive.
             peers[1].send(&request(READ, 0, 9, 1 << 20, 4096));
             bench.turn();
             for cookie in 0..3 {
@@ -149,7 +149,7 @@ fn the_longest_request_fits_the_smallest_buffers() {
     let mut bench = Bench::new("backend = \"memory\"\nsize = \"65MiB\"\nbuffer_bytes_max = \"192MiB\"");
     let mut peer = bench.connect(0, false);
     let data: Vec<u8> = (0..16_u32 << 20).flat_map(u32::to_be_bytes).collect();
-    // Neither begins nor ends at a part.
+    // The write neither begins nor ends where requests are cut.
     peer.send_long(&write(1, 0, 777, &data), || {
         bench.turn();
     });
@@ -213,7 +213,7 @@ fn invalid_requests_are_answered_and_the_connection_continues() {
     let answers = ask(&mut bench, &mut peer, &wrong);
     let errors: Vec<_> = answers.iter().map(|answer| (answer.cookie, answer.error)).collect();
     assert_eq!(errors, [(1, 1), (2, 22), (3, 22), (4, 22), (5, 1), (6, 22), (7, 0)]);
-    // Data of a refused write is dropped without being kept, however long it says it is.
+    // The data of a refused write is dropped, whatever its length.
     let mut writer = bench.connect(0, true);
     writer.send(&request(WRITE, 0, 8, 0, u32::MAX));
     writer.send(&[0; 100_000]);
@@ -240,7 +240,7 @@ fn a_disconnect_is_followed_by_answers_and_end() {
     peer.send(&[write(1, 0, 0, &[1; 512]), request(DISCONNECT, 0, 2, 0, 0)].concat());
     bench.turn();
     assert_eq!((peer.answers(), peer.is_closed, bench.engine.clients()), (vec![ok(1)], true, 0));
-    // So is the end of what a client sends.
+    // The end of a client's stream is followed by answers and the end, too.
     let mut peer = bench.connect(0, true);
     peer.send(&write(1, 0, 0, &[1; 512]));
     peer.socket.shutdown(Shutdown::Write).unwrap();
@@ -264,7 +264,7 @@ fn a_broken_connection_takes_what_is_queued_along() {
     assert_eq!(bench.engine.requests(), 20);
     drop(peer);
     bench.turn();
-    // One is with the disk and ends unanswered; the others never get there.
+    // One request is with the disk and ends unanswered; the others never get there.
     assert_eq!(bench.engine.requests(), 1);
     assert_eq!(ask(&mut bench, &mut other, &request(FLUSH, 0, 1, 0, 0)), [ok(1)]);
     assert_eq!((bench.engine.requests(), bench.engine.clients(), bench.engine.buffered_bytes()), (0, 1, 0));
@@ -282,7 +282,7 @@ fn a_full_class_queue_leaves_room_to_others() {
         peer.send(&request(READ, 0, cookie, 0, 512));
     }
     bench.turn();
-    // One was served. Two wait for the limit and fill the queue; the others of that class are held back, and no other is.
+    // One request was served. Two wait for the limit and fill the queue; the others of that class are held back, and no other class is.
     other.send(&request(READ, 0, 9, 0, 512));
     bench.turn();
     bench.turn();
@@ -308,7 +308,7 @@ fn a_pausing_device_ignores_times_that_are_over() {
     bench.turn();
     bench.turn();
     assert_eq!(hear.try_recv(), Ok(Ok(())));
-    // The limit would let the next one pass now; until the device goes on there is nothing to do.
+    // The limit would let the next request pass now, but there is nothing to do until the pause ends.
     bench.now = bench.now.after(Nanos::from_seconds(2));
     let due = bench.turn();
     assert!(due > bench.now.after(Nanos::from_seconds(2)), "it would turn without an end: {due} at {}", bench.now);
@@ -339,7 +339,7 @@ fn clients_may_idle_but_not_stall() {
 fn clients_that_do_not_read_delay_nobody_else() {
     let mut bench = Bench::new("backend = \"null\"\nsize = \"64MiB\"");
     let (mut deaf, mut other) = (bench.connect(0, true), bench.connect(1, true));
-    // More than sockets hold, and more than a client may have on its way.
+    // More requests than sockets hold, and more than a client may have in flight.
     for cookie in 0..200 {
         deaf.send(&request(READ, 0, cookie, 0, 1 << 20));
     }
@@ -354,7 +354,7 @@ fn clients_that_do_not_read_delay_nobody_else() {
     assert_eq!((bench.engine.clients(), bench.engine.requests(), bench.engine.buffered_bytes()), (1, 0, 0));
 }
 
-/// As `ask`, while others have requests on their way.
+/// Asks as `ask` does, while others have requests in flight.
 fn ask_of(bench: &mut Bench, peer: &mut Peer, bytes: &[u8]) -> Vec<Answer> {
     peer.send(bytes);
     let mut answers = Vec::new();
@@ -377,7 +377,7 @@ fn a_stop_lets_requests_finish_and_ends() {
         bench.now = bench.now.max(due.min(bench.now.after(Nanos::from_millis(100))));
     }
     let answers = peer.answers();
-    // The second write never came in whole.
+    // The second write was never received in full.
     assert_eq!(answers.iter().map(|answer| (answer.cookie, answer.error)).collect::<Vec<_>>(), [(2, 108), (1, 0)]);
     assert!(peer.is_closed);
 }
@@ -451,7 +451,7 @@ fn data_that_requests_should_not_have_is_skipped() {
     assert!(peer.is_closed, "nobody sends a terabyte in one request");
 }
 
-/// How many discards the scheduler has at once, and how long they are.
+/// The number of discards that the scheduler has at once, and their length.
 #[derive(Default)]
 struct Discards {
     held: u32,

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 const READ: Work = Work { kind: Kind::Read, source: Source::Client, bytes: 4096, sequential: false, deadline: None };
 
-/// Time that moves when an item says so, and when all sleep.
+/// A clock that advances when an item asks for it, and when all workers sleep.
 #[derive(Clone, Default)]
 struct StoryClock(Arc<AtomicU64>);
 
@@ -48,9 +48,9 @@ impl Clock for StoryClock {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Uses CPU time, and looks at its slice every 10 us.
+    /// Uses CPU time, and checks its slice every 10 us.
     Use(u64),
-    /// Waits for so long.
+    /// Waits for this time.
     Pause(u64),
     Lock(u32),
     Unlock,
@@ -60,14 +60,14 @@ enum Step {
 /// The events of a story: the item's name, the event, and the time in microseconds.
 type Diary = Arc<Mutex<Vec<(usize, &'static str, u64)>>>;
 
-/// Does what it was told, and writes it down.
+/// An item that follows its steps, and notes each in the diary.
 struct Script {
     name: usize,
     steps: Vec<Step>,
     at: usize,
-    /// Of the current step.
+    /// The CPU time used in the current step.
     used: u64,
-    /// How CPU time passes; on a real machine it is not worth waiting for.
+    /// The clock by which CPU time passes; `None` on a real machine, where the test does not wait for it.
     clock: Option<StoryClock>,
     diary: Diary,
 }
@@ -168,7 +168,7 @@ impl Story {
         self.pool.submit_at(Nanos::from_millis(millis), work, script).unwrap();
     }
 
-    /// Runs all to their end; answers with what happened.
+    /// Runs all items to their end; returns the events.
     fn tell(self) -> Vec<(usize, &'static str, u64)> {
         self.pool.close();
         self.pool.work(0);
@@ -207,7 +207,7 @@ fn late_submitted_items_keep_their_time_of_arrival() {
         story.tell().iter().filter(|told| told.1 == "done").map(|told| told.0).collect::<Vec<_>>(),
         [1, 2, 3, 0]
     );
-    // More can be coming than there is room for at once, not more than there is room for at all.
+    // More items can be expected than there is room for at the same time.
     let mut story = Story::new("baseline");
     (0..64).for_each(|_| story.add_at(1, READ, &[Step::Use(1)]));
     (0..63).for_each(|_| story.add(READ, &[Step::Use(1_500)]));
@@ -222,7 +222,7 @@ fn long_items_are_preempted_and_continue_later() {
     let mut story = Story::new("baseline");
     story.add(READ, &[Step::Use(2_500)]);
     story.add(READ, &[Step::Use(10)]);
-    // Alone in HQ: 2 ms of slice. Then the short one has HQ and the long one LQ; which is drawn first is the seed's.
+    // Alone in HQ, the item has a slice of 2 ms. Then the short item has HQ and the long one LQ, and the seed draws which is first.
     let told = story.tell();
     assert_eq!(told[0], (0, "preempted", 2_000));
     assert_eq!(told.len(), 3);
@@ -250,7 +250,7 @@ fn an_item_that_panics_releases_its_lock() {
     let mut story = Story::new("baseline");
     story.add(READ, &[Step::Lock(0), Step::Pause(100), Step::Panic]);
     story.add(READ, &[Step::Lock(0), Step::Use(10)]);
-    // Locks that do not exist, and a second one: its own mistake.
+    // An item that asks for a missing or a second lock panics.
     story.add(READ, &[Step::Lock(99)]);
     story.add(READ, &[Step::Lock(1), Step::Lock(2)]);
     let pool = Arc::clone(&story.pool);
@@ -259,7 +259,7 @@ fn an_item_that_panics_releases_its_lock() {
     assert_eq!((pool.counted().done, pool.counted().panicked), (1, 3));
 }
 
-/// Waits for a signal, after having handed out how to send it.
+/// Hands out its signal, then waits for it.
 struct Listener {
     signals: Arc<Mutex<Vec<Signal>>>,
     runs: Arc<AtomicU64>,
@@ -362,7 +362,7 @@ fn each_turn_begins_with_its_hook() {
     }
     pool.close();
     pool.work(0);
-    // Two in the first turn, of 2 ms and a request that was begun; the third in the next, of the same queue.
+    // Two items in the first turn of 2 ms, the second of them begun within it; the third in the next turn, from the same queue.
     assert_eq!(*diary.lock().unwrap(), [(0, "done", 1_540), (1, "done", 3_040), (2, "done", 4_560)]);
     assert_eq!(pool.counted().queues[Queue::High as usize].turns, 2);
 }
@@ -417,13 +417,13 @@ fn check(diary: &[(usize, &'static str, u64)], scripts: &[(Vec<Step>, usize)], d
     }
 }
 
-/// Processor work, as a device's thread hands it over: when, what, and for how many microseconds.
+/// A work item of a device: time, name, and length in microseconds.
 type Burst = (u64, usize, u64);
 
 /// The slices that ran: name, begin and length.
 type Decisions = Vec<(usize, Nanos, Nanos)>;
 
-/// Uses its time in steps of a microsecond.
+/// An item that uses its time in steps of a microsecond.
 struct Bursting {
     name: usize,
     left: u64,

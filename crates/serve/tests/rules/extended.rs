@@ -1,5 +1,5 @@
-//! Extended headers with the one client at hand that speaks them: QEMU from 8.2 on. Where it is not installed, the variable
-//! `QEMU_FOLDER` may name a folder that it was unpacked into.
+//! Rules of extended headers with a real client: QEMU from 8.2 on. Where it is not installed, the variable `QEMU_FOLDER` may name a folder
+//! that it was unpacked into.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -11,7 +11,7 @@ use std::process::Command;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 
-/// Where the programs are, if they are of a version that speaks this.
+/// The folder of the programs, if their version knows extended headers.
 fn qemu() -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("QEMU_FOLDER").unwrap_or_default());
     let version = Command::new(folder.join("qemu-nbd")).arg("--version").output();
@@ -57,7 +57,7 @@ fn single_requests_describe_zero_and_trim_a_terabyte() {
     assert_eq!(map().matches("\"data\": true").count(), 2, "{}", map());
     let blocks = std::fs::metadata(&disk).unwrap().blocks();
     assert!(blocks >= 4096, "{blocks} sectors are allocated");
-    // Longer than 2 GiB only where nothing is written in its place.
+    // A range may be longer than 2 GiB only if nothing is written in its place.
     io(&["write -z -u -n 1G 1022G", "read -P 0 5G 1M", "read -P 0 900G 1M"]);
     assert_eq!(map().matches("\"data\": true").count(), 0, "{}", map());
     io(&["write -P 9 7G 1M", "discard 6G 2047M", "read -P 0 7G 1M"]);

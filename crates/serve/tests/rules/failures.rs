@@ -1,4 +1,4 @@
-//! Devices that fail: what was lost is said to every client, again and again, and never answered with ok.
+//! Rules of devices that fail: every client gets the error of a loss, each time, and never a false success.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -21,12 +21,12 @@ use redb::StorageBackend;
 const INPUT_OUTPUT: u32 = 5;
 const NO_SPACE: u32 = 28;
 
-/// A device of two tiers whose scheduler places what is written.
+/// A device of two tiers whose scheduler places written data.
 const PLACED: &str = "backend = \"tiered\"\nscheduler = \"bid-hybrid\"\n\
     [device.slow]\nbackend = \"memory\"\nsize = \"1MiB\"\n\
     [device.fast]\nbackend = \"memory\"\nsize = \"1MiB\"\n";
 
-/// Flushes end as a test says, in the order in which it says so.
+/// Flushes that a test ends, in an order of its choice.
 #[derive(Clone, Default)]
 struct Flushes(Arc<Mutex<Vec<Io>>>);
 
@@ -92,7 +92,7 @@ fn send(peer: &mut Peer, command: u16, cookie: u64) {
     }
 }
 
-/// The error of a command that needs no help to end.
+/// The error of a command that ends by itself.
 fn ask(bench: &mut Bench, peer: &mut Peer, command: u16, cookie: u64) -> u32 {
     send(peer, command, cookie);
     bench.settle();
@@ -155,7 +155,7 @@ fn flushes_in_flight_together_fail_together() {
     }
     turns(&mut bench);
     assert_eq!(flushes.count(), 2);
-    // The system has told the other one that data is lost, which has not been heard of yet.
+    // The system has reported the loss to the other flush, whose result was not collected yet.
     ended.lock().unwrap().push(flushes.take(0, None));
     turns(&mut bench);
     send(&mut peers[2], FLUSH, 1);
@@ -213,7 +213,7 @@ fn operations_older_than_thirty_seconds_count_as_hanging() {
     assert_eq!((device.hangs, device.oldest_operation), (false, None));
 }
 
-/// A device that keeps all that it is asked, until it is told to go on.
+/// A device that holds every operation until the test lets it continue.
 struct Hanging {
     inner: Memory,
     is_hung: Arc<AtomicBool>,
@@ -260,7 +260,7 @@ fn devices_that_complete_nothing_delay_the_end_once() {
             }
         }
         turns(&mut bench);
-        // Draining has no end; the time counts from when there is one.
+        // A drain has no limit; the time counts from the stop that sets one.
         bench.engine.handle().send(Command::Stop(Some(Nanos::NEVER)));
         turns(&mut bench);
         bench.now = bench.now.after(Nanos::from_seconds(3600));

@@ -1,4 +1,4 @@
-//! An engine whose server is one of a fleet.
+//! Rules of an engine whose server belongs to a fleet.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ impl Store for Alone {
     fn revoke(&mut self, _lease: i64) {}
 }
 
-/// Everything that the scheduler was called with, and what it answered.
+/// The calls of the scheduler, with its answers.
 #[derive(Clone, Default)]
 struct Journal(Arc<Mutex<Vec<(Nanos, Call)>>>);
 
@@ -81,7 +81,7 @@ impl World {
         (self.seed >> 33) % below
     }
 
-    /// Clients ask for more, up to eight at once, and time goes on to the end of the step.
+    /// Clients send more requests, up to eight at once, and time advances to the end of the step.
     fn step(&mut self, end: Nanos) {
         while self.bench.now < end {
             for at in 0..self.peers.len() {

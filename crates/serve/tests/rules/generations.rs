@@ -1,5 +1,4 @@
-//! Tiers and their map are those of one day: an older one of them is not served with the newest of the others, and no slow tier
-//! alone.
+//! Rules of generations: tiers and their map are served only if all are the newest, and no slow tier is served alone.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -110,7 +109,7 @@ fn slow_tiers_need_their_map_and_reject_copies() {
     fs::rename(at.join("restored"), at.join("slow")).unwrap();
     let problem = refused(at);
     assert!(problem.contains("has no mark of its map"), "{problem}");
-    // As the hint says.
+    // The hint names the mark that makes the copy usable.
     let mark = problem.split('"').nth(1).unwrap();
     rustix::fs::setxattr(at.join("slow"), ATTRIBUTE, mark.as_bytes(), rustix::fs::XattrFlags::empty()).unwrap();
     assert_eq!(read(&mut open(at).unwrap(), 3), [1; 4096]);

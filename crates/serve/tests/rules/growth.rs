@@ -1,4 +1,4 @@
-//! Tiers and devices with late discards grow, and know themselves again whenever the power fails meanwhile.
+//! Rules of growth: tiers and devices with late discards grow, and their map or journal recognizes them if the power fails meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -61,7 +61,8 @@ fn a_power_failure_during_growth_keeps_either_length() {
     assert!(before > 4 && after > 4, "{before} {after}");
 }
 
-/// The power fails while a device grows, and is back before its server has noticed: it goes on, and opens its map or journal again.
+/// The power fails while a device grows, and returns before its server has noticed: the server continues, and opens its map or journal
+/// again.
 #[test]
 fn interrupted_growth_does_not_stop_the_next_attempt() {
     let mut found_all = BTreeSet::new();
@@ -71,12 +72,12 @@ fn interrupted_growth_does_not_stop_the_next_attempt() {
                 let grid = grid(first * 40 + second);
                 let mut device = open(&grid).unwrap();
                 grid.cut_after(first);
-                // That it breaks off is no matter here.
+                // This growth is interrupted by the power failure.
                 let _ = device.grow(BETWEEN);
                 let (is_cut, between) = (!grid.media(2).has_power(), device.size_bytes());
                 grid.restore();
                 if second > 9 && (!is_cut || between == BEFORE) {
-                    // Only where the end is missing is the map or journal opened again meanwhile, which takes a while.
+                    // Only if the end was not noted is the map or journal opened again, which takes a while.
                     break;
                 }
                 grid.cut_after(second);

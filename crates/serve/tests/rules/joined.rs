@@ -1,5 +1,4 @@
-//! Several devices under one scheduler: shares hold across them, each is flushed by itself, and nothing reaches from one
-//! into another.
+//! Rules of joined devices: shares hold across the parts, each part is flushed by itself, and no operation reaches from one into another.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -34,7 +33,7 @@ struct Spindle {
     last: u32,
 }
 
-/// A file on a disk: half of it.
+/// A file that is half of a disk.
 struct Half {
     spindle: Rc<RefCell<Spindle>>,
     number: usize,
@@ -110,7 +109,7 @@ fn joined(keys: &str, parts: Vec<Box<dyn Backend>>, shares: &[(Holder, Share)]) 
     bench
 }
 
-/// A client that always has this many random reads on their way.
+/// A client that always has this many random reads in flight.
 struct Reader {
     peer: Peer,
     random: u64,
@@ -138,7 +137,7 @@ impl Reader {
     }
 }
 
-/// Lets benches of one disk go on until the readers have had so many answers.
+/// Runs the benches of one disk until the readers have had this many answers.
 fn run(benches: &mut [&mut Bench], readers: &mut [Reader; 2], answers: u64) {
     let mut now = Nanos::ZERO;
     while readers.iter().map(|reader| reader.answered).sum::<u64>() < answers {
@@ -167,7 +166,7 @@ fn weights_hold_across_joined_files_of_one_disk() {
     let [heavy, light] = readers.map(|reader| reader.answered);
     assert!((990..=1010).contains(&(heavy / light.max(1))), "1000:1 comes out {heavy}:{light}");
 
-    // A scheduler for each has no say over the other.
+    // Separate schedulers cannot divide the disk.
     let mut apart = Half::both("hdd").map(|half| {
         let device = device(&format!("backend = \"memory\"\nsize = \"1MiB\"\n{keys}"));
         let pool = Pool::new(device.request_bytes_max.0 as usize);
@@ -256,7 +255,8 @@ fn perform(joined: &mut Joined, action: Action, (offset, length): (u64, u64), bu
 proptest! {
     #![proptest_config(config(256))]
 
-    /// Each part is as long a memory of its own; what lies in none, or in more than one, is refused and changes nothing.
+    /// Each part is compared with a memory of the same length; a request that lies in no part, or in several, is refused and changes
+    /// nothing.
     #[test]
     fn operations_on_a_part_touch_that_part_alone(
         lengths in prop::collection::vec(1..40_u64, 1..5),
@@ -326,7 +326,7 @@ fn foreign_changes_to_any_part_drop_kept_files() {
         let (device, backend) = open();
         let mut bench = Bench::with_services(device, backend, service());
         let mut peer = bench.connect(0, true);
-        // Of the second part.
+        // The discard is of the second part.
         peer.send(&request(TRIM, 0, 1, 4 * MIB, 8192));
         bench.settle();
         assert_eq!(peer.answers()[0].error, 0);

@@ -1,7 +1,7 @@
-//! Files of earlier versions: what a release has written, later ones read.
+//! Rules of files from earlier versions: later releases can read them.
 //!
-//! `tests/kept/VERSION` has the files of a release, packed by gzip. A release adds its own:
-//! `cargo test -p ioweir-serve --test rules files_of_this_version -- --ignored`.
+//! `tests/kept/VERSION` has the files of a release, packed by gzip. A release adds its own: `cargo test -p ioweir-serve --test rules
+//! files_of_this_version -- --ignored`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -30,13 +30,13 @@ const FILES: [&str; 8] = ["slow", "fast", "map", "plain", "pool", "volumes", "la
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 64;
 
-/// The devices, without the one that has a journal: that knows its file by more than its name.
+/// The devices without the one with a journal, which recognizes its file by more than the name.
 fn spec(at: &Path) -> String {
     let (whole, _) = whole_spec(at);
     whole
 }
 
-/// The devices but one, and that one.
+/// The devices without a journal, and the one with a journal.
 fn whole_spec(at: &Path) -> (String, String) {
     let at = at.display();
     let file = |name: &str, size: &str| {
@@ -112,7 +112,7 @@ fn unpack(from: &Path, name: &str, to: &Path) {
     fs::write(to.join(name), bytes).unwrap();
 }
 
-/// The identity of the file that kept checksums are of.
+/// The identity of the file that the kept checksums belong to.
 const IDENTITY: Identity = Identity { size_bytes: BLOCKS * BLOCK, device: 3, inode: 4, changed: (1_700_000_000, 5) };
 
 fn table() -> Table {
@@ -139,7 +139,7 @@ fn files_of_earlier_versions_are_read() {
         });
         let fast = fs::read(served.folder.path().join("fast")).unwrap();
         assert!(fast[BLOCK as usize..].iter().any(|&byte| byte != 0), "{}: the fast tier has data", version.display());
-        // Data of both tiers where the map says, and of every other device.
+        // The data of both tiers is found by the map, and that of every other device is there.
         for export in ["tiers", "plain"] {
             let mut client = served.client(export);
             for block in 0..BLOCKS {
@@ -152,7 +152,7 @@ fn files_of_earlier_versions_are_read() {
             volumes.iter().map(|volume| (&*volume.name, volume.offset_bytes, volume.size_bytes)).collect();
         assert_eq!(places, [("one", 0, 1 << 20), ("two", 1 << 20, 1 << 20)], "{}", version.display());
         let at = served.stop_and_keep();
-        // The journal is understood, and refused for what it says: it is of another file than the copy of the test.
+        // The journal is read, and refused because it belongs to another file than the test's copy.
         let text = format!("[server]\nlisten = [\"unix:{}/s\"]\n{}", at.path().display(), whole_spec(at.path()).1);
         let late = Spec::parse("late.toml", &text).unwrap();
         let started = Server::start(&late, Entrance::Listeners(Vec::new()), false, None);

@@ -28,7 +28,7 @@ const DEVICES: [(&str, &str); 9] = [
         [service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"run\"
         [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"",
     ),
-    // The server of the upstream is killed, too, while the other one goes on.
+    // The upstream's server is killed, too, while the other one continues.
     ("upstream", "backend = \"nbd\"\naddress = \"unix:FOLDER/upstream/s\"\nexport = \"export\"\nscheduler = \"sfq\""),
     // The export is a part between two others.
     (
@@ -129,7 +129,7 @@ impl Upstream {
 }
 
 struct Killed {
-    /// The newest content of each block that is to be found.
+    /// The newest content that each block must have.
     blocks: Vec<u64>,
     random: u64,
     cookie: u64,
@@ -141,7 +141,7 @@ impl Killed {
         (self.random >> 33) % below
     }
 
-    /// Writes with several on their way, and leaves in the middle; returns how many answers are to come.
+    /// Keeps several writes in flight, and stops in the middle; returns the number of missing answers.
     fn write_some(&mut self, client: &mut UnixStream) -> usize {
         const IN_FLIGHT: usize = 8;
         let (mut on_their_way, mut answered, mut unflushed) = (Vec::new(), 0, Vec::new());
@@ -150,13 +150,13 @@ impl Killed {
             while on_their_way.len() < IN_FLIGHT {
                 self.cookie += 1;
                 let block = self.draw(self.blocks.len() as u64);
-                // One write to a block at a time, so that it is known which is newer.
+                // Only one write to a block is in flight at a time, so that their order is known.
                 if on_their_way.iter().any(|&(_, other, _)| other == block) {
                     continue;
                 }
                 let flags = if self.draw(2) == 0 { FUA } else { 0 };
                 if self.draw(8) == 0 {
-                    // From now on it may hold anything older, or nothing, until it is written again.
+                    // From now on the block may hold any older content, or none, until it is written again.
                     self.blocks[block as usize] = 0;
                     unflushed.retain(|&(_, other)| other != block);
                     client.write_all(&request(TRIM, flags, self.cookie, block * 4096, 4096)).unwrap();
@@ -181,7 +181,7 @@ impl Killed {
                 unflushed.push((cookie, block));
             }
             if self.draw(10) == 0 {
-                // Everything on its way is answered first, so that the next answer is that of the flush.
+                // All writes in flight are answered first, so that the next answer is that of the flush.
                 for _ in 0..on_their_way.len() {
                     let cookie = answer(client);
                     let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
@@ -215,14 +215,14 @@ impl Killed {
     }
 }
 
-/// Takes so many answers.
+/// Reads this many answers.
 fn drain(client: &mut UnixStream, answers: usize) {
     for _ in 0..answers {
         answer(client);
     }
 }
 
-/// The cookie of a simple reply that says that all is well.
+/// The cookie of a simple reply without an error.
 fn answer(client: &mut UnixStream) -> u64 {
     let mut reply = [0; 16];
     client.read_exact(&mut reply).unwrap();

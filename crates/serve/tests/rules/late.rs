@@ -1,4 +1,4 @@
-//! Discards that are answered at once and carried out later: what reads may see, and that nothing that was written is lost.
+//! Rules of discards that are answered at once and carried out later: which data reads may see, and that no write is lost.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ fn keys(length: &str) -> String {
     )
 }
 
-/// Blocks of this size are discarded whole, so that the tests' shorter ones are not told apart.
+/// Only whole blocks of this size are discarded, so the tests' shorter blocks are discarded together.
 const WHOLE: u64 = 4096 / BLOCK;
 
 /// Makes discards whole blocks of the device, as only these are carried out.
@@ -61,7 +61,7 @@ proptest! {
         let mut run = Run::new(Bench::with_services(device, Box::new(late), trimming("run")));
         run.play(&moves);
         run.settle();
-        // In the end all of it is carried out, unless a flush has failed, and everything can be read.
+        // At the end all discards are carried out, unless a flush has failed, and every block can be read.
         run.bench.turn_until(20_000, |bench| {
             let report = bench.services().remove(0);
             report.owed_bytes == 0 || report.wait == ServiceWait::Failed
@@ -159,7 +159,7 @@ fn discards_are_joined_paid_and_cancelled_by_writes() {
     for at in [0, 64 << 10, 16 << 10, 32 << 10, 48 << 10] {
         ask(&mut bench, TRIM, at, 16 << 10);
     }
-    // Less than a block is no discard.
+    // A discard of less than a block has no effect.
     ask(&mut bench, TRIM, (128 << 10) + 1, 4096);
     ask(&mut bench, WRITE, 20 << 10, 1000);
     let report = bench.services().remove(0);

@@ -1,4 +1,4 @@
-//! A limit in bytes, as clients see it: what they get, how long they wait for it, and what a change does at once.
+//! Rules of limits in bytes, as clients see them: their rate, how long they wait, and the immediate effect of a change.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use ioweir_core::{Nanos, StreamId};
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
 
-/// A device that is done at once, and shows whole requests to the limit in parts of 256 KiB.
+/// A device that completes requests at once; the limit sees requests in parts of 256 KiB.
 const NOTHING: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"";
 
-/// A client that keeps so many reads of one size outstanding.
+/// A client that keeps a number of reads of one size in flight.
 struct Reader {
     peer: Peer,
     length: u32,
@@ -27,7 +27,7 @@ impl Reader {
         Self { peer: bench.connect(0, true), length, backlog, asked: BTreeMap::new(), next: 0 }
     }
 
-    /// Reads until a time; answers with the bytes that came, and the longest that one request took.
+    /// Reads until a time; returns the bytes, and the longest latency of a request.
     fn read_until(&mut self, bench: &mut Bench, end: Nanos) -> (u64, Nanos) {
         let (mut bytes, mut longest) = (0, Nanos::ZERO);
         loop {
@@ -44,7 +44,7 @@ impl Reader {
                 assert_eq!((answer.error, answer.bytes().len()), (0, self.length as usize));
                 (bytes, longest) = (bytes + u64::from(self.length), longest.max(bench.now.since(since)));
             }
-            // Time stands still until all has come that is on its way.
+            // Time advances only when no answer is under way.
             if is_asking || !answers.is_empty() || self.peer.hears_on() {
                 continue;
             }
@@ -76,7 +76,7 @@ fn limits_are_reached_exactly_at_any_request_size() {
         let (begun, _) = reader.read_until(&mut bench, Nanos::from_seconds(2));
         let (bytes, longest) = reader.read_until(&mut bench, Nanos::from_seconds(22));
         assert!(is_near(bytes, 20 * 8 * u64::from(MIB)), "{length} x {backlog}: {bytes} after {begun}");
-        // All that the client has outstanding, at 8 MiB a second; a turn takes a nanosecond.
+        // The time of all requests in flight at 8 MiB a second; a turn takes a nanosecond.
         let allowed =
             Nanos(backlog as u64 * u64::from(length) * 1_000_000_000 / (8 << 20)).after(Nanos::from_millis(1));
         assert!(longest <= allowed, "{length} x {backlog}: one waited {longest}, and {allowed} are allowed");
@@ -93,14 +93,14 @@ fn live_changes_apply_and_pauses_earn_one_burst() {
             let end = Nanos::from_seconds(number * 10);
             let (bytes, _) = reader.read_until(&mut bench, end);
             let goal = 10 * u64::from(mebibytes) * u64::from(MIB);
-            // A request that a change cuts through counts where it ends.
+            // A request that spans a change counts where it ends.
             assert!(
                 bytes.abs_diff(goal) <= goal / 100 + u64::from(length),
                 "{length}, change {number}: {bytes} of {goal}"
             );
         }
         bench.entitle(StreamId(0), limit(8 * MIB, MIB));
-        // An answer may be longer than what a socket takes at once.
+        // An answer may be longer than a socket takes at once.
         while !reader.asked.is_empty() {
             bench.settle();
             for answer in reader.peer.answers() {

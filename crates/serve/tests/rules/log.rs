@@ -1,4 +1,4 @@
-//! The log: what goes wrong is written with all that is known of it, counted, and written of nothing else.
+//! Rules of the log: every problem is written with its device, class and client, and counted; nothing else is written.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 static WRITTEN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Takes what is written.
+/// A writer that keeps the lines.
 struct Lines;
 
 impl io::Write for Lines {
@@ -26,7 +26,7 @@ impl io::Write for Lines {
     }
 }
 
-/// From here on events are kept, of all tests.
+/// Keeps the events of all tests from now on.
 pub(crate) fn listen() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| tracing_subscriber::fmt().json().flatten_event(true).with_writer(|| Lines).init());
@@ -37,7 +37,7 @@ pub(crate) fn events(device: &str) -> Vec<Value> {
     events_of("device", device)
 }
 
-/// The events that have this of a key.
+/// The events with this value of a key.
 pub(crate) fn events_of(key: &str, value: &str) -> Vec<Value> {
     let written = WRITTEN.lock().unwrap().clone();
     let lines = String::from_utf8(written).unwrap();

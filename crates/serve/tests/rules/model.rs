@@ -17,7 +17,7 @@ fn the_model_separates_possible_from_impossible_histories() {
     let event = |from, until, value, writes| Event { from, until: Some(until), value, writes };
     assert!(is_linearisable(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]));
     assert!(!is_linearisable(&[event(1, 2, 7, true), event(3, 4, 0, false)]));
-    // Two reads, one after the other, that see a write come and go again.
+    // Two reads, one after the other, that see a write appear and vanish.
     assert!(!is_linearisable(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]));
     assert!(is_linearisable(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]));
 }
@@ -31,7 +31,7 @@ fn run_on(backend: &str, policy: &str, merge: bool, moves: &[Move]) {
     let mut run = Run::new(Bench::new(&keys));
     run.play(moves);
     run.settle();
-    // In the end everything can be read.
+    // At the end every block can be read.
     run.ask(0, READ, 0, 0, BLOCKS);
     run.settle();
     assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
@@ -112,7 +112,7 @@ proptest! {
     }
 }
 
-/// Memory that answers in any order, and looks whether what it holds overlaps.
+/// Memory that answers in any order, and checks that its operations do not overlap.
 struct Watchful {
     memory: Memory,
     held: Vec<(u64, u64, bool, Io)>,

@@ -1,4 +1,4 @@
-//! The codec: what is said, byte by byte, and that no cut of the stream and no garbage changes it.
+//! Rules of the codec: the bytes of each message, and that neither the cuts of the stream nor garbage change it.
 
 #[path = "../../../../fuzz/drive_nbd.rs"]
 mod drive_nbd;
@@ -65,7 +65,7 @@ fn go_answers_size_flags_and_requested_facts() {
 #[test]
 fn info_describes_and_goes_on() {
     let heard = hear_options(&[info(OPTION_INFO, "b", &[]), info(OPTION_INFO, "c", &[]), info(OPTION_GO, "b", &[])]);
-    // Read only: no trim, no zeroes; without structured replies no DF.
+    // The export is read-only, so there is no trim and no write-zeroes; without structured replies there is no DF.
     let size_and_flags = [&[0, 0][..], &(1_u64 << 20).to_be_bytes(), &0b101_0000_1111_u16.to_be_bytes()].concat();
     let replies = option_replies(&heard.answers);
     assert_eq!(replies[0], (6, 3, size_and_flags));
@@ -85,7 +85,7 @@ fn export_name_honours_no_zeroes() {
         |flags: [u8; 4], name: &[u8]| hear(&[flags.to_vec(), option(OPTION_EXPORT_NAME, name)].concat(), [usize::MAX]);
     assert_eq!(answer([0, 0, 0, 3], b"a").answers.len(), 10);
     assert_eq!(answer([0, 0, 0, 1], b"a").answers.len(), 134);
-    // The client of the first newstyle: no flags at all.
+    // A client of the first newstyle has no flags.
     assert_eq!(answer([0; 4], b"a").answers.len(), 134);
     let unknown = answer([0, 0, 0, 3], b"c");
     assert!(unknown.closed && unknown.answers.is_empty());
@@ -233,12 +233,12 @@ fn extended_replies_are_those_of_the_protocol() {
         let (mut out, cookie) = (Vec::new(), 0x0102_0304_0506_0708);
         write(reply::Reply { replies: Replies::Extended, command, cookie, offset: 256 }, &mut out);
         let text: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
-        // Magic, flags, kind, then what is in every one.
+        // A chunk begins with magic, flags and kind, and the fields that every chunk has.
         assert!(text.starts_with("6e8a278c"));
         assert_eq!(&text[16..48], "01020304050607080000000000000100", "cookie and offset of the request");
         [&text[8..16], &text[48..64], &text[64..]].join(" ")
     };
-    // A simple reply there is not, whatever the command.
+    // With extended headers no command has a simple reply.
     assert_eq!(written(Command::Write, &|reply, out| reply.put_end(out, None)), "00010000 0000000000000000 ");
     assert_eq!(
         written(Command::Trim, &|reply, out| reply.put_end(out, Some(NbdError::NoSpace))),
@@ -270,7 +270,7 @@ fn extended_headers_cannot_be_given_up_again() {
     let base = contexts(OPTION_SET_META_CONTEXT, "a", &["base:allocation"]);
     let go = info(OPTION_GO, "a", &[]);
     let agreed = Some(Agreed { export: 0, replies: Replies::Extended, contexts: Contexts::of(&[1]) });
-    // With structured replies before, or without them.
+    // The option is accepted with structured replies before it, or without them.
     assert_eq!(hear_options(&[wide.clone(), base.clone(), go.clone()]).agreed, agreed);
     let heard = hear_options(&[structured.clone(), base.clone(), wide.clone(), structured, go]);
     assert_eq!(heard.agreed, agreed);
@@ -278,7 +278,7 @@ fn extended_headers_cannot_be_given_up_again() {
     assert_eq!(kinds, [(8, ACK), (10, 4), (10, ACK), (11, ACK), (8, EXTENDED_HEADERS_REQUIRED), (7, 3), (7, ACK)]);
     let heard = hear_options(&[option(OPTION_EXTENDED_HEADERS, &[1]), base]);
     assert_eq!(option_replies(&heard.answers).iter().map(|reply| reply.1).collect::<Vec<_>>(), [INVALID, INVALID]);
-    // Once is enough.
+    // The option is refused a second time.
     let heard = hear_options(&[wide.clone(), wide.clone()]);
     assert_eq!(option_replies(&heard.answers).iter().map(|reply| reply.1).collect::<Vec<_>>(), [ACK, INVALID]);
     let heard = hear_options(&[wide, option(OPTION_EXPORT_NAME, b"a")]);
@@ -290,7 +290,7 @@ fn extended_requests_come_out_as_they_were_sent() {
     let heard = hear(&extended_talk_of("a"), [usize::MAX]);
     assert_eq!(heard.agreed, Some(Agreed { export: 0, replies: Replies::Extended, contexts: Contexts::of(&[1]) }));
     assert_eq!(heard.requests.iter().map(|request| request.payload).collect::<Vec<_>>(), [5, 0, 0, 12, 0, 0, 0]);
-    // The flag of a write is said by its payload; anywhere else it does not belong.
+    // The payload flag is removed from a write, and refused for other commands.
     assert_eq!(heard.requests[0].flags, 0);
     let checked: Vec<_> =
         heard.requests[..6].iter().map(|request| request.check(&exports()[0], Contexts::of(&[1]))).collect();
@@ -303,17 +303,17 @@ fn what_is_no_extended_request_is_none() {
         let options = [option(OPTION_EXTENDED_HEADERS, &[]), info(OPTION_GO, "a", &[])].concat();
         hear(&[CLIENT_FLAGS.to_vec(), options, last].concat(), [7])
     };
-    // A write has data, whether it is announced, as it must be, or not, as QEMU does it.
+    // A write has data, with the flag as required, or without it, as from QEMU.
     let bare = talk([extended(WRITE, 0, 1, 0, 5), b"hello".to_vec(), extended(FLUSH, 0, 2, 0, 0)].concat());
     assert_eq!((bare.requests.len(), &bare.payload[..]), (2, &b"hello"[..]));
     assert_eq!(bare.requests[0].check(&exports()[0], Contexts::of(&[1])), Ok(()));
-    // Lengths of 64 bits are for what has no data.
+    // Commands without data may have lengths of 64 bits.
     assert_eq!(talk(extended(TRIM, 0, 1, 0, u64::MAX)).requests[0].length, u64::MAX);
     let most = u64::from(protocol::REQUEST_BYTES_MAX);
     assert!(!talk(extended(WRITE, PAYLOAD_LENGTH, 1, 0, most)).is_broken);
     assert!(talk(extended(WRITE, PAYLOAD_LENGTH, 1, 0, most + 1)).is_broken);
     assert!(talk(extended(READ, PAYLOAD_LENGTH, 1, 0, 1 << 40)).is_broken);
-    // One kind of header or the other.
+    // Headers of the other kind are not accepted.
     assert!(talk([request(FLUSH, 0, 1, 0, 0), vec![0; 8]].concat()).is_broken);
     let compact = [CLIENT_FLAGS.to_vec(), info(OPTION_GO, "a", &[]), extended(FLUSH, 0, 1, 0, 0)].concat();
     assert!(hear(&compact, [usize::MAX]).is_broken);
@@ -337,7 +337,7 @@ fn a_server_that_requires_tls_refuses_everything_before() {
     assert!(heard.agreed.is_none() && !heard.closed);
     assert!(kinds(Tls::Required, &[option(OPTION_EXPORT_NAME, b"a")]).1.closed);
     assert_eq!(kinds(Tls::Required, &[option(OPTION_ABORT, &[])]).0, [(2, ACK)]);
-    // Data does not belong to it, and it is done once.
+    // The option must have no data, and is accepted once.
     let (answers, heard) = kinds(Tls::Required, &[option(OPTION_STARTTLS, b"x"), start.clone(), start.clone()]);
     assert_eq!(answers, [(5, INVALID), (5, ACK), (5, INVALID)]);
     assert!(heard.is_secret);
@@ -357,7 +357,7 @@ fn agreements_before_tls_do_not_count_after() {
     }
 }
 
-/// A talk of options and requests that make sense, more or less.
+/// A stream of options and requests, mostly valid ones.
 fn talk() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => compact_talk(), 2 => extended_talk()]
 }
@@ -419,7 +419,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0_usize..400, talk in talk()) {
         drive(&bytes);
-        // Garbage behind a beginning that makes sense.
+        // Garbage after a valid beginning.
         let mut damaged = talk[..at.min(talk.len())].to_vec();
         damaged.append(&mut bytes);
         damaged.insert(0, 13);

@@ -34,14 +34,14 @@ limit_bytes = "1B/s"
 burst_bytes = "4KiB"
 "#;
 
-/// A server that is stopped by the test.
+/// A server that the test stops.
 pub(crate) struct Served {
     pub(crate) server: Server,
     pub(crate) folder: tempfile::TempDir,
 }
 
 impl Served {
-    /// A server whose spec has these keys of `[server]`; its device has a name by which its events are told from others.
+    /// A server whose spec has these keys of `[server]`; the device's name distinguishes its events from those of other tests.
     pub(crate) fn new(head: &str, device: &str) -> Self {
         Self::of(head, &SPEC.replace("DEVICE", device))
     }
@@ -50,7 +50,7 @@ impl Served {
         Self::beside(head, |_| tail.to_owned())
     }
 
-    /// One whose devices are files in its folder.
+    /// A server whose devices are files in its folder.
     pub(crate) fn of_kept(tail: impl FnOnce(&Path) -> String) -> Self {
         Self::beside("", tail)
     }
@@ -90,7 +90,7 @@ impl Served {
         drop(self.stop_and_keep());
     }
 
-    /// Stops it, and hands over its folder.
+    /// Stops the server, and returns its folder.
     pub(crate) fn stop_and_keep(self) -> tempfile::TempDir {
         self.server.stopper().stop();
         self.server.wait().unwrap();
@@ -109,7 +109,7 @@ fn choose(socket: &mut (impl std::io::Read + std::io::Write), export: &str) {
     socket.read_exact(&mut [0; 10]).unwrap();
 }
 
-/// Asks for so many blocks, and reads so many answers.
+/// Sends this many reads, and receives this many answers.
 fn read(socket: &mut UnixStream, asked: u64, answered: u64) {
     for cookie in 0..asked {
         socket.write_all(&request(READ, 0, cookie, cookie * 8192, 4096)).unwrap();
@@ -119,7 +119,7 @@ fn read(socket: &mut UnixStream, asked: u64, answered: u64) {
     }
 }
 
-/// Looks at the clients until they are as expected: a request that was sent may be on its way.
+/// Lists the clients until they are as expected, because a request may still be under way.
 fn wait_for(served: &Served, expected: impl Fn(&[ClientState]) -> bool) -> Vec<ClientState> {
     loop {
         let clients = served.clients();
@@ -139,7 +139,7 @@ fn clients_are_listed_with_identity_and_requests() {
     choose(&mut remote, "export");
     let mut slow = served.client("slow");
     read(&mut slow, 4, 1);
-    // One more has not agreed on anything.
+    // One more client has not agreed on an export.
     let mut new = UnixStream::connect(served.folder.path().join("s")).unwrap();
     new.read_exact(&mut [0; 18]).unwrap();
     let listed = wait_for(&served, |clients| clients[2].outstanding_requests == 3);
@@ -162,7 +162,7 @@ fn clients_are_listed_with_identity_and_requests() {
     let (first, last) = (all.clients[0].since_seconds, all.clients[2].since_seconds);
     assert!(0.0 < first && first <= last && last <= all.now_seconds, "{first} {last} {}", all.now_seconds);
     drop((busy, remote, slow, new));
-    // A number is not given again.
+    // A client's number is not reused.
     let _next = served.client("export");
     assert_eq!(wait_for(&served, |clients| clients.len() == 1)[0].number, 5);
     served.stop();
@@ -183,7 +183,7 @@ fn negotiating_clients_are_kicked_and_free_their_place() {
     assert!(served.ask(&Command::Kick(1)).unwrap_err().to_string().contains("there is no client 1"));
     let mut next = served.client("export");
     flush(&mut next);
-    // The other one goes on, under its number.
+    // The other client continues, under its number.
     other.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat()).unwrap();
     other.read_exact(&mut [0; 10]).unwrap();
     flush(&mut other);
@@ -223,7 +223,7 @@ fn a_client_is_kicked_and_no_other_ends() {
     served.stop();
 }
 
-/// As [`SPEC`], with a scheduler that takes a second for five blocks of `slow`, and a server that would not wait for one.
+/// A server of [`SPEC`], with a scheduler that takes a second for five blocks of `slow`, and a timeout that is shorter.
 fn brisk(device: &str) -> Served {
     let tail =
         SPEC.replace("DEVICE", device).replace("limit_bytes = \"1B/s\"\nburst_bytes = \"4KiB\"", "limit = \"5/s\"");

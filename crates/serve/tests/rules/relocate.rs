@@ -1,4 +1,4 @@
-//! Blocks that a service moves between tiers: where they come to lie, and that nothing is lost on the way.
+//! Rules of the service that moves blocks between tiers: their new place, and that none is lost on the way.
 
 use std::sync::{Arc, Mutex};
 
@@ -84,7 +84,7 @@ proptest! {
         grid.cut_after(at);
         run.play(&moves);
         run.settle();
-        // Much is moved after the last request, too.
+        // Many blocks are moved after the last request, too.
         for _ in 0..20 {
             run.bench.now = run.bench.now.after(Nanos::from_millis(100));
             run.bench.turn();
@@ -163,7 +163,7 @@ fn hot_blocks_move_up_and_cold_ones_down() {
     ask(&mut bench, READ, 8 << 20, 64 << 10);
     assert_eq!((reads_of(&slow), reads_of(&fast)), (0, 1), "it lies on the fast tier");
 
-    // Small writes are placed; more of them than there is room for.
+    // Small writes are placed; there are more than the fast tier has room for.
     for block in 0..300 {
         ask(&mut bench, WRITE, block * 8192, 4096);
         if block % 50 == 0 {
@@ -179,7 +179,7 @@ fn hot_blocks_move_up_and_cold_ones_down() {
     fast.lock().unwrap().clear();
     ask(&mut bench, READ, 8 << 20, 64 << 10);
     assert_eq!(reads_of(&fast), 1, "what is hot has stayed");
-    // Everything is there.
+    // All written data is there.
     for block in 0..300 {
         let mut peer = bench.connect(0, true);
         peer.expect(1, 4096);

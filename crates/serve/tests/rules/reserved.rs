@@ -70,7 +70,7 @@ impl Case {
         self.bench.change(vec![(Holder::Class(StreamId(SCRUB)), share)], vec![spec()], is_kept);
     }
 
-    /// Goes on for some seconds; returns the bytes that the scrub has read in each, and the number of the client's reads.
+    /// Runs for some seconds; returns the bytes that the scrub has read in each, and the number of the client's reads.
     fn run(&mut self, seconds: u64) -> (f64, u64) {
         let (before, reads) = (self.done(), self.reads);
         let end = self.bench.now.after(Nanos::from_seconds(seconds));
@@ -102,7 +102,7 @@ fn services_reach_their_leased_reservation_under_full_load() {
         assert!(with > RATE as f64 * 0.95, "{scheduler}: it makes {with} bytes a second");
         // Four requests may have waited for the lease.
         assert!(with < RATE as f64 * 1.13, "{scheduler}: it makes {with} bytes a second");
-        // The rest is the client's.
+        // The client gets the rest.
         assert!(reads_beside > reads / 2, "{scheduler}: {reads_beside} after {reads}");
     }
 }
@@ -114,7 +114,7 @@ fn a_reservation_ends_with_its_lease() {
     case.run(SECONDS / 2);
     // Requests of 64 KiB; some are shorter.
     assert!(case.reserved().is_some_and(|reserved| (4..=6).contains(&reserved)), "{:?}", case.reserved());
-    // The default is to run, by weight.
+    // After the lease, the service's default is to run by its weight.
     case.run(SECONDS / 2 + 1);
     let (after, _) = case.run(SECONDS);
     assert_eq!(case.reserved(), None);
@@ -125,7 +125,7 @@ fn a_reservation_ends_with_its_lease() {
         case.bench.order(SCRUB, end);
         assert_eq!(case.reserved(), None);
     }
-    // A smaller one holds at once.
+    // A smaller reservation holds at once.
     case.lease(Some(4 * RATE));
     let large = case.reserved();
     case.lease(Some(3 * RATE));
@@ -140,7 +140,7 @@ fn reservations_survive_changes_of_shares_or_are_reported() {
     case.run(1);
     let reserved = case.reserved();
     assert!(reserved.is_some());
-    // That of others, its own, and one that is taken back.
+    // Changes of other classes' shares, of its own, and one that is rejected.
     let group = (Holder::Group(GroupId(0)), Share::weighted(1));
     let client = (Holder::Class(StreamId(0)), Share { reservation_per_second: 1, ..Share::weighted(5_000) });
     case.bench.change(vec![group, client], vec![spec()], true);
@@ -149,7 +149,7 @@ fn reservations_survive_changes_of_shares_or_are_reported() {
     assert_eq!(case.reserved(), reserved);
     case.change(Share { limit_per_second: 2, ..Share::weighted(1) }, false);
     assert_eq!(case.reserved(), reserved);
-    // No more than its limit.
+    // The reservation is at most the limit.
     case.change(Share { limit_per_second: 2, ..Share::weighted(1) }, true);
     assert_eq!(case.reserved(), Some(2));
     assert_eq!(lost(&case), 0);

@@ -1,5 +1,5 @@
-//! Clients that break off, stop in the middle, or talk nonsense: whatever they do, the server lives, gets back all that it
-//! lent them, and serves others meanwhile.
+//! Rules of robustness: whatever clients do that break off, stall or send garbage, the server lives, gets back all resources, and serves
+//! others meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -31,7 +31,7 @@ fn requests() -> Vec<Vec<u8>> {
         write(0, 3, 4000, &[7; 200]),
         request(FLUSH, 0, 4, 0, 0),
         request(WRITE_ZEROES, NO_HOLE, 5, 100, 10_000),
-        // Refused, and its data dropped.
+        // A write that is refused, with data that is dropped.
         write(0, 6, u64::MAX - 100, &[9; 60]),
         request(READ, 0, 7, 0, u32::MAX),
         request(TRIM, 0, 8, 0, 1 << 20),
@@ -52,11 +52,11 @@ fn talks() -> Vec<Vec<u8>> {
     };
     vec![
         [&flags[..], &chosen, &requests].concat(),
-        // As clients of the first newstyle do.
+        // A stream of a client of the first newstyle.
         [&[0; 4][..], &chosen, &requests].concat(),
         whole_talk_of("export"),
         [flags.clone(), option(OPTION_LIST, &[]), option(OPTION_LIST, &[]), option(OPTION_ABORT, &[])].concat(),
-        // More data than any option needs, behind which the talk goes on; a name of which that cannot be said.
+        // More data than any option needs, after which the stream continues, and for `EXPORT_NAME`, which cannot be refused otherwise.
         [flags.clone(), longer(OPTION_GO, 70_000), info(OPTION_GO, "export", &[3])].concat(),
         [flags.clone(), longer(OPTION_EXPORT_NAME, u32::MAX)].concat(),
         [flags, chosen, request(WRITE, 0, 1, 0, u32::MAX), vec![1; 500]].concat(),
@@ -68,7 +68,7 @@ fn cuts(length: usize) -> impl Iterator<Item = usize> {
     (0..=length).filter(move |cut| *cut < 700 || length - cut < 50 || cut.is_multiple_of(4099))
 }
 
-/// A server that clients are let loose on, and one client that must not notice.
+/// A server for hostile clients, and a witness, which must not notice them.
 struct Watched {
     process: Process,
     witness: UnixStream,
@@ -89,11 +89,11 @@ impl Watched {
         Self { process, witness, places, descriptors, _folder: folder }
     }
 
-    /// Everything that was lent has come back: descriptors, and places for clients.
+    /// Checks that all descriptors and places of clients were released.
     fn check(mut self) {
         let mut round_trips = 0;
         while self.process.descriptors() != self.descriptors {
-            // The server sees a moment later who has gone, and answers meanwhile.
+            // The server notices a moment later which clients have left, and answers meanwhile.
             flush(&mut self.witness);
             round_trips += 1;
             assert!(
@@ -110,7 +110,7 @@ impl Watched {
         self.process.stop();
     }
 
-    /// One more client. Descriptors come back a moment before places do.
+    /// Connects one more client. Descriptors are released a moment before places are.
     fn join(&mut self) -> UnixStream {
         for _ in 0..1_000_000 {
             let mut socket = self.process.connect();
@@ -152,7 +152,7 @@ impl Random {
         (0..self.below(most)).map(|_| self.below(256) as u8).collect()
     }
 
-    /// Something that began well: cut off, with bytes changed, and nonsense behind it.
+    /// A valid stream that is cut off, with changed bytes, and garbage after it.
     fn garble(&mut self, talk: &[u8]) -> Vec<u8> {
         let mut bytes = talk[..self.below(talk.len() + 1)].to_vec();
         for _ in 0..self.below(4) {
@@ -172,7 +172,7 @@ fn whoever_leaves_at_any_byte_leaves_nothing_behind() {
     for talk in talks() {
         for cut in cuts(talk.len()) {
             let mut socket = watched.process.connect();
-            // A server that has no place left just now closes.
+            // A server without a free place closes the connection.
             let _ = socket.write_all(&talk[..cut]);
             drop(socket);
             talk_and_listen(watched.process.connect(), &talk[..cut]);
@@ -202,7 +202,7 @@ fn stopping_at_any_byte_disturbs_no_other_client() {
     }
     for mut socket in stopped {
         flush(&mut watched.witness);
-        // Comes back when the server has closed.
+        // Returns when the server has closed the connection.
         rest(&mut socket);
     }
     flush(&mut idle);
@@ -236,7 +236,7 @@ fn clients_that_only_take_places_give_them_back() {
     let mut watched = Watched::new("", 8);
     for _ in 0..20 {
         let mut takers: Vec<_> = (1..8).map(|_| watched.join()).collect();
-        // One more than there are places for is closed at once.
+        // A client beyond the limit is closed at once.
         assert_eq!(rest(&mut watched.process.connect()), b"");
         flush(&mut watched.witness);
         takers.iter_mut().for_each(flush);
@@ -327,7 +327,7 @@ fn an_engine_keeps_nothing_of_whoever_talks_nonsense() {
     }
 }
 
-/// A device that is done at once, with as little memory for data as there may be.
+/// A device that completes requests at once, with the least memory for data.
 const LITTLE: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"\nbuffer_bytes_max = \"192MiB\"";
 
 #[test]
@@ -365,7 +365,7 @@ fn only_clients_below_the_reading_rate_are_disconnected() {
         for cookie in 0..40 {
             peer.send(&request(READ, 0, cookie, 0, 1 << 20));
         }
-        // Some of it every 20 s.
+        // The client sends a part of the request every 20 s.
         for _ in 0..20 {
             let mut left = bytes;
             while left > 0 {

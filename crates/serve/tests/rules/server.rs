@@ -1,5 +1,5 @@
-//! The server as a whole, on real sockets: who is let in, who is cut off, how it begins and ends, and what the tools of
-//! others make of it.
+//! Rules of the server as a whole, on real sockets: which clients it admits and cuts off, its start and end, and how other projects' tools
+//! work with it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -43,7 +43,7 @@ impl Served {
         format!("nbd+unix:///export?socket={}", self.socket.display())
     }
 
-    /// Stops it and waits for its end.
+    /// Stops the server and waits for its end.
     fn stop(mut self) {
         let server = self.server.take().unwrap();
         server.stopper().stop();
@@ -135,7 +135,7 @@ fn clients_of_a_class_are_limited_by_it() {
     served.stop();
 }
 
-/// The answer to a flush; none of a connection that is closed.
+/// The answer to a flush; empty if the connection is closed.
 fn rest_of_flush(socket: &mut UnixStream) -> Vec<u8> {
     let _ = socket.write_all(&[request(FLUSH, 0, 1, 0, 0), request(DISCONNECT, 0, 2, 0, 0)].concat());
     rest(socket)
@@ -328,7 +328,7 @@ fn the_control_socket_listens_before_devices_open() {
     assert!(!folder.path().join("disk").exists());
 }
 
-/// Whether a tool is there; where it is not, says that this part is skipped.
+/// Whether a tool is installed; if not, prints that this part is skipped.
 pub(crate) fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
@@ -385,7 +385,7 @@ fn foreign_tools_copy_and_compare_under_three_policies() {
     }
 }
 
-/// A device of two files, and what the fast one is for.
+/// A device of two files, with a use of the fast one to be appended.
 const TIERED: &str = "[[device]]\nname = \"d\"\nbackend = \"tiered\"\nUSE\n[device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"16MiB\"\n[device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"4MiB\"\n";
 const PLACEMENT: &str = "scheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"";
 const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
@@ -527,7 +527,7 @@ fn only_named_clients_open_and_list_an_export() {
             .concat());
             assert_eq!(agreed.len() == 18 + 10, names.contains(&name), "{name}");
         }
-        // The name of none is that of the first that there is.
+        // The empty name means the first export that the client may open.
         assert!(!contains(&ask(&talk(info(OPTION_INFO, "", &[]))), "no export"));
     }
     let asked = events_of("event", "export_refused");

@@ -1,4 +1,4 @@
-//! Services of a server: what they do, when they may, and what a restart, damage and a loss of power leave of it.
+//! Rules of services: their work, when they may do it, and the effect of a restart, damage and a loss of power.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -33,7 +33,7 @@ pub(crate) fn service(keys: &str) -> Service {
 /// The ranges that were read.
 type Reads = Arc<Mutex<Vec<(u64, u64)>>>;
 
-/// A device that notes what has been read.
+/// A device that notes the ranges that are read.
 struct Noted<B>(B, Reads, BTreeMap<u32, (u64, u64)>);
 
 impl<B: Backend> Noted<B> {
@@ -71,7 +71,7 @@ impl<B: Backend> Backend for Noted<B> {
     }
 }
 
-/// Writes to a device before anybody serves it.
+/// Writes to a device before it is served.
 pub(crate) fn fill<B: Backend>(mut backend: B, ranges: &[(u64, u64)]) -> B {
     for &(offset, length) in ranges {
         let mut buffer = Buffer::with_capacity(length as usize);
@@ -83,7 +83,7 @@ pub(crate) fn fill<B: Backend>(mut backend: B, ranges: &[(u64, u64)]) -> B {
     backend
 }
 
-/// A bench over memory of this size with a scrub, and what the device reads. These ranges are written.
+/// A bench over memory of this size with a scrub, and the ranges that the device reads. Data is written to `ranges` before.
 fn scrubbed(size: &str, keys: &str, state: Option<&Path>, ranges: &[(u64, u64)]) -> (Bench, Reads) {
     let device = device(&format!("backend = \"memory\"\nsize = \"{size}\"\nscheduler = \"sfq\""));
     let reads = Reads::default();
@@ -180,7 +180,7 @@ fn faster_rates_count_from_the_last_request() {
 fn clients_get_turns_beside_services_on_instant_devices() {
     let (mut bench, _) = scrubbed("64MiB", "default = \"run\"\ndepth = 2", None, &[(0, 64 << 20)]);
     let mut peer = bench.connect(1, true);
-    // The pass is long; each turn does a part of it, and answers the client.
+    // The pass is long; each turn does a part of it, and answers the client, too.
     for cookie in 0..20 {
         let before = only(&mut bench).done_bytes;
         peer.expect(cookie, 4096);
@@ -363,7 +363,7 @@ fn a_scrub_finds_damage_and_says_so() {
 
 #[test]
 fn data_that_became_a_hole_is_damage() {
-    // The device says that it has nothing; the checksums know better.
+    // The device reports only holes, but the checksums know of written blocks.
     let device = device("backend = \"memory\"\nsize = \"1MiB\"");
     let mut bench = Bench::with_services(
         device,

@@ -1,4 +1,4 @@
-//! Files beside a device: it starts with them after every end, and damage of them loses nothing and is named.
+//! Rules of files beside a device: the device starts with them after every kind of end, and damage of them loses no data and is named.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -33,9 +33,9 @@ const BACKENDS: [&str; 5] = [
     [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
     [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"512KiB\"",
 ];
-/// Keys of layers above them.
+/// Keys of layers above the backends.
 const LAYERS: [&str; 2] = ["checksums = true", "volumes = \"FOLDER/volumes\""];
-/// Services of them.
+/// Services on these devices.
 const SERVICES: [&str; 3] = [
     "[service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"rest\"",
     "[service.moves]\nkind = \"relocate\"\ndevice = \"d\"\ndefault = \"run\"\nmargin = 50",
@@ -78,7 +78,7 @@ fn ask_for(client: &mut UnixStream, command: u16, flags: u16, block: u64, data: 
 fn every_device_starts_after_every_end() {
     let devices = devices();
     assert!(devices.len() >= 20, "{}", devices.len());
-    // Every day a few starts of each; a script does more.
+    // A few rounds for each device; a script runs more.
     let rounds = if rounds() > 20 { 40 } else { 3 };
     let mut starts = 0;
     for keys in devices {
@@ -110,7 +110,7 @@ fn every_device_starts_after_every_end() {
             }
             for block in round * 2..round * 2 + 2 {
                 ask_for(&mut client, WRITE, FUA, 100 + block, &vec![block as u8 + 1; BLOCK as usize]);
-                // Beside each other they would be one range.
+                // Adjacent discards would become one range.
                 ask_for(&mut client, TRIM, 0, 2 * block, &[]);
             }
             starts += 1;
@@ -174,7 +174,7 @@ fn read(device: &mut dyn Backend, block: u64) -> Option<u8> {
     }
 }
 
-/// The content of each block; those that were discarded may be zero, too.
+/// The content of a block, which may also be zero if it was discarded.
 fn expected(block: u64) -> u8 {
     if block == 21 { 200 } else { block as u8 + 1 }
 }
@@ -200,7 +200,7 @@ fn base(at: &Path, is_clean: bool) -> (PathBuf, PathBuf) {
         perform(open.as_mut(), plain(Action::Trim, range.start, range.end - range.start)).result.unwrap();
     }
     copy(&work, &old);
-    // The last commits: of the journal that a block is written again, of the map that one lies elsewhere.
+    // The last commits record that a block was written again (the journal), and that one has moved (the map).
     for block in [22, 23, 20] {
         write(open.as_mut(), block, block as u8 + 1, Tier::Base);
     }
@@ -261,7 +261,7 @@ fn check(folder: &Path, case: &str) -> bool {
             return false;
         }
     };
-    // All discards that it knows are carried out.
+    // Carries out all discards in the journal.
     let mut from = 0;
     while let Some(range) = open.next_owed(Task::Trim, from, 1 << 20) {
         let (block, blocks) = (range.start / BLOCK, (range.end - range.start) / BLOCK);

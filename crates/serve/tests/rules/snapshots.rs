@@ -1,4 +1,4 @@
-//! Snapshots of a device's file: what they hold, how long clients wait for them, and how they are deleted.
+//! Rules of snapshots of a device's file: their contents, how long clients wait for them, and how they are deleted.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -31,11 +31,11 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts one that this program makes; says so where that cannot be done.
+    /// Mounts a file system that this program creates; prints a line and returns `None` where that is not possible.
     fn made_by(program: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (image, mount) = (folder.path().join("image"), folder.path().join("mount"));
-        // As small as it may be.
+        // The smallest size that the file systems allow.
         File::create(&image).unwrap().set_len(320 << 20).unwrap();
         fs::create_dir(&mount).unwrap();
         let run = |program: &str, arguments: &[&str], paths: &[&Path]| {
@@ -82,7 +82,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: a test that fails may still have files open.
+        // The unmount is lazy, because a test that fails may still have files open.
         let _ = Program::new("umount").arg("-l").arg(self.folder.path().join("mount")).status();
     }
 }
@@ -110,7 +110,7 @@ fn write(client: &mut UnixStream, offset: u64, byte: u8) {
     assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
 }
 
-/// Whether nothing is left in a folder soon.
+/// Whether a folder becomes empty soon.
 fn becomes_empty(folder: &Path) -> bool {
     (0..1_000_000).any(|_| fs::read_dir(folder).unwrap().count() == 0)
 }
@@ -144,7 +144,7 @@ fn snapshots_have_exactly_the_writes_answered_before() {
     assert!(controller.list_snapshots("e").unwrap_err().starts_with("unknown device `e`"));
     controller.delete_snapshot("d", "one").unwrap();
     assert_eq!(names(), ["two"]);
-    // The service has it done soon, while clients go on.
+    // The service deletes it soon, while clients continue.
     while fs::read_dir(&folder).unwrap().count() > 1 {
         write(&mut client, 0, 3);
     }
@@ -207,7 +207,7 @@ fn kept_snapshots_are_whole_after_a_power_cut() {
         taking.clone_now().unwrap();
         taking.keep().unwrap();
         let on_disk = mounted.on_disk();
-        // A btrfs is mounted once, whatever image it is in.
+        // The kernel mounts a btrfs only once, whichever image it is in.
         drop((taking, snapshots, mounted));
         let cut = Mounted::of_disk(on_disk, "loop");
         assert_eq!(fs::read(cut.path("snapshots").join("one")).unwrap(), vec![1; 1 << 20], "{program}");
@@ -227,7 +227,7 @@ fn failed_snapshots_leave_nothing_and_free_their_name() {
     std::os::unix::fs::symlink(other.path(), &disk).unwrap();
     let refused = controller.take_snapshot("d", Some("one")).unwrap_err();
     assert!(refused.contains("files cannot share blocks"), "{refused}");
-    // The service gives back what there was of it, while no client comes.
+    // The service gives back the space of the failed snapshot, while no client sends requests.
     assert!(becomes_empty(&xfs.path("disk.snapshots")));
     fs::rename(&away, &disk).unwrap();
     controller.take_snapshot("d", Some("one")).unwrap();
@@ -279,7 +279,7 @@ fn scheduled_snapshots_are_bounded_and_manual_ones_stay() {
     let Some(xfs) = Mounted::xfs() else { return };
     let folder = xfs.path("disk.snapshots");
     fs::create_dir(&folder).unwrap();
-    // The last is from before the clock was put back.
+    // The last snapshot is from before the clock was put back.
     for (name, seconds) in [("by-hand", 1), ("auto-1", 2), ("auto-2", 3), ("auto-9", 1 << 33)] {
         let file = File::create(folder.join(name)).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
@@ -320,7 +320,7 @@ fn deletions_run_in_slices_and_survive_a_crash() {
     assert_eq!(whole, 80 << 20);
     snapshots.pay(SLICE_BYTES).unwrap();
     assert_eq!(snapshots.owed_bytes(), whole - SLICE_BYTES);
-    // A crash.
+    // Dropping the snapshots stands for a crash.
     drop(snapshots);
     let snapshots = open();
     assert_eq!((snapshots.owed_bytes(), snapshots.list().unwrap().len()), (whole - SLICE_BYTES, 0));
@@ -333,7 +333,7 @@ fn deletions_run_in_slices_and_survive_a_crash() {
     }
     assert_eq!((slices, fs::read_dir(&folder).unwrap().count()), (9, 0));
     assert_eq!(fs::metadata(&disk).unwrap().size(), 40 << 20);
-    // With nothing owed there is nothing to do.
+    // Without owed space, paying has no effect.
     snapshots.pay(SLICE_BYTES).unwrap();
 }
 
@@ -354,7 +354,7 @@ fn deletions_skip_holes_and_pay_large_slices() {
         snapshots.pay(SLICE_BYTES).unwrap();
         Some(snapshots.owed_bytes()).filter(|owed| *owed > 0)
     };
-    // The end, half of the hole, the rest.
+    // Three steps: the end of the file, half of the hole, and the rest.
     assert_eq!(std::iter::successors(Some(8192), pay).count(), 3);
 }
 
@@ -408,7 +408,7 @@ fn pauses_delay_clients_no_longer_than_allowed() {
     }
 }
 
-/// Memory that keeps what it is asked to do of one kind until it is told to go on, and then does it or fails.
+/// Memory that holds the operations of one kind until a test lets them continue, and then carries them out or fails.
 struct Held {
     memory: Memory,
     kind: Action,
@@ -418,7 +418,7 @@ struct Held {
 }
 
 impl Held {
-    /// An engine over it; what lets it go on.
+    /// An engine over such memory, and the flag that lets operations continue.
     fn bench(kind: Action, goes_on: bool, fails: bool) -> (Bench, Arc<AtomicBool>) {
         let goes_on = Arc::new(AtomicBool::new(goes_on));
         let held = Self { memory: Memory::new(1 << 20), kind, held: Vec::new(), goes_on: Arc::clone(&goes_on), fails };
@@ -427,7 +427,7 @@ impl Held {
         (Bench::over(device, Box::new(held), pool), goes_on)
     }
 
-    /// An engine over it that has a write with the device, and the client whose it is; what lets it go on.
+    /// An engine over such memory with a write in flight, its client, and the flag that lets the write continue.
     fn with_a_write() -> (Bench, Peer, Arc<AtomicBool>) {
         let (mut bench, goes_on) = Self::bench(Action::Write, false, false);
         let mut peer = bench.connect(0, true);
@@ -547,7 +547,7 @@ fn devices_that_stay_busy_return_to_their_clients() {
     bench.settle();
     assert!(hear.try_recv().unwrap().unwrap_err().contains("has not ended in time"));
     assert_eq!(peer.answers().len(), 1);
-    // A second one has to wait for the first.
+    // A second pause is refused during the first.
     let (ready, hear) = channel();
     let (other, refused) = channel();
     for ready in [ready, other] {

@@ -1,4 +1,4 @@
-//! The spec file: the smallest works as it is, everything is printed with defaults, and what is wrong is said with its place.
+//! Rules of the spec file: the smallest one works, everything is printed with defaults, and errors have their place.
 
 use crate::certificates::Files;
 use ioweir_config::IoPriority;
@@ -112,7 +112,7 @@ fn devices_share_cores_unless_they_have_their_own() {
         .collect();
     assert_eq!(schedules, [Some("qats".into()), Some("sord".into()), None]);
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
-    // Without the table, each has its own.
+    // Without the table, each device has its own workers.
     let text = text.replace("[cores]\nschedule = \"qats\"\nworkers = 2\n", "");
     let spec = Spec::parse("s.toml", &text).unwrap();
     assert!(spec.device[0].cores.is_some() && !spec.device[0].shares_cores());
@@ -236,7 +236,7 @@ fn classes_with_tls() -> (tempfile::TempDir, String) {
 fn classes_are_exports_then_tenants_told_by_certificate() {
     let (_folder, text) = classes_with_tls();
     let spec = Spec::parse("s.toml", &text).unwrap();
-    // The scheduler has places for the groups that there are.
+    // The scheduler has room for the groups of the spec.
     assert!(spec.to_toml().contains("scheduler = \"mclock:groups=1\""), "{}", spec.to_toml());
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
     let classes = spec.classes();

@@ -1,4 +1,4 @@
-//! A server takes the place of another: sockets are handed over, clients are drained, and nobody who comes is refused.
+//! Rules of a takeover: sockets are handed over, clients are drained, and no client is refused.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 

@@ -1,4 +1,4 @@
-//! A disk and a faster device that serve as one: where data lies, and that it survives a power failure.
+//! Rules of tiers: where data lies, and that it survives a power failure.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -16,7 +16,7 @@ use ioweir_serve::engine::{Call, Observer};
 use ioweir_serve::spec::{Faults, Spec};
 use proptest::prelude::*;
 
-/// Policies that place: nearly all that is written, or only what is small.
+/// Policies that place nearly all writes, or only small ones.
 const PLACING: [&str; 3] =
     ["bid-hybrid", "bid-hybrid:packing-threshold=3KiB", "bid-hybrid:packing-threshold=6KiB:wait=1ms"];
 
@@ -34,7 +34,7 @@ fn play_on(keys: &str, moves: &[Move]) {
     let mut run = Run::new(Bench::new(keys));
     run.play(moves);
     run.settle();
-    // In the end everything can be read.
+    // At the end every block can be read.
     run.ask(0, READ, 0, 0, BLOCKS);
     run.settle();
     assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
@@ -156,7 +156,7 @@ fn read(peer: &mut Peer, bench: &mut Bench, offset: u64, length: u32) -> Vec<u8>
     peer.answers()[0].bytes()
 }
 
-/// Which device each dispatch went to.
+/// The device that each dispatch was sent to.
 #[derive(Clone, Default)]
 struct Dispatched(Arc<Mutex<Vec<(u64, Tier)>>>);
 
@@ -205,7 +205,7 @@ fn placed_data_stays_on_fast_tiers_across_restarts() {
     let mut dispatched = seen.take();
     dispatched.sort_by_key(|dispatch| dispatch.0);
     assert_eq!(dispatched, [(72, Tier::Base), (80, Tier::Fast), (96, Tier::Base)]);
-    // The home of what moved was never written; what moved without being made durable lies where it did.
+    // Blocks that moved were never written on the slow tier; a block whose move was not durable is at its old place.
     assert_eq!(grid.contents(0), vec![0; 1 << 20]);
     assert_eq!(read(&mut peer, &mut bench, 499_712, 4096), [0; 4096]);
 }
@@ -225,7 +225,7 @@ fn partly_written_blocks_move_as_a_whole() {
         assert_eq!(read(&mut peer, &mut bench, from, (until - from) as u32), wanted);
     }
     assert_eq!(grid.contents(0), vec![5; 1 << 20], "home is as it was");
-    // Where it lies now it is written in place.
+    // A block that has moved is written in place.
     ok(&mut peer, &mut bench, &write(FUA, 150, &[3; 10]));
     drop(bench);
     let mut bench = open_lasting(&grid).unwrap();
@@ -242,7 +242,7 @@ fn trimmed_blocks_go_home_and_free_slots_durably() {
     let seen = Dispatched::default();
     bench.engine.observe(Box::new(seen.clone()));
     let mut peer = bench.connect(0, true);
-    // All fifteen slots, and one block too many.
+    // The first write fills all fifteen slots, so the second one stays on the slow tier.
     ok(&mut peer, &mut bench, &write(FUA, 0, &[9; 4096 * 15]));
     ok(&mut peer, &mut bench, &write(FUA, 4096 * 20, &[9; 4096]));
     assert_eq!(seen.take().last(), Some(&(160, Tier::Base)), "the policy knows that there is no room");
@@ -274,7 +274,7 @@ fn old_data_at_home_never_returns() {
         let mut peer = bench.connect(0, true);
         ok(&mut peer, &mut bench, &write(FUA, 0, &[9; 4096 * 4]));
         ok(&mut peer, &mut bench, &request(command, 0, 3, 0, 4096 * 4));
-        // The commit that this one needs ends the names of the others, too.
+        // The commit of this block frees the slots of the others, too.
         ok(&mut peer, &mut bench, &write(FUA, 65_536, &[9; 4096]));
         grid.cut();
         drop(bench);
@@ -320,7 +320,7 @@ fn durable_writes_that_come_together_share_a_commit() {
     assert_eq!(read(&mut peer, &mut bench, 8192, 4096), [1; 4096]);
     let alone = grid.flushes(2) - before;
     assert!(alone <= 12, "twelve writes took {alone} flushes of the map");
-    // In place, nothing is left to commit.
+    // A write in place needs no commit.
     let before = grid.flushes(2);
     ok(&mut peer, &mut bench, &writes);
     assert_eq!(grid.flushes(2), before);
@@ -337,7 +337,7 @@ fn unflushed_placements_become_durable_after_a_while() {
     while grid.flushes(2) == before {
         bench.turn();
     }
-    // The end waits for the commit that has begun.
+    // Dropping the bench waits for the running commit.
     drop(bench);
     grid.cut();
     grid.restore();
@@ -366,7 +366,7 @@ fn tiers_that_do_not_belong_together_are_refused() {
     assert!(open_lasting(&grid).is_ok());
 }
 
-/// Memory that counts what it is asked to read, and fails to if told so.
+/// Memory that counts its reads, and lets them fail if a test asks for it.
 struct Counted {
     memory: Memory,
     reads: Arc<Mutex<(u32, bool)>>,
@@ -417,12 +417,12 @@ fn third_reads_are_cached_until_changes_or_failures() {
     };
     let mut before = [0; 2];
     took(&mut before);
-    // Missed and remembered; missed and copied; found.
+    // The first read misses and is remembered; the second misses and is copied; the third is found.
     for wanted in [[1, 0], [1, 1], [0, 1]] {
         assert_eq!(read(&mut peer, &mut bench, 4096, 8192), [1; 8192]);
         assert_eq!(took(&mut before), wanted);
     }
-    // In part, from both.
+    // A read of two blocks, one of them from each tier.
     assert_eq!(read(&mut peer, &mut bench, 0, 8192), [[0; 4096], [1; 4096]].concat());
     assert_eq!(took(&mut before), [1, 1]);
     ok(&mut peer, &mut bench, &write(0, 8192, &[2; 10]));

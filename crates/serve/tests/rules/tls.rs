@@ -1,5 +1,4 @@
-//! A server with a certificate: whom it talks to, that nothing said in the open counts, and that what comes out encrypted is
-//! what went in.
+//! Rules of TLS: which clients the server accepts, that no plain bytes count, and that decrypted data is what was sent.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -33,7 +32,7 @@ struct Served {
     folder: tempfile::TempDir,
 }
 
-/// A server with these keys of its own, and of its TLS.
+/// A server with these keys, and these keys of its TLS table.
 fn serve(head: &str, tls: &str) -> Served {
     serve_text(head, tls, MEMORY)
 }
@@ -93,7 +92,7 @@ fn reply_to(socket: &mut impl Read, option: u32) -> io::Result<u32> {
 const ACK: u32 = 1;
 const TLS_REQUIRED: u32 = 0x8000_0005;
 
-/// Greets, and asks for TLS; what comes next is encrypted.
+/// Begins the negotiation and asks for TLS; all further bytes are encrypted.
 fn start_tls(socket: &mut (impl Read + Write)) -> io::Result<()> {
     socket.read_exact(&mut [0; 18])?;
     socket.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_STARTTLS, &[])].concat())?;
@@ -110,7 +109,7 @@ fn agree(socket: &mut (impl Read + Write)) -> io::Result<()> {
     }
 }
 
-/// The cookie of a simple reply that says that all is well.
+/// The cookie of a simple reply without an error.
 fn answer(socket: &mut impl Read) -> io::Result<u64> {
     let mut reply = [0; 16];
     socket.read_exact(&mut reply)?;
@@ -132,7 +131,7 @@ fn rest(socket: &mut impl Read) -> Vec<u8> {
     heard
 }
 
-/// Reads and writes at random places, several at a time, against a copy of what is to be there.
+/// Reads and writes at random places, several at a time, and compares with a copy of the expected data.
 fn read_and_write(socket: &mut (impl Read + Write), mut random: u64) {
     let mut model = vec![0_u8; SIZE];
     let mut draw = |below: u64| {
@@ -154,7 +153,7 @@ fn read_and_write(socket: &mut (impl Read + Write), mut random: u64) {
                 model[range.clone()].iter_mut().zip(0_u8..251).for_each(|(byte, at)| *byte = value ^ at);
                 message.extend_from_slice(&model[range.clone()]);
             }
-            // In pieces that have nothing to do with requests or records.
+            // The message is sent in pieces that do not follow requests or records.
             for piece in message.chunks(1 + draw(50_000) as usize) {
                 socket.write_all(piece).unwrap();
                 socket.flush().unwrap();
@@ -180,7 +179,7 @@ fn what_was_written_encrypted_is_read_encrypted() {
         secret.write_all(&request(WRITE_ZEROES, 0, 0, 0, SIZE as u32)).unwrap();
         answer(&mut secret).unwrap();
         read_and_write(&mut secret, seed);
-        // More in one record than may be on its way: what waits inside is not forgotten.
+        // One record has more requests than may be in flight; the others must not be forgotten.
         let many: Vec<u8> = (0..1000).flat_map(|cookie| request(FLUSH, 0, cookie, 0, 0)).collect();
         secret.write_all(&many).unwrap();
         for _ in 0..1000 {
@@ -283,7 +282,7 @@ fn a_certificate_makes_its_client_a_tenant() {
     read(&mut slow, 512);
     (0..5).for_each(|_| read(&mut nobody, 1024));
     read(&mut elder, 1024);
-    // The second of a client that may ask for one a second waits; the others do not wait with it.
+    // The second request of a client with a limit of one a second waits; those of other clients do not.
     slow.write_all(&request(READ, 0, 2, 0, 512)).unwrap();
     flush(&mut gold);
     let state = ask(&served.folder.path().join("c"), &control::Command::State {}).unwrap();
@@ -296,7 +295,7 @@ fn a_certificate_makes_its_client_a_tenant() {
             (class["name"].as_str().unwrap(), read["requests"].as_u64().unwrap(), read["bytes"].as_u64().unwrap())
         })
         .collect();
-    // A name has to be the whole of it.
+    // Names of certificates match only as a whole.
     assert_eq!(classes, [("export", 6, 6144), ("gold", 3, 12_288), ("slow", 1, 512)]);
     let clients = ask(&served.folder.path().join("c"), &control::Command::Clients {}).unwrap();
     let second = &clients["clients"][1];
@@ -326,15 +325,15 @@ fn plain_data_behind_starttls_is_never_read() {
     let served = serve("", "");
     let begin = [&CLIENT_FLAGS[..], &option(OPTION_STARTTLS, &[])].concat();
     let inject = option(OPTION_LIST, &[]);
-    // In one piece: it is there before the answer. The connection ends behind the acknowledgement, or before it.
+    // The plain bytes follow the option in one piece, before the answer. The connection ends after the acknowledgement, or before it.
     let mut socket = served.connect();
     socket.write_all(&[begin.clone(), inject.clone()].concat()).unwrap();
     socket.read_exact(&mut [0; 18]).unwrap();
-    // A client that does not know what was put behind its words would go on.
+    // A client that does not know of inserted bytes would continue.
     if reply_to(&mut socket, OPTION_STARTTLS).is_ok() {
         assert!(agree(&mut secure(&served.files.client(None), socket)).is_err());
     }
-    // After the answer: it is no TLS, and the client is told so in TLS.
+    // The plain bytes follow the answer: they are no TLS, and the client gets an alert.
     let mut socket = served.connect();
     start_tls(&mut socket).unwrap();
     socket.write_all(&inject).unwrap();
@@ -403,7 +402,7 @@ fn stalled_handshakes_delay_no_one_and_are_closed() {
     served.stop();
 }
 
-/// A socket that breaks once so much was sent.
+/// A socket that breaks after this many bytes were sent.
 struct Breaking {
     socket: UnixStream,
     left: usize,
@@ -442,7 +441,7 @@ fn disconnects_at_any_handshake_byte_do_no_harm() {
         Ok(left - secret.sock.left)
     };
     let whole = loop {
-        // Places become free a moment after a client has gone.
+        // Places become free a moment after a client has left.
         if let Ok(sent) = attempt(usize::MAX) {
             break sent;
         }
@@ -458,13 +457,13 @@ fn disconnects_at_any_handshake_byte_do_no_harm() {
 #[test]
 fn both_sides_say_that_they_end() {
     let served = serve("", "");
-    // A client that leaves is answered before, and told that nothing was cut off.
+    // A client that disconnects gets its answers, and a proper end of TLS.
     let mut secret = served.client(&served.files.client(None)).unwrap();
     let last = [request(WRITE, 0, 7, 0, 4096), vec![1; 4096], request(DISCONNECT, 0, 8, 0, 0)].concat();
     secret.write_all(&last).unwrap();
     assert_eq!(answer(&mut secret).unwrap(), 7);
     assert_eq!(secret.read(&mut [0; 1]).unwrap(), 0, "it ends as TLS does");
-    // So is one that says it by means of TLS, and keeps its socket open.
+    // A client that ends the TLS session and keeps its socket open gets them, too.
     let mut secret = served.client(&served.files.client(None)).unwrap();
     secret.write_all(&[request(READ, 0, 5, 0, 4), request(READ, 0, 6, 0, 5000)].concat()).unwrap();
     secret.conn.send_close_notify();
@@ -472,7 +471,7 @@ fn both_sides_say_that_they_end() {
     let mut heard = Vec::new();
     secret.read_to_end(&mut heard).unwrap();
     assert_eq!(heard.len(), 2 * 16 + 4 + 5000);
-    // And one that ends the negotiation.
+    // A client that aborts the negotiation gets a proper end of TLS, too.
     let mut socket = served.connect();
     start_tls(&mut socket).unwrap();
     let mut secret = secure(&served.files.client(None), socket);
@@ -546,7 +545,7 @@ fn errors_in_files_are_reported_with_their_place() {
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
 }
 
-/// Whether a tool is there; where it is not, says that this part is skipped.
+/// Whether a tool is installed; if not, prints that this part is skipped.
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
@@ -569,7 +568,7 @@ fn the_tools_of_others_copy_encrypted() {
     let served = serve("", "clients = \"FOLDER/ca.pem\"");
     let folder = served.folder.path();
     let place = |name: &str| folder.join(name).to_str().unwrap().to_string();
-    // The names under which libnbd looks for them.
+    // The file names that libnbd expects.
     let with_names = |folder: &str, identity: &Identity| {
         std::fs::create_dir(place(folder)).unwrap();
         std::fs::copy(place("ca.pem"), place(&format!("{folder}/ca-cert.pem"))).unwrap();

@@ -1,5 +1,5 @@
-//! Volumes and exports that come and go while the server runs: no crash loses one, none reaches into another, and clients are
-//! told or drained.
+//! Rules of volumes and exports that are added and removed while the server runs: no crash loses one, none reaches into another, and
+//! clients are protected or drained.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -55,7 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0..6_u8, 0..24_u64), 1..30)
 }
 
-/// None overlaps another, or ends past the device.
+/// Checks that no volume overlaps another or ends past the device.
 fn check(places: &BTreeMap<String, Range<u64>>) {
     let mut sorted: Vec<_> = places.values().collect();
     sorted.sort_by_key(|place| place.start);
@@ -67,7 +67,7 @@ fn check(places: &BTreeMap<String, Range<u64>>) {
 proptest! {
     #![proptest_config(config(200))]
 
-    /// The table is as a list of blocks says: there is room where that many are free in a row, and nowhere else.
+    /// The table agrees with a list of blocks: there is room where that many are free in a row, and nowhere else.
     #[test]
     fn volumes_never_overlap_and_use_free_space(steps in steps()) {
         let mut volumes = open(&Grid::new(&[4 << 20], 1)).unwrap();
@@ -99,7 +99,7 @@ proptest! {
         }
     }
 
-    /// Whenever the power fails, the table is that before or after the change that was under way.
+    /// Whenever the power fails, the table is the one before or after the interrupted change.
     #[test]
     fn power_loss_leaves_the_old_or_new_table(
         steps in steps(),
@@ -206,7 +206,7 @@ proptest! {
     }
 }
 
-/// A server with a control socket, and the folder where its files are.
+/// A server with a control socket, and the folder of its files.
 pub(crate) struct Served {
     pub(crate) server: Server,
     pub(crate) folder: tempfile::TempDir,
@@ -226,7 +226,7 @@ impl Served {
         listen();
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().display();
-        // Not of the whole: the folder's name may have these letters, too.
+        // Only the tables are replaced, because the folder's name may contain these letters, too.
         let tables = tables.replace("AT", &at.to_string());
         let text = format!("[server]\nlisten = [\"unix:{at}/s\"]\ncontrol = \"unix:{at}/control\"\n{tables}");
         let path = folder.path().join("spec.toml");
@@ -405,7 +405,7 @@ fn reloads_list_reverted_exports_and_keep_connected_ones() {
     assert_eq!(served.open("kept").unwrap().0, 10 * MIB);
     served.export("live", &["device=volumes reloaded", "volume=one"]).unwrap();
     let (_, client) = served.open("live").unwrap();
-    // A client is answered before its engine has it.
+    // A client gets its answer before its engine has it.
     while served.clients() == 0 {}
     let error = served.ask(&Command::Reload {}).unwrap_err();
     assert!(error.starts_with("export live: 1 client is connected"), "{error}");
@@ -471,7 +471,7 @@ fn refused_additions_are_explained_and_change_nothing() {
     served.stop();
 }
 
-/// A file in memory, of which so many more flushes fail although everything is written.
+/// A file in memory, whose next flushes fail although everything is written.
 #[derive(Clone, Debug, Default)]
 struct Unsure(Arc<Mutex<(Vec<u8>, u32)>>);
 
@@ -540,7 +540,7 @@ fn a_table_of_another_device_is_refused() {
     assert_eq!(open(&grid).unwrap().places().len(), 1, "the device may grow");
 }
 
-/// Killed at any moment of adding, resizing and removing, the server finds what it has said.
+/// Killed at any moment of adding, resizing and removing volumes, the server finds the volumes that it has reported.
 #[test]
 fn kills_neither_lose_nor_revive_volumes() {
     let folder = tempfile::tempdir().unwrap();
@@ -560,7 +560,7 @@ fn kills_neither_lose_nor_revive_volumes() {
     for _ in 0..rounds {
         let mut process = Process::start(folder.path(), &head, &keys);
         drop(process.connect());
-        // The socket of one that was killed is there until this one has replaced it.
+        // The socket file of a killed server exists until this server has replaced it.
         let answer = loop {
             if let Ok(answer) = ask(&control, &Command::Volumes("d".into())) {
                 break answer;
@@ -580,7 +580,7 @@ fn kills_neither_lose_nor_revive_volumes() {
         let killer = std::thread::spawn({
             let after = std::time::Duration::from_micros(draw(30_000));
             move || {
-                // When it dies does not matter: that is the test.
+                // The server is killed at an arbitrary time, which is the point of the test.
                 std::thread::park_timeout(after);
                 process.kill();
             }

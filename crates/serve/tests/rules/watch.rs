@@ -1,5 +1,5 @@
-//! A server that is watched and changed while it runs, over real sockets: what it says of itself, who is let in, and that a
-//! change is made everywhere or nowhere.
+//! Rules of watching and changing a running server, over real sockets: its reports, which clients may ask, and that a change is made
+//! everywhere or nowhere.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -21,7 +21,7 @@ use ioweir_serve::spec::Spec;
 use ioweir_trace::{self as trace, Input, Names, ReadOptions, Target};
 use serde_json::{Value, json};
 
-/// Two disks; on the first, whose scheduler keeps reservations by what requests have cost, two exports and a tenant.
+/// Two disks. On the first are two exports and a tenant; its scheduler keeps reservations by the measured cost of requests.
 const SPEC: &str = r#"
 [[device]]
 name = "disk"
@@ -59,7 +59,7 @@ latency = "10ms"
 struct Served {
     server: Option<Server>,
     folder: tempfile::TempDir,
-    /// Where HTTP is answered.
+    /// The address of HTTP.
     place: String,
 }
 
@@ -73,7 +73,8 @@ impl Served {
         let at = |name: &str| folder.path().join(name).display().to_string();
         let (listen, control) = (at("s"), at("control"));
         let head = "watch = \"tcp:127.0.0.1:0\"\nconnections_max = 9";
-        // Tenants are told by certificates, which nobody here has to show. It stands last, where no line of a test lies.
+        // Tenants are known by certificates, which no client of this test shows. The table comes last, so that line numbers in the tests
+        // hold.
         let tls = Files::new(folder.path()).table("clients = \"FOLDER/ca.pem\"\nrequired = false");
         let text =
             format!("[server]\nlisten = [\"unix:{listen}\"]\ncontrol = \"unix:{control}\"\n{head}\n{tail}\n{tls}");
@@ -285,7 +286,7 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
     assert_eq!(of("ioweir_policy_info", &[("device", "other"), ("policy", "mclock:groups=1")]), 1.0);
     assert_eq!(of("ioweir_nbd_connections", &[]), 1.0);
     assert_eq!(of("ioweir_events_total", &[("kind", "protocol_error")]), 0.0);
-    // Names that others rely on.
+    // Names that users of the metrics rely on.
     let names: BTreeSet<&str> = all.iter().map(|sample| sample.0.as_str()).collect();
     for name in [
         "ioweir_wait_seconds_total",
@@ -324,7 +325,7 @@ fn shared_workers_are_named_and_counted_once() {
     let is_of = |found: &Value, name: &str| found.as_str().unwrap().starts_with(schedule(name));
     assert!(is_of(&named(0)[1], "qats") && is_of(&named(1)[1], "qats") && is_of(&named(2)[1], "baseline"));
     assert_eq!([0, 1, 2].map(|device| named(device)[0].clone()), [json!("[cores]"), json!("[cores]"), json!("c")]);
-    // A worker counts an item after it has handed it back: the last may be missing.
+    // A worker counts an item after it has handed it back, so the last one may be missing.
     let all = samples(&served.get("/metrics"));
     let finished = |pool: &str| -> f64 {
         let its = all.iter().filter(|sample| sample.0 == "ioweir_cores_finished_total" && sample.1["pool"] == pool);
@@ -409,7 +410,7 @@ fn endless_questions_delay_no_other_answer() {
     let served = Served::new();
     let mut dripping: Vec<_> = (0..40).map(|_| TcpStream::connect(&served.place).unwrap()).collect();
     for stream in &mut dripping {
-        // The first may have been closed for the last.
+        // The first connection may have been closed in favour of the last.
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX-A: ");
     }
     assert!(served.get("/metrics").contains("ioweir_build_info"));
@@ -444,7 +445,7 @@ fn garbage_does_no_harm() {
         let answer = String::from_utf8(answer).unwrap();
         assert!(answer.starts_with("{\"error\":") && answer.contains(expected), "{answer}");
     }
-    // Several lines are several questions.
+    // Each line is a command.
     let mut stream = UnixStream::connect(served.control()).unwrap();
     stream.write_all(b"{\"set\":[]}\nx\n{\"set\":[]}\n").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -463,7 +464,7 @@ fn garbage_does_no_harm() {
 fn changes_are_made_at_once_and_atomically() {
     let served = Served::new();
     let mut client = served.client("export");
-    // As many as the scheduler wants to see before it knows what they cost.
+    // The number of requests that the scheduler needs before it knows their cost.
     for _ in 0..40 {
         read(&mut client, 4096);
     }

@@ -1,4 +1,4 @@
-//! An engine without its thread: clients on socket pairs, and time as the test says.
+//! A bench for tests: an engine without its thread, with clients on socket pairs and time that the test sets.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -24,7 +24,7 @@ use ioweir_serve::nbd::protocol::CONTEXT_ALLOCATION_ID;
 use ioweir_serve::nbd::{Agreed, Contexts, Export, Replies};
 use ioweir_serve::spec::{Device, Holder, Service, Spec};
 
-/// The device of a spec that is given by the keys that matter.
+/// The device of a spec with these keys.
 pub(crate) fn device(keys: &str) -> Device {
     let text = format!("[[device]]\nname = \"d\"\n{keys}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n");
     let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
@@ -59,7 +59,7 @@ impl Bench {
         Self::with_priorities(keys, [Priority::NONE; 3])
     }
 
-    /// With these priorities of its classes.
+    /// A bench with these priorities of its classes.
     pub(crate) fn with_priorities(keys: &str, priorities: [Priority; 3]) -> Self {
         let device = device(keys);
         let mut pool = Pool::new(device.request_bytes_max.0 as usize);
@@ -71,7 +71,7 @@ impl Bench {
         Self::of(device, backend, pool, [Priority::NONE; 3])
     }
 
-    /// With services, the first of which is the fourth class.
+    /// A bench with services, the first of which is the fourth class.
     pub(crate) fn with_services(
         device: Device,
         backend: Box<dyn Backend>,
@@ -155,7 +155,7 @@ impl Bench {
         answer.recv().expect("it answers").expect("there is such a service");
     }
 
-    /// Turns, time jumping to what is due next, until it says so; at most this often.
+    /// Runs turns until `is_over` is true, at most this many; time jumps to the next due event.
     pub(crate) fn turn_until(&mut self, turns_max: u32, mut is_over: impl FnMut(&mut Self) -> bool) {
         for _ in 0..turns_max {
             if is_over(self) {
@@ -182,7 +182,7 @@ impl Bench {
         self.engine.configure(self.exports.clone(), &[(Holder::Class(class), share)]).expect("it can be had");
     }
 
-    /// Has it change shares while it serves, as the control does; one that is `kept` gets its verdict.
+    /// Changes shares while the engine serves, as the controller does; a change that is `kept` gets its verdict.
     pub(crate) fn change(&mut self, shares: Vec<(Holder, Share)>, services: Vec<Service>, is_kept: bool) {
         let (prepared, hear) = channel();
         let (verdict, wait) = channel();
@@ -235,7 +235,7 @@ impl Bench {
         Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
 
-    /// One turn with what is there, and time going on by as little as there is.
+    /// Runs one turn with the events at hand, in which time advances by a nanosecond.
     pub(crate) fn turn(&mut self) -> Nanos {
         self.now = self.now.after(Nanos(1));
         self.engine.wait(Nanos::ZERO).expect("can be waited for");
@@ -252,7 +252,7 @@ impl Bench {
         }
     }
 
-    /// Turns until nothing is on its way; time jumps to what is due next.
+    /// Runs turns until no request is in flight; time jumps to the next due event.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let due = self.turn();
@@ -297,7 +297,7 @@ pub(crate) struct Peer {
     pub(crate) socket: UnixStream,
     replies: Replies,
     heard: Vec<u8>,
-    /// Lengths of reads that a simple reply is expected for, by cookie; and chunks that came in.
+    /// The lengths of reads with simple replies, by cookie; and chunks that have been received.
     reads: VecDeque<Expected>,
     pub(crate) is_closed: bool,
 }
@@ -325,18 +325,18 @@ impl Peer {
         }
     }
 
-    /// Says how long the data of a read will be; a simple reply does not.
+    /// Sets the length of a read's data, which a simple reply does not state.
     pub(crate) fn expect(&mut self, cookie: u64, length: usize) {
         let answer = Answer { cookie, error: 0, data: Vec::new(), extents: Vec::new(), contexts: Vec::new() };
         self.reads.push_back(Expected { cookie, length, answer });
     }
 
-    /// Whether a part of an answer has come in whose rest has not.
+    /// Whether a part of an answer was received and its rest was not.
     pub(crate) fn hears_on(&self) -> bool {
         !self.heard.is_empty()
     }
 
-    /// The answers that have come in.
+    /// The answers received since the last call.
     pub(crate) fn answers(&mut self) -> Vec<Answer> {
         let mut piece = [0; 65536];
         loop {
@@ -364,7 +364,7 @@ impl Peer {
         self.heard[at..at + bytes].iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// None: not there yet. Some(None): a chunk that is not the last.
+    /// The next answer; `None` if it is incomplete, `Some(None)` for a chunk that is not the last.
     fn next_answer(&mut self) -> Option<Option<Answer>> {
         if self.heard.len() < 16 {
             return None;

@@ -1,4 +1,4 @@
-//! Certificates for tests, made anew for each.
+//! Certificates for tests; each test creates its own.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
@@ -73,7 +73,7 @@ impl Files {
         fs::write(self.folder.join(name), text).unwrap();
     }
 
-    /// The table of a spec; `keys` come behind the server's own.
+    /// The TLS table of a spec; `keys` follow the server's own.
     pub(crate) fn table(&self, keys: &str) -> String {
         let folder = self.folder.display();
         let keys = keys.replace("FOLDER", &folder.to_string());

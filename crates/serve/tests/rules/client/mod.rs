@@ -89,7 +89,7 @@ pub(crate) fn extended(command: u16, flags: u16, cookie: u64, offset: u64, lengt
     bytes
 }
 
-/// All that a client sends that negotiates everything and then does a bit of each.
+/// The bytes of a client that uses every option of the negotiation and every command once.
 pub(crate) fn whole_talk() -> Vec<u8> {
     whole_talk_of("a")
 }
@@ -118,7 +118,7 @@ pub(crate) fn whole_talk_of(name: &str) -> Vec<u8> {
     .concat()
 }
 
-/// All that a client sends that goes encrypted where it can, and agrees on extended headers.
+/// The bytes of a client that asks for encryption and agrees on extended headers.
 pub(crate) fn extended_talk_of(name: &str) -> Vec<u8> {
     [
         CLIENT_FLAGS.to_vec(),

@@ -12,7 +12,7 @@ fn disk(proc: &Path) -> Disk {
     Disk::new(&source_keys("kind = \"disk\"\ndisk = \"/dev/sda\""), System { sys: "/none".into(), proc: proc.into() })
 }
 
-/// So many reads of 4 KiB and writes of 8 KiB, 2 ms each.
+/// The kernel's counts after these reads of 4 KiB and writes of 8 KiB, 2 ms each.
 fn counts(proc: &Path, reads: u64, writes: u64, busy_millis: u64) {
     let (read, written) = (reads * 8, writes * 16);
     let (reading, writing) = (reads * 2, writes * 2);

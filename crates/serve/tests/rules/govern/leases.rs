@@ -1,4 +1,4 @@
-//! Without the governor, services do what their leases say: also when it is killed.
+//! Rules of leases: services follow them without the governor, also when it is killed.
 
 use std::fs;
 use std::io::BufRead as _;
@@ -37,7 +37,7 @@ fn process(keys: &str) -> Child {
     child
 }
 
-/// A file that a reader waits at.
+/// A named pipe, at which a reader waits.
 fn fifo(path: &Path) -> String {
     rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     path.display().to_string()
@@ -116,7 +116,7 @@ fn units_follow_systemctl_and_freeze_without_the_governor() {
         "thaw x.service",
         "freeze x.service",
     ];
-    // The last one is said by the shell that waits for the governor's end.
+    // The last line comes from the shell that waits for the governor's end.
     let said = loop {
         let said = fs::read_to_string(&log).unwrap();
         if said.lines().count() >= expected.len() {
@@ -131,7 +131,7 @@ fn rates_are_restored_when_the_governor_dies() {
     let folder = tempfile::tempdir().unwrap();
     let place = fifo(&folder.path().join("rate"));
     let command = shell(&format!("echo {{value}} > {place}"));
-    // Somebody reads the first value.
+    // A thread reads the first value.
     let reader = std::thread::spawn({
         let place = place.clone();
         move || fs::read_to_string(place).unwrap()

@@ -1,4 +1,4 @@
-//! Rules of the governor's parts: what is measured, who is told what, and what happens when something of it lies, hangs or dies.
+//! Rules of the governor's parts: measuring, giving orders, and what happens when a part lies, hangs or dies.
 
 #[path = "../../../../../fuzz/drive_sources.rs"]
 mod drive_sources;
@@ -17,19 +17,19 @@ use ioweir_core::Nanos;
 use ioweir_govern::clock::Moment;
 use ioweir_govern::spec::{SourceKeys, WorkerKeys};
 
-/// So many seconds after a start, on both clocks.
+/// The moment this many seconds after a start, on both clocks.
 pub(crate) fn at(seconds: u64) -> Moment {
     Moment { steady: Nanos::from_seconds(seconds), wall: Nanos::from_seconds(1_700_000_000 + seconds) }
 }
 
-/// The worker of these keys, which are right.
+/// The worker of these keys, which must be valid.
 pub(crate) fn worker_keys(text: &str) -> WorkerKeys {
     let keys: WorkerKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
     keys.check("worker.test").unwrap_or_else(|complaint| panic!("{}", complaint.problem()));
     keys
 }
 
-/// The source of these keys, which are right.
+/// The source of these keys, which must be valid.
 pub(crate) fn source_keys(text: &str) -> SourceKeys {
     let keys: SourceKeys = toml::from_str(text).unwrap_or_else(|error| panic!("{error}"));
     keys.check("source[0]").unwrap_or_else(|complaint| panic!("{}", complaint.problem()));

@@ -1,4 +1,4 @@
-//! The overseer: whatever a worker does, its slice is completed once, and whoever should not run is stopped.
+//! Rules of the overseer: whatever a worker does, its slice is completed once, and a worker that should not run is stopped.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
@@ -18,7 +18,7 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 pub(crate) const SLICE: Nanos = Nanos::from_seconds(10);
 const GRACE: Nanos = Nanos::from_seconds(5);
 
-/// Core's executor with all of an idle device, and notes of what it is told.
+/// A governor with core's executor, which gives away all of an idle device, and notes its calls.
 pub(crate) struct Simple {
     pub(crate) executor: Executor,
     pub(crate) completed: Vec<(u64, Nanos)>,
@@ -199,7 +199,7 @@ fn device_time_is_reported_or_the_whole_slice() {
     };
     case.hear_progress(1, Some((serial, Ok(()))), said(100, 0));
     case.hear_progress(9, None, said(1600, bytes));
-    // The first look came after the slice had begun.
+    // The first reading came after the slice had begun.
     assert_eq!(case.governor.completed, [(bytes, Nanos::from_seconds(9))]);
     let (serial, bytes_next) = case.runs(9);
     case.hear_progress(15, Some((serial, Ok(()))), said(2600, bytes + bytes_next));
@@ -239,14 +239,14 @@ fn counted_of_expected(paid: u64, seconds: u64, unpaid_seconds: u64) -> u64 {
 
 #[test]
 fn workers_that_keep_their_rate_cost_less() {
-    // In four of ten seconds it has had four tenths of what its slice has of the device; and what is seen of that is a bit less.
+    // In four of ten seconds the worker has used four tenths of its slice, of which a bit less is counted.
     assert_eq!(counted_of_expected(400, 4, 0), 375);
     assert_eq!(counted_of_expected(360, 4, 0), 337);
     assert_eq!(counted_of_expected(340, 4, 0), 400);
     assert_eq!(counted_of_expected(100, 4, 0), 400);
-    // Beyond its rate it costs no less than at its rate.
+    // A worker that exceeds its rate costs no less than at its rate.
     assert_eq!(counted_of_expected(800, 4, 0), 750);
-    // Progress that is seen in steps.
+    // A worker whose progress is seen in steps costs the same.
     assert_eq!(counted_of_expected(800, 4, 4), 750);
     assert_eq!(counted_of_expected(400, 4, 4), 800);
 }

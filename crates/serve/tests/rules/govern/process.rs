@@ -1,4 +1,4 @@
-//! Commands end in time, and what they print is bounded.
+//! Rules of commands: they end in time, and their output is bounded.
 
 use ioweir_core::Nanos;
 use ioweir_govern::process::{OUTPUT_BYTES_MAX, ProcessError, run};
@@ -13,7 +13,7 @@ const LIMIT: Nanos = Nanos::from_seconds(60);
 
 #[test]
 fn commands_that_hang_are_ended_with_their_children() {
-    // A named pipe has ended when nobody has it open for writing.
+    // A named pipe ends when no process has it open for writing.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("held");
     mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();

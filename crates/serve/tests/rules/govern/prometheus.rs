@@ -1,4 +1,4 @@
-//! A Prometheus server that answers, lies, stalls or is gone.
+//! Rules of the source that queries Prometheus, with a server that answers, lies, stalls or is gone.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -122,7 +122,7 @@ fn discards_and_new_blocks_have_their_own_queries() {
     assert_eq!((read.discarded_bytes, read.unique), (Some(4096.0), Some(0.25)));
     let asked: Vec<_> = server.asked.iter().take(3).map(|lines| lines[0].clone()).collect();
     assert!(asked[1].contains("query=c") && asked[2].contains("query=d"), "{asked:?}");
-    // A share beyond all is none.
+    // A share above one is unknown.
     let server = Server::start(answers(&[vector(NOW, &["1"]), vector(NOW, &["0"]), vector(NOW, &["1.25"])]));
     let read = prometheus(&server.url, keys).read(at(0)).unwrap();
     assert_eq!((read.discarded_bytes, read.unique), (Some(0.0), None));
@@ -180,7 +180,7 @@ fn servers_that_lie_or_stall_give_a_reason() {
 fn latencies_without_requests_are_unknown_without_an_error() {
     let server = Server::start(answers(&[vector(NOW, &["NaN"]), vector(NOW, &["7.5"]), vector(NOW, &["0.01"])]));
     assert_eq!(prometheus(&server.url, "latency = \"a\"").read(at(0)), Ok(Reading::default()));
-    // And one that is known is not lost where the load is not.
+    // A known value is kept where the load is unknown.
     let read = prometheus(&server.url, "busy = \"b\"\nlatency = \"a\"").read(at(0));
     assert_eq!(read, Ok(Reading { latency_seconds: Some(0.01), ..Reading::default() }));
 }

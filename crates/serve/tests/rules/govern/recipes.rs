@@ -1,4 +1,4 @@
-//! The recipes of `examples/govern` on real file systems, where that can be done.
+//! Rules of the recipes of `examples/govern`, on real file systems where that is possible.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,9 +6,9 @@ use std::process::Command;
 use ioweir_govern::spec::WorkerKeys;
 use ioweir_govern::worker::{Patterns, Position, Progress, Task, open};
 
-/// The most times that a worker is asked how far it is.
+/// The most times that a worker's progress is read.
 const LOOKS_MAX: usize = 100_000;
-/// Looks at a scrub that says nothing, after which its counts are looked at.
+/// The number of readings without a status after which the counts of a scrub are read.
 const LOOKS_FOR_WORDS: usize = 1000;
 
 /// A file system on a loop device, which is unmounted at the end.
@@ -17,7 +17,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// `None`, and a line that says so, where that cannot be done.
+    /// Mounts a file system; prints a line and returns `None` where that is not possible.
     fn new(make: &[&str], size_bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let (image, place) = (folder.path().join("image"), folder.path().join("mounted"));
@@ -45,7 +45,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let done = Command::new("umount").arg(self.folder.path().join("mounted")).status();
-        // A test that fails may leave something that runs.
+        // A test that fails may leave a program running.
         assert!(std::thread::panicking() || done.is_ok_and(|done| done.success()), "it is still in use");
     }
 }
@@ -75,7 +75,7 @@ fn btrfs_scrubs_all_data_in_resumed_parts() {
     // The default of the first worker must end before another one begins.
     let _ = worker.release();
     let mut worker = open("scrub", &keys, position).unwrap();
-    // For btrfs a scrub that was cancelled runs until its state is written. The governor tries again, too.
+    // To btrfs a cancelled scrub runs until its state is written. The governor tries again, too.
     let runs = (0..LOOKS_MAX).map(|_| worker.run(&task)).find(Result::is_ok);
     assert_eq!(runs, Some(Ok(())), "it goes on at some time");
     // The output of `--raw`, which for a scrub of less than a second is empty.
@@ -84,8 +84,8 @@ fn btrfs_scrubs_all_data_in_resumed_parts() {
         let counts = String::from_utf8(counts.stdout).unwrap();
         counts.lines().find_map(|line| line.trim().strip_prefix("data_bytes_scrubbed: ")?.parse::<u64>().ok())
     };
-    // While btrfs writes down how far it is, it does not say so; and of one that was resumed in its first second it says "no
-    // stats available" for ever, which only its counts tell from one that runs.
+    // While btrfs saves its progress, it reports none; and for a scrub that was resumed in its first second it reports "no stats available"
+    // from then on, so that only the counts tell that it has ended.
     let has_no_words = |look: usize| look.is_multiple_of(LOOKS_FOR_WORDS) && scrubbed() >= Some(stored as u64);
     let looks = (1..LOOKS_MAX).map(|look| (look, worker.progress().ok().filter(|progress| progress.is_finished)));
     let (_, finished) =
@@ -123,7 +123,7 @@ fn read(name: &str, service: &str, text: &str) -> Progress {
 #[test]
 fn output_of_zfs_md_and_ceph_yields_progress() {
     const GIB: u64 = 1 << 30;
-    // As `zpool status` prints it, from version 0.8 on and from 2.2 on, at work and paused.
+    // The output of `zpool status` from version 0.8 on and from 2.2 on, running and paused.
     for scan in [
         "374G scanned at 1.21G/s, 46G issued at 152M/s, 980G total\n\t0B repaired, 4.69% done, 0 days 01:33:26 to go\n",
         "374G / 980G scanned at 1.21G/s, 46G / 980G issued at 152M/s\n\t0B repaired, 4.69% done, 01:33:26 to go\n",
@@ -168,14 +168,14 @@ fn an_md_check_continues_and_none_begins_finished() {
     std::fs::write(path("sync_action"), "idle\n").unwrap();
     let place = folder.path().display().to_string();
     let keys = recipe("md-check.toml", "scrub", ("/sys/block/md0/md", &place));
-    // A governor that comes and goes while nothing is owed.
+    // A governor starts and ends while no work is due.
     open("scrub", &keys, Position::default()).unwrap().release().unwrap();
     assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("idle\n".into(), "200000".into()));
     let mut worker = open("scrub", &keys, Position::default()).unwrap();
     let task = Task { bytes: 1 << 30, bytes_per_second_max: Some(50 << 20), ..Task::default() };
     worker.run(&task).unwrap();
     assert_eq!((holds("sync_action"), holds("sync_speed_max")), ("check\n".into(), "51200".into()));
-    // Without it the check goes on. The kernel refuses another one meanwhile (EBUSY), so that the next governor must not ask for it.
+    // Without the governor the check continues. The kernel refuses another one meanwhile (EBUSY), so the next governor must not start one.
     let position = worker.position();
     worker.release().unwrap();
     assert_eq!(holds("sync_speed_max"), "200000");

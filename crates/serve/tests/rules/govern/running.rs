@@ -1,4 +1,4 @@
-//! The loop, with real workers, sources, files and sockets.
+//! Rules of the governor's loop, with real workers, sources, files and sockets.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use ioweir_govern::worker::Position;
 use super::overseer::Simple;
 use super::{shell, worker_keys};
 
-/// A source that sees little, and asks to stop after some looks.
+/// A source with few readings that asks the loop to stop after some of them.
 struct Seen(u32, Stop);
 
 impl Source for Seen {
@@ -84,7 +84,7 @@ fn a_run_serves_page_metrics_and_health_locally() {
     let asking = std::thread::spawn({
         let stop = stop.clone();
         move || {
-            // Until the first turn there is nothing to show.
+            // The metrics are empty until the first turn.
             let metrics = loop {
                 let metrics = get("/metrics", "localhost");
                 if metrics.contains("ioweir_govern_worker_running") {
@@ -187,7 +187,7 @@ fn bad_workers_and_sources_make_a_run_unwell() {
     assert!(failures.is_some_and(|count| count != "0.0"), "{metrics}");
 }
 
-/// A source that sees nothing.
+/// A source without readings.
 struct Blind;
 
 impl Source for Blind {

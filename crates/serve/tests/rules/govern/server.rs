@@ -1,4 +1,4 @@
-//! A block server as a source of load and as a place of work, over its control socket.
+//! Rules of a block server as a source of load and as a worker, over its control socket.
 
 use std::io::{Read as _, Write as _};
 
@@ -55,7 +55,7 @@ fn services_obey_their_worker_and_are_finally_released() {
     while worker.progress().unwrap().owed_bytes == Some(0) {}
     worker.run(&Task { bytes_per_second_max: Some(500_000_000), ..TASK }).unwrap();
     while worker.progress().unwrap().done_bytes < Some(1 << 20) {}
-    // A rate of nothing is none that the server takes.
+    // The server refuses a rate of zero.
     worker.run(&TASK).unwrap();
     worker.release().unwrap();
     let state = || served.ask(&Command::State {}).unwrap()["services"][0].clone();

@@ -1,4 +1,4 @@
-//! Workers do what they are told, by the commands of their keys.
+//! Rules of workers: they carry out orders by the commands in their keys.
 
 use std::fs;
 use std::path::Path;

@@ -23,7 +23,7 @@ pub(crate) enum Move {
         block: u64,
         blocks: u64,
     },
-    /// A turn of the engine, and time that passes before it.
+    /// The engine runs a turn after this time.
     Turn(u64),
     Hear(usize),
 }
@@ -43,7 +43,7 @@ pub(crate) fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(prop_oneof![3 => ask, 2 => other], 1..60)
 }
 
-/// Something asked, and when it was and was answered, counted in steps.
+/// A request, with the steps at which it was sent and answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     command: u16,
@@ -51,7 +51,7 @@ pub(crate) struct Asked {
     block: u64,
     blocks: u64,
     from: u64,
-    /// None: never answered, so that it happened at any time later, or never.
+    /// The step of the answer; `None` if there was none, so that it happened at any time later, or never.
     pub(crate) until: Option<u64>,
     pub(crate) failed: bool,
     /// The values that were read, block by block.
@@ -71,7 +71,7 @@ impl Run {
         Self { bench, peers, asked: BTreeMap::new(), step: 0 }
     }
 
-    /// A write's value is its cookie, so that no two are the same; zero is what was there before.
+    /// Sends a request. A write's value is its cookie, so that all writes differ; zero is the value before all writes.
     pub(crate) fn ask(&mut self, client: usize, command: u16, flags: u16, block: u64, blocks: u64) {
         self.step += 1;
         let cookie = self.step;
@@ -136,7 +136,7 @@ pub(crate) fn read_all(bench: &mut Bench) -> Vec<u32> {
     answers[0].bytes().chunks(BLOCK as usize).map(value_of).collect()
 }
 
-/// A block holds one value all over, or it was torn.
+/// The value of a block, all of which must have the same one.
 pub(crate) fn value_of(block: &[u8]) -> u32 {
     assert!(block.chunks(4).all(|word| word == &block[..4]), "a block was torn");
     u32::from_be_bytes(block[..4].try_into().expect("four bytes"))
@@ -173,7 +173,7 @@ pub(crate) fn is_linearisable(events: &[Event]) -> bool {
         if !seen.insert((done, value)) {
             return false;
         }
-        // Next is something that began before anything that is left was answered.
+        // The next event is one that began before any other remaining one was answered.
         let first_end = left.iter().filter_map(|&place| events[place].until).min().unwrap_or(u64::MAX);
         left.iter().any(|&place| {
             let event = events[place];
@@ -208,7 +208,7 @@ pub(crate) fn check(run: &Run) {
     }
 }
 
-/// As [`check`], where discards are carried out at any time, or never, but not after a write that came later.
+/// Checks as [`check`] does, where discards are carried out at any time, or never, but not after a later write.
 pub(crate) fn check_with_late_discards(run: &Run) {
     for block in 0..BLOCKS {
         let covering: Vec<&Asked> = run.asked.values().filter(|asked| asked.covers(block)).collect();
@@ -261,7 +261,7 @@ fn check_durable_where(asked: &BTreeMap<u64, Asked>, block: u64, found: u32, las
     let allowed = |value: u32, write: Option<&Asked>| {
         durable.iter().all(|(_, durable)| match write {
             None => false,
-            // Itself, or at the same time, or later.
+            // The write itself, or one that is concurrent or later.
             Some(write) => {
                 std::ptr::eq(*durable, write) || is_newer(write, durable) || write.from > durable.until.unwrap_or(0)
             }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
-/// Longer than anything here takes on a busy machine.
+/// The longest time of any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a page may take until something is so.
+/// The longest time until a condition on the page is met.
 const CONDITION_MILLIS_MAX: u64 = 30_000;
 
 /// The commands under which Chromium is installed.
@@ -52,7 +52,7 @@ impl Browser {
         };
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
-        // Chromium hears and talks on descriptors 3 and 4.
+        // Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", name]);
         command.args(["--headless", "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking"]);
         command.args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-gpu"]);
@@ -102,7 +102,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Gives a command and waits for what comes of it.
+    /// Sends a command and waits for its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });
@@ -155,7 +155,7 @@ impl Browser {
         }
     }
 
-    /// How wide the page is, and in which colours it is drawn.
+    /// Sets the width of the page, and its colours.
     pub(crate) fn look(&mut self, width: u32, height: u32, colours: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
@@ -186,7 +186,7 @@ impl Browser {
         noticed
     }
 
-    /// Ends it, and sees to it that nothing of it is left.
+    /// Ends the browser, and checks that none of its processes is left.
     pub(crate) fn close(mut self) {
         self.session.clear();
         self.call("Browser.close", json!({}));

@@ -1,4 +1,4 @@
-//! A server that answers with the page and with a state that a test has made up: what a real one says only at times.
+//! A server of the live page and of a made-up state, which a real server has only at times.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ impl Fixture {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(state));
         let served = Arc::clone(&state);
-        // A null ends it.
+        // The state `null` ends the thread.
         let thread = std::thread::spawn(move || {
             for socket in listener.incoming() {
                 if served.lock().unwrap().is_null() {
@@ -56,7 +56,7 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.set(Value::Null);
-        // The thread sees it with the next client, who may have come by himself.
+        // The thread notices the end at the next connection, which this one may be.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -64,7 +64,7 @@ impl Drop for Fixture {
     }
 }
 
-/// One answer a connection.
+/// Sends one answer on a connection.
 fn answer(socket: &TcpStream, state: &Mutex<Value>) {
     let mut lines = BufReader::new(socket).lines().map_while(Result::ok);
     let Some(asked) = lines.next() else { return };

@@ -1,4 +1,4 @@
-//! The live page in a browser: what it shows of a server, of one that is gone, and of one that has come again.
+//! Rules of the live page in a browser: its view of a server, of one that is gone, and of one that has returned.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -35,7 +35,7 @@ fn every_reason_to_wait_has_its_words() {
     }
 }
 
-/// Text of the line of a class in a table, from the cell of that number on.
+/// The text of a class's row in a table, from the cell of this number on.
 fn cell(table: &str, class: &str, number: usize) -> String {
     format!(
         "Array.from(document.querySelectorAll('#{table} tbody tr')).find((line) => line.cells[0].innerText.includes({}))\
@@ -73,7 +73,7 @@ fn missing_samples_are_gaps_and_charges_are_shown() {
     browser.until(&format!("{} === '75 %'", cell("shares", "gold", 3)));
     browser.until(&format!("{} === '22 %'", cell("shares", "gold", 4)));
     browser.until(&format!("{} === 'idle'", cell("shares", "idle", 3)));
-    // A line is begun once for each stretch.
+    // Each stretch without gaps is a line of its own.
     let strokes = "document.querySelector('#details .line').getAttribute('d').split('M').length - 1";
     assert_eq!(browser.evaluate(strokes), json!(2));
     browser.until("document.querySelector('#throughput .mark').innerText === '1: export.gold.weight 100 -> 300'");
@@ -167,8 +167,8 @@ fn the_page_follows_a_real_server_through_changes() {
 
 const PICTURE_WIDTH: u32 = 1150;
 
-/// Makes the picture of the README. `cargo test -p ioweir-serve --test page -- --ignored picture`
-/// On a busy machine behind `chrt -r 1`: an emulated disk wants to be woken in time.
+/// Makes the picture of the README: `cargo test -p ioweir-serve --test page -- --ignored picture`. On a busy machine run it with `chrt -r
+/// 1`, because an emulated disk must wake in time.
 #[test]
 #[ignore = "takes two minutes and writes docs/live-page.png"]
 fn picture() {
@@ -196,7 +196,7 @@ fn picture() {
         browser.until(&up(seconds));
     }
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // From the top to the end of the first element that a selector names.
+    // Takes a picture from the top to the end of the first element that a selector matches.
     let mut shoot = |name: &str, width, last: &str, colours| {
         browser.look(width, 1400, colours);
         let end = format!("document.querySelector({}).getBoundingClientRect().bottom + scrollY + 16", json!(last));
@@ -206,7 +206,7 @@ fn picture() {
         std::fs::write(name, BASE64_STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()).unwrap();
     };
     shoot(root.join("docs/live-page.png").to_str().unwrap(), PICTURE_WIDTH, "#details section", "light");
-    // For who looks whether it is as it should be.
+    // Pictures for a person to check.
     if let Ok(folder) = std::env::var("IOWEIR_PICTURES") {
         shoot(&format!("{folder}/dark.png"), PICTURE_WIDTH, "#main", "dark");
         shoot(&format!("{folder}/narrow.png"), 360, "#main", "light");

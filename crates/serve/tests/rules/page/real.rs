@@ -1,4 +1,4 @@
-//! A server of two tenants on an emulated disk, and clients that never cease to ask.
+//! A server of two tenants on an emulated disk, and clients that always have requests in flight.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,7 +17,7 @@ const DEPTH: u64 = 8;
 const REQUEST_BYTES: u32 = 4096;
 const DISK_BYTES: u64 = 1 << 30;
 
-/// Where a server is, whether it runs or not.
+/// The folder and port of a server, which need not run.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     port: u16,
@@ -82,13 +82,13 @@ fn agree(socket: &mut UnixStream, export: &str) {
 }
 
 fn read_on(mut socket: UnixStream) {
-    // Somewhere else each time, by steps of an odd number of pages.
+    // Each request reads another place, by steps of an odd number of pages.
     let offset = |number: u64| number * 7_919 * u64::from(REQUEST_BYTES) % DISK_BYTES;
     let ask =
         |socket: &mut UnixStream, number| socket.write_all(&request(READ, 0, number, offset(number), REQUEST_BYTES));
     let mut answer = [0; 16 + REQUEST_BYTES as usize];
     for number in 0.. {
-        // The end of the server is what ends it.
+        // The client ends with its server.
         if ask(&mut socket, number).is_err() || (number >= DEPTH && socket.read_exact(&mut answer).is_err()) {
             return;
         }

@@ -12,17 +12,17 @@ use ioweir_serve::nbd::NbdError;
 use ioweir_serve::spec::Faults;
 use redb::{Database, DatabaseError, StorageBackend};
 
-/// Disks that hang on one supply.
+/// Disks with one power supply.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid(Arc<Mutex<Supply>>);
 
 #[derive(Debug)]
 struct Supply {
     disks: Vec<Media>,
-    /// Of what is a file.
+    /// The length of each disk that serves as a file.
     lengths: Vec<Arc<AtomicU64>>,
     flushes: Vec<u64>,
-    /// Operations until it fails.
+    /// The number of operations until the power fails.
     left: u64,
     random: u64,
 }
@@ -78,7 +78,7 @@ impl Grid {
         self.media(at).contents()
     }
 
-    /// So much of a disk is in use from now on; a device that it is may become longer.
+    /// Sets the length of a disk that is in use; a device on it may then grow.
     pub(crate) fn set_length(&self, at: usize, bytes: u64) {
         self.supply().lengths[at].store(bytes, Ordering::SeqCst);
     }

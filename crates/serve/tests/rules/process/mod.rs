@@ -1,4 +1,4 @@
-//! A server in a process of its own: it can be killed, and what it holds can be counted.
+//! A server in a process of its own, which can be killed and whose descriptors can be counted.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
@@ -41,7 +41,7 @@ impl Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["process::serve_as_a_process", "--exact", "--ignored", "--nocapture"])
             .env(SPEC, &spec)
-            // Where a test listens for what it says to the service manager.
+            // The socket at which a test receives messages to the service manager.
             .env("NOTIFY_SOCKET", folder.join("notify"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -53,7 +53,7 @@ impl Process {
     /// A connection, as soon as there can be one.
     pub(crate) fn connect(&mut self) -> UnixStream {
         loop {
-            // The socket of one that was killed is there until this one has replaced it.
+            // The socket file of a killed server exists until this server has replaced it.
             match UnixStream::connect(&self.socket) {
                 Ok(client) => return client,
                 Err(_) => assert!(self.child.try_wait().unwrap().is_none(), "the server runs"),
@@ -61,30 +61,30 @@ impl Process {
         }
     }
 
-    /// Allows it so many descriptors from now on.
+    /// Limits the process to this many descriptors.
     pub(crate) fn limit_descriptors(&self, most: u64) {
         let limit = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::prlimit(Some(process), rustix::process::Resource::Nofile, limit).unwrap();
     }
 
-    /// Descriptors that it has open.
+    /// The number of its open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// As by `kill -9`.
+    /// Kills the process as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits until it ends of its own accord; it has to end well.
+    /// Waits until the process ends by itself, successfully.
     pub(crate) fn wait(&mut self) {
         assert!(self.child.wait().unwrap().success(), "the server ends well");
     }
 
-    /// As by `kill`; it has to end well.
+    /// Stops the process as `kill` does; it must end successfully.
     pub(crate) fn stop(mut self) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)
             .unwrap();
@@ -94,7 +94,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A test that fails leaves nothing behind; one that did not has stopped it already.
+        // Ends the process of a test that has failed; others have stopped it already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

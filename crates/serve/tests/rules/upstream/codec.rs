@@ -1,4 +1,4 @@
-//! The client's side of the protocol: what is asked, byte by byte, and that nothing is taken that was not.
+//! Rules of the client's side of the protocol: the bytes of requests, and that no answer without a request is taken.
 
 #[path = "../../../../../fuzz/drive_upstream.rs"]
 mod drive_upstream;

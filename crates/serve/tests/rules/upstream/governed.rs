@@ -25,7 +25,7 @@ fn captures_of_upstreams_add_up_to_the_latency() {
         peer.send(&[request(WRITE, 0, cookie, cookie << 16, 4096), vec![7; 4096]].concat());
         peer.send(&request(READ, 0, 8 + cookie, cookie << 16, 4096));
     }
-    // The upstream dies while it has requests: what is asked again is one request of the client.
+    // The upstream dies while it has requests; a request that is sent again still counts as one of the client.
     sham.set(|manner| manner.held = vec![READ]);
     let mut answers = 0;
     let mut turns = 0;
@@ -68,7 +68,7 @@ fn upstream_services_obey_the_governor_without_client_load() {
     assert!(source.read(at(0)).is_err(), "there is nothing to compare with");
     let keys = format!("{control}service = \"nightly\"\nlease = \"1h\"");
     let mut worker = open("scrub", &worker_keys(&keys), Position::default()).unwrap();
-    // An upstream that does not say what is written is read as a whole.
+    // An upstream that does not report extents is read as a whole.
     while worker.progress().unwrap().owed_bytes != Some(SIZE) {}
     assert_eq!(worker.progress().unwrap().done_bytes, Some(0), "it rests until it is told to run");
     sham.set(|manner| {

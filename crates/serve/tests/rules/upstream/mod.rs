@@ -1,4 +1,4 @@
-//! Exports of other NBD servers as devices: what an upstream may do, and what clients see of it.
+//! Rules of upstreams, exports of other NBD servers as devices: what they may do, and what clients see of it.
 
 mod codec;
 mod governed;

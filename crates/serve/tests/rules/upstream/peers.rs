@@ -1,4 +1,4 @@
-//! Before the servers of others: qemu-nbd and nbdkit, under the verification of fio. What is not installed is skipped.
+//! Rules of real upstreams: qemu-nbd and nbdkit, under the verification of fio. Programs that are not installed are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn is_installed(program: &str) -> bool {
     found
 }
 
-/// A server of others, which can be killed and stopped.
+/// A server of another project, which can be killed and stopped.
 struct Upstream {
     program: &'static str,
     arguments: Vec<String>,
@@ -96,7 +96,7 @@ fn keys(folder: &Path, more: &str) -> String {
     format!("backend = \"nbd\"\naddress = \"unix:{}\"\nscheduler = \"sfq:cost=device-time\"\n{more}", at.display())
 }
 
-/// Writes and reads again with checksums, through the server in this folder, for at most this long.
+/// Starts fio, which writes and reads with checksums through the server in this folder, for at most this long.
 fn verify(folder: &Path, seconds: u32) -> Child {
     let uri = format!("--uri=nbd+unix:///export?socket={}", folder.join("s").display());
     let (size, seconds) = (format!("--size={SIZE}"), format!("--runtime={seconds}"));
@@ -117,7 +117,7 @@ fn ends_well(fio: Child) {
     assert!(output.status.success(), "{said}");
 }
 
-/// As long as it takes until fio has done so much.
+/// Waits while fio works.
 fn wait(millis: u64) {
     let (_keep, never) = std::sync::mpsc::channel::<()>();
     let _ = never.recv_timeout(Duration::from_millis(millis));
@@ -223,7 +223,7 @@ fn nbdkit_over_tls_is_known_by_its_certificate() {
         fs::copy(folder.path().join(from), pki.join(to)).unwrap();
     }
     drop(files);
-    // A port that nobody has now.
+    // A port that is free now.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let arguments = ["-f", "-i", "127.0.0.1", "-p", &port.to_string(), "--tls=require"].map(String::from);
     let tls = format!("--tls-certificates={}", pki.display());

@@ -1,4 +1,4 @@
-//! With a small upstream, which does as it is told.
+//! Rules of upstreams, with a sham one that the test controls.
 
 use ioweir_core::Nanos;
 use ioweir_serve::backend::open;
@@ -39,7 +39,7 @@ impl Asking {
         self.cookie
     }
 
-    /// Turns until this is so; time goes on by a millisecond of ours in each turn.
+    /// Runs turns until a condition holds; each turn advances time by a millisecond.
     fn until(&mut self, what: &str, mut is: impl FnMut(&mut Self) -> bool) {
         for _ in 0..20_000 {
             if is(self) {
@@ -52,7 +52,7 @@ impl Asking {
         panic!("it never comes to this: {what}");
     }
 
-    /// The error of the answer to this.
+    /// The error of the answer to the request with this cookie.
     fn answer(&mut self, cookie: u64) -> u32 {
         let mut error = None;
         self.until("an answer", |asking| {
@@ -189,7 +189,7 @@ fn flushes_use_connections_that_vouch_for_their_writes() {
     let mut asking = Asking::of(&sham.keys("connections = 2\nunflushed_max = \"0B\""));
     asking.until("there are two connections", |_| asked_connections(&sham) == 2);
     assert_eq!(asking.write(0, 0, 1), 0);
-    // The other one was there when that was answered.
+    // The other connection existed when the write was answered, and vouches for it.
     sham.break_one(0);
     asking.until("that is noticed", |asking| asking.counts(EventKind::UpstreamBroken) == 1);
     assert_eq!(asking.ask(FLUSH, 0, 0, 0), 0, "the connection that is left vouches for it");

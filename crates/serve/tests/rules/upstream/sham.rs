@@ -1,4 +1,4 @@
-//! A small upstream for tests, over a unix socket: what it has, what it answers and when it dies is said by the test.
+//! A sham upstream for tests, over a unix socket: the test sets its features, its answers and its death.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,7 +14,7 @@ use ioweir_serve::nbd::protocol::{
 
 /// The size of its export.
 pub(crate) const SIZE: u64 = 32 << 20;
-/// Everything that it can do.
+/// All features.
 pub(crate) const ALL: u16 = EXPORT_HAS_FLAGS
     | EXPORT_SEND_FLUSH
     | EXPORT_SEND_FUA
@@ -85,7 +85,7 @@ impl Sham {
         sham
     }
 
-    /// The keys of a device that is its export.
+    /// The keys of a device on the sham's export.
     pub(crate) fn keys(&self, more: &str) -> String {
         format!("backend = \"nbd\"\naddress = \"unix:{}\"\nexport = \"a\"\n{more}\n", self.path.display())
     }
@@ -94,13 +94,13 @@ impl Sham {
         self.shared.0.lock().unwrap()
     }
 
-    /// Changes what it is like, and lets it look again at what it has not answered.
+    /// Changes the behaviour, and lets the server reconsider unanswered requests.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Manner)) {
         change(&mut self.manner());
         self.shared.1.notify_all();
     }
 
-    /// Lets it answer so many more reads, and waits until it has.
+    /// Lets the server answer this many more reads, and waits until it has.
     pub(crate) fn answer(&self, reads: u64) {
         let mut manner = self.manner();
         let goal = manner.reads + reads;
@@ -149,7 +149,7 @@ impl Sham {
                 drop(manner);
                 let (shared, media) = (Arc::clone(&shared), media.clone());
                 std::thread::spawn(move || {
-                    // A connection that is over needs nothing more.
+                    // Errors of a connection end it, and need no report.
                     let mut has_agreed = false;
                     let _ = serve(socket, &shared, &media, &mut has_agreed);
                     if has_agreed {

@@ -1,5 +1,4 @@
-//! Shares of the time of an upstream whose speed moves, and a depth that is learnt. The upstream answers as many requests as it is
-//! let, and time is what the test says.
+//! Rules of shares of an upstream's time while its speed changes, and of a learnt depth. The test sets the number of answers and the time.
 
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};

@@ -1,5 +1,5 @@
-//! A virtual machine without a processor: guest memory, rings in it, and a monitor that shares them with a server. The rings
-//! are written here field by field; the messages are those of the `vhost` crate's front end.
+//! A virtual machine without a processor: guest memory, rings in it, and a monitor that shares them with a server. The rings are written
+//! here field by field; the messages come from the `vhost` crate's front end.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -13,13 +13,13 @@ use vhost::{VhostBackend as _, VhostUserDirtyLogRegion, VhostUserMemoryRegionInf
 use vm_memory::{Bytes as _, FileOffset, GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap};
 use vmm_sys_util::eventfd::EventFd;
 
-/// Where the memory begins in the guest.
+/// The address of the memory in the guest.
 pub(super) const BASE: u64 = 0x1000_0000;
 pub(super) const MEMORY_BYTES: u64 = 8 << 20;
 /// The memory of a ring: descriptors, offers, answers, and an indirect table, at quarters of it.
 const RING_BYTES: u64 = 0x1_0000;
 const QUARTER: u64 = RING_BYTES / 4;
-/// Where data is.
+/// The address of data.
 pub(super) const DATA: u64 = BASE + (4 << 20);
 pub(super) const SIZE: u16 = 64;
 
@@ -91,7 +91,7 @@ impl Machine {
         BASE + u64::from(ring) * RING_BYTES + quarter * QUARTER
     }
 
-    /// Where an indirect table of a ring is.
+    /// The address of a ring's indirect table.
     pub(super) fn indirect(ring: u16) -> u64 {
         Self::at(ring, 3)
     }
@@ -124,7 +124,7 @@ impl Machine {
         self.memory.get_host_address(GuestAddress(guest)).unwrap() as u64
     }
 
-    /// Has a ring served, from the next offer that was not taken.
+    /// Starts a ring, from the next offer that was not taken.
     pub(super) fn start(&self, monitor: &mut Monitor, ring: u16) {
         let (frontend, its) = (&mut monitor.frontend, &self.rings[usize::from(ring)]);
         let index = usize::from(ring);
@@ -181,7 +181,7 @@ impl Machine {
         Self::at(ring, 0)
     }
 
-    /// Offers a chain, without telling anyone.
+    /// Offers a chain, without a kick.
     pub(super) fn offer(&mut self, ring: u16, head: u16) {
         let its = &mut self.rings[usize::from(ring)];
         let at = Self::at(ring, 1);
@@ -191,7 +191,7 @@ impl Machine {
         self.memory.store(offered, GuestAddress(at + 2), std::sync::atomic::Ordering::Release).unwrap();
     }
 
-    /// Says that it has offered this many chains, whatever is there.
+    /// Claims to have offered this many chains, whatever the ring holds.
     pub(super) fn claim(&mut self, ring: u16, offered: u16) {
         self.put(Self::at(ring, 1) + 2, offered);
     }
@@ -204,17 +204,17 @@ impl Machine {
         self.memory.load(GuestAddress(Self::at(ring, 2) + 2), std::sync::atomic::Ordering::Acquire).unwrap()
     }
 
-    /// The index of the offer with which the device wants to be told of new ones.
+    /// The index of the offer at which the device wants a kick.
     pub(super) fn wanted_kick(&self, ring: u16) -> u16 {
         self.get(Self::at(ring, 2) + 4 + 8 * u64::from(SIZE))
     }
 
-    /// Asks to be told of an answer once this many are there.
+    /// Asks for a notification once this many answers are there.
     pub(super) fn want_call(&self, ring: u16, used: u16) {
         self.put(Self::at(ring, 1) + 4 + 2 * u64::from(SIZE), used.wrapping_sub(1));
     }
 
-    /// The answers so far: the heads of chains, and how much was written to them.
+    /// The answers so far: the heads of chains, and the bytes written to each.
     pub(super) fn answers(&self, ring: u16) -> Vec<(u32, u32)> {
         let entry = |index: u16| {
             let at = Self::at(ring, 2) + 4 + 8 * u64::from(index % SIZE);
@@ -223,7 +223,7 @@ impl Machine {
         (0..self.used_index(ring)).map(entry).collect()
     }
 
-    /// How often the guest was told of answers since it looked last; it waits for the first time.
+    /// The number of notifications since the last call; waits for the first.
     pub(super) fn calls(&self, ring: u16) -> u64 {
         let mut count = [0; 8];
         let call = self.rings[usize::from(ring)].call.as_fd_of();
@@ -232,7 +232,7 @@ impl Machine {
         u64::from_ne_bytes(count)
     }
 
-    /// Waits until so many answers were given.
+    /// Waits until there are this many answers.
     pub(super) fn wait(&self, ring: u16, answers: u16) {
         let call = self.rings[usize::from(ring)].call.as_fd_of();
         while self.used_index(ring) < answers {
@@ -241,7 +241,7 @@ impl Machine {
         }
     }
 
-    /// The parts of a request with this head and data; where its status will be.
+    /// The parts of a request with this head and data, and the address of its status.
     pub(super) fn request(&self, head: u16, kind: u32, sector: u64, data: &[Part]) -> (Vec<Part>, u64) {
         let place = DATA + u64::from(head) * 64;
         self.put(place, kind);
@@ -253,14 +253,14 @@ impl Machine {
         (parts, status)
     }
 
-    /// Has a request carried out; its status.
+    /// Sends a request; returns its status.
     pub(super) fn ask(&mut self, ring: u16, kind: u32, sector: u64, data: &[Part]) -> u8 {
         let (parts, status) = self.request(0, kind, sector, data);
         self.chain(Self::table(ring), 0, &parts);
         self.carry_out(ring, 0, status)
     }
 
-    /// Offers a chain and waits for its answer; its status.
+    /// Offers a chain and waits for its answer; returns its status.
     pub(super) fn carry_out(&mut self, ring: u16, head: u16, status: u64) -> u8 {
         self.offer(ring, head);
         self.kick(ring);
@@ -279,7 +279,7 @@ trait Descriptor {
 impl Descriptor for EventFd {
     fn as_fd_of(&self) -> std::os::fd::BorrowedFd<'_> {
         #[allow(unsafe_code, reason = "the type of the monitor's crate does not lend its descriptor")]
-        // SAFETY: it is open as long as the value lives.
+        // SAFETY: the descriptor is open as long as the value lives.
         unsafe {
             std::os::fd::BorrowedFd::borrow_raw(self.as_raw_fd())
         }
@@ -324,17 +324,17 @@ impl Monitor {
         self.frontend.set_log_base(0, Some(region)).unwrap();
     }
 
-    /// Stops a ring; the index of the next offer.
+    /// Stops a ring; returns the index of the next offer.
     pub(super) fn stop(&mut self, ring: u16) -> u32 {
         self.frontend.get_vring_base(usize::from(ring)).unwrap()
     }
 
-    /// Waits until the server has disconnected it.
+    /// Waits until the server has closed the connection.
     pub(super) fn wait_for_end(&self) {
         poll(&mut [PollFd::new(&self.socket, PollFlags::RDHUP)], None).unwrap();
     }
 
-    /// Whether the connection is there.
+    /// Whether the connection is open.
     pub(super) fn is_open(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,4 @@
-//! Disks of virtual machines: what a guest may ask of them, and what it cannot do, whatever it writes to its memory.
+//! Rules of disks of virtual machines: what a guest can do with them, and what it cannot do, whatever it writes to its memory.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -94,7 +94,7 @@ fn guests_see_the_size_and_data_of_exports() {
     assert_eq!(config[..8], (64_u64 << 11).to_le_bytes());
     assert_eq!(config[34..36], 64_u16.to_le_bytes(), "queues");
     assert_eq!(monitor.features() & FEATURE_READ_ONLY, 0);
-    // In pieces, and longer than the longest request of the device.
+    // A request in pieces, longer than the longest request of the device.
     let whole = fill(&machine, BUFFER, 1 << 20, 3);
     let parts = [Part(BUFFER, 512, false), Part(BUFFER + 512, (1 << 20) - 512, false)];
     assert_eq!(machine.ask(0, OUT, 8, &parts), OK);
@@ -140,7 +140,7 @@ fn missing_features_are_answered_and_guests_continue() {
         (IN, sectors - 7, &read, FAILED),
         (OUT, u64::MAX, &write, FAILED),
         (OUT, u64::MAX / 512, &write, FAILED),
-        // Half a sector.
+        // A request of half a sector.
         (IN, 0, &[Part(BUFFER, 256, true)], FAILED),
         (99, 0, &read, UNSUPPORTED),
         // A range that is cut short, and one that is followed by another.
@@ -208,7 +208,7 @@ fn indirect_chains_and_split_heads_are_read() {
     let whole = fill(&machine, BUFFER, 1024, 9);
     let (parts, status) = machine.request(0, OUT, 0, &[Part(BUFFER, 1024, false)]);
     let Part(head, ..) = parts[0];
-    // The head in two pieces: no device may ask for a frame.
+    // The head is in two pieces, because a device may not expect a certain layout.
     let pieces = [Part(head, 3, false), Part(head + 3, 13, false), parts[1], parts[2]];
     let table = Machine::indirect(0);
     machine.chain(table, 0, &pieces);
@@ -225,7 +225,7 @@ fn guests_are_notified_only_when_they_ask() {
     let mut machine = Machine::new(2);
     machine.features = FEATURE_EVENT_INDEX;
     let _monitor = machine.connect(&served.vm());
-    // The first two answers are of no interest, the third is.
+    // The guest asks for a notification of the third answer.
     machine.want_call(0, 3);
     for head in [0, 4, 8] {
         let (parts, _) = machine.request(head, IN, 0, &[Part(BUFFER, 512, true)]);
@@ -243,7 +243,7 @@ fn guests_are_notified_only_when_they_ask() {
     served.stop();
 }
 
-/// Something that a guest does, and what is said of it.
+/// A misdeed of a guest, and the words that its error contains.
 type Misdeed = (&'static str, fn(&mut Machine));
 
 const MISDEEDS: &[Misdeed] = &[
@@ -304,7 +304,7 @@ const MISDEEDS: &[Misdeed] = &[
         machine.chain(Machine::table(0), 0, &parts);
         machine.offer(0, 0);
     }),
-    // All the memory, again and again.
+    // A chain that repeats all of the memory.
     ("loops, or is longer", |machine| {
         let all: Vec<Part> = (0..1024).map(|_| Part(BASE, MEMORY_BYTES as u32, true)).collect();
         let table = Machine::indirect(0);
@@ -334,7 +334,7 @@ const MISDEEDS: &[Misdeed] = &[
 
 #[test]
 fn invalid_chains_end_their_own_guest_only() {
-    // Slow enough for a request to be there when it is offered again.
+    // The device is so slow that the request is in flight when it is offered again.
     let served = Served::new("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"", "");
     let mut other = Machine::new(1);
     let bystander = other.connect(&served.vm());
@@ -364,7 +364,7 @@ fn lost_guest_memory_ends_its_own_guest_only() {
     let (parts, _) = machine.request(4, IN, 0, &[Part(BUFFER, 512, true)]);
     machine.chain(Machine::table(0), 4, &parts);
     machine.offer(0, 4);
-    // The data is gone, the rings are not.
+    // The memory of the data is taken away, that of the rings is not.
     rustix::fs::ftruncate(&machine.file, DATA - BASE).unwrap();
     machine.kick(0);
     monitor.wait_for_end();
@@ -377,7 +377,7 @@ fn lost_guest_memory_ends_its_own_guest_only() {
 fn memory_that_is_no_memory_is_refused() {
     let served = Served::new(MEMORY, "");
     for make in [
-        // A file of a disk, which its owner may delay; one that is shorter than it is said to be.
+        // A file on a disk, whose pages its owner may delay; and one that is shorter than claimed.
         |folder: &std::path::Path| {
             let mut options = std::fs::File::options();
             let file = options.create(true).truncate(true).read(true).write(true).open(folder.join("memory")).unwrap();
@@ -422,14 +422,14 @@ fn keys_of_virtual_machine_disks_are_checked() {
     }
 }
 
-/// Memory for requests in flight of one queue, to be had from the server.
+/// Memory for the requests in flight of one queue, which the server creates.
 fn no_inflight() -> Option<(VhostUserInflight, std::fs::File)> {
     Some((VhostUserInflight::new(0, 0, 1, SIZE), memory_file(0)))
 }
 
 #[test]
 fn requests_in_flight_outlive_connections_and_complete_once() {
-    // One request at a time, and a few a second, so that most are in flight when the connection ends.
+    // The device serves one request at a time and a few a second, so that most are in flight when the connection ends.
     let served =
         Served::new(&format!("{MEMORY}\nscheduler = \"sfq\"\ndepth = 1\nmerge = false"), "limit = \"20/s\"\nburst = 1");
     let mut machine = Machine::new(1);
@@ -463,7 +463,7 @@ fn requests_in_flight_outlive_connections_and_complete_once() {
 }
 
 impl Machine {
-    /// A flush, once so many answers were given.
+    /// Sends a flush once there are this many answers.
     fn ask_later(&mut self, ring: u16, answers: u16) -> u8 {
         let (parts, status) = self.request(60, VM_FLUSH, 0, &[]);
         self.chain(Machine::table(ring), 60, &parts);
@@ -486,7 +486,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// The writes that it has on their way at once.
+    /// The number of writes in flight at once.
     const AT_ONCE: u16 = 8;
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -512,7 +512,7 @@ impl Guest {
         self.machine.kick(0);
     }
 
-    /// Waits for the answers to all that it has offered: one for each.
+    /// Waits for the answers to all offered requests: one for each.
     fn wait(&self) {
         self.machine.wait(0, self.offered);
         assert_eq!(self.machine.used_index(0), self.offered, "nothing is answered twice");
@@ -524,7 +524,7 @@ impl Guest {
         self.durable = self.last;
     }
 
-    /// Each block holds what is durable or something newer, and if all was answered by this server, the last.
+    /// Checks that each block holds its durable write or a newer one, and its last write if this server has answered all.
     fn check(&self, nbd: &mut UnixStream, is_all_answered: bool) {
         for (block, (&durable, &last)) in (0..).zip(self.durable.iter().zip(&self.last)) {
             let bytes = read_over_nbd(nbd, block * 4096, 4096);
@@ -580,7 +580,7 @@ fn invalid_in_flight_memory_is_refused() {
     let mut machine = Machine::new(1);
     machine.inflight = no_inflight();
     drop(machine.connect(&served.vm()));
-    // Another version, another size: what another program wrote.
+    // The memory of another program: another version, another size.
     let (_, file) = machine.inflight.as_ref().unwrap();
     rustix::io::pwrite(file, &[7, 0, 7, 0], 8).unwrap();
     let stream = UnixStream::connect(served.vm()).unwrap();
@@ -609,14 +609,14 @@ fn migration_logs_have_every_page_the_server_writes() {
         let pages = (0..bytes * 8).filter(|page| bits[(page / 8) as usize] & (1 << (page % 8)) != 0);
         pages.map(|page| page * 4096).collect::<Vec<u64>>()
     };
-    // A write reads from the guest: only the status and the answer are written.
+    // A write reads from guest memory, so only the status and the answer are written there.
     assert_eq!(machine.ask(0, OUT, 0, &[Part(BUFFER, 8192, false)]), OK);
     let answers = BASE + 0x8000;
     assert_eq!(dirty(&log), [answers, DATA]);
     assert_eq!(machine.ask(0, IN, 0, &[Part(BUFFER + 4000, 8192, true)]), OK);
     let pages = [answers, DATA, BUFFER, BUFFER + 4096, BUFFER + 8192];
     assert_eq!(dirty(&log), pages);
-    // A log that is shorter than the memory is none.
+    // A log that is shorter than the memory is refused.
     let short = memory_file(4096);
     monitor.log_fails(&short, 4096);
     served.stop();
@@ -638,7 +638,7 @@ fn no_guest_memory_makes_the_parser_panic() {
     for entry in std::fs::read_dir(corpus).unwrap() {
         let seed = std::fs::read(entry.unwrap().path()).unwrap();
         drive_vhost::drive(&seed);
-        // And near it: the size, the head, and each bit of the first descriptors.
+        // Inputs near the seed: the size, the head, and each bit of the first descriptors.
         for at in 0..seed.len().min(3 + 16 * 6) {
             for bit in 0..8 {
                 let mut near = seed.clone();
@@ -653,7 +653,7 @@ fn no_guest_memory_makes_the_parser_panic() {
 
 type Rows = Arc<Mutex<Vec<(Record, Option<Row>)>>>;
 
-/// Keeps what is captured.
+/// Keeps the captured rows.
 struct Kept(Rows);
 
 impl TraceSink for Kept {
@@ -682,7 +682,7 @@ fn guests_and_nbd_clients_share_one_device_fairly() {
     let served = Served::with(device, other, Some(capture));
     let mut machine = Machine::new(1);
     let _monitor = machine.connect(&served.vm());
-    // Both ask for as much, at random places, as far as a disk goes.
+    // Both send equal requests at random places.
     const EACH: u16 = 20;
     let sector = |number: u16| u64::from(number) * 7919 % 100 * 8;
     for number in 0..EACH {
@@ -709,7 +709,7 @@ fn guests_and_nbd_clients_share_one_device_fairly() {
         let while_both = rows.iter().filter(|(_, served)| served.unwrap().dispatched >= both_wait);
         while_both.take(16).filter(|(record, _)| record.stream.0 == class).count()
     };
-    // One more or less, where the sixteen are cut off.
+    // The count may differ by one, depending on where the sixteen end.
     assert!((11..=13).contains(&of(0)) && of(0) + of(1) == 16, "three to one, while both have requests: {}", of(0));
     assert!(rows.iter().all(|(record, served)| served.is_some() && record.length_bytes == 4096));
 }
