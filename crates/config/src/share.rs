@@ -82,14 +82,15 @@ shares! {
     /// served at most this often: "500/s"; "0/s" is no limit
     limit was "limit_per_second": Rate = limit_per_second(|rate| rate.0)
         => limit_per_second: u64 = |share| share.limit_per_second, "limit", "/s";
-    /// how much may come at once above the limit after a pause; with 1, the default, every pause is lost, and a tenth
-    /// of a second's worth lets a class reach its limit beside others
+    /// how much may come at once above the limit after a pause; 0, the default, is a tenth of a second's worth of the
+    /// limit, with which a class reaches its limit beside others; with 1 every pause is lost. For the curve of `pclock`
+    /// the default is 1
     burst: u64 = burst(|burst| burst) => burst: u64 = |share| share.burst, "burst", "";
     /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
     limit_bytes was "limit_bytes_per_second": ByteRate = limit_bytes_per_second(|rate| rate.0)
         => limit_bytes_per_second: u64 = |share| share.limit_bytes_per_second, "limit", "B/s";
-    /// how many bytes may go at once above that limit after a pause, one request if absent; a request goes however
-    /// large it is, and the next waits for all of it
+    /// how many bytes may go at once above that limit after a pause; 0, the default, is a tenth of a second's worth. A
+    /// request goes however large it is, and the next waits for all of it
     burst_bytes: Size = burst_bytes(|size| size.0) => burst_bytes: u64 = |share| share.burst_bytes, "burst", "B";
     /// the latency to keep, if the scheduler keeps one
     latency: Duration = latency(Duration::nanos)
@@ -106,10 +107,9 @@ impl ShareKeys {
         share
     }
 
-    /// Fills in the keys that every class has.
+    /// Fills in the key that every class has.
     pub fn fill_in(&mut self, weight: u32) {
         self.weight.get_or_insert(weight);
-        self.burst.get_or_insert(1);
     }
 }
 

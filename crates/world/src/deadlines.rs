@@ -84,7 +84,7 @@ impl Deadlines {
     /// Expects this share of a class from now on.
     pub(super) fn expect(&mut self, now: Nanos, class: u32, share: Share) {
         let its = self.class(class);
-        let curve = (i128::from(share.reservation_per_second), i128::from(share.burst));
+        let curve = (i128::from(share.reservation_per_second), i128::from(share.burst.max(1)));
         let latency = if share.latency == Nanos::NEVER { LATENCY } else { share.latency };
         let is_same = (its.per_second, its.burst, its.latency) == (curve.0, curve.1, latency);
         let is_in_use = its.head.is_some() || its.full > i128::from(now.0) * its.per_second;

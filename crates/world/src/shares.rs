@@ -182,12 +182,13 @@ impl Watch {
         let above = its.above.0.saturating_sub(paid) + 1_000_000_000;
         its.above = (above, now);
         // One request goes however little is left.
-        let most = (u128::from(share.burst) + 1) * 1_000_000_000;
+        let most = (u128::from(share.limit_burst()) + 1) * 1_000_000_000;
         self.verdict.check(Promise::Shares, above <= most, || {
             let over = above / 1_000_000;
             format!(
                 "class {class} may have {} requests a second and {} at once, and has {over} thousandths above its rate at {now}",
-                share.limit_per_second, share.burst
+                share.limit_per_second,
+                share.limit_burst()
             )
         });
     }

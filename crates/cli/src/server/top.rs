@@ -285,7 +285,7 @@ mod tests {
         json!({
             "name": name, "kind": "export", "export": name, "device": "disk", "group": null, "connections": 1,
             "share": weight.map(|weight| json!({
-                "weight": weight, "reservation_per_second": 0, "limit_per_second": 0, "burst": 1,
+                "weight": weight, "reservation_per_second": 0, "limit_per_second": 0, "burst": 0,
                 "limit_bytes_per_second": if weight == 300 { 8 << 20 } else { 0 }, "burst_bytes": 0, "latency_seconds": null,
             })),
             "inflight_requests": u32::from(wait.is_some()), "queued_requests": seconds.len(),

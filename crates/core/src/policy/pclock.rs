@@ -106,7 +106,7 @@ impl Order for Pclock {
 
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         let now = self.on_clock(now);
-        self.curves[node as usize].configure(now, share.reservation_per_second, share.burst);
+        self.curves[node as usize].configure(now, share.reservation_per_second, share.burst.max(1));
         self.latencies[node as usize] = share.latency;
     }
 

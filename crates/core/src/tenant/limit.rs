@@ -58,9 +58,8 @@ impl Limit {
 
     #[inline(never)]
     fn change(&mut self, now: Nanos, share: &Share) {
-        self.cost.configure(now, share.limit_per_second, share.burst);
-        // With a burst of zero no request would ever go.
-        self.bytes.configure(now, share.limit_bytes_per_second, share.burst_bytes.max(1));
+        self.cost.configure(now, share.limit_per_second, share.limit_burst());
+        self.bytes.configure(now, share.limit_bytes_per_second, share.limit_burst_bytes());
     }
 
     pub(crate) const fn is_limited(&self) -> bool {

@@ -51,14 +51,14 @@ pub struct Share {
     pub reservation_per_second: u64,
     /// The rate that it gets at most, not below the reservation; zero means no limit.
     pub limit_per_second: u64,
-    /// The units of cost that may go at once after a pause, above the limit and above the rate of the arrival curve. At
-    /// least 1.
+    /// The units of cost that may go at once after a pause, above the limit and above the rate of the arrival curve. Zero
+    /// means what the limit lets through in a tenth of a second, and one for the arrival curve.
     pub burst: u64,
     /// The bytes that it may read and write in a second; zero means no limit.
     pub limit_bytes_per_second: u64,
     /// The bytes that may go at once above that limit after a pause. A request of any size goes while this is not used up;
     /// the next one waits for what it took beyond it. So in any window, less than this plus one request goes above the
-    /// limit. Zero means one request.
+    /// limit. Zero means what the limit lets through in a tenth of a second.
     pub burst_bytes: u64,
     /// `pclock`: the longest latency while the client keeps to its arrival curve. `parda`: the latency that the device is
     /// kept at; the smallest of all clients counts. [`Nanos::NEVER`] means none.
@@ -75,7 +75,7 @@ impl Share {
         weight: 1,
         reservation_per_second: 0,
         limit_per_second: 0,
-        burst: 1,
+        burst: 0,
         limit_bytes_per_second: 0,
         burst_bytes: 0,
         latency: Nanos::NEVER,
@@ -87,6 +87,21 @@ impl Share {
     #[must_use]
     pub const fn weighted(weight: u32) -> Self {
         Self { weight, ..Self::DEFAULT }
+    }
+
+    /// The units of cost that may go at once above the limit: `burst`, or a tenth of a second's worth of the limit.
+    ///
+    /// A client that is held at its limit loses nothing as long as it asks again before its bucket is full. With a burst of
+    /// one request it would lose the time from each completion to its next request, and all that other clients delay it.
+    #[must_use]
+    pub const fn limit_burst(&self) -> u64 {
+        burst_of(self.limit_per_second, self.burst, BURST_MAX)
+    }
+
+    /// The bytes that may go at once above the limit in bytes: `burst_bytes`, or a tenth of a second's worth of that limit.
+    #[must_use]
+    pub const fn limit_burst_bytes(&self) -> u64 {
+        burst_of(self.limit_bytes_per_second, self.burst_bytes, BURST_BYTES_MAX)
     }
 
     /// Checks everything that does not depend on other shares.
@@ -105,7 +120,7 @@ impl Share {
                 rate_per_second: if is_limit { limit_per_second } else { reservation_per_second },
             });
         }
-        if burst == 0 || burst > BURST_MAX {
+        if burst > BURST_MAX {
             return Err(ShareError::Burst { burst });
         }
         if limit_bytes_per_second > RATE_BYTES_MAX {
@@ -124,6 +139,16 @@ impl Share {
     }
 }
 
+/// The given burst, or a tenth of a second's worth of a limit; at least one, since otherwise no request would ever go.
+const fn burst_of(per_second: u64, given: u64, most: u64) -> u64 {
+    match (given, per_second / 10) {
+        (0, 0) => 1,
+        (0, tenth) if tenth > most => most,
+        (0, tenth) => tenth,
+        (given, _) => given,
+    }
+}
+
 /// Why a share was refused. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareError {
@@ -137,7 +162,7 @@ pub enum ShareError {
         /// The value given.
         rate_per_second: u64,
     },
-    /// The burst is zero or above [`BURST_MAX`].
+    /// The burst is above [`BURST_MAX`].
     Burst {
         /// The value given.
         burst: u64,
@@ -207,7 +232,7 @@ impl fmt::Display for ShareError {
         match *self {
             Self::Weight { weight } => write!(out, "weight {weight} is not between 1 and {WEIGHT_MAX}"),
             Self::Rate { rate_per_second } => write!(out, "{rate_per_second}/s is more than {RATE_MAX}/s"),
-            Self::Burst { burst } => write!(out, "a burst of {burst} is not between 1 and {BURST_MAX}"),
+            Self::Burst { burst } => write!(out, "a burst of {burst} is more than {BURST_MAX}"),
             Self::ByteRate { bytes_per_second } => {
                 write!(out, "{bytes_per_second} bytes/s are more than {RATE_BYTES_MAX} bytes/s")
             }

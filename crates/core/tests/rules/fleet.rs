@@ -308,7 +308,7 @@ fn service_elsewhere_counts_towards_reservations_and_limits() {
         let alone = served(Elsewhere::default(), reserved);
         let half = served(Elsewhere { by_weight: 1, by_reservation: 1, by_limit: 0 }, reserved);
         assert!((795..=805).contains(&alone) && (395..=405).contains(&half), "{name}: {alone}, {half}");
-        let limited = Share { limit_per_second: 200, ..Share::weighted(10_000) };
+        let limited = Share { limit_per_second: 200, burst: 1, ..Share::weighted(10_000) };
         let alone = served(Elsewhere::default(), limited);
         let half = served(Elsewhere { by_weight: 1, by_reservation: 0, by_limit: 1 }, limited);
         assert!((395..=405).contains(&alone) && (195..=205).contains(&half), "{name}: {alone}, {half}");

@@ -415,8 +415,8 @@ fn what_is_wrong_is_named_with_its_place() {
         ("rate = \"300/s\"", "rate = \"300/s\"\nweight = 10001", "class[1].weight: weight 10001 is not between"),
         (
             "rate = \"300/s\"",
-            "rate = \"300/s\"\nlimit = \"2M/s\"\nburst = 0",
-            "class[1].burst: a burst of 0 is not between",
+            "rate = \"300/s\"\nlimit = \"2M/s\"\nburst = 2000000000",
+            "class[1].burst: a burst of 2000000000 is more than 1000000000",
         ),
         ("from = \"500ms\"", "from = \"3s\"", "class[2].from: the clients would come at 3s, and the run ends at 3s"),
         ("clients = 3", "clients = 3.5", "invalid type: floating point `3.5`, expected a whole number without quotes"),

@@ -18,13 +18,15 @@ struct Reader {
     peer: Peer,
     length: u32,
     backlog: usize,
+    /// How much later than it is due the engine wakes up, as a real timer does.
+    late: Nanos,
     asked: BTreeMap<u64, Nanos>,
     next: u64,
 }
 
 impl Reader {
     fn new(bench: &mut Bench, length: u32, backlog: usize) -> Self {
-        Self { peer: bench.connect(0, true), length, backlog, asked: BTreeMap::new(), next: 0 }
+        Self { peer: bench.connect(0, true), length, backlog, late: Nanos::ZERO, asked: BTreeMap::new(), next: 0 }
     }
 
     /// Reads until a time; returns the bytes, and the longest latency of a request.
@@ -52,7 +54,7 @@ impl Reader {
                 bench.now = end;
                 return (bytes, longest);
             }
-            bench.now = bench.now.max(due);
+            bench.now = bench.now.max(due).after(self.late);
         }
     }
 }
@@ -80,6 +82,35 @@ fn limits_are_reached_exactly_at_any_request_size() {
         let allowed =
             Nanos(backlog as u64 * u64::from(length) * 1_000_000_000 / (8 << 20)).after(Nanos::from_millis(1));
         assert!(longest <= allowed, "{length} x {backlog}: one waited {longest}, and {allowed} are allowed");
+    }
+}
+
+/// Ten seconds of a limit without a burst of its own, at every depth and size, on a machine whose timers are late.
+#[test]
+fn a_limit_delivers_at_every_depth_and_size() {
+    for (depth, length, by_bytes) in [1, 32, 128]
+        .into_iter()
+        .flat_map(|depth| [4 * KIB, 256 * KIB].map(|length| (depth, length)))
+        .flat_map(|(depth, length)| [false, true].map(|by_bytes| (depth, length, by_bytes)))
+    {
+        let mut bench = Bench::new(NOTHING);
+        let per_second = if length == 4 * KIB { 500 } else { 50 };
+        let bytes_per_second = u64::from(per_second * length);
+        bench.entitle(
+            StreamId(0),
+            match by_bytes {
+                true => Share { limit_bytes_per_second: bytes_per_second, ..Share::DEFAULT },
+                false => Share { limit_per_second: per_second.into(), ..Share::DEFAULT },
+            },
+        );
+        let mut reader = Reader::new(&mut bench, length, depth);
+        reader.late = Nanos::from_millis(2);
+        let (bytes, _) = reader.read_until(&mut bench, Nanos::from_seconds(10));
+        let percent = bytes as f64 / (10 * bytes_per_second) as f64 * 100.0;
+        assert!(
+            (95.0..=102.0).contains(&percent),
+            "depth {depth}, {length} bytes, by bytes {by_bytes}: {percent:.1} %"
+        );
     }
 }
 

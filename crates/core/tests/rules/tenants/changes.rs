@@ -1,7 +1,7 @@
 //! Live control: shares that come, change and go under load, and requests that are moved or taken back.
 
 use ioweir_core::policy::{POLICIES, Policy};
-use ioweir_core::tenant::{GroupId, Rule, Share, ShareError};
+use ioweir_core::tenant::{BURST_MAX, GroupId, Rule, Share, ShareError};
 use ioweir_core::{Nanos, QueueLimits, Reason, Scheduler, Step, StreamId, Tag};
 use proptest::prelude::*;
 
@@ -106,7 +106,10 @@ fn infeasible_shares_are_refused_with_the_arithmetic() {
         "the limit, 40/s, is below the reservation, 50/s",
     );
     says(configure(1, Share::weighted(0)), "weight 0 is not between 1 and 10000");
-    says(configure(1, Share { burst: 0, ..Share::DEFAULT }), "a burst of 0 is not between 1 and 1000000000");
+    says(
+        configure(1, Share { burst: BURST_MAX + 1, ..Share::DEFAULT }),
+        "a burst of 1000000001 is more than 1000000000",
+    );
     says(configure(1, Share { group: Some(GroupId(0)), ..Share::DEFAULT }), "group 0 has not been configured");
     says(configure(2, Share::DEFAULT), "there are places for 2 clients, and all are taken");
     assert_eq!(control.share(StreamId(1)).limit_per_second, 100, "a share refused changes nothing");

@@ -90,7 +90,7 @@ fn the_later_of_both_limits_says_when() {
 fn oversized_request_goes_and_delays_the_next() {
     for name in TENANTS {
         let mut policy = policy(name, &[]);
-        let share = Share { limit_bytes_per_second: MIB, ..Share::DEFAULT };
+        let share = Share { limit_bytes_per_second: MIB, burst_bytes: 1, ..Share::DEFAULT };
         control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
         for bytes in [4 << 30, 4 << 30, 512] {
             policy.submit(Nanos::ZERO, read(0, bytes)).unwrap();
@@ -101,9 +101,39 @@ fn oversized_request_goes_and_delays_the_next() {
 }
 
 #[test]
+fn default_bursts_are_a_tenth_of_a_second() {
+    for name in TENANTS {
+        let mut policy = policy(name, &[]);
+        let (mut now, mut at_once) = (0, vec![]);
+        // Changes while it runs count, too; a burst that is given is not touched.
+        for (per_second, burst, bytes_per_second, burst_bytes) in [
+            (400, 0, 0, 0),
+            (5, 0, 0, 0),
+            (0, 0, 10 * MIB, 0),
+            (0, 0, 40 * MIB, 0),
+            (400, 3, 0, 0),
+            (0, 0, 10 * MIB, 1),
+        ] {
+            now += 100 * SECOND;
+            let share = share([per_second, burst, bytes_per_second, burst_bytes]);
+            control(&mut policy).configure(Nanos(now), StreamId(0), share).unwrap();
+            for _ in 0..80 {
+                policy.submit(Nanos(now), read(0, 64 * KIB)).unwrap();
+            }
+            let end = now;
+            at_once.push(serve(&mut policy, &mut now, end).len());
+            control(&mut policy).configure(Nanos(now), StreamId(0), Share::DEFAULT).unwrap();
+            serve(&mut policy, &mut now, end);
+        }
+        assert_eq!(at_once, [40, 1, 16, 64, 3, 1], "{name}");
+    }
+    assert_eq!(share([0, 0, RATE_BYTES_MAX, 0]).limit_burst_bytes(), BURST_BYTES_MAX, "it is never above the largest");
+}
+
+#[test]
 fn dataless_requests_take_no_bytes() {
     let mut policy = policy("sfq", &[]);
-    let share = Share { limit_bytes_per_second: MIB, ..Share::DEFAULT };
+    let share = Share { limit_bytes_per_second: MIB, burst_bytes: 1, ..Share::DEFAULT };
     control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
     let flush = Request { operation: Operation::Flush, sectors: 0, ..read(0, 0) };
     let discard = Request { operation: Operation::Discard, ..read(0, 4 << 30) };
@@ -146,7 +176,8 @@ fn smaller_of_both_limits_is_reached() {
             let mut policy = policy(name, &[("cost", cost)]);
             // The limit in units of cost: in requests, or in sectors, of which these are 2 MiB.
             let per_second = if cost == 0 { 100 } else { 4 * KIB };
-            let share = Share { limit_per_second: per_second, limit_bytes_per_second: 4 * MIB, ..Share::DEFAULT };
+            let limit = Share { limit_per_second: per_second, limit_bytes_per_second: 4 * MIB, ..Share::DEFAULT };
+            let share = Share { burst: 1, burst_bytes: 1, ..limit };
             control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
             let goal = 20 * if cost == 0 { (100 * size).min(4 * MIB) } else { 2 * MIB };
             let served = sum(&flow(&mut policy, &mut 0, 20 * SECOND, size));
@@ -194,13 +225,13 @@ fn used_amount_is_repaid_at_present_rate() {
         let share = Share { limit_bytes_per_second: rate, burst_bytes, ..Share::DEFAULT };
         control(policy).configure(Nanos(now), StreamId(0), share).unwrap();
     };
-    configure(&mut policy, 0, 64 * KIB, 0);
+    configure(&mut policy, 0, 64 * KIB, 1);
     policy.submit(Nanos::ZERO, read(0, MIB)).unwrap();
     policy.submit(Nanos::ZERO, read(0, MIB)).unwrap();
     let mut now = 0;
     assert_eq!(serve(&mut policy, &mut now, 15 * SECOND).len(), 1);
     // After a second 15/16 of it are left: a sixteenth of a second at 15 MiB/s.
-    configure(&mut policy, SECOND, 15 * MIB, 0);
+    configure(&mut policy, SECOND, 15 * MIB, 1);
     now = SECOND;
     assert_eq!(serve(&mut policy, &mut now, 15 * SECOND)[0].0, 1_062_500_000);
     // A burst that is used up and then made smaller leaves a debt of at most the smaller burst.
@@ -296,7 +327,9 @@ impl Bucket {
         // Without a limit nothing is counted.
         let used = if self.rate == 0 { 0 } else { self.full_at.saturating_sub(now * self.rate) };
         let owed = used.saturating_sub(self.over());
-        (self.rate, self.burst) = (u128::from(rate), u128::from(burst.max(1)));
+        // The largest default is that of bytes: requests come nowhere near it.
+        let tenth = (rate / 10).clamp(1, BURST_BYTES_MAX);
+        (self.rate, self.burst) = (u128::from(rate), u128::from(if burst == 0 { tenth } else { burst }));
         self.full_at = now * self.rate + used.min(self.over() + owed);
     }
 }
@@ -318,7 +351,7 @@ fn limit() -> impl Strategy<Value = [u64; 4]> {
     let rate = prop_oneof![1 => Just(0), 4 => magnitude(SECOND)];
     let bytes = prop_oneof![1 => Just(0), 4 => magnitude(RATE_BYTES_MAX)];
     (rate, magnitude(SECOND), bytes, magnitude(BURST_BYTES_MAX))
-        .prop_map(|(rate, burst, bytes, burst_bytes)| [rate, burst.max(1), bytes, burst_bytes])
+        .prop_map(|(rate, burst, bytes, burst_bytes)| [rate, burst, bytes, burst_bytes])
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -417,7 +450,7 @@ proptest! {
     #[test]
     fn neither_limit_is_exceeded_in_any_window(
         name in prop::sample::select(TENANTS.to_vec()),
-        limits in proptest::collection::vec((1u64..2_000, 1u64..20, 1u64..64 * MIB, 0..MIB), 3),
+        limits in proptest::collection::vec((1u64..2_000, 1u64..20, 1u64..64 * MIB, 1..MIB), 3),
         pauses in proptest::collection::vec((0u64..2_000, 0u32..6, 0u32..4, 1u64..2_000), 1..40),
     ) {
         let mut policy = policy(name, &[("groups", 1)]);
@@ -447,7 +480,7 @@ proptest! {
                     // Times are whole nanoseconds.
                     let span = u128::from(end.0 - start.0 + 1);
                     prop_assert!((count - u128::from(burst.min(count as u64))) * BILLION <= span * u128::from(rate));
-                    let over = (sum + 1).saturating_sub(u128::from(ahead.max(1)) + largest);
+                    let over = (sum + 1).saturating_sub(u128::from(ahead) + largest);
                     prop_assert!(over * BILLION <= span * u128::from(bytes), "{}: {} bytes in {} ns", name, sum, span);
                 }
             }

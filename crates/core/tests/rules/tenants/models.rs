@@ -190,6 +190,7 @@ proptest! {
             let share = Share {
                 reservation_per_second: reservation,
                 limit_per_second: limit,
+                burst: 1,
                 ..Share::weighted(weight as u32)
             };
             control(&mut policy).configure(Nanos::ZERO, StreamId(client), share).unwrap();

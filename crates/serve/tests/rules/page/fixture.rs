@@ -98,7 +98,7 @@ pub(crate) fn class(name: &str, weight: u32, seconds: Vec<Value>) -> Value {
     json!({
         "name": name, "kind": "export", "export": name, "device": "disk", "group": null, "connections": u32::from(asks),
         "share": {
-            "weight": weight, "reservation_per_second": 0, "limit_per_second": 0, "burst": 1,
+            "weight": weight, "reservation_per_second": 0, "limit_per_second": 0, "burst": 0,
             "limit_bytes_per_second": 0, "burst_bytes": 0, "latency_seconds": null,
         },
         "inflight_requests": 0, "queued_requests": if asks { 7 } else { 0 }, "queued_bytes": 0,
