@@ -1,4 +1,4 @@
-//! `ioweir completions`: a script for a shell, which asks the program what it knows, or has it written down.
+//! `ioweir completions`: a script for a shell, which asks the program for candidates or has them written down.
 
 use clap::CommandFactory as _;
 use clap_complete::env::Shells;

@@ -30,7 +30,7 @@ use crate::output;
 /// Columns that explanations are wrapped to.
 const WIDTH: usize = 100;
 
-/// Something that can be explained.
+/// A topic of `ioweir doc`.
 pub(crate) struct Topic {
     name: &'static str,
     pub(crate) summary: &'static str,

@@ -107,7 +107,7 @@ pub(crate) fn say_left_out(errors: &[TraceError]) {
     }
 }
 
-/// Puts what a flag says in the place of a key.
+/// Puts a flag's value in the place of a key.
 pub(crate) fn set<T: Clone>(key: &mut T, flag: Option<&T>) {
     if let Some(value) = flag {
         key.clone_from(value);
@@ -124,7 +124,7 @@ pub(crate) fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
 /// The keys of a spec that say how traces are read: format, volume, event, lenience, and whether files are read alone.
 type ReadingKeys<'a> = (&'a mut Option<String>, &'a mut Option<String>, &'a mut Event, &'a mut bool, &'a mut bool);
 
-/// Puts what the flags say in the place of the keys that say how traces are read.
+/// Puts the flags on reading traces in the place of their keys.
 pub(crate) fn set_reading(
     arguments: &ReadingArguments,
     (format, volume, event, lenient, alone): ReadingKeys<'_>,

@@ -16,7 +16,7 @@ use ioweir_trace::TraceError;
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something failed while running.
+    /// A failure while running.
     Running(String),
     /// The arguments or the input are wrong.
     Input(String),
@@ -29,7 +29,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Bad input: what is wrong, what it should be, what to do. The latter two may be empty.
+    /// Bad input: the problem, the expectation and a hint. The latter two may be empty.
     pub(crate) fn input(problem: impl fmt::Display, expected: &str, hint: &str) -> Self {
         let mut message = problem.to_string();
         if !expected.is_empty() {

@@ -86,7 +86,7 @@ fn kind(name: &str) -> Kind {
     }
 }
 
-/// Says what was found wrong with the series.
+/// Reports the problems that reading found in the series.
 fn tell_losses(series: &[Series]) {
     for series in series {
         for line in series.losses.lines() {

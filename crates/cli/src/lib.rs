@@ -149,7 +149,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
     }
 }
 
-/// Prints what the argument parser has to say: help and version are data, all else is an error.
+/// Prints the argument parser's answer: help and version are data, the rest is an error.
 fn answer(error: &clap::Error) -> Result<(), Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {

@@ -14,7 +14,7 @@ pub(crate) fn act(_: &SweepArguments) -> Result<(), Failure> {
     refused()
 }
 
-/// A sweep names its base.
+/// Refuses to print a sweep, which is recognized by the key of its base.
 pub(crate) fn printed(_: &str, text: &str) -> Option<Result<String, Failure>> {
     let table = text.parse::<toml::Table>().ok()?;
     (table.contains_key("comparison") || table.contains_key("experiment")).then(refused)

@@ -64,7 +64,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Writes a line to standard error.
 pub(crate) fn notice(text: &str) {
-    // Where standard error is closed, no one reads it.
+    // An error is ignored: standard error may be closed, and then nobody reads it.
     let _ = writeln!(io::stderr().lock(), "{}", shown(text));
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn request_sink<T>(
 /// Writes a file whole or not at all: into a temporary file beside it, which then takes its name.
 pub(crate) fn write_file(name: &str, write: impl FnOnce(&mut fs::File) -> Result<(), Failure>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::unwritable(name, &error);
-    // A link stays a link, and what is no file (a pipe, a device) must not be replaced by one.
+    // A link stays a link, and a pipe or a device is written to instead of replaced.
     let path = resolved(Path::new(name));
     if path.exists() && !path.is_file() {
         let mut file = fs::OpenOptions::new().write(true).open(&path).map_err(failed)?;

@@ -9,7 +9,7 @@ use crate::arguments::{Paper, ReproduceArguments};
 use crate::failure::Failure;
 use crate::{engine, output};
 
-/// Runs the experiments of papers, prints their claims beside what came out, and writes the pages.
+/// Runs the experiments of papers, prints their claims beside the results, and writes the pages.
 pub(crate) fn act(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let papers: &[Paper] = match &arguments.paper {
         Paper::All => &Paper::EACH,

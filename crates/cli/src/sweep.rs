@@ -12,7 +12,7 @@ use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 
-/// Runs a sweep, or what is asked of its folder.
+/// Runs a sweep, or answers a question about its folder.
 pub(crate) fn act(arguments: &SweepArguments) -> Result<(), Failure> {
     match (&arguments.verb, &arguments.spec) {
         (Some(SweepVerb::Status(arguments)), _) => status(&arguments.folder),

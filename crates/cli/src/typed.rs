@@ -1,5 +1,5 @@
-//! Amounts as people type them: a flag takes a number alone and says what it was taken for. Files are read again, and by others,
-//! so a number alone is refused there.
+//! Amounts as people type them: a flag takes a number alone and reports the unit that it assumed. Files are read again, and by others, so a
+//! number alone is refused there.
 
 use ioweir_config::Size;
 use ioweir_lab::sim::Load;

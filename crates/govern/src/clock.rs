@@ -16,7 +16,7 @@ pub struct Moment {
 
 /// How far both clocks may be apart before the wall clock has jumped.
 const DRIFT_MAX: Nanos = Nanos::from_seconds(2);
-/// A wall clock that was put back by more than this is believed at once, and what was measured since then is not.
+/// A wall clock that was put back by more than this is believed at once; measurements since that earlier time are not.
 const BACK_MAX: Nanos = Nanos::from_seconds(3600);
 
 /// The machine's clocks.
@@ -76,7 +76,7 @@ impl Timeline {
         self.now
     }
 
-    /// Goes on to a moment, and says what the wall clock did.
+    /// Goes on to a moment, and returns the change of the wall clock.
     pub fn advance(&mut self, moment: Moment) -> Course {
         let expected = self.last.wall.after(moment.steady.since(self.last.steady));
         self.last = moment;

@@ -1,8 +1,8 @@
-//! The lease of what runs outside of this program: a small process that does what is stated, as soon as the governor is gone.
+//! The lease of work outside of this program: a small process that carries out the default as soon as the governor is gone.
 //!
-//! It is a shell that reads from a pipe which only the governor can write to. When the governor ends, in
-//! whatever way, the kernel closes the pipe; the shell's reading ends, and it does the default. An orderly end is the same: the
-//! pipe is closed. So there is one way back to the default, and it is tested whenever the governor ends.
+//! The process is a shell that reads from a pipe which only the governor can write to. When the governor ends, in whatever way, the kernel
+//! closes the pipe; the shell's reading ends, and it carries out the default. An orderly end is the same: the pipe is closed. So there is
+//! one way back to the default, and it is tested whenever the governor ends.
 
 use std::io::{self, PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -54,7 +54,7 @@ pub(super) struct Guard {
     child: Child,
     /// The only end that could be written to.
     pipe: PipeWriter,
-    /// Whether it has acted when it ends.
+    /// Whether the default is carried out quickly, so that a release waits for it: to end a process group may take seconds.
     acts_at_once: bool,
 }
 
@@ -72,7 +72,7 @@ impl Guard {
         Ok(Self { child, pipe, acts_at_once: *fallback != Fallback::End })
     }
 
-    /// Lets it act, and waits until it has: what came of it, for a command.
+    /// Lets the process act, and waits until it has: a command's problem, if it failed.
     pub(super) fn release(self) -> Option<String> {
         let Self { mut child, pipe, acts_at_once } = self;
         drop(pipe);

@@ -15,7 +15,7 @@ use super::source::{Reading, Source, SourceError};
 use super::worker::{Position, Progress, Task, Worker, WorkerError};
 use ioweir_block::executor::{Clock as _, MachineClock};
 
-/// How often a worker that runs is asked how far it is, and a source what it sees.
+/// How often a running worker is asked for its progress, and a source for a reading.
 pub const PERIOD: Nanos = Nanos::from_seconds(1);
 
 /// An order to a worker.
@@ -34,9 +34,9 @@ pub enum Order {
 pub struct Report {
     /// The number of the worker.
     pub worker: usize,
-    /// The order that it has followed, if this is the answer to one: its number, and what came of it.
+    /// The result of an order, with the order's number, if this is the answer to one.
     pub answer: Option<(u64, Result<(), WorkerError>)>,
-    /// How far it is.
+    /// The progress of the work.
     pub progress: Result<Progress, WorkerError>,
     /// The worker's position, which is to be kept.
     pub position: Position,
@@ -50,14 +50,14 @@ struct Shared<T> {
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, T> {
-        // No change that others could see incomplete can panic.
+        // No change can panic halfway, so that a poisoned lock is still consistent.
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Default)]
 struct Orders {
-    /// Only the last one counts.
+    /// The last order; earlier ones are dropped.
     next: Option<(u64, Order)>,
     is_over: bool,
     /// The result of the release, once it is done.
@@ -77,10 +77,10 @@ impl<T> std::fmt::Debug for Shared<T> {
 }
 
 impl Hand {
-    /// Starts the thread of a worker; `number` is whose its reports are.
+    /// Starts the thread of a worker; reports carry its `number`.
     ///
     /// # Errors
-    /// If there are no more threads.
+    /// If no thread can be started.
     pub fn start(number: usize, worker: Box<dyn Worker>, reports: Sender<Report>) -> io::Result<Self> {
         let shared = Arc::new(Shared { slot: Mutex::new(Orders::default()), changed: Condvar::new() });
         let its = Arc::clone(&shared);
@@ -95,7 +95,7 @@ impl Hand {
         self.shared.changed.notify_one();
     }
 
-    /// Asks to put the service back to its default.
+    /// Tells the thread to put the service back to its default.
     pub fn release(&self) {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_one();

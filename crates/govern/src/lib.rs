@@ -1,9 +1,9 @@
-//! Runs background work of this machine, as a governor decides: measures the load of the foreground, tells workers to run and to
-//! rest, and keeps what is known in a file.
+//! Runs background work of this machine as a governor decides: measures the load of the foreground, tells workers to run and to rest, and
+//! keeps its state in a file.
 //!
-//! [`source`]s say what the foreground asks of a device, [`worker`]s do the work of services; each is called by a thread of its own
-//! ([`hand`]), because what it calls may hang. The [`overseer`] carries out what a [`overseer::Governor`] decides, [`run`] gives it the
-//! time, [`store`] keeps what is known, and [`view`] shows it. Without the governor every service does what its lease says.
+//! [`source`]s measure the foreground's demand on a device, and [`worker`]s do the work of services; each is called by a thread of its own
+//! ([`hand`]), because its calls may hang. The [`overseer`] carries out the decisions of an [`overseer::Governor`], [`run`] gives it the
+//! time, [`store`] keeps its state, and [`view`] shows it. Without the governor every service does what its lease says.
 
 pub mod clock;
 mod guard;

@@ -1,8 +1,8 @@
-//! The overseer carries out what a governor decides: it hands slices to workers, counts what they pay, and tells the governor what
-//! was seen of the foreground.
+//! The overseer carries out a governor's decisions: it hands slices to workers, counts the bytes that they pay, and gives the governor the
+//! readings of the foreground.
 //!
-//! It is a state machine without a clock, threads or files: [`super::run`] gives it the time, what sources have seen and what workers
-//! have answered, and passes on its orders. Whatever a worker does, its slice is completed exactly once.
+//! It is a state machine without a clock, threads or files: [`super::run`] gives it the time, the readings of sources and the answers of
+//! workers, and passes on its orders. Whatever a worker does, its slice is completed exactly once.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ const STEPS_MAX: usize = 256;
 /// A piece of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The handle to complete it with.
+    /// The handle by which the slice is completed.
     pub tag: SliceTag,
-    /// The service that does it.
+    /// The service that does the work.
     pub service: Service,
-    /// The bytes of debt that it pays.
+    /// The bytes of debt that the slice pays.
     pub bytes: u64,
     /// How fast, for a worker that can be given a rate.
     pub bytes_per_second: u64,
@@ -61,10 +61,10 @@ pub trait Governor {
     /// The next step.
     fn poll(&mut self, now: Nanos) -> Step;
 
-    /// A slice has ended: it paid so many bytes, and took so much of the device's time.
+    /// Completes a slice, with the bytes that it paid and the device's time that it took.
     fn complete(&mut self, now: Nanos, tag: SliceTag, paid_bytes: u64, took: Nanos);
 
-    /// Takes a service's whole debt, as its worker reports it, with what its slice has paid so far.
+    /// Takes a service's whole debt, as its worker reports it, including the bytes that its slice has paid so far.
     fn owes(&mut self, now: Nanos, service: Service, bytes: u64);
 
     /// Goes on at an earlier time; no slice is open then.
@@ -85,13 +85,13 @@ pub trait Governor {
 pub struct Employment {
     /// The worker's name, which is that of its service.
     pub name: String,
-    /// The service whose debt it pays.
+    /// The service whose debt the worker pays.
     pub service: Service,
     /// How often an order is said again, because it has a lease.
     pub renews: Option<Nanos>,
     /// Whether each order is one part of the work, and is said again when it is done.
     pub works_in_parts: bool,
-    /// How long it may take to answer an order.
+    /// How long the worker may take to answer an order.
     pub patience: Nanos,
     /// Whether it is held to the rate of its slice.
     pub keeps_rate: bool,
@@ -109,9 +109,9 @@ struct Open {
 }
 
 impl Open {
-    /// The device's time that a worker took which was held to a rate and does not count that time: its share of what has passed. Where it
-    /// came near its rate, or went beyond it, it was the rate that held it, not the device, which may be faster than is believed. So a
-    /// sixteenth less is counted than was believed, by which a rate that was too low once is left again.
+    /// The device's time of a worker that is held to a rate and does not report that time: its share of the time that has passed. A worker
+    /// near its rate, or beyond it, was held by the rate and not by the device, which may be faster than assumed. So a sixteenth less is
+    /// counted than was assumed, which lets a rate that was once too low rise again.
     fn took_at_rate(&self, elapsed: Nanos) -> Nanos {
         let passed = u128::from(elapsed.0);
         let rate = u128::from(self.slice.bytes_per_second.max(1));
@@ -227,7 +227,7 @@ impl Overseer {
         self.posts.iter().map(|post| (post.employment.name.clone(), post.position)).collect()
     }
 
-    /// Goes on at an earlier time of the governor, which forgets its slices; their workers rest unless there are others.
+    /// Goes back to an earlier time of the governor, which forgets its slices; their workers rest unless there are others.
     pub fn set_back(&mut self, now: Nanos, governor: &mut dyn Governor) {
         self.posts.iter_mut().for_each(|post| post.open = None);
         governor.set_back(now);
@@ -242,7 +242,7 @@ impl Overseer {
             .try_fold(0.0, |sum, post| Some(sum + post.status.bytes_per_second?))
     }
 
-    /// Takes what was seen of the foreground.
+    /// Takes a reading of the foreground.
     pub fn see(&mut self, now: Nanos, span: Nanos, reading: Reading, governor: &mut dyn Governor) {
         self.seen = reading;
         governor.sample(now, span, &reading);
@@ -348,17 +348,17 @@ impl Post {
         self.open.is_some_and(|open| open.wish == Wish::Run)
     }
 
-    /// Whether it may be at work.
+    /// Whether the worker may be at work.
     fn is_busy(&self) -> bool {
         self.told.as_ref().is_some_and(|told| told.answer != Answer::Done || matches!(told.order, Order::Run(_)))
     }
 
-    /// Whether it is known to rest.
+    /// Whether the worker is known to rest.
     fn has_stopped(&self) -> bool {
         self.told.as_ref().is_none_or(|told| told.answer == Answer::Done && !matches!(told.order, Order::Run(_)))
     }
 
-    /// Whether it was told to run, and does.
+    /// Whether the worker was told to run, and has answered.
     fn has_begun(&self) -> bool {
         self.told.as_ref().is_some_and(|told| told.answer == Answer::Done && matches!(told.order, Order::Run(_)))
     }
@@ -373,7 +373,7 @@ impl Post {
         }
     }
 
-    /// Counts what it has done since it was last asked.
+    /// Counts the worker's progress since it was last asked.
     fn count(&mut self, steady: Nanos, progress: &Progress, now: Nanos, governor: &mut dyn Governor) {
         if let Some(done) = progress.done_bytes {
             let more = match self.done_bytes {
@@ -411,7 +411,7 @@ impl Post {
         }
     }
 
-    /// Completes its slice.
+    /// Completes the worker's slice.
     fn close(&mut self, steady: Nanos, now: Nanos, governor: &mut dyn Governor) {
         let Some(open) = self.open.take() else { return };
         let elapsed = steady.since(open.began);

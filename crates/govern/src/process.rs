@@ -1,6 +1,7 @@
-//! Runs a program for at most a given time, and takes what it prints, up to a bound.
+//! Runs a program for at most a given time, and takes its output, up to a bound.
 //!
-//! Its process group is its own, so that ending it ends what it has started, and a Ctrl-C at the terminal does not reach it.
+//! The program has a process group of its own, so that ending the group ends the processes that it has started, and a Ctrl-C at the
+//! terminal does not reach it.
 
 use std::fmt;
 use std::io::{self, PipeReader, Read as _};
@@ -15,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use ioweir_block::backend::poll_for;
 use ioweir_block::executor::{Clock as _, MachineClock};
 
-/// The most that is kept of what a program prints.
+/// The most bytes of a program's output that are kept.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// How long a program that was killed may take to disappear; one that waits for a dead device never does.
 const KILL_SPAN: Nanos = Nanos::from_seconds(2);
@@ -44,10 +45,7 @@ impl fmt::Display for ProcessError {
 
 impl std::error::Error for ProcessError {}
 
-/// Runs a program until it ends, within `limit`; returns what it printed on both of its outputs.
-///
-/// # Errors
-/// [`ProcessError`]. What has not ended in time is killed, with all that is in its process group.
+/// [`ProcessError`]. A program that has not ended in time is killed, with its process group.
 pub fn run(words: &[String], limit: Nanos) -> Result<String, ProcessError> {
     let (mut child, output) = spawn(words, 0).map_err(|error| ProcessError::NotStarted(plain(&error)))?;
     let clock = MachineClock::new();
@@ -104,7 +102,7 @@ pub(super) fn last_line(text: &str) -> String {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// Takes what is in the pipe; keeps the end of it.
+/// Reads the available output of a pipe, and keeps its end.
 pub(super) fn drain(mut output: &PipeReader, kept: &mut Vec<u8>) {
     let mut buffer = [0; 4096];
     // The pipe is empty, has ended or has failed: the program's end tells more.

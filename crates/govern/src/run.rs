@@ -148,7 +148,7 @@ struct State {
 }
 
 impl State {
-    /// Does what is due; returns how long nothing will be.
+    /// Does everything that is due; returns how long nothing will be due.
     fn turn(
         &mut self,
         moment: Moment,

@@ -76,7 +76,7 @@ keys! {
 pub enum WorkerKind {
     /// By commands.
     Command,
-    /// As a unit of systemd.
+    /// A unit of systemd.
     Unit,
     /// A service of a block server of this program.
     Server,

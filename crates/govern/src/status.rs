@@ -20,11 +20,11 @@ pub struct ServiceStatus {
     pub paid_bytes: u64,
     /// The bytes of these that were paid after they were due.
     pub late_bytes: u64,
-    /// The device's time that it took.
+    /// The device's time that the payments took.
     pub device_seconds: f64,
     /// Bytes that it does in a second of the device's time, as learnt.
     pub bytes_per_device_second: u64,
-    /// Why it waits, if it does.
+    /// The reason why the debt waits, if it does.
     pub waits: Option<String>,
 }
 
@@ -37,9 +37,9 @@ pub struct GovernorStatus {
     pub is_stale: bool,
     /// The share of the device's time, or of the cores, that background work may use now.
     pub granted_share: f64,
-    /// The share that its slices hold.
+    /// The share that background slices hold.
     pub running_share: f64,
-    /// How far the objective lets background work use what is idle.
+    /// The share of the idle time that the objective lets background work use.
     pub open_share: f64,
     /// The objective of the foreground's latency, if there is one.
     pub objective_seconds: Option<f64>,
@@ -63,7 +63,7 @@ pub struct GovernorStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkerStatus {
     pub name: String,
-    /// Whether it has a slice.
+    /// Whether the worker has a slice.
     pub is_running: bool,
     /// The bytes done in this run of the governor.
     pub paid_bytes: u64,
@@ -71,7 +71,7 @@ pub struct WorkerStatus {
     pub bytes_per_second: Option<f64>,
     /// The bytes left to do, if the worker reports them.
     pub owed_bytes: Option<u64>,
-    /// Slices after which it had to be ended.
+    /// Slices after which the worker had to be ended.
     pub overruns: u64,
     /// Orders that failed.
     pub failures: u64,

@@ -1,6 +1,6 @@
-//! The state file: what a governor knows, so that the next one goes on with it.
+//! The state file, from which the next governor goes on.
 //!
-//! It is written whole beside the old one, made durable, and takes its name: after a crash there is the old state or the new one.
+//! A new state is written whole beside the old one, made durable, and takes its name: after a crash there is the old state or the new one.
 
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ const DAMAGED_MAX: u32 = 100;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// When it was written.
+    /// When the state was written.
     pub saved_unix_seconds: i64,
     /// The governor's own state.
     pub governor: Value,
@@ -42,7 +42,7 @@ struct Versioned {
 /// The result of loading a state.
 #[derive(Debug)]
 pub enum Found {
-    /// There is none yet.
+    /// The file does not exist yet.
     Nothing,
     Kept(Box<Kept>),
     /// The state cannot be understood: the problem, in words.
@@ -104,10 +104,10 @@ impl Store {
         Ok(format!("{place}: the state cannot be used ({problem}); it is kept as {kept}, and the governor begins anew"))
     }
 
-    /// Writes it, durably, in place of the last one.
+    /// Writes a state durably in place of the last one.
     ///
     /// # Errors
-    /// If it cannot be written; the last one is then still there.
+    /// If it cannot be written; the last state is then still there.
     pub fn save(&self, kept: &Kept) -> Result<(), String> {
         let write = || -> io::Result<()> {
             let rest = serde_json::to_value(kept)?;

@@ -20,7 +20,7 @@ use ioweir_serve::spec::Listen;
 use ioweir_serve::watch::http::Socket;
 use ioweir_serve::watch::metrics::CONTENT_TYPE;
 
-/// How often what is shown is renewed.
+/// How often the shown texts are renewed.
 const RENEW: Nanos = Nanos::from_seconds(5);
 /// A browser loads the page again after as many seconds.
 const REFRESH: &str = "10";
@@ -73,7 +73,7 @@ impl View {
             let _listener = listener;
             runtime.block_on(async {
                 tokio::spawn(socket.serve(routes));
-                // Dropping the sender ends it, too.
+                // Dropping the sender ends the wait, too.
                 let _ = ended.await;
             });
             runtime.shutdown_timeout(Duration::from_secs(1));
@@ -82,20 +82,20 @@ impl View {
         Ok(Self { shown, at: None, name, end: Some(end), thread: Some(thread) })
     }
 
-    /// Where it listens, as a text.
+    /// The address where the page is, as a text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Shows what `make` gives, if what is shown is not fresh.
+    /// Shows the texts that `make` gives, unless the shown ones are fresh.
     pub fn show(&mut self, steady: Nanos, make: impl FnOnce() -> (Status, String)) {
         if self.at.is_some_and(|at| steady.since(at) < RENEW) {
             return;
         }
         self.at = Some(steady);
         let (status, page) = make();
-        // Strings, numbers, lists and tables of them: JSON can write all of them.
+        // JSON can write all of a status: strings, numbers, lists and tables.
         let state = serde_json::to_string(&status).unwrap_or_default();
         *lock(&self.shown) = Shown { page, state, metrics: status.metrics(), troubles: status.troubles() };
     }

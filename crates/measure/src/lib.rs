@@ -1,4 +1,4 @@
-//! What is measured of devices, and what follows from it: [`calibration`] fits a model to measured requests, [`validation`] says how
+//! Measurements of devices, and their uses:
 //! far a model is from a device, and [`advise`] what to set.
 //!
 //! With the feature `devices`, devices of this machine are measured: [`record`] records the requests that they get, [`replay`] puts

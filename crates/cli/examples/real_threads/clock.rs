@@ -32,9 +32,9 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     Running(u64),
-    /// Until when.
+    /// The worker sleeps until this time.
     Sleeping(u64),
-    /// Woken then, and not running yet.
+    /// The worker was woken at this time, and is not running yet.
     Woken(u64),
     Ended,
 }

@@ -120,14 +120,14 @@ impl Plan<'_> {
         Planned { at, work, phases, lock }
     }
 
-    /// The server's own work of so many bytes.
+    /// A piece of the server's own work on `bytes` bytes.
     fn own(&mut self, at: f64, source: Source, kind: Kind, bytes: u64, cost: WorkCost) -> Planned {
         let phases = vec![(self.cost(cost, bytes, 0.0), 0.0)];
         let work = Work { kind, source, bytes: u32::try_from(bytes).unwrap(), sequential: true, deadline: None };
         Planned { at, work, phases, lock: None }
     }
 
-    /// All that comes within `span`.
+    /// All requests within `span`.
     fn draw(&mut self, rate: f64, span: f64) -> Vec<Planned> {
         let mut planned = Vec::new();
         let (mut read_on, mut logged) = (0, 0);

@@ -161,7 +161,7 @@ impl Governs for Adapter {
     }
 
     fn state(&self) -> Value {
-        // Strings, numbers, lists and tables of them: JSON can write all of them.
+        // JSON can write all states: they consist of strings, numbers, lists and tables.
         serde_json::to_value(self.governor.state()).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! The govern file: the lab's spec of a governor, and beside it where load is measured, who does the work, and where it is kept.
+//! The govern file: the spec of a governor, and beside it the sources of load, the workers, and the place of the state.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ impl GovernFile {
         self.check_load()
     }
 
-    /// Without a source of what is shared, the governor would never know that there is room.
+    /// Checks that some source sees the shared resource: otherwise the governor would never know that there is room.
     fn check_load(&self) -> Result<(), Complaint> {
         let (what, by_requests) =
             if self.govern.cores.is_some() { ("requests", true) } else { ("how busy the device is", false) };

@@ -45,7 +45,7 @@ pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
     }
     let span = arguments.span.as_deref().map(crate::trace::time).transpose()?;
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
-    // In a rehearsal time is not what it is: nothing is gone on from, and nothing is kept.
+    // In a rehearsal time runs faster, so that no state is loaded or kept.
     let store = (arguments.speed == 1).then(|| Store::new(file.state.clone()));
     let kept = match store.as_ref().map_or(Ok(Found::Nothing), Store::load).map_err(Failure::Input)? {
         Found::Nothing => None,
@@ -104,7 +104,7 @@ struct Begun {
     governor: Governor,
     /// Where each worker was left.
     positions: BTreeMap<String, Position>,
-    /// Why it does not go on from what was kept.
+    /// The reason why the governor does not go on from the kept state.
     problem: Option<String>,
 }
 
@@ -137,7 +137,7 @@ fn begin(
     Ok(Begun { governor, positions, problem })
 }
 
-/// A governor that begins now, with what is known of the past.
+/// A governor that begins now, with the past that sources know.
 fn anew(
     file: &GovernFile,
     moment: Moment,
@@ -329,7 +329,7 @@ fn worker_table(file: &GovernFile) -> Table {
     table
 }
 
-/// By what a worker runs and rests.
+/// The ways in which a worker runs and rests.
 fn ways(name: &str, keys: &WorkerKeys) -> [String; 2] {
     let line = |words: &[String]| shown(&words.join(" "));
     let rate = keys.rate.as_ref().map(|rate| match &rate.file {

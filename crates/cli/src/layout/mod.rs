@@ -69,7 +69,7 @@ layouts! {
 }
 
 impl Layout {
-    /// The keys as they are listed for people.
+    /// The keys in the form for people.
     pub(crate) fn text(&self) -> String {
         let shape = match self.shape {
             Shape::One => "An object",
@@ -79,7 +79,7 @@ impl Layout {
         format!("{}. {shape}.\n\n{}", self.summary, self.keys)
     }
 
-    /// The name of its file among the reference pages.
+    /// The name of the layout's file among the reference pages.
     #[cfg(all(feature = "plan", feature = "reproduce"))]
     pub(crate) fn file(&self) -> String {
         format!("{}.schema.json", self.name)

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 struct Place {
     types: Vec<&'static str>,
     about: &'static str,
-    /// Keys, and whether each is always there.
+    /// The keys, and whether each is always there.
     keys: Vec<(&'static str, bool, Place)>,
     /// The schema of each element, for a list or a map.
     each: Option<Box<Place>>,

@@ -16,7 +16,7 @@ pub(crate) fn print(clients: Value) -> Result<(), Failure> {
     output::print(draw(&top::read(clients)?, output::colour()).as_bytes())
 }
 
-/// The clients as a table, and what is missing in it.
+/// The clients as a table, with a remark on missing ones.
 fn draw(clients: &Clients, colour: bool) -> String {
     let mut out = String::new();
     if clients.clients.is_empty() && clients.callers.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) fn begin(log: Log) {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
         LogFormat::Journald => lines.event_format(Journald).try_init(),
     };
-    // Only where another has begun it.
+    // This fails only if another subscriber was set before.
     drop(begun);
 }
 

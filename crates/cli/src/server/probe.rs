@@ -85,7 +85,7 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
     Ok(Some(engine::watched(arguments.quiet, fit)?))
 }
 
-/// Refuses what is neither a trace nor probed, and flags that are of no use for a trace.
+/// Refuses a path that is neither a trace nor a device to probe, and flags that are of no use for a trace.
 fn check_trace(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result<(), Failure> {
     let only =
         [("--for", arguments.span.is_some()), ("--in-use", arguments.in_use), ("--write", arguments.write.is_some())];
@@ -102,7 +102,7 @@ fn check_trace(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Result
     ))
 }
 
-/// Opens what is named and is such, so that it is refused in the words for devices.
+/// Opens each path for which `is_such` holds, so that it is refused in the words for devices.
 fn check_each(spec: &CalibrationSpec, is_such: impl Fn(&Path) -> bool) -> Result<(), Failure> {
     for path in spec.trace.iter().map(Path::new).filter(|path| is_such(path)) {
         Target::open(&System::default(), path, Access::default())?;
@@ -230,7 +230,7 @@ fn add_written(spec: &CalibrationSpec, facts: &Facts, written: &Written, probed:
                 probed.groups.accesses.resize((first + kind + 1).max(probed.groups.accesses.len()), None);
             }
         }
-        // A preset may have another form of buffer, and says itself what it has.
+        // A preset may have another form of buffer, and keeps its own.
         _ if spec.preset.is_some() => {}
         _ => probed.known.extend(written.of_disk(facts.revolution_nanos)),
     }

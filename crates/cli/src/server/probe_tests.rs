@@ -10,7 +10,7 @@ use ioweir_lab::run::Silent;
 
 use super::*;
 
-/// Generations of the search: a fraction of what a user gets.
+/// Generations of the search: a fraction of those that users get.
 const GENERATIONS: u32 = 80;
 
 /// The seeds of the hidden drives that the page reports. Probes and fit were chosen by looking at those of seeds 1 to 8 and 101
@@ -155,7 +155,7 @@ fn completions(spec: &DeviceSpec) -> Vec<(String, f64)> {
     report.outcomes.iter().map(|run| (run.scheduler.clone(), run.completion.0 as f64)).collect()
 }
 
-/// The page that has to say what comes out of these tests.
+/// Asserts that the page on calibration has the results of these tests.
 fn page_says(lines: &str) {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calibrate.md");
     let text = std::fs::read_to_string(page).expect("the page");

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::{self, Outputs};
 use crate::{engine, trace as verb};
 
-/// Records, and says what came of it.
+/// Records a device, and reports the result.
 pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
     let system = System::default();
     let path = Path::new(&arguments.device);

@@ -230,7 +230,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Every scheduler once, and then again.
+    /// Runs every scheduler once, and then all of them again.
     fn all(&mut self, arguments: &ReplayArguments, system: &System, state: &Path) -> Result<(), Failure> {
         let asked = self.asked;
         let named = self.target.path().display().to_string();
@@ -260,8 +260,8 @@ impl Run<'_> {
         done.and(restored.map_err(|error| Failure::Running(error.to_string())))
     }
 
-    /// Gives the device what a run asks for, and nothing that another run has asked for: what the scheduler depends on before
-    /// it, what it resets after it.
+    /// Applies the settings of a run, and none of another run: those on which the scheduler depends before it, those that it resets after
+    /// it.
     fn set(&self, settings: Option<&mut Settings>, under: &Under) -> Result<(), Failure> {
         let Some(settings) = settings else { return Ok(()) };
         settings.reset()?;
@@ -360,7 +360,7 @@ impl Arrivals for Fed<'_> {
     }
 }
 
-/// Adds what the model says of every scheduler that was measured.
+/// Adds the model's prediction for every scheduler that was measured.
 fn predict(
     page: &mut Page,
     asked: &Asked<'_>,

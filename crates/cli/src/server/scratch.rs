@@ -23,8 +23,8 @@ pub(super) fn refuse_existing(path: &Path) -> Result<(), Failure> {
     if path.symlink_metadata().is_ok() { Err(existing(path)) } else { Ok(()) }
 }
 
-/// Makes a file of this size, a multiple of 1 MiB, and writes all of it: reading what was never written measures nothing. It has no
-/// name from the moment it is open, so that nothing is left of it whatever ends the program.
+/// Makes a file of this size, a multiple of 1 MiB, and writes all of it: reading unwritten blocks measures nothing. The file loses its name
+/// as soon as it is open, so that nothing is left of it however the program ends.
 pub(super) fn make(system: &System, path: &Path, size: u64, stop: &Stop) -> Result<Target, Failure> {
     let refused = |error: &std::io::Error| Failure::unwritable(&path.display().to_string(), error);
     let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {

@@ -105,7 +105,7 @@ fn reload_on(mut hang_ups: Signals, controller: Controller) -> Result<(), Failur
     thread.map(drop).map_err(|error| Failure::Running(format!("no thread can be started: {error}")))
 }
 
-/// Opens the file that what the server sees is written to.
+/// Opens the capture file, to which the server's requests are written.
 fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Failure> {
     let format = target_format(None, name)?;
     let writer =
@@ -121,7 +121,7 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
     Capture::begin(move || (writer.open)(target), names, device).map_err(|error| Failure::unwritable(name, &error))
 }
 
-/// Prints what is served, on standard error.
+/// Prints the addresses and exports of the server on standard error.
 fn tell(spec: &Spec, server: &Server) {
     let mut lines: Vec<String> = server.addresses().iter().map(|address| format!("listening at {address}")).collect();
     let machines = server.machine_addresses().iter();

@@ -76,7 +76,7 @@ fn show_in_place(state: &State, is_first: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads what a server has sent: its state, or its clients.
+/// Reads a server's answer: its state, or its clients.
 pub(super) fn read<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     let version = answer.get("schema_version").and_then(Value::as_u64);
     if version != Some(SCHEMA_VERSION.into()) {

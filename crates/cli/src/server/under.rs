@@ -10,7 +10,7 @@ pub(super) const REQUEST_KIB_MAX: &str = "max_sectors_kb";
 
 /// A scheduler with its settings, by the names of their files: `mq-deadline:fifo_batch=1:nr_requests=64`.
 pub(super) struct Under {
-    /// As it is named.
+    /// The scheduler as the user named it.
     pub(super) text: String,
     pub(super) name: String,
     /// Keys of the queue, those of the scheduler below `iosched/`, and values.
@@ -53,7 +53,7 @@ impl Under {
 /// Settings of the queue, by key.
 pub(super) type Set = Vec<(String, String)>;
 
-/// The schedulers of `--scheduler`, each with what `--set` says of it, and what that says of all of them.
+/// The schedulers of `--scheduler`, each with its settings of `--set`, and the settings that `--set` gives to all.
 pub(super) fn of_arguments(schedulers: &[String], set: &[String]) -> Result<(Vec<Under>, Set), Failure> {
     let mut schedulers: Vec<Under> = schedulers.iter().map(|text| Under::of(text)).collect::<Result<_, _>>()?;
     let mut all = Vec::new();

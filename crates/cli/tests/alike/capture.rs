@@ -36,7 +36,7 @@ const POLICIES: [&str; 14] = [
     "token-bucket+deadline:window=2",
     "bid-hybrid:packing-threshold=24KiB",
 ];
-/// Of the fast tier.
+/// The number of blocks on the fast tier.
 const SLOTS: u64 = 64;
 
 /// The model of a fast device that takes the same time for everything: where a block lies there is the server's business.
@@ -67,10 +67,10 @@ fn scheduler(policy: &str) -> Policy {
     scheduler
 }
 
-/// Requests with what became of them.
+/// Requests, each with its outcome.
 type Rows = Vec<(Record, Option<Served>)>;
 
-/// Keeps what is captured beside the file.
+/// A sink that keeps captured rows in memory, beside the file.
 struct Tee(Box<dyn TraceSink>, Arc<Mutex<Rows>>);
 
 impl TraceSink for Tee {
@@ -92,7 +92,7 @@ impl TraceSink for Tee {
     }
 }
 
-/// Everything that the scheduler was called with, and what it answered.
+/// The calls of the scheduler, with its answers.
 #[derive(Clone, Default)]
 struct Journal(Arc<Mutex<Vec<(Nanos, Call)>>>);
 
@@ -359,7 +359,7 @@ proptest! {
             return Ok(());
         }
         prop_assert_eq!(seen.0.len(), agreeing);
-        // And of each request the capture says what `--requests` would.
+        // The capture says the same of each request as `--requests` does in the simulator.
         seen.1.done.sort_by_key(|(number, _)| *number);
         let simulated: Rows = seen.1.done.iter().map(|(_, stay)| row(stay)).collect();
         prop_assert_eq!(captured.rows, simulated, "{}", policy);

@@ -144,7 +144,7 @@ fn killed_replay_leaves_no_scratch_file() {
         .unwrap();
     let mut lines = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains("is made and filled")), "it says what it does first");
-    // The file is there before it is opened; once it is open it has no name.
+    // The file exists before it is opened, and loses its name once it is open.
     let descriptors = format!("/proc/{}/fd", killed.id());
     let is_open = || {
         let entries = fs::read_dir(&descriptors).into_iter().flatten().flatten();
@@ -425,7 +425,7 @@ fn loop_device_is_calibrated_and_stays_intact() {
     let done = command(folder.path(), &always).arg("own.toml").output().unwrap();
     assert!(done.status.success(), "{}", said(&done));
     assert!(said(&done).contains("nothing is written to it"), "{}", said(&done));
-    // Settings, and what they do not know, are for devices that the model describes.
+    // Settings, and remarks on their limits, are shown only for devices that the model describes.
     let is_outside = said(&done).contains("is outside the family");
     assert!(is_outside != said(&done).contains("The fit saw no writes"), "{}", said(&done));
     assert_eq!(device.setting("scheduler"), before, "it is probed as it was before the replay that was killed");
@@ -540,7 +540,7 @@ fn recording_holds_all_requests_until_ctrl_c() {
     let groups = info["about"]["recording"]["control_groups"].as_array().unwrap();
     let requests: u64 = groups.iter().map(|group| group["requests"].as_u64().unwrap()).sum();
     assert_eq!(info["requests"], requests);
-    // The reads are this process's, which is still there.
+    // The reads come from this process, which still runs.
     if fs::exists("/proc/self/cgroup").unwrap() {
         assert!(groups[0]["path"].as_str().is_some_and(|path| path.starts_with('/')), "{info}");
     }

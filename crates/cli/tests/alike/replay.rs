@@ -1,4 +1,4 @@
-//! A replay on an emulated device, in virtual time, is what the simulator says of the same requests.
+//! A replay on an emulated device, in virtual time, gives the simulator's result for the same requests.
 
 use ioweir_block::backend::{Emulated, Faulty, Media};
 use ioweir_block::real::{Access, Halt, Ring, Stop, System, Target};

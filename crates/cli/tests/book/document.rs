@@ -1,4 +1,4 @@
-//! A document cut into what is run, what is written to files, and everything else.
+//! Cuts a document into commands to run, files to write, and the rest.
 
 /// The line before a block of commands that are run elsewhere, or nowhere, begins with this.
 const NOT_RUN: &str = "<!-- not run: ";
@@ -22,7 +22,7 @@ pub(crate) enum Block {
     File { name: String, content: String, lines: String },
     /// A copy of a part of a file of the repository.
     Copy { name: String, content: String, lines: String },
-    /// Commands and what they print.
+    /// Commands with their output.
     Commands(Vec<Shown>),
 }
 

@@ -24,7 +24,7 @@ use document::{Block, Document};
 /// The parts of the repository that the folder of a document links to.
 const SHOWN: &[&str] = &["README.md", "docs", "examples", "experiments", "packaging", "traces"];
 
-/// The folder of programs that stand for others.
+/// The folder of stand-ins for other programs.
 const BIN: &str = ".bin";
 
 /// The folder of the repository.
@@ -113,12 +113,12 @@ fn printed(folder: &Path, command: &str) -> String {
 /// A command that stays until the end of its document, such as a server.
 struct Staying {
     child: std::process::Child,
-    /// Kept, so that it can still be written to.
+    /// The rest of the output, kept open so that the program can still write to it.
     _output: std::io::BufReader<std::process::ChildStdout>,
 }
 
 impl Staying {
-    /// Starts it, and reads what it prints until that is what is expected, or it has ended.
+    /// Starts the program, and reads its output until it is as expected, or the program has ended.
     fn start(folder: &Path, command: &str, expected: &str) -> (Self, String) {
         let mut child = shell(folder, &format!("exec {command}")).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = std::io::BufReader::new(child.stdout.take().unwrap());

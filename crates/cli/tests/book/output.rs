@@ -34,8 +34,8 @@ fn is_same_line(expected: &str, printed: &str) -> bool {
     }
 }
 
-/// The expectation with what is printed now: lines that it shows are found again by their words, whatever their numbers; what cannot
-/// be found again is shown whole.
+/// The expectation, renewed from the present output: its lines are found again by their words, whatever their numbers. If a line is not
+/// found, the whole output is shown.
 pub(crate) fn renewed(expected: &str, printed: &str) -> String {
     let whole = || printed.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     if !expected.lines().any(|line| line == LINES) || expected.lines().any(|line| line == UNKNOWN) {

@@ -1,4 +1,4 @@
-//! Transcripts: what the program says, where it says it, and what it exits with.
+//! Transcripts: the program's output, on which stream it comes, and the exit code.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
@@ -42,7 +42,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()
 }
 
-/// Everything that a user sees of a command.
+/// The whole output of a command, as a user sees it.
 fn transcript(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let mut text = format!("$ ioweir {}\n", arguments.join(" "));
@@ -781,7 +781,7 @@ device = \"disk\"
 struct Served(std::process::Child, std::io::Lines<std::io::BufReader<std::process::ChildStderr>>);
 
 impl Served {
-    /// Starts it, and waits until it says that it listens.
+    /// Starts the server, and waits until it reports that it listens.
     fn start(folder: &Path) -> Self {
         Self::of(command(folder, &["serve", "served.toml"]))
     }

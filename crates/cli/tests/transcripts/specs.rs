@@ -1,4 +1,4 @@
-//! Specs of every kind read back as they are written, and what is no spec is refused.
+//! Tests of specs: each kind reads back as it is written, and other texts are refused.
 
 #[path = "../../../../fuzz/drive_specs.rs"]
 mod drive_specs;

@@ -1,4 +1,4 @@
-//! Does a sweep give the same bytes whatever happens to the processes that run it, and what does it say?
+//! Tests of sweeps: their bytes are the same whatever happens to the processes that run them, and their reports.
 
 use std::fs;
 use std::path::Path;

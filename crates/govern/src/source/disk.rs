@@ -21,7 +21,7 @@ impl Disk {
     #[must_use]
     pub fn new(keys: &SourceKeys, system: System) -> Self {
         let name = keys.disk.clone().unwrap_or_default();
-        // A device is often named by its path.
+        // A device may be named by its path.
         let name = name.strip_prefix("/dev/").unwrap_or(&name).to_owned();
         Self { system, name, worker_request_bytes: keys.worker_request.0, last: None }
     }

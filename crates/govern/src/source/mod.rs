@@ -1,8 +1,7 @@
-//! Sources of load: what the foreground asks of a device, measured once a second.
+//! Sources of load: the foreground's demand on a device, measured once a second.
 //!
-//! A source says what it has seen, or that nothing is known, and why. It never fills in: a counter that goes back, a value that is
-//! no number, a time that is not now and an answer that does not come are all the same as no value. [`merged`] puts together what
-//! several sources have seen.
+//! A source gives a reading, or the reason why nothing is known. It never fills in: a counter that goes back, a value that is no number, a
+//! time that is not now and an answer that does not come all count as no value. [`merged`] combines the readings of several sources.
 
 mod disk;
 #[cfg(feature = "prometheus")]
@@ -100,7 +99,7 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The length of a worker's requests, where what workers do is among what is seen.
+    /// The length of a worker's requests, if the source's readings include the work of workers.
     fn worker_request_bytes(&self) -> Option<u64> {
         None
     }
@@ -159,7 +158,7 @@ impl Reading {
     }
 }
 
-/// The time between two looks, if what was seen in it says something about now.
+/// The time between two readings, if it is short enough to say something about now.
 fn span(before: Moment, now: Moment) -> Result<f64, SourceError> {
     let span = now.steady.since(before.steady);
     if span > SPAN_MAX {

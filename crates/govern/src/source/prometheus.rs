@@ -91,7 +91,7 @@ impl Prometheus {
         let mut from = 0;
         while from < bins {
             let until = bins.min(from + VALUES_MAX);
-            // A value stands for the bin that it ends.
+            // A value belongs to the bin that ends at its time.
             let (first, last) = (start + (from + 1) * bin, start + until * bin);
             let query = [("query", query.to_owned()), ("start", first.to_string()), ("end", last.to_string())];
             let query: Vec<_> = query.into_iter().chain([("step", bin.to_string())]).collect();
@@ -241,7 +241,7 @@ pub fn read_instant(body: &[u8], seconds: f64) -> Result<Instant, SourceError> {
         }
     };
     if (time - seconds).abs() > APART_SECONDS {
-        // Without the two times, which are others each second: what is wrong is said once.
+        // The message does not name the two times, which change each second, so that a problem is reported once.
         let order = if time < seconds { "before" } else { "after" };
         return Err(SourceError(format!("a value of another time, {order} the one that was asked for")));
     }

@@ -115,7 +115,7 @@ impl Seen {
             bytes: Some(rate(self.bytes, before.bytes)?),
             written_bytes: Some(rate(self.written_bytes, before.written_bytes)?),
             discarded_bytes: Some(rate(self.discarded_bytes, before.discarded_bytes)?),
-            // Without checksums it does not know.
+            // A server without checksums does not know the share of new blocks.
             unique: rate(self.blocks_new, before.blocks_new)
                 .zip(rate(self.blocks_written, before.blocks_written).filter(|written| *written > 0.0))
                 .map(|(new, written)| (new / written).min(1.0)),

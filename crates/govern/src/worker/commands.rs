@@ -113,7 +113,7 @@ impl Commands {
         writeln!(gate).map_err(|error| failed("run", &self.keys.run, plain(&error)))
     }
 
-    /// Tells the guard which process group it is about.
+    /// Tells the guard the process group that it is responsible for.
     fn watch(&mut self, group: u32) -> Result<(), WorkerError> {
         let told = self.guards.iter_mut().try_for_each(|guard| guard.watch(group));
         told.map_err(|error| WorkerError(format!("its lease has ended: {}", plain(&error))))

@@ -1,7 +1,7 @@
-//! Workers: what does the work of a service, and can be told to run and to rest.
+//! Workers: programs and services that do the work of a service, and can be told to run and to rest.
 //!
-//! A worker is called from a thread of its own ([`super::hand`]), because what it calls may hang. [`Commands`] runs programs of this
-//! machine, [`Service`] talks to a block server.
+//! A worker is called from a thread of its own ([`super::hand`]), because its calls may hang. [`Commands`] runs programs of this machine,
+//! [`Service`] talks to a block server.
 
 mod commands;
 mod progress;
@@ -21,7 +21,7 @@ use super::spec::{WorkerKeys, WorkerKind};
 /// The work that a worker may do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// The most that it does before it asks again, where it can count.
+    /// The most bytes that the worker pays before it asks again, where it can count.
     pub bytes: u64,
     /// The most that it does in a second, if that is limited.
     pub bytes_per_second_max: Option<u64>,
@@ -45,7 +45,7 @@ pub struct Progress {
     pub done_bytes: Option<u64>,
     /// The bytes left to do, if it can say.
     pub owed_bytes: Option<u64>,
-    /// The time of the device that it has taken so far, if it can say.
+    /// The device's time that the work has taken so far, if the worker can say.
     pub device: Option<Nanos>,
     /// Whether nothing is left to do.
     pub is_finished: bool,
@@ -65,7 +65,7 @@ pub struct Position {
     pub offset_bytes: u64,
 }
 
-/// Why a worker did not do what it was told, in words.
+/// Why a worker did not follow an order, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerError(pub String);
 
@@ -79,22 +79,22 @@ impl std::error::Error for WorkerError {}
 
 /// A worker does the work of a service.
 pub trait Worker: Send {
-    /// Begins, or goes on, as the task says; said again, it renews what has a lease.
+    /// Begins or continues the work, as the task says; a repeated call renews the lease.
     ///
     /// # Errors
-    /// If it cannot.
+    /// If the worker cannot begin.
     fn run(&mut self, task: &Task) -> Result<(), WorkerError>;
 
-    /// Rests; said again, it renews what has a lease.
+    /// Rests; a repeated call renews the lease.
     ///
     /// # Errors
-    /// If it cannot.
+    /// If the worker cannot rest.
     fn pause(&mut self) -> Result<(), WorkerError>;
 
-    /// Ends what does not rest.
+    /// Ends work that does not rest.
     ///
     /// # Errors
-    /// If it cannot.
+    /// If the work cannot be ended.
     fn end(&mut self) -> Result<(), WorkerError>;
 
     /// How far it is.

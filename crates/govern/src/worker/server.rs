@@ -60,7 +60,7 @@ impl Worker for Service {
         let order = |run| ServiceCommand { run: Some(run), ..ServiceCommand::default() };
         self.unreserved = None;
         match self.ask(order(run.clone())) {
-            // Without it the service has what its weight gives it, which is better than nothing.
+            // Without the reservation the service still gets the part of its weight.
             Err(AskError::Refused(why)) if run.reservation_bytes_per_second.is_some() => {
                 self.tell(order(RunLease { reservation_bytes_per_second: None, ..run }))?;
                 self.unreserved = Some(why);
@@ -89,7 +89,7 @@ impl Worker for Service {
     }
 
     fn position(&self) -> Position {
-        // The server keeps how far it is.
+        // The server itself keeps how far the service is.
         Position::default()
     }
 

@@ -1,4 +1,4 @@
-//! Judging candidates by the half of the trace that the search did not see: rounds, paired differences, and what they show.
+//! Judges candidates by the half of the trace that the search did not see, by rounds and paired differences.
 //!
 //! A round draws a sample of that half by the local block bootstrap, a seed for the device, and, where the device was calibrated,
 //! a device from the intervals of its parameters. Every candidate runs in every round, so differences are paired. The interval
@@ -32,7 +32,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Of ratios, one for each round, of one of `compared` candidates.
+    /// The change over rounds, from one ratio for each; `compared` is the number of candidates.
     fn of(ratios: &[f64], compared: usize) -> Self {
         let count = ratios.len().max(1) as f64;
         let mean = ratios.iter().sum::<f64>() / count;
@@ -42,12 +42,12 @@ impl Change {
         Self { mean: mean - 1.0, low: mean - 1.0 - half, high: mean - 1.0 + half }
     }
 
-    /// Whether it is shown to be less.
+    /// Whether the value is shown to be lower.
     pub(super) fn is_less(&self) -> bool {
         self.high < 0.0
     }
 
-    /// Whether it is shown to be more.
+    /// Whether the value is shown to be higher.
     pub(super) fn is_more(&self) -> bool {
         self.low > 0.0
     }
@@ -61,7 +61,7 @@ pub(super) enum Verdict {
     LeaveIt,
     /// Shown to be better over both loads, at none shown to be worse, and within the bound.
     Better,
-    /// Not shown to be better by enough to matter.
+    /// Not shown to be better by a margin that matters.
     NotShown,
     /// Shown to be worse under the recorded load or the closed loop.
     Worse,
@@ -96,9 +96,9 @@ impl Verdict {
 
 /// All rounds.
 pub(super) struct Rounds {
-    /// The first is to leave everything as it is.
+    /// The candidates; the first leaves everything as it is.
     pub(super) candidates: Vec<Candidate>,
-    /// For each round, and each candidate.
+    /// The measures of each candidate in each round.
     measures: Vec<Vec<Measures>>,
 }
 

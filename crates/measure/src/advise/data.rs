@@ -43,7 +43,7 @@ pub(super) struct Advice {
 /// A candidate that was judged. Changes are relative to leaving it: -0.1 is a tenth less.
 #[derive(Clone, Serialize)]
 pub(super) struct Row {
-    /// As the command line takes it, with what else is set.
+    /// The candidate as the command line takes it, with the knobs that it sets.
     pub(super) candidate: String,
     /// The name in tables.
     pub(super) label: String,
@@ -134,7 +134,7 @@ impl Advice {
     }
 }
 
-/// The candidates, as they were judged.
+/// The candidates with their judgements.
 fn rows(report: &Report<'_>) -> Vec<Row> {
     let Report { spec, rounds, .. } = report;
     let goal = spec.goal;
@@ -154,7 +154,7 @@ fn rows(report: &Report<'_>) -> Vec<Row> {
     (0..rounds.candidates.len()).map(row).collect()
 }
 
-/// For every goal and load, what is lowest.
+/// The best candidate for every goal and load.
 fn lowest(report: &Report<'_>) -> Vec<Lowest> {
     let rounds = &report.rounds;
     let of = |goal: Goal| {

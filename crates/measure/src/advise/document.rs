@@ -1,4 +1,4 @@
-//! Advice as a document: the answer in a sentence, what it rests on, what to type, and what would change it.
+//! Advice as a document: the answer in a sentence, its evidence, the commands to type, and what would change it.
 
 use ioweir_config::format_count;
 use sha2::{Digest, Sha256};
@@ -103,7 +103,7 @@ fn headline(report: &Report<'_>, rows: &[Row]) -> String {
     )
 }
 
-/// How far the model itself can be trusted, and what the rounds drew.
+/// How far the model can be trusted, and the samples of the rounds.
 fn certainty(report: &Report<'_>) -> String {
     let class = |error: &ClassError| {
         let (traced, simulated) = (error.traced_mean_seconds, error.simulated_mean_seconds);
@@ -132,7 +132,7 @@ fn certainty(report: &Report<'_>) -> String {
     text
 }
 
-/// Whether the loads agree, and why there are two.
+/// A sentence on whether the loads agree, and why there are two.
 fn by_load(report: &Report<'_>, rows: &[Row]) -> String {
     let goal = report.spec.goal;
     let lowest = [0, 1].map(|load| report.rounds.lowest(goal, load));

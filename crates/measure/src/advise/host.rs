@@ -13,7 +13,7 @@ use ioweir_lab::run::MIX_PREFIX;
 const RULES: &str = "/etc/udev/rules.d/61-ioweir.rules";
 const KEEP: &str = "keep, in /etc/udev/rules.d/61-ioweir.rules";
 
-/// A step, and the line to type for it.
+/// A step with the line to type for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Step {
     pub(super) step: &'static str,
@@ -60,7 +60,7 @@ fn files(candidate: &Candidate, leave: &Candidate, base: &Setup) -> Vec<File> {
     files
 }
 
-/// The lines for a candidate that differs from what is set.
+/// The lines for a candidate that differs from the present settings.
 pub(super) fn steps(candidate: &Candidate, leave: &Candidate, base: &Setup, spec: &AdviseSpec) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut step = |step: &'static str, line: String| steps.push(Step { step, line });
@@ -94,7 +94,7 @@ pub(super) fn steps(candidate: &Candidate, leave: &Candidate, base: &Setup, spec
         replays((candidate, name), (leave, before), spec).into_iter().for_each(|line| step("verify", line));
     }
     for file in files.iter().rev() {
-        // Parameters of a scheduler are gone with it.
+        // Parameters of a scheduler vanish with the scheduler.
         let has_gone = file.name.starts_with("queue/iosched/") && candidate.family() != leave.family();
         if !has_gone {
             step("undo", format!("echo {} > {folder}/{}", file.before, file.name));
@@ -117,8 +117,8 @@ pub(super) fn steps(candidate: &Candidate, leave: &Candidate, base: &Setup, spec
     steps
 }
 
-/// Lines of cgroup v2 with those that undo them: equal weights, as they are where nobody has set any, where an order of tenants
-/// is what is best; a target where a bound was asked for.
+/// Lines of cgroup v2 with those that undo them: equal weights, as by default, if an order of tenants is the best; a target if a bound was
+/// asked for.
 fn group_lines(candidate: &Candidate, spec: &AdviseSpec) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if candidate.scheduler.below.is_some() {
@@ -132,8 +132,8 @@ fn group_lines(candidate: &Candidate, spec: &AdviseSpec) -> Vec<(String, String)
     lines
 }
 
-/// The real replays that compare both, each with what it sets, and with what the model says of them. Generated traffic is written to a
-/// file first.
+/// The real replays that compare both, each with its settings, and with the model's prediction. Generated traffic is written to a file
+/// first.
 fn replays(candidate: (&Candidate, &str), leave: (&Candidate, &str), spec: &AdviseSpec) -> Vec<String> {
     let under = |(one, name): (&Candidate, &str)| {
         let own = one.linux_files().filter(|(_, parameter, value)| *value != parameter.default);

@@ -4,7 +4,7 @@ use ioweir_core::policy::{Parameter, Search, Unit};
 
 /// The first digits of round numbers.
 const DIGITS: [u64; 5] = [1, 2, 3, 5, 7];
-/// A parameter without a range of its own is tried from its default divided by this to its default times this.
+/// The range of a parameter without one of its own: from its default divided by this to its default times this.
 const USUAL_FACTOR: u64 = 4;
 /// Durations up to this are tried in steps of a microsecond, longer ones in milliseconds.
 const SHORT_NANOS: u64 = 4_000_000;

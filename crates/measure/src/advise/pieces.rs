@@ -41,7 +41,7 @@ pub(super) struct Pieces {
     /// Requests that were read, and that were kept.
     pub(super) read: u64,
     pub(super) kept: u64,
-    /// Streams that sent any of those that were kept.
+    /// The number of streams that sent kept requests.
     pub(super) streams: u64,
     /// Requests that were folded onto the device, and that were left out as unreadable.
     pub(super) folded: u64,
@@ -135,7 +135,7 @@ impl Pieces {
         Ok(Self { name, pieces, names, read, kept, streams: streams.len() as u64, folded, skipped })
     }
 
-    /// All that was kept.
+    /// All kept pieces as one trace.
     pub(super) fn all(&self) -> Arc<TraceFiles> {
         self.trace(0..PIECES, false)
     }

@@ -1,4 +1,4 @@
-//! Makes advice: reads the trace, searches, judges, and puts together what was found.
+//! Makes advice: reads the trace, searches, judges, and combines the results.
 
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use ioweir_device::calibration::Observed;
@@ -34,14 +34,14 @@ const FRONT_MAX: usize = 16;
 /// The most requests that a queue may be said to hold.
 const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
 
-/// Everything that was found.
+/// The results that advice is made from.
 pub(super) struct Report<'a> {
     pub(super) spec: &'a AdviseSpec,
     pub(super) base: Setup,
     pub(super) loads: [Load; LOADS],
     pub(super) pieces: Pieces,
     pub(super) traces: Vec<TraceMeta>,
-    /// Whether there was no trace, and traffic was generated.
+    /// Whether traffic was generated, as there was no trace.
     pub(super) is_generated: bool,
     /// Whether the device has a calibration.
     pub(super) is_calibrated: bool,
@@ -105,7 +105,7 @@ impl AdviseSpec {
         Ok(spec)
     }
 
-    /// Takes over what the description of a trace says, a JSON object, where nobody named anything else.
+    /// Takes over the description of a trace, a JSON object, where the user named nothing else.
     pub(super) fn hear(&mut self, about: &str) {
         let about: Value = serde_json::from_str(about).unwrap_or_default();
         let said = |key: &str| about.pointer(&format!("/device/{key}")).and_then(Value::as_str);
@@ -299,7 +299,7 @@ fn finalists(leave: &Candidate, plain: &[Candidate], searched: &Searched) -> Vec
             chosen.push(candidate.clone());
         }
     }
-    // Of equals the one that changes less is named, whatever the order in which they were found.
+    // Of equal candidates the one that changes less comes first, whatever the order in which they were found.
     chosen.sort_by_key(|candidate| (candidate.changes(), candidate.to_string()));
     std::iter::once(leave.clone()).chain(chosen).collect()
 }
@@ -324,7 +324,7 @@ fn front(
         candidates.into_iter().zip(&measures).filter_map(|(candidate, own)| Some((candidate, numbers(own)?))).collect();
     let point = |(at, (candidate, own)): (usize, &(&Candidate, (f64, f64)))| {
         let beats = |other: &(f64, f64)| other.0 >= own.0 && other.1 <= own.1 && other != own;
-        // Of equals the one that changes less is shown, and leaving it comes first.
+        // Of equal candidates the one that changes less is shown, and leaving everything comes first.
         let is_before = |(place, (other, _)): (usize, &(&Candidate, (f64, f64)))| {
             (other.changes(), place) < (candidate.changes(), at)
         };

@@ -27,7 +27,7 @@ pub(super) const BUDGET_MIN: u32 = 20;
 /// A setting is put back to its default if that costs no more than this share.
 const SIMPLER_SHARE: f64 = 0.002;
 
-/// A candidate that was run, and how it did.
+/// A candidate that was run, with its result.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) candidate: Candidate,
@@ -39,7 +39,7 @@ pub(super) struct Sample {
 
 /// The results of a search.
 pub(super) struct Searched {
-    /// All samples on the first pieces, for what they say about the settings.
+    /// All samples on the first pieces, which show how much each setting matters.
     pub(super) samples: Vec<Sample>,
     /// The samples of candidates that were run on the whole half, the best first.
     pub(super) best: Vec<Sample>,
@@ -57,7 +57,7 @@ pub(super) struct Search<'a> {
     pub(super) budget: usize,
     /// The candidate with which all others are compared.
     pub(super) leave: &'a Candidate,
-    /// The schedulers as they come.
+    /// The schedulers with their default parameters.
     pub(super) plain: &'a [Candidate],
 }
 
@@ -111,7 +111,7 @@ impl Search<'_> {
         candidate == self.leave || self.plain.contains(candidate)
     }
 
-    /// Schedulers as they come, and samples of what they can set.
+    /// The first candidates: schedulers with default parameters, and samples of their settings.
     fn samples(&self) -> Vec<Candidate> {
         let mut found: BTreeMap<String, Candidate> = BTreeMap::new();
         let mut add = |candidate: Candidate| found.entry(candidate.to_string()).or_insert(candidate).changes();
@@ -150,7 +150,7 @@ impl Search<'_> {
         Ok(candidates.iter().zip(rest).map(sample).collect())
     }
 
-    /// Changes one setting of the best at a time, and puts back what does not matter.
+    /// Changes one setting of the best candidate at a time, and puts settings back that do not matter.
     fn polish(&self, best: &mut Vec<Sample>, runs: &mut usize) -> Result<(), RunError> {
         let Some(mut centre) = best.iter().min_by(|one, other| order(one, other)).cloned() else { return Ok(()) };
         let space = dimensions(&centre.candidate, &self.bench.base);

@@ -20,7 +20,7 @@ pub(super) enum Setting {
     Array(&'static str),
 }
 
-/// Something that can be set beside the scheduler and its parameters.
+/// A setting beside the scheduler and its parameters.
 pub struct Knob {
     /// The name in results.
     pub name: &'static str,
@@ -35,7 +35,7 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// The unit of its value.
+    /// The unit of the knob's value.
     #[must_use]
     pub const fn unit(&self) -> Unit {
         self.unit
@@ -163,7 +163,7 @@ fn cache_size(device: &DeviceSpec) -> Option<u64> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) scheduler: SchedulerChoice,
-    /// For each of [`KNOBS`]: its value, or `None` to leave it as it is.
+    /// The value of each of [`KNOBS`], or `None` to leave it as it is.
     knobs: Vec<Option<u64>>,
 }
 
@@ -312,7 +312,7 @@ impl Dimension {
         self.with(candidate, self.default)
     }
 
-    /// Whether the candidate sets it.
+    /// Whether the candidate sets the dimension to another value than the default.
     pub(super) fn is_set(&self, candidate: &Candidate) -> bool {
         self.value(candidate) != self.default
     }

@@ -1,4 +1,4 @@
-//! The spec of advice: traces, the device, what is to be best, and how much is tried.
+//! The spec of advice: traces, the device, the goal, and the effort of the search.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ pub struct AdviseSpec {
     /// Read the named files of a set without the others that lie beside them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
-    /// Fold what lies past the end of the device onto it, instead of stopping.
+    /// Fold requests past the end of the device onto it, instead of stopping.
     pub fold: bool,
     /// The device: a preset's name or a TOML file.
     pub device: String,
@@ -239,7 +239,7 @@ fn every_scheduler() -> Vec<SchedulerChoice> {
 pub struct Bound {
     /// The quantity.
     pub goal: Goal,
-    /// The most it may be.
+    /// The bound.
     pub most: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! Advice never names what the rounds show to be worse, finds what is best by far, and leaves alone what makes no difference.
+//! Tests of advice: it never names a candidate that the rounds show to be worse, finds one that is best by far, and changes nothing where
+//! it makes no difference.
 
 use std::fmt::Write as _;
 

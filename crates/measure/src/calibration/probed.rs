@@ -137,7 +137,7 @@ fn bounded(row: Row, all: &[Measured]) -> Row {
     Row { values, ..row }
 }
 
-/// The device with what is known of it.
+/// The device with the known amounts set.
 fn known(start: &DeviceSpec, amounts: &[(String, Amount)]) -> Result<DeviceSpec, RunError> {
     let mut device = to_table(start).map_err(|problem| SpecError::of_file("device", problem, ""))?;
     for (key, amount) in amounts {

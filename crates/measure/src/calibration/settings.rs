@@ -52,7 +52,7 @@ pub struct Settings {
     pub read_p95_micros: u64,
     /// 95 % of random writes are at most this slow.
     pub write_p95_micros: u64,
-    /// Whether it has to seek.
+    /// Whether the device has to seek.
     pub rotates: bool,
 }
 
@@ -151,7 +151,7 @@ fn rate(done: &[(u64, u64)]) -> u64 {
 }
 
 impl Settings {
-    /// The figures as Linux's `io.cost.model` takes them.
+    /// The figures in the form of Linux's `io.cost.model`.
     fn cost_model(&self) -> String {
         format!(
             "rbps={} rseqiops={} rrandiops={} wbps={} wseqiops={} wrandiops={}",

@@ -41,7 +41,7 @@ pub struct CalibrationSpec {
     pub fold: bool,
     /// The kind of the device: `disk` or `flash`.
     pub kind: Option<Kind>,
-    /// The preset or device file where the fit begins; what it does not fit stays. If absent, a disk that is not known, or
+    /// The preset or device file where the fit begins; parameters that are not fitted keep its values. If absent, an unknown disk, or
     /// `ssd-970pro`.
     pub preset: Option<String>,
     /// The size of the device. If absent, that of the preset; a disk without one ends with the trace.
@@ -137,7 +137,7 @@ impl CalibrationSpec {
         }
     }
 
-    /// How they are read.
+    /// The options for reading the trace.
     pub(super) fn options(&self) -> Result<ReadOptions, RunError> {
         spec::read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))
     }

@@ -1,4 +1,4 @@
-//! Whether a trace shows what a flash drive's reads of one mapping unit cost beside longer ones.
+//! Tells whether a trace shows what a flash drive's reads of one mapping unit cost beside longer ones.
 
 use ioweir_core::{Operation, SECTOR_BYTES};
 use ioweir_device::fit::table::{FLASH_ONE_UNIT, Row};
@@ -8,8 +8,9 @@ use ioweir_device::{DeviceSpec, SsdOverhead, SsdSpec};
 /// The fewest reads of a kind that show what it costs.
 const SHOWN_MIN: usize = 25;
 
-/// Where a fit to a trace begins, the rows that it searches beside all others, and what the page says of them. Reads of one kind alone do not
-/// say what the other costs. Of a drive that nobody has named both are taken to cost the same then: a preset's drive is another one.
+/// The start of a fit to a trace, the rows that it searches in addition, and the page's remark on them. Reads of one kind alone do not show
+/// the cost of the other kind. For a drive without a named preset both kinds are then assumed to cost the same, as a preset's drive is
+/// another one.
 pub(super) fn open(
     start: DeviceSpec,
     preset: Option<&str>,

@@ -43,7 +43,7 @@ pub(super) const READS_MAX: u64 = JUMPS * JUMP_READS
     + REACH_ROUNDS * EIGHTHS.len() as u64 * TRIES * RUN;
 /// How much longer than others, as a part of a revolution, a read may take that comes from the buffer.
 const LONGER: f64 = 0.1;
-/// By how much more than sequential reads the read-ahead may take.
+/// How many times as long as sequential reads the read-ahead may take.
 const AHEAD_TAKES: f64 = 1.5;
 /// How exactly the end of a track is known.
 const EXACT: u64 = 2 * KIB_4;
@@ -52,7 +52,7 @@ const READ_SECTORS: u64 = KIB_4 / SECTOR_BYTES;
 /// How far the head reads ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ahead {
-    /// Until what ends: a word of `hdd.cache.read_ahead`.
+    /// The event that ends the read-ahead: a word of `hdd.cache.read_ahead`.
     pub until: &'static str,
     /// The least and the most bytes that a segment has.
     pub segment: (u64, u64),
@@ -138,7 +138,7 @@ impl Buffer {
     }
 }
 
-/// When the head begins to read ahead, and what a read takes at most that comes from the buffer.
+/// When the head begins to read ahead, and the longest time of a read that comes from the buffer.
 struct Begun {
     after: Option<(u64, u64)>,
     keeps: bool,
@@ -180,7 +180,7 @@ impl Begun {
         }
     }
 
-    /// Halves what is open by whether the buffer answers the reads of a round, if enough were carried out.
+    /// Halves the open range, by whether the buffer answers the reads of a round, if enough reads were carried out.
     fn halve<'a>(&self, open: &mut [u64; 2], tries: impl Iterator<Item = &'a Completed>) {
         let is_buffered = |read: &Completed| read.latency().0 as f64 <= self.buffered_nanos;
         let (held, all) = tries.fold((0, 0), |(held, all), read| (held + u64::from(is_buffered(read)), all + 1));
@@ -196,7 +196,7 @@ pub(super) fn round(name: &str, size_bytes: u64, probed: &Probed) -> Option<(Vec
     let facts = Facts::of(probed);
     let revolution_nanos = facts.revolution_nanos?;
     if name == BEGINS {
-        // Places must not meet what others have left.
+        // Places must not meet data that other places have left in the buffer.
         let is_enough = areas(size_bytes) > 2 * SEGMENTS_MAX;
         return is_enough.then(|| ((0..JUMPS).flat_map(|number| jump(size_bytes, number)).collect(), Vec::new()));
     }
@@ -261,7 +261,7 @@ struct Tracks {
     begin: u64,
     sectors: u64,
     revolution_nanos: f64,
-    /// How fast sequential reads are there.
+    /// The rate of sequential reads on these tracks.
     bytes_per_second: f64,
 }
 
@@ -285,7 +285,7 @@ impl Tracks {
         self.sectors * eighth / 8
     }
 
-    /// The next round: from each place of a track, the read that halves what is open.
+    /// The next round: from each place of a track, the read that halves the open range.
     fn round(&self, begun: &Begun, answers: Option<&Answers>) -> Option<(Vec<Io>, Vec<Nanos>)> {
         let run = begun.run()?;
         let round = answers.map_or(0, Answers::rounds);
@@ -297,8 +297,8 @@ impl Tracks {
             let reach = u64::midpoint(open[place][0], open[place][1]).max(1);
             reads.extend((1..=run).rev().map(|before| end - before * READ_SECTORS).map(track::io));
             reads.push(track::io(end + (reach - 1) * READ_SECTORS));
-            // Long enough for the head to have come there, and another part of a revolution each time: a read that has to wait
-            // for its place then waits longer in most.
+            // The rest is long enough for the head to have come there, plus another part of a revolution each time: a read that has to wait
+            // for its place then waits longer in most tries.
             let read_nanos = (reach * KIB_4) as f64 / self.bytes_per_second * 1e9;
             let rest = read_nanos * AHEAD_TAKES + (1.0 + part as f64 / TRIES as f64) * self.revolution_nanos;
             rests.extend((0..run).map(|_| Nanos::ZERO).chain([Nanos(rest as u64)]));
@@ -327,7 +327,7 @@ impl Tracks {
             return None;
         }
         let [first, second] = open.map(|[held, _]| held * KIB_4);
-        // A segment that keeps what was asked for has less room for what was not.
+        // A segment that keeps requested data has less room for data that is read ahead.
         let more = if begun.keeps { KIB_4 } else { 0 };
         let full = |held: u64| match held / KIB_4 + 1 {
             REACH_MAX => (held + more, u64::MAX),

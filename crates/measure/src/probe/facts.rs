@@ -24,7 +24,7 @@ const SPREAD_MAX: f64 = 0.05;
 
 /// How far, as a part, what tracks of a run lose may be from what single ones lose.
 const SKEW_DIFFERS: f64 = 0.3;
-/// By how much the rate of random reads rises at least, as a part, where a disk chooses the next among several.
+/// The least rise of the rate of random reads, as a part, where a disk chooses the next among several.
 const CHOOSES: f64 = 0.2;
 
 /// The properties of a place.
@@ -122,9 +122,9 @@ impl Facts {
 }
 
 impl Facts {
-    /// The parameters of a disk that are known by this: its speed, and of a disk whose zones are not known its outermost and
-    /// innermost tracks, what is lost between two tracks, and what a command costs. No time tells what it costs before the arm
-    /// moves from what it costs afterwards, so that all of it counts as before.
+    /// The parameters of a disk that follow from these facts: its speed; for a disk without known zones, its outermost and innermost
+    /// tracks; the time lost between two tracks, and the time of a command. No probe tells the part of a command before the arm moves from
+    /// the part afterwards, so that all of it counts as before.
     #[must_use]
     pub fn of_disk(&self, has_zones: bool) -> Vec<(String, Amount)> {
         let Some(speed) = self.revolutions_per_minute() else { return Vec::new() };
@@ -180,7 +180,7 @@ impl Facts {
         known
     }
 
-    /// Where the answers contradict what the device says of itself, in words.
+    /// The contradiction between the answers and the device's own statement, in words.
     #[must_use]
     pub const fn contradiction(&self, says_rotational: Option<bool>) -> Option<&'static str> {
         match (says_rotational, self.revolution_nanos) {
@@ -268,7 +268,7 @@ impl Zones {
             let track = |zone: u64| outer - (outer - inner) * zone as f64 / (count - 1) as f64;
             let all: f64 = (0..count).map(track).sum();
             let off = |(offset, measured): &(f64, f64)| {
-                // As many cylinders hold more of the outer tracks.
+                // Equally many cylinders hold more data on outer tracks.
                 let mut before = 0.0;
                 let zone = (0..count - 1).find(|zone| {
                     before += track(*zone);

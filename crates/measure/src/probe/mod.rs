@@ -48,7 +48,7 @@ pub struct Io {
 pub enum Step {
     /// Submit this read.
     Read(Io),
-    /// Ask for nothing for so long.
+    /// Submit nothing for this time.
     Rest(Nanos),
     /// Wait for a completion.
     Wait,
@@ -56,7 +56,7 @@ pub enum Step {
     Done,
 }
 
-/// Reads, of which so many are kept in flight.
+/// Reads of which a number are kept in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The name, which says what the probe shows.
@@ -195,7 +195,7 @@ impl Probed {
         self.all(name).map_or(&[], |answers| &answers.reads)
     }
 
-    /// The answers to a probe with what is known of its rounds.
+    /// The answers to a probe, with its rounds.
     fn all(&self, name: &str) -> Option<&Answers> {
         self.answers.iter().find(|answers| answers.name == name)
     }
@@ -217,7 +217,7 @@ impl Probed {
     #[must_use]
     pub fn measured(&self) -> (Vec<Measured>, Vec<Measured>) {
         let (mut fitted, mut held_out) = (Vec::new(), Vec::new());
-        // The model does not rest while the device answered what the model is not asked.
+        // Times of reads that the model does not get are left out, so that the model does not rest during them.
         let (mut end, mut left_out_nanos) = (Nanos::ZERO, 0);
         for Answers { name, reads, .. } in &self.answers {
             let last = reads.iter().map(|read| read.completed).fold(end, Nanos::max);

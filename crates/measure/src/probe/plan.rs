@@ -115,7 +115,7 @@ impl Plan {
         (self.next, self.probes.len())
     }
 
-    /// The next probe, from what was seen so far.
+    /// Chooses the next probe, from the answers so far.
     pub fn next(&mut self, probed: &Probed) -> Option<Probe> {
         loop {
             let probe = self.probes.get(self.next)?.clone();
@@ -195,11 +195,11 @@ pub(super) fn place(size_bytes: u64, places: u64, place: u64) -> u64 {
     last / (places - 1) / MIB * MIB * place
 }
 
-/// Which of the things that a probe shows a read of it shows, by the number of the read and its length: sequential reads show the
-/// bandwidth of their place.
+/// The number of the property that a read of a probe shows, by the read's number and length: sequential reads show the bandwidth of their
+/// place.
 pub(super) fn shows(probe: &str, number: u64, length: u64) -> u64 {
     match probe {
-        // The first has to wait for its place.
+        // The first read of each place has to wait for its place.
         SEQUENTIAL if number.is_multiple_of(SEQUENTIAL_READS) => PLACES,
         SEQUENTIAL_LARGE if number.is_multiple_of(SEQUENTIAL_LARGE_READS) => 1,
         SEQUENTIAL => number / SEQUENTIAL_READS,

@@ -34,13 +34,13 @@ const SLOW_MIN: usize = 3;
 /// How a drive wakes up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Wake {
-    /// The time without requests after which it sleeps, or the longest that it was left if it does not.
+    /// The time without requests after which the drive sleeps; or the longest rest, if it does not sleep.
     pub idle_nanos: f64,
-    /// How much longer the next read takes; zero if it does not sleep.
+    /// How much longer the next read takes; zero if the drive does not sleep.
     pub takes_nanos: f64,
 }
 
-/// The rests before the reads of a probe; `None` if what was seen shows nothing to look at.
+/// The rests before the reads of a probe; `None` if the answers so far leave nothing to look at.
 pub(super) fn rests(name: &str, probed: &Probed) -> Option<Vec<Nanos>> {
     if name == OCTAVES {
         let octave = |read: u32| Nanos(REST_MIN.0 << (read / READS));
@@ -87,7 +87,7 @@ impl Seen {
         let mut reads: Vec<(u64, u64)> = Vec::new();
         for name in [OCTAVES, BETWEEN] {
             let answers = probed.to(name);
-            // As long as it was left alone, whatever was asked for; what came before the first of them is not known.
+            // The rest is the time for which the drive was really left alone; the rest before the first read is unknown.
             let pairs = answers.iter().zip(answers.iter().skip(1)).filter(|(one, next)| one.token + 1 == next.token);
             reads.extend(pairs.map(|(one, next)| (next.submitted.since(one.completed).0, next.latency().0)));
         }

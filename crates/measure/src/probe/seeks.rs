@@ -13,7 +13,7 @@ use super::plan::{KIB_4, MIB, PLACES, place};
 use super::{Answers, Io, Probed};
 use ioweir_block::real::Completed;
 
-/// The probe; it has several rounds.
+/// The name of the probe, which has several rounds.
 pub(super) const SEEKS: &str = "seeks";
 /// Rounds: ten of them leave a thousandth of a revolution, and some lead nowhere.
 pub(super) const ROUNDS: u64 = 14;
@@ -21,8 +21,8 @@ pub(super) const ROUNDS: u64 = 14;
 const FROM: u64 = 8;
 /// How far the first reads of two places are apart at least: further than the rounds go back.
 const APART: u64 = 128 * MIB;
-/// How far the places of a distance are before those of the one that is read before it: no buffer has what lies there, since it reads
-/// ahead, not back. Rounds go back by other steps, so that none meets another.
+/// The distance by which the places of a seek distance lie before those of the distance that is read before it. No buffer has the data
+/// there, since drives read ahead, not back. Rounds go back by other steps, so that none meets another.
 const OWN: u64 = 4 * MIB + 64 * 1024;
 /// The tracks from one round to the next, if it is not known how many a cylinder has: no pair lies where one of another round does.
 const STEP: u64 = 2;
@@ -111,14 +111,14 @@ fn track(facts: &Facts, offset: u64) -> u64 {
 #[derive(Clone, Debug)]
 struct Seen {
     round: u64,
-    /// By how much later its second place passes the head than that of the first round.
+    /// By how much later than in the first round the second place passes the head.
     angle_nanos: f64,
     /// The time of the second read.
     nanos: f64,
 }
 
-/// By how much later, as a time within a revolution, the second place passes each round beside the same angle: tracks of another length
-/// than those of the nearest place that is known begin elsewhere.
+/// By how much later, as a time within a revolution, the second place passes the head each round, at the same angle: tracks whose length
+/// differs from that of the nearest known place begin elsewhere.
 fn drift(seen: &[Seen], revolution_nanos: f64) -> f64 {
     let differ = |pair: &[Seen]| {
         let [one, next] = pair else { return None };
@@ -133,7 +133,7 @@ fn within(nanos: f64, revolution_nanos: f64) -> f64 {
     nanos - (nanos / revolution_nanos).round() * revolution_nanos
 }
 
-/// The angle that halves what is open.
+/// The angle that halves the open range.
 fn aim(mut seen: Vec<Seen>, round: u64, revolution_nanos: f64) -> f64 {
     let drift = drift(&seen, revolution_nanos);
     seen.iter_mut().for_each(|seen| seen.angle_nanos -= drift * (round - seen.round) as f64);
@@ -178,7 +178,7 @@ pub(super) fn access_nanos(revolution_nanos: f64, times: Vec<f64>) -> Option<f64
 pub(super) struct Accesses(Vec<Option<f64>>);
 
 impl Accesses {
-    /// As the answers show them.
+    /// Computes the times from the answers.
     pub(super) fn of(probed: &Probed, facts: &Facts) -> Self {
         let (Some(answers), Some(revolution)) = (probed.all(SEEKS), facts.revolution_nanos) else {
             return Self(Vec::new());

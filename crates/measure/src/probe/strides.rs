@@ -28,7 +28,7 @@ const PAGES: &str = "8 KiB within pieces";
 /// Reads at the strides that were found, which a model is fitted to.
 const ONE_DIE: &str = "8 at once on one die";
 const ONE_CHANNEL: &str = "8 at once on one channel";
-/// All of them, in their order.
+/// The names of all rounds, in their order.
 pub(super) const ROUNDS: [&str; 6] = [NEIGHBOURS, DIES, PAGES, CHANNELS, ONE_DIE, ONE_CHANNEL];
 
 /// Neighbours that are read in pairs, and the most of them on one die in a row.
@@ -60,7 +60,7 @@ const ERRORS_MIN: f64 = 4.0;
 pub struct Layout {
     /// Bytes in a row on one die.
     pub piece_bytes: u64,
-    /// Bytes of them that are read together.
+    /// Bytes of a piece that are read together.
     pub page_bytes: u64,
     /// The dies, which get pieces in turn.
     pub dies: u64,
@@ -68,12 +68,12 @@ pub struct Layout {
     pub channels: u64,
 }
 
-/// Whether a model is fitted to the answers, beside what they say directly.
+/// Whether a model is fitted to the answers of a probe, beside the facts that they show directly.
 pub(super) fn is_fitted(name: &str) -> bool {
     ![NEIGHBOURS, DIES, PAGES, CHANNELS].contains(&name)
 }
 
-/// The next round, from those before; `None` if they show nothing that it could go on from.
+/// The next round, from the answers to the rounds before; `None` if they give no starting point.
 pub(super) fn round(name: &'static str, size_bytes: u64, seed: u64, probed: &Probed) -> Option<Probe> {
     let mut random = Random::stream(seed, 6);
     if name == NEIGHBOURS {
@@ -136,7 +136,7 @@ pub(super) fn layout(probed: &Probed) -> Option<Layout> {
     Some(Layout { piece_bytes, page_bytes, dies, channels: channels(piece_bytes, dies, probed) })
 }
 
-/// The median time of the pairs of a probe that are so far apart, or begin so far on, by what `of` makes of their two offsets.
+/// The median time of a probe's pairs, by a key that `of` makes of their two offsets, such as their distance.
 fn pairs(probed: &Probed, name: &str, of: impl Fn(u64, u64) -> u64) -> BTreeMap<u64, f64> {
     let mut times = BTreeMap::<u64, Vec<f64>>::new();
     for pair in probed.to(name).windows(2) {
@@ -153,7 +153,7 @@ fn medians(times: BTreeMap<u64, Vec<f64>>) -> BTreeMap<u64, f64> {
     times.into_iter().filter_map(|(key, mut times)| Some((key, median(&mut times)?))).collect()
 }
 
-/// By how much the shortest of the times that are slow is longer than the longest of the others, as a part of that.
+/// The gap between slow and fast times: by how much the shortest slow time exceeds the longest fast one, as a part of the latter.
 fn gap(times: &BTreeMap<u64, f64>, is_slow: impl Fn(u64) -> bool) -> Option<f64> {
     let is_slow = &is_slow;
     let of = |slow| times.iter().filter(move |(key, _)| is_slow(**key) == slow).map(|(_, time)| *time);
@@ -194,7 +194,7 @@ fn page(origin: u64, piece: u64, probed: &Probed) -> Option<u64> {
     let times = medians(times);
     let crosses = |page: u64| gap(&times, |at| (at + 1).is_multiple_of(page));
     let found = best((2..units).filter(|page| units.is_multiple_of(*page)).map(|page| (page, crosses(page))));
-    // All of them cross, or none of them: then a read takes no more than its data beyond one of 4 KiB.
+    // If all pairs cross or none of them does, a pair's time exceeds that of a 4 KiB read only by the transfer of its data.
     let single = median(&mut probed.to(RANDOM).iter().map(|read| read.latency().0 as f64).collect::<Vec<_>>())?;
     let usual = pairs(probed, DIES, |_, _| 0).into_values().next()?;
     let slowest = pairs(probed, DIES, |first, second| second - first).into_values().max_by(f64::total_cmp)?;

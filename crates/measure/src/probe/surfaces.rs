@@ -13,7 +13,7 @@ use super::plan::KIB_4;
 use super::{Answers, Io, Probed, track};
 use ioweir_block::real::Completed;
 
-/// The probe; it has several rounds.
+/// The name of the probe, which has several rounds.
 pub(super) const SURFACES: &str = "from track to track";
 /// Rounds: nine of them tell times apart that differ by a thousandth of a revolution.
 pub(super) const ROUNDS: u64 = 9;
@@ -26,7 +26,7 @@ const SURFACES_MAX: u64 = 16;
 const SHOW_MIN: usize = 3;
 /// Tracks that other probes have read.
 const READ_BEFORE: u64 = 400;
-/// Tracks that these and those have read.
+/// Tracks that this probe and the others have read.
 pub(super) const TRACKS_READ: u64 = READ_BEFORE + ROUNDS * (2 * PAIRS + 2) + 2 * PAIRS;
 /// The longest wait, as a part of a revolution.
 const WAIT_MAX: f64 = 0.8;
@@ -85,7 +85,7 @@ impl Tracks {
                     (wait_nanos - passes(first, next)).rem_euclid(self.revolution_nanos) / self.sector_nanos();
                 (next + sectors.ceil() as u64).next_multiple_of(READ_SECTORS)
             };
-            // Both stay clear of the ends of their tracks.
+            // Both reads stay clear of the ends of their tracks.
             let is_clear = |second: u64| (READ_SECTORS..self.sectors - 4 * READ_SECTORS).contains(&(second - next));
             if !is_clear(at(first)) {
                 first -= self.sectors / 4 / READ_SECTORS * READ_SECTORS;
@@ -155,7 +155,7 @@ pub(super) fn round(probed: &Probed) -> Option<(Vec<Io>, Vec<Nanos>)> {
     }
 }
 
-/// How many surfaces there are.
+/// The number of surfaces.
 pub(super) fn surfaces(facts: &Facts, probed: &Probed) -> Option<u64> {
     match seen(&Tracks::of(facts, probed)?, Some(probed.all(SURFACES)?))? {
         Seen::Surfaces(surfaces) => Some(surfaces),

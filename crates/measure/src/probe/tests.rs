@@ -124,7 +124,7 @@ fn two_to_sixteen_surfaces_are_found() {
 
 #[test]
 fn serpentine_tracks_show_no_surfaces() {
-    // Of neighbouring tracks nearly all are on one surface, a cylinder apart.
+    // Nearly all neighbouring tracks are on one surface, a cylinder apart.
     let zoning = "1776\ninner = 0.6\n[hdd.layout.serpentine]\nbundle_cylinders = 200";
     let (_, facts) = probe_disk("7200", zoning, 120, 4, "0.8ms");
     assert_eq!(facts.surfaces, None);

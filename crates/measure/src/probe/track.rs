@@ -35,7 +35,7 @@ const LATER_SECTORS: u64 = READ_SECTORS - 1;
 /// The part of the pairs that may contradict the threshold.
 const WRONG_MAX: f64 = 0.1;
 
-/// The reads of a probe, if what was seen before says where they have to be.
+/// The reads of a probe, if the answers so far tell where they have to be.
 pub(super) fn reads(name: &str, probed: &Probed) -> Option<Vec<Io>> {
     let facts = Facts::of(probed);
     facts.revolution_nanos?;

@@ -1,5 +1,5 @@
-//! Probes that write, into a scratch file: a burst up to the point where it slows down, what goes on after it, reads beside
-//! writes, and trims.
+//! Probes that write, into a scratch file: a burst up to the point where it slows down, the writes after it, reads beside writes, and
+//! trims.
 
 use ioweir_config::{Duration, Size, format_bytes};
 use ioweir_core::Nanos;
@@ -40,7 +40,7 @@ const BUFFERED_PART: f64 = 0.125;
 const FASTEST_PART: usize = 20;
 /// The buffer of a drive that no burst fills.
 const BUFFER_UNSEEN_BYTES: u64 = 64 << 20;
-/// A burst has a knee if it was at least so many times as fast before it.
+/// A burst has a knee if its rate before it is at least so many times that after it.
 const KNEE: f64 = 1.5;
 
 /// The results of write probes. A result is absent if there was no time for it, or the device does not do it.
@@ -115,7 +115,8 @@ pub fn run_writes(ring: &mut Ring, size_bytes: u64, seed: u64, span: Nanos) -> R
     run.written.reads_beside_nanos = run.beside(in_turn(Action::Write, 0, u64::MAX), &later)?;
     run.end = end;
     run.rest()?;
-    // Of what was written: a trim of what is not there is nothing. A quarter is trimmed alone, another one beside reads of the rest.
+    // Only written blocks are trimmed: a trim of other blocks would do nothing. A quarter is trimmed alone, another one beside reads of the
+    // rest.
     let (half, quarter) = (places / 2, places / 4);
     let singles = quarter.min(SINGLE as u64);
     run.written.trim_nanos = median(&mut latencies(&run.all(1, in_turn(TRIM, half, singles))?, TRIM));
@@ -181,7 +182,7 @@ impl Run<'_> {
             .collect();
         let Some(&(seconds, bytes)) = points.last().filter(|(seconds, _)| *seconds > 0.0) else { return Ok(()) };
         self.written.sustained_bytes_per_second = Some(bytes as f64 / seconds);
-        // The knee is where the sum of what was written lies furthest above the straight line from its beginning to its end.
+        // The knee is the point at which the written bytes lie furthest above the straight line from the beginning to the end.
         let above = |&(at, sum): &(f64, u64)| sum as f64 - bytes as f64 * at / seconds;
         let knee = points.iter().copied().filter(|(at, _)| *at > 0.0 && *at < seconds);
         let Some(knee) = knee.max_by(|one, other| above(one).total_cmp(&above(other))) else { return Ok(()) };
@@ -233,12 +234,12 @@ impl Run<'_> {
         Ok(quantiles(&mut times))
     }
 
-    /// Counts what was written, and what failed.
+    /// Counts a completed operation: the bytes written, or a failure.
     fn count(&mut self, one: &Completed) {
         match one.result {
             Ok(()) if one.action == Action::Write => self.written.bytes += one.length,
             Ok(()) => {}
-            // Not every file system frees a part of a file.
+            // Some file systems cannot free a part of a file.
             Err(NbdError::NotSupported) if one.action == TRIM => {}
             Err(_) => self.written.failed += 1,
         }
@@ -419,7 +420,7 @@ mod tests {
     fn failing_device_answers_hanging_one_errs() {
         let run = |faults| {
             let backend = Faulty::new(Media::new(1 << 20), faults);
-            // Time passes in this device only where it stalls.
+            // In this device time passes only during stalls.
             run_writes(&mut Ring::in_virtual_time(Box::new(backend)), 1 << 20, 1, Nanos::from_millis(8_000))
         };
         let slow = Faults {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use ioweir_block::real::System;
 
-/// A control group, and what came of its processes.
+/// A control group, with the requests of its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// The path below the root of its hierarchy; absent for processes that had ended before they could be asked.
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine with these processes, each with what it says of its control groups.
+    /// A machine with these processes, each with the text of its control groups.
     fn machine(processes: &[(u32, &str)]) -> (tempfile::TempDir, System) {
         let folder = tempfile::tempdir().expect("a folder");
         for (pid, text) in processes {

@@ -12,7 +12,7 @@ use ioweir_block::real::{Number, RealError};
 
 /// The name of an instance is this and the number of its process.
 const PREFIX: &str = "ioweir-";
-/// The most pages that are read from one processor at once: what comes meanwhile waits for the next turn.
+/// The most pages that are read from one processor at once; further pages wait for the next turn.
 const PAGES_MAX: usize = 1 << 14;
 
 /// The folder where tracefs is mounted.
@@ -61,7 +61,7 @@ fn refused(path: &Path, error: &io::Error) -> RealError {
     RealError::refused(path, "the kernel's events cannot be had", error).hint(without)
 }
 
-/// An instance, until it is dropped.
+/// An instance of the kernel's tracing, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct Instance {
     folder: PathBuf,
@@ -91,7 +91,7 @@ impl Instance {
         let layout = read_layout(&tracefs.root, events)?;
         let folder = tracefs.root.join("instances").join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| refused(&folder, &error))?;
-        // From here on it is removed, whatever happens.
+        // From here on dropping `instance` removes it, whatever happens.
         let page = vec![0; layout.page_bytes()];
         let mut instance = Self { folder, layout, buffers: Vec::new(), page, events };
         instance.put("trace_clock", "mono")?;

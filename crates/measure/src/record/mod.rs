@@ -151,12 +151,12 @@ struct Run {
 }
 
 impl Run {
-    /// Reads what there is, and hands over what is complete.
+    /// Reads the pages that there are, and hands over complete requests.
     fn turn(&mut self, instance: &mut Instance, sink: &mut Sink<'_>) -> Result<(), RecordError> {
         // Events before `until` are in the pages: `SLACK` leaves time to those that are being written.
         let until = now().since(SLACK);
         let Self { recording, .. } = self;
-        // A damaged page is counted; the others are good.
+        // A damaged page is counted, and the others are used.
         instance.read(&mut |page| {
             let _ = recording.page(page);
         })?;
@@ -182,7 +182,7 @@ impl Run {
             self.recording.counts();
         Ok(Summary {
             events,
-            // A device without a queue of requests has no issues; what it has completed it was sent.
+            // A device without a queue of requests has no issue events; the requests that it completed were sent to it.
             issued: if issued > 0 { issued } else { completed },
             events_lost: lost + gaps,
             events_unusable: unusable + damaged,

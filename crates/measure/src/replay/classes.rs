@@ -16,7 +16,7 @@ use ioweir_lab::sim::Observer;
 pub struct ClassSum {
     /// Requests that were carried out.
     pub requests: u64,
-    /// From their arrivals to their completions.
+    /// The sum of the times from arrival to completion.
     pub latency_sum_nanos: u128,
 }
 

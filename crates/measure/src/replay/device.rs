@@ -13,7 +13,7 @@ use ioweir_block::backend::Action;
 use ioweir_block::real::{Completed, Halt, Ring};
 use ioweir_block::slots::Slots;
 
-/// Where a replay takes its requests from.
+/// The source of a replay's requests.
 pub trait Arrivals {
     /// When the next request arrives at the earliest; `None` while none can before something completes. `held` is how many have
     /// arrived and are not in flight.
@@ -35,7 +35,7 @@ pub trait Arrivals {
 /// Why a replay ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The device or whoever watches ended it.
+    /// The device, or the observer of the replay, ended it.
     #[error(transparent)]
     Halted(#[from] Halt),
     /// The source of requests failed.
@@ -129,7 +129,7 @@ impl Replay<'_> {
         self.ring.now().since(self.start)
     }
 
-    /// Takes what has arrived.
+    /// Takes the requests that have arrived.
     fn take(&mut self, arrivals: &mut dyn Arrivals) -> Result<(), ReplayError> {
         let now = self.now();
         while let Some((arrival, record)) = arrivals.next(now, self.held.len())? {
@@ -141,7 +141,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Starts what is held, as far as the bounds allow.
+    /// Starts held requests, as far as the bounds allow.
     fn send(&mut self) {
         while let Some(&(number, record)) = self.held.front() {
             let length = record.length_bytes;

@@ -20,7 +20,7 @@ const LATE: f64 = 0.5;
 struct Figure {
     key: &'static str,
     name: &'static str,
-    /// Whether the order of schedulers by it is judged.
+    /// Whether the order of schedulers by this number is judged.
     is_ranked: bool,
     of: fn(&Run<'_>) -> Option<f64>,
 }
@@ -381,7 +381,7 @@ fn lowest(rows: &[Row<'_>]) -> Option<String> {
     Some(format!("{best} has the lowest mean latency, {seconds}.{chance}"))
 }
 
-/// Whether the model's predictions may be used for a recommendation: they stand beside what was measured.
+/// Whether the model's predictions may be used for a recommendation; they stand beside the measurements.
 fn judgement(page: &Page, rows: &[Row<'_>]) -> Option<Judgement> {
     let standing = page.standing.as_ref()?;
     let pair = |row: &Row<'_>| {

@@ -16,15 +16,15 @@ pub struct Fit {
     pub size_bytes: u64,
     /// The number of bytes of which offsets and lengths must be multiples.
     pub alignment_bytes: u64,
-    /// Whether it may be written.
+    /// Whether the device may be written.
     pub may_write: bool,
-    /// Leave out what is no read.
+    /// Leave out all requests except reads.
     pub reads_only: bool,
-    /// Move what lies past the end to the remainder of its address.
+    /// Move requests past the end to the remainder of their address.
     pub fold: bool,
-    /// No more requests than this.
+    /// The most requests.
     pub requests: Option<u64>,
-    /// None that arrive later than this.
+    /// The latest arrival.
     pub until: Option<Nanos>,
 }
 
@@ -49,7 +49,7 @@ pub struct Left {
     pub end_bytes: u64,
 }
 
-/// A trace as a device takes it.
+/// A trace with its requests adapted to a device.
 pub struct Fitted<'a> {
     source: Box<dyn TraceSource + 'a>,
     name: String,

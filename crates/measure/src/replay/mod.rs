@@ -1,4 +1,4 @@
-//! Replays on real devices: the requests that suit one, what was measured, and what the model says beside it.
+//! Replays on real devices: requests that suit one, the measurements, and the model's predictions beside them.
 //!
 //! `device`, which the feature `devices` adds, sends the requests. Its measurements come in through [`Measured`]; a [`Page`] makes the
 //! document of them.
@@ -82,7 +82,7 @@ pub struct Model {
     pub name: String,
     /// The model's parameters.
     pub spec: DeviceSpec,
-    /// Requests that the device holds at once; none for what the model says.
+    /// Requests that the device holds at once; `None` for the model's own number.
     pub depth: Option<u32>,
     /// Requests that the queue holds in each direction; none for the usual.
     pub queue_requests: Option<u32>,
@@ -145,12 +145,12 @@ pub struct Predicted {
     pub by_class: ClassSums,
 }
 
-/// Everything that a replay has to say.
+/// The results of a replay, for its document.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The trace.
     pub trace: String,
-    /// The device and how it was used.
+    /// The device, and how it was used.
     pub device: String,
     /// The load.
     pub load: String,
@@ -184,7 +184,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of some values; `None` of no value.
+    /// The spread of values; `None` if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();

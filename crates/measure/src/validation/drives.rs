@@ -26,11 +26,11 @@ const RESAMPLE_NANOS: u64 = 11_111_111;
 /// A drive that has measured requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drive {
-    /// The preset that models it.
+    /// The preset that models the drive.
     pub preset: &'static str,
-    /// The file of its measured requests, without `.gz`.
+    /// The file of the drive's measured requests, without `.gz`.
     pub file: &'static str,
-    /// The demerit that DiskSim reaches on them.
+    /// The demerit that DiskSim reaches on these requests.
     pub disksim_demerit_nanos: f64,
     /// The rate of the bus that they were measured over, if that was slower than the drive's own interface.
     pub bench_rate: Option<ByteRate>,
@@ -78,7 +78,7 @@ pub(super) fn bench_remark(preset: &str, files: &[PathBuf]) -> Option<String> {
     ))
 }
 
-/// A preset compared with its drive.
+/// The result of comparing a preset with its drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveRow {
     /// Name of the preset.

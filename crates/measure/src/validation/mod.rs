@@ -46,7 +46,7 @@ pub fn document(report: &DriveReport) -> Result<Document, DocumentError> {
     Ok(document)
 }
 
-/// Two rows a drive: what was measured, and what the model says.
+/// A table with two rows for each drive: the measured figures, and the model's.
 fn drive_table(rows: &[DriveRow]) -> Table {
     let time = |name: &str| Column::digits(name, 3).unit("ms");
     let columns = [
