@@ -231,7 +231,8 @@ fn names_of(listeners: &[Listener], machines: bool) -> Vec<String> {
 fn warn_of_absent(spec: &Spec, exports: &Exports, log: &Log, now: Nanos) {
     for export in exports.absent.iter().filter_map(|number| spec.export.get(*number)) {
         let volume = export.volume.as_deref().unwrap_or_default();
-        let what = format!("export {}: nobody can open it: there is no volume {}", shown(&export.name), shown(volume));
+        let what =
+            format!("export {}: no client can open it: there is no volume {}", shown(&export.name), shown(volume));
         log.report(now, &Event { device: Some(&export.device), ..Event::new(EventKind::VolumeMissing, &what) });
     }
 }

@@ -48,7 +48,7 @@ pub const MAP: Kind = Kind {
 /// Tables of volumes.
 pub const VOLUMES: Kind = Kind {
     name: "volumes",
-    remedy: "put the newest copy of it back, with its .commit file; without it, nobody knows where the volumes lie",
+    remedy: "put the newest copy of it back, with its .commit file; without it, the places of the volumes are lost",
 };
 
 impl Kind {
@@ -120,7 +120,7 @@ impl Book {
             (Has::Nothing | Has::Uncounted, Known::Nothing | Known::Whatever) => Commit { book: fresh(), number: 0 },
             (_, Known::Damaged) => {
                 return refused(
-                    &format!("the file beside it, {beside}, is damaged, and says not how new it is"),
+                    &format!("the file beside it, {beside}, is damaged, so whether this is the newest copy is unknown"),
                     &as_it_is,
                 );
             }
@@ -129,7 +129,7 @@ impl Book {
             (Has::Counted(commit), Known::Nothing) if commit.number <= 1 => commit,
             (Has::Counted(_), Known::Nothing) => {
                 return refused(
-                    &format!("the file beside it, {beside}, is missing, and says how new it is"),
+                    &format!("the file beside it, {beside}, is missing, so whether this is the newest copy is unknown"),
                     &as_it_is,
                 );
             }

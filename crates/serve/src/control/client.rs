@@ -36,7 +36,7 @@ pub fn ask(socket: &Path, command: &Command) -> Result<Value, AskError> {
     let heard = BufReader::new(stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut answer);
     heard.map_err(|error| unreachable(socket, &error))?;
     understand(&answer).unwrap_or_else(|| {
-        let problem = "what answers there is no server of this program, or it has broken off";
+        let problem = "the program that answers there is no ioweir server, or has closed the connection";
         Err(AskError::Unreachable(format!("unix:{place}: {problem}")))
     })
 }

@@ -192,7 +192,7 @@ impl ServiceCommand {
                 Ok((ServiceOrder::Pause(lease.nanos()), format!("service {name}: rests for {lease}")))
             }
             (None, None, Some(Release {})) => {
-                Ok((ServiceOrder::Release, format!("service {name}: does what its default says")))
+                Ok((ServiceOrder::Release, format!("service {name}: does its default again")))
             }
             (Some(_), None, None) | (None, Some(_), None) => wrong("lease: must be longer than nothing"),
             _ => wrong("takes one of run, pause and release"),

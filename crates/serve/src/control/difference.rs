@@ -54,7 +54,7 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
                 compare_moving(name, &old, &new, &mut found)?;
             }
             (Value::Array(old), Value::Array(new)) => compare_all(name, &old, &new, &mut found)?,
-            _ => return Err(format!("{name}: whether there is such a table does not change while the server runs")),
+            _ => return Err(format!("{name}: such a table can be neither added nor removed while the server runs")),
         }
     }
     let services = |table: &Table| table.get("service").and_then(Value::as_table).cloned().unwrap_or_default();
@@ -140,7 +140,7 @@ fn compare_made_of(path: &str, old: &Value, new: &Value, found: &mut Vec<String>
             each.into_iter()
                 .try_for_each(|(number, (old, new))| compare_made_of(&format!("{path}[{number}]"), old, new, found))
         }
-        _ => Err(format!("{path}: what a device is made of does not change while the server runs")),
+        _ => Err(format!("{path}: the parts of a device do not change while the server runs")),
     }
 }
 

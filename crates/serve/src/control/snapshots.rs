@@ -169,7 +169,7 @@ fn clone_at_rest(
     let paused = answer.recv_timeout(patience).map_err(|_| "it does not answer".to_string())?;
     cloned?;
     paused.ok_or_else(|| {
-        "the clone has taken longer than `pause_max`: clients went on meanwhile, so that it would be of no one moment".into()
+        "the clone has taken longer than `pause_max`: clients continued meanwhile, so that it would mix several moments".into()
     })
 }
 

@@ -30,7 +30,7 @@ impl Engine {
                 let what = format!("it has had an operation for {} s: it seems to hang", HANG_AFTER.as_seconds());
                 self.log.report(self.now, EventKind::DeviceHangs, &what);
             } else if !is_seen && self.hang.is_seen {
-                self.log.report(self.now, EventKind::DeviceBack, "it has ended what it had for so long");
+                self.log.report(self.now, EventKind::DeviceBack, "it has completed its old operations");
             }
             self.hang = Hang { is_seen, due: if is_seen { self.now.after(HANGING_LOOK) } else { due } };
         }

@@ -44,7 +44,7 @@ impl Engine {
         if self.now >= pause.until {
             if let Some(ready) = pause.ready.take() {
                 let _ =
-                    ready.send(Err("what was with it has not ended in time: `pause_max` is too short for it".into()));
+                    ready.send(Err("its operations have not ended in time: `pause_max` is too short for it".into()));
             }
             self.pause = None;
         } else if !pause.is_flushing && self.dispatcher.is_idle() {

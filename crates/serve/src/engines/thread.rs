@@ -239,7 +239,7 @@ fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeE
                 // Dropping the engine would wait for the device, too.
                 std::mem::forget(engine);
                 return Err(ServeError(format!(
-                    "device {name}: does not end what it does: what was not flushed may be gone"
+                    "device {name}: does not complete its operations: what was not flushed may be gone"
                 )));
             }
             Turn::WaitUntil(until) => {

@@ -400,11 +400,9 @@ impl<S: Store> Coordinator<S> {
         let is_news = problem.is_some() && self.status.problem != problem && sight == Sight::Alone;
         if before != sight || is_news {
             let (kind, what) = match sight {
-                Sight::Seeing => (EventKind::FleetSeen, "the others of the fleet are heard of"),
-                Sight::Keeping => (EventKind::FleetLost, "nothing is heard of the fleet, and parts stay what they are"),
-                Sight::Alone => {
-                    (EventKind::FleetLost, "nothing is heard of the fleet, and shares are those of the spec")
-                }
+                Sight::Seeing => (EventKind::FleetSeen, "it sees the others of the fleet"),
+                Sight::Keeping => (EventKind::FleetLost, "it does not see the fleet, and keeps its parts"),
+                Sight::Alone => (EventKind::FleetLost, "it does not see the fleet, and uses the shares of the spec"),
             };
             let because = problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"));
             turn.remarks.push((kind, format!("{what}{because}")));

@@ -99,7 +99,7 @@ impl Front {
                 admitted = self.places.admit(client, most, &self.wake);
             }
         }
-        admitted.map_err(|kind| self.report(kind, Some(peer), "there are as many clients as there may be")).ok()
+        admitted.map_err(|kind| self.report(kind, Some(peer), "the server has the most clients that it takes")).ok()
     }
 
     /// Greets a client, if the server accepts one more.
@@ -204,7 +204,7 @@ impl Front {
         if self.places.join_class(&mut permit, class, &catalog.classes[class]) {
             return Some((StreamId(class as u32), permit)); // counted from zero, in a spec of a few megabytes
         }
-        let what = "there are as many clients of the class as there may be";
+        let what = "the class has the most clients that it may have";
         let class = Some(catalog.classes[class].name.as_str());
         let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
         self.log.report(self.clock.now(), &event);

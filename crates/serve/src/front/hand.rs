@@ -62,7 +62,7 @@ impl Takeover {
             let heard = recvmsg(&stream, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
             let heard = heard.map_err(|error| broken(error.into()))?.bytes;
             if heard == 0 || answer.len() > ANSWER_BYTES_MAX {
-                return Err(failed("the server has broken off".into()));
+                return Err(failed("the server has closed the connection".into()));
             }
             answer.extend_from_slice(&bytes[..heard]);
             for message in control.drain() {
@@ -71,7 +71,8 @@ impl Takeover {
                 }
             }
         }
-        let answer = understand(&answer).unwrap_or_else(|| Err(failed("what answers there is no server".into())))?;
+        let answer = understand(&answer)
+            .unwrap_or_else(|| Err(failed("the program that answers there is no ioweir server".into())))?;
         let names = answer["listeners"].as_array().into_iter().flatten();
         let names: Vec<&str> = names.filter_map(serde_json::Value::as_str).collect();
         if names.len() != descriptors.len() {

@@ -137,7 +137,10 @@ impl Spec {
         if let Some((number, _)) = self.present_exports().find(|(_, export)| !states(export))
             && let Some((_, other)) = self.present_exports().find(|(_, export)| states(export))
         {
-            let problem = format!("allow: nobody is named, and export `{}` says who may open it", shown(&other.name));
+            let problem = format!(
+                "allow: every client may open it, and export `{}` names the clients that may open it",
+                shown(&other.name)
+            );
             let complaint = Complaint::of_value(format!("export[{number}].name"), problem);
             return Err(complaint.expected("allow beside it, such as [\"uid:1000\"] or [\"anyone\"]"));
         }

@@ -128,7 +128,7 @@ pub(super) fn check(spec: &Spec) -> Result<(), Complaint> {
         }
     }
     if fleet.certificate.is_some() && !is_https {
-        let problem = "certificate: etcd is not asked over https, so that nobody would see it";
+        let problem = "certificate: no address of etcd has https, so that it would not be shown";
         return Err(Complaint::of_value("fleet.certificate", problem).expected("https:// in `etcd`"));
     }
     let millis = |count| Duration::new(Nanos::from_millis(count));

@@ -217,7 +217,7 @@ fn announce_drain(within: Option<Duration>, shared: &Shared) -> String {
         1 => "1 client gets the rest of its answers".into(),
         clients => format!("{clients} clients get the rest of their answers"),
     };
-    let what = format!("draining: nobody is let in, {clients} {limit}, and then the server ends");
+    let what = format!("draining: new clients are refused, {clients} {limit}, and then the server ends");
     shared.log.report(shared.clock.now(), &Event::new(EventKind::Draining, &what));
     what
 }

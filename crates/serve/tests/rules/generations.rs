@@ -77,7 +77,7 @@ fn older_maps_and_tiers_are_refused_beside_newer() {
         copy(&format!("{name}.yesterday"), name);
         let problem = refused(at);
         let older = if name == "map" { "the map is an older one" } else { "the tier is an older one" };
-        assert!(problem.contains("not of the same day") && problem.contains(older), "{problem}");
+        assert!(problem.contains("not of the same generation") && problem.contains(older), "{problem}");
         assert_eq!(refused(at), problem, "nothing has changed by that");
         copy(&format!("{name}.today"), name);
         let mut bench = open(at).unwrap();

@@ -242,7 +242,7 @@ fn a_draining_server_answers_requests_and_ends_well() {
     read(&mut slow, 4, 1);
     wait_for(&served, |clients| clients[1].requests + u64::from(clients[1].outstanding_requests) == 4);
     let told = drain(&served, None);
-    let expected = "draining: nobody is let in, 2 clients get the rest of their answers however long that takes, and then the server ends";
+    let expected = "draining: new clients are refused, 2 clients get the rest of their answers however long that takes, and then the server ends";
     assert_eq!(told, expected);
     assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "who has asked for nothing is closed");
     // The server does not read this request any more, and may not even accept it.

@@ -487,10 +487,7 @@ fn services_are_commanded_changed_and_shown_as_classes() {
             break;
         }
     }
-    assert_eq!(
-        said("{\"service\":{\"name\":\"nightly\",\"release\":{}}}"),
-        "service nightly: does what its default says"
-    );
+    assert_eq!(said("{\"service\":{\"name\":\"nightly\",\"release\":{}}}"), "service nightly: does its default again");
     // A state is at most a tenth of a second old.
     while !state()["lease_left_seconds"].is_null() {}
 

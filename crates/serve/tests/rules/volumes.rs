@@ -399,7 +399,7 @@ fn reloads_list_reverted_exports_and_keep_connected_ones() {
     let exports = "[[export]]\nname = \"kept\"\ndevice = \"volumes reloaded\"\nvolume = \"one\"\n";
     let served = Served::new(device, exports);
     let missing = events(device).into_iter().find(|event| event["event"] == "volume_missing").unwrap();
-    assert_eq!(missing["message"], "export kept: nobody can open it: there is no volume one");
+    assert_eq!(missing["message"], "export kept: no client can open it: there is no volume one");
     assert!(served.open("kept").is_none());
     served.add(device, "one", 10).unwrap();
     assert_eq!(served.open("kept").unwrap().0, 10 * MIB);

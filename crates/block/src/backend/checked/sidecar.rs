@@ -213,7 +213,7 @@ impl Sidecar {
         // An incomplete file may not even have its magic number.
         if kept.metadata().map_err(failed)?.len() > 0 && (kept.read_exact(&mut magic).is_err() || magic != MAGIC) {
             let path = sidecar.path.display();
-            return Err(format!("{path}: is no file of checksums, and in their place: move it away"));
+            return Err(format!("{path}: is no file of checksums, and has the name of one: move it away"));
         }
         kept.rewind().map_err(failed)?;
         let identity = Identity { size_bytes, ..Identity::of(&metadata) };

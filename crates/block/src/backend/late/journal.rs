@@ -192,7 +192,7 @@ fn read_ranges(transaction: &ReadTransaction, size_bytes: u64) -> Result<Ranges,
         let (start, end) = entry.map(|(start, end)| (start.value(), end.value()))?;
         let are_blocks = start.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES);
         if !are_blocks || start >= end || end > size_bytes || last.is_some_and(|last| last >= start) {
-            return Err(redb::Error::Corrupted(format!("the range from {start} to {end} makes no sense")));
+            return Err(redb::Error::Corrupted(format!("the range from {start} to {end} is invalid")));
         }
         last = Some(end);
         ranges.insert(start..end, &mut Changes::new());

@@ -342,7 +342,7 @@ impl Backend for Late {
             journal.end(modified).map_err(|error| error.name().to_owned())
         });
         if let Err(problem) = ended {
-            self.remarks.push(format!("the journal of discards cannot be ended: {problem}"));
+            self.remarks.push(format!("the clean end of the journal of discards cannot be recorded: {problem}"));
         }
     }
 

@@ -49,7 +49,7 @@ impl Mark {
         let (newer, older) = if self.next > of.generation { ("tier", "map") } else { ("map", "tier") };
         let (map, tier) = (of.generation, self.next);
         Err(format!(
-            "is not of the same day as its map: the {older} is an older one, and does not have what the {newer} has (the map is of \
+            "is not of the same generation as its map: the {older} is an older one, and does not have what the {newer} has (the map is of \
              start {map}, the tier of start {tier})\n  expected: the newest of both, or both from one backup"
         ))
     }

@@ -136,7 +136,9 @@ impl Upstream {
             return;
         }
         self.is_given_up = true;
-        let what = format!("no connection for {limit}: what waits for it fails, and it is connected to again for ever");
+        let what = format!(
+            "no connection for {limit}: waiting requests fail, and it is connected to again as soon as it answers"
+        );
         self.remark(RemarkKind::UpstreamGone, &what);
         // Repetitions that wait are dropped below, and made again after the next connection.
         self.repeats |= self.repeating > 0;

@@ -61,8 +61,9 @@ pub(super) fn check(plan: &UpstreamPlan, terms: &Terms) -> Result<(), String> {
         return Err("it is read-only: give all exports of the device read_only = true".into());
     }
     if !terms.flushes() && !plan.read_only && !plan.write_through {
-        return Err("it cannot flush, so that nothing would be known to be durable\n\nhint: if what it has answered outlives it, \
-                    set write_through = true; read_only = true of all exports does without"
+        return Err("it cannot flush, so that nothing would be known to be durable\n\nhint: if every write \
+                    that it has answered is durable, set write_through = true; a device whose exports are all read_only needs no \
+                    flush"
             .into());
     }
     Ok(())
@@ -87,7 +88,7 @@ pub(super) fn compare(before: &Terms, now: &Terms) -> Result<(), String> {
     }
     let lacks = before.flags & !now.flags;
     if lacks != 0 || (before.allocation.is_some() && now.allocation.is_none()) {
-        return Err(format!("it is another one: it lacks something that it could do (flags {lacks:#x})"));
+        return Err(format!("it is another one: it lacks features that it had (flags {lacks:#x})"));
     }
     Ok(())
 }

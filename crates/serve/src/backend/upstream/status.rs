@@ -19,7 +19,7 @@ pub(super) fn describe(plan: &UpstreamPlan, terms: &Terms, connections: usize) -
         (!terms.flushes(), "; no flush: it is taken to write through, as the spec says"),
         (!terms.trims(), "; no trim: it is not offered"),
         (!terms.zeroes(), "; no writing of zeroes: they are sent"),
-        (terms.allocation.is_none(), "; no block status: everything is taken to be data"),
+        (terms.allocation.is_none(), "; no block status: every block counts as data"),
         (connections == 1 && !terms.is_shared(), "; not several connections"),
         (terms.is_read_only(), "; read-only"),
     ];

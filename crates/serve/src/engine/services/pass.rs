@@ -355,7 +355,7 @@ impl Duty for Pass {
                 let bytes: u64 = damaged.iter().map(|&block| block_bytes(block, self.size_bytes)).sum();
                 report.damaged_bytes += bytes;
                 if bytes > 0 {
-                    let what = format!("{bytes} bytes within {}", place("are not what was written there"));
+                    let what = format!("{bytes} bytes within {}", place("differ from what was written there"));
                     found.push((EventKind::ServiceDamage, what));
                 }
             }

@@ -96,7 +96,7 @@ impl ServiceWait {
             Self::Rests => "it has no lease, and its default is to rest",
             Self::Paused => "a lease pauses it",
             Self::Rate => "the rate of its lease is used up",
-            Self::Measures => "it finds out what there is to do",
+            Self::Measures => "it counts the bytes to be done",
             Self::Saves => "its progress is being made durable",
             Self::Fails => "some of it has failed, and is tried again soon",
             Self::Failed => "its device has failed",

@@ -75,7 +75,7 @@ impl Services {
             let error = service.reserve(now, admission, length_max, false).err();
             let was_lost = std::mem::replace(&mut service.reserved.is_lost, error.is_some());
             if let Some(error) = error.filter(|_| !was_lost) {
-                let what = format!("what its lease reserves is not kept any more: {error}");
+                let what = format!("the reservation of its lease cannot be kept any more: {error}");
                 self.events.push_back(remarkable(EventKind::ReservationLost, service.class, what));
             }
         }

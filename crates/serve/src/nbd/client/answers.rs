@@ -189,7 +189,7 @@ impl Answers {
     fn begin(&self, head: &[u8], find: impl Fn(u64) -> Option<Asked>) -> Result<Body, BadAnswer> {
         const SHORT: BadAnswer = BadAnswer("a head is too short");
         let mut fields = Fields(&head[4..]);
-        let found = |cookie| find(cookie).ok_or(BadAnswer("an answer to nothing that was asked"));
+        let found = |cookie| find(cookie).ok_or(BadAnswer("an answer without a request"));
         if head.len() == 16 {
             let (error, cookie) = (fields.u32().ok_or(SHORT)?, fields.u64().ok_or(SHORT)?);
             let asked = found(cookie)?;
@@ -297,7 +297,7 @@ impl Answers {
             Part::Context => {
                 let is_ours = self.context.map(u64::from) == Some(number(false));
                 if is_extended && number(false) != body.left / 16 {
-                    return Err(BadAnswer("another number of extents than it says"));
+                    return Err(BadAnswer("another number of extents than it states"));
                 }
                 (Part::Extents(is_ours), None)
             }

@@ -144,7 +144,7 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     gauge(
         "ioweir_oldest_operation_seconds",
-        "How long the device has had the operation that it has had longest; 0 if it has none",
+        "Age of the oldest operation that the device has; 0 if it has none",
         Source::Device(|_, of| (vec![], Value::Real(of.report.oldest_operation.map_or(0.0, Nanos::as_seconds)))),
     ),
     counter(
@@ -194,7 +194,7 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     counter(
         "ioweir_upstream_reconnects",
-        "How often the upstream has come back after there was no connection",
+        "Connections to the upstream after all were lost",
         Source::Upstream(|of| Value::Whole(of.reconnects)),
     ),
     gauge(
@@ -204,12 +204,12 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     gauge(
         "ioweir_upstream_kept_bytes",
-        "What is kept in memory of writes that the upstream has answered and not flushed",
+        "Memory for writes that the upstream has answered and not flushed",
         Source::Upstream(|of| Value::Whole(of.kept_bytes)),
     ),
     gauge(
         "ioweir_upstream_has_lost",
-        "Whether something that the upstream had answered may be lost, so that the next flush fails",
+        "Whether writes that the upstream had answered may be lost, so that the next flush fails",
         Source::Upstream(|of| Value::Whole(of.has_lost.into())),
     ),
     counter(
@@ -219,12 +219,12 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     counter(
         "ioweir_checksum_blocks_damaged",
-        "How often a block was found not to be what was written there",
+        "Checks that found a block damaged",
         Source::Checksums(|of| of.blocks_damaged),
     ),
     counter(
         "ioweir_checksum_copies_damaged",
-        "How often a copy of a block was found not to be what was written there while another one was right",
+        "Damaged copies of blocks, of which another copy was right",
         Source::Checksums(|of| of.copies_damaged),
     ),
     counter(
@@ -249,10 +249,14 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     gauge(
         "ioweir_service_owed_bytes",
-        "What a service has still to do",
+        "Bytes that a service has still to do",
         Source::Service(|of| Value::Whole(of.owed_bytes)),
     ),
-    counter("ioweir_service_done_bytes", "What a service has done", Source::Service(|of| Value::Whole(of.done_bytes))),
+    counter(
+        "ioweir_service_done_bytes",
+        "Bytes that a service has done",
+        Source::Service(|of| Value::Whole(of.done_bytes)),
+    ),
     counter(
         "ioweir_service_device_seconds",
         "Time in which the device had a request of the service",
@@ -270,7 +274,7 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     counter(
         "ioweir_service_damaged_bytes",
-        "What a service has found not to be what was written",
+        "Bytes that a service has found damaged",
         Source::Service(|of| Value::Whole(of.damaged_bytes)),
     ),
     counter(
@@ -280,7 +284,7 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     gauge(
         "ioweir_fleet_sight",
-        "Whether the server sees the others of its fleet, keeps its parts while it hears nothing, or is alone: 1 for one",
+        "Whether the server sees the others of its fleet, keeps its parts without seeing them, or is alone: 1 for one",
         Source::Fleet(|fleet| {
             let sample = |(sight, name): (Sight, &str)| {
                 (vec![("sight", name.to_string())], Value::Whole((sight == fleet.sight).into()))
@@ -315,7 +319,7 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     counter(
         "ioweir_fleet_served",
-        "Units of cost that the tenant was served on all servers of the fleet, as they say",
+        "Units of cost that the tenant was served on all servers of the fleet, by their reports",
         Source::FleetNumber(Shown("fleet_served_in_all", Some(("served in all", ""))), |of| of.served_in_all),
     ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),

@@ -90,7 +90,7 @@ fn upstreams_that_lie_are_left_with_a_reason() {
     for (name, words) in [
         ("data-twice", "the same data twice"),
         ("data-outside", "data that was not asked for"),
-        ("cookie-of-nobody", "an answer to nothing that was asked"),
+        ("cookie-of-nobody", "an answer without a request"),
         ("chunk-of-gigabytes", "a chunk is too long"),
         ("extents-that-lie", "another number of extents"),
         ("long-option", "longer ones, than any option needs"),
