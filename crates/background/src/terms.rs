@@ -231,7 +231,6 @@ pub(crate) fn percentage(key: &str, percent: f64) -> Result<(), Complaint> {
     Err(Complaint::new(key, format!("{percent} is no percentage; expected 0 to 100"), ""))
 }
 
-/// Checks a rate of a service.
 pub(crate) fn check_rate(row: &ServiceRow, name: &str, rate: Option<u64>) -> Result<(), Complaint> {
     if rate != Some(0) {
         return Ok(());

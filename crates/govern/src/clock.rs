@@ -33,7 +33,6 @@ impl Clocks {
         Self { steady: MachineClock::new() }
     }
 
-    /// Now.
     #[must_use]
     pub fn now(&self) -> Moment {
         let wall = clock_gettime(ClockId::Realtime);

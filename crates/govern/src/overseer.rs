@@ -177,7 +177,6 @@ pub struct Actions {
     pub events: Vec<String>,
 }
 
-/// The overseer.
 #[derive(Debug)]
 pub struct Overseer {
     posts: Vec<Post>,
@@ -208,7 +207,6 @@ impl Overseer {
         Self { posts: workers.into_iter().map(post).collect(), seen: Reading::default() }
     }
 
-    /// The status of the workers.
     #[must_use]
     pub fn status(&self) -> Vec<WorkerStatus> {
         let of = |post: &Post| WorkerStatus { is_running: post.is_running(), ..post.status.clone() };

@@ -55,11 +55,9 @@ pub struct GovernorStatus {
     pub forecast_covered_share: Option<f64>,
     /// Limits and promises that cannot be kept, in words.
     pub notes: Vec<String>,
-    /// The services.
     pub services: Vec<ServiceStatus>,
 }
 
-/// The status of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkerStatus {
     pub name: String,
@@ -87,7 +85,6 @@ pub struct WorkerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
     pub governor: GovernorStatus,
-    /// The workers.
     pub workers: Vec<WorkerStatus>,
     /// The last reading of the foreground.
     pub foreground: Reading,

@@ -78,7 +78,6 @@ impl<'de, T: Deserialize<'de>> de::Visitor<'de> for OneOrMoreVisitor<T> {
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant)] // One in a spec.
 pub enum Base<T> {
-    /// A file.
     File(String),
     /// The spec.
     Inline(T),

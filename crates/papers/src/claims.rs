@@ -97,7 +97,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts claims.
     #[must_use]
     pub fn of(claims: &[Claim]) -> Self {
         let of = |class: Class| claims.iter().filter(move |claim| claim.class == class);
@@ -145,7 +144,6 @@ impl fmt::Display for Counts {
 pub(super) struct ClaimsFile {
     /// Name of the reproduction.
     pub(super) name: String,
-    /// The paper.
     pub(super) paper: String,
     /// Lists of rows, for which groups of claims and tables are repeated.
     #[serde(default)]

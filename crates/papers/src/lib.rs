@@ -95,9 +95,7 @@ impl Default for Options {
 /// A finished reproduction.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
-    /// The name of the reproduction.
     pub name: String,
-    /// The paper.
     pub paper: String,
     /// The condition that was inferred, by axis; empty if the paper states its own.
     pub condition: Vec<(String, String)>,
@@ -107,7 +105,6 @@ pub struct Reproduction {
     pub method: Vec<String>,
     /// How to get this result again.
     pub meta: Provenance,
-    /// The claims.
     pub claims: Vec<Claim>,
     /// The numbers that the figures show, and further results.
     pub tables: Vec<Table>,

@@ -43,7 +43,6 @@ pub(super) struct TableSpec {
     text: String,
     #[serde(default)]
     at: String,
-    /// One table for each.
     each: Option<Dimension>,
     rows: Dimension,
     columns: Columns,

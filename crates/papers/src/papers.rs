@@ -9,7 +9,6 @@ pub struct Paper {
     pub name: &'static str,
     /// The runs.
     pub(super) experiment: SourceFile<'static>,
-    /// The claims.
     pub(super) claims: SourceFile<'static>,
     /// The content of the page.
     pub(super) page: SourceFile<'static>,

@@ -34,7 +34,6 @@ pub(crate) struct Subject {
 /// One series under one forecaster.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    /// The series.
     pub(crate) series: String,
     /// The data set that the series is from.
     pub(crate) origin: &'static str,
@@ -44,9 +43,7 @@ pub(crate) struct Row {
     pub(crate) protocol: &'static str,
     /// Whole days before the first that is tested.
     pub(crate) history_days: i64,
-    /// Days that are tested.
     pub(crate) test_days: usize,
-    /// The scores.
     pub(crate) scores: Scores,
     /// Coverage of the 0.95 quantile on the worst day.
     pub(crate) worst_day_coverage_percent: Option<f64>,

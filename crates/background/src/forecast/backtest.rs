@@ -49,7 +49,6 @@ impl Tested {
         Scores::of_days(self.origins.iter().map(|origin| origin.points.as_slice()), self.naive_error)
     }
 
-    /// Scores of each lead.
     pub fn lead_scores(&self) -> impl Iterator<Item = (u32, Scores)> {
         let scores = |days: &[Vec<Point>]| Scores::of_days(days.iter().map(Vec::as_slice), self.naive_error);
         self.leads.iter().map(move |(hours, days)| (*hours, scores(days)))
@@ -156,7 +155,6 @@ fn score_leads(
 /// A mean with its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// The value.
     pub value: f64,
     /// Lower bound.
     pub low: f64,

@@ -139,7 +139,6 @@ impl GovernSpec {
         self.forecast.bin.nanos()
     }
 
-    /// The bytes of a block.
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         self.pool.as_ref().map_or(BLOCK, |pool| pool.block).0.max(1)

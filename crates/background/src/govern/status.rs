@@ -33,9 +33,7 @@ pub struct Status {
     pub samples_above: u64,
     /// Samples above the objective while background work ran.
     pub samples_above_beside_background: u64,
-    /// The forecast.
     pub forecast: ForecastStatus,
-    /// The services.
     pub services: Vec<ServiceStatus>,
     /// Limits and promises that cannot be kept, and the reasons why the forecast is trusted less than usual.
     pub notes: Vec<String>,
@@ -52,7 +50,6 @@ pub struct ForecastStatus {
     pub covered_percent: Option<f64>,
 }
 
-/// One service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceStatus {
     /// The name of the service.

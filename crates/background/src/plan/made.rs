@@ -27,7 +27,6 @@ pub struct Likely {
     pub high: u64,
 }
 
-/// A bin of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanBin {
     /// When it begins.
@@ -59,7 +58,6 @@ pub struct PlanBin {
 /// An interval in which the debt of a service is paid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
-    /// The service.
     pub service: &'static str,
     /// When it begins.
     pub start_unix_seconds: i64,
@@ -74,13 +72,11 @@ pub struct Window {
 /// The balance of a service at the expected load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sheet {
-    /// The service.
     pub service: &'static str,
     /// Blocks owed at the start.
     pub opening_blocks: u64,
     /// New debt in blocks.
     pub incurred_blocks: u64,
-    /// Blocks paid.
     pub paid_blocks: u64,
     /// Blocks owed at the end.
     pub closing_blocks: u64,
@@ -124,7 +120,6 @@ pub struct Plan {
     pub quantile: f64,
     /// The number of days of history that the forecast is based on.
     pub history_days: usize,
-    /// The bins.
     pub bins: Vec<PlanBin>,
     /// Intervals in which debt is paid.
     pub windows: Vec<Window>,

@@ -30,7 +30,6 @@ use super::system::{Ledger, System};
 /// The schedule for a path of load.
 #[derive(Clone, Debug)]
 pub struct Solution {
-    /// The schedule.
     pub schedule: Schedule,
     /// The schedule in which all work is done as soon as there are cores for it.
     pub at_once: Schedule,

@@ -87,7 +87,6 @@ impl Default for LoadTerms {
 }
 
 keys! {
-    /// The terms of a service.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct PolicyService {
         /// when what is owed once begins to be, counted from the start of the plan

@@ -37,7 +37,6 @@ pub enum Decider<'a> {
 /// The outcome of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Each bin.
     pub course: Vec<BinCourse>,
     /// The number of requests that arrived.
     pub requests: u64,

@@ -40,7 +40,6 @@ pub struct System {
 pub struct Demand {
     /// Requests that arrive.
     pub requests: u64,
-    /// Blocks written.
     pub written_blocks: u64,
     /// The blocks written that were never written before, `u` in the paper; no service frees them.
     pub new_blocks: u64,
@@ -113,7 +112,6 @@ impl System {
 pub struct Ledger {
     /// The bin, counted from the start of the plan.
     pub bin: usize,
-    /// The pool.
     pub pool: Pool,
     /// The debts, in the order of the table.
     pub queues: [DebtQueue; SERVICES_COUNT],

@@ -10,7 +10,6 @@ use ioweir_background::series::{Losses, Series, Vdi};
 use ioweir_lab::run::Silent;
 use proptest::prelude::*;
 
-/// A Monday.
 const MONDAY: i64 = 1_454_284_800;
 const HOUR: u32 = 3600;
 

@@ -12,7 +12,6 @@ use ioweir_serve::spec::Listen;
 use crate::failure::Failure;
 
 keys! {
-    /// A govern file.
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) struct GovernFile {
         /// the file in which the governor keeps what it knows over a restart

@@ -31,7 +31,6 @@ enum Shape {
 
 macro_rules! layouts {
     ($($name:literal $shape:ident $summary:literal;)*) => {
-        /// Every layout.
         pub(crate) const LAYOUTS: &[Layout] =
             &[$(Layout {
                 name: $name,

@@ -103,7 +103,6 @@ fn volume_command(verb: &VolumeVerb) -> Result<Command, Failure> {
     })
 }
 
-/// The command of a verb for one service.
 fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {
     let of = |name: &String| ServiceCommand { name: name.clone(), ..ServiceCommand::default() };
     Ok(match verb {

@@ -28,13 +28,10 @@ pub const SPAN_MAX: Nanos = Nanos::from_seconds(10);
 /// A reading of a device over the last second or so. Amounts are per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
-    /// Requests.
     pub requests: Option<f64>,
     /// Bytes read and written.
     pub bytes: Option<f64>,
-    /// Bytes written.
     pub written_bytes: Option<f64>,
-    /// Bytes discarded.
     pub discarded_bytes: Option<f64>,
     /// The share of the bytes written that are new: they overwrite nothing.
     pub unique: Option<f64>,

@@ -78,14 +78,12 @@ impl Prometheus {
         }
     }
 
-    /// The value of a query now.
     fn value(&self, query: &str, now: Nanos) -> Result<Instant, SourceError> {
         let seconds = now.as_seconds();
         let body = self.ask("query", &[("query", query.to_owned()), ("time", format!("{seconds:.3}"))])?;
         read_instant(&body, seconds)
     }
 
-    /// The values of a query in bins.
     fn values(&self, query: &str, (start, bins, bin): (i64, i64, i64)) -> Result<Vec<Option<f64>>, SourceError> {
         let mut values = Vec::new();
         let mut from = 0;

@@ -130,7 +130,6 @@ struct JsonMeta<'a> {
     meta: &'a Meta,
 }
 
-/// A result.
 #[derive(Serialize)]
 pub(super) struct JsonResult<'a> {
     trace: &'a str,

@@ -26,7 +26,6 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Every goal.
     pub const ALL: [Self; 4] = [Self::Completion, Self::Mean, Self::ReadP99, Self::Busy];
 
     /// The name in files and on the command line.

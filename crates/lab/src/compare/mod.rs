@@ -266,7 +266,6 @@ pub struct Meta {
 pub struct Report {
     /// How to get this report again.
     pub meta: Meta,
-    /// The outcomes.
     pub outcomes: Vec<Outcome>,
     /// The accounts of each outcome: of the requests that count for the goal, and of each stream with figures of its own. Empty for
     /// an outcome that needs none.

@@ -162,7 +162,6 @@ pub struct Figure {
     pub title: String,
     /// A text on how to read the figure.
     pub text: String,
-    /// The charts.
     pub charts: Vec<Chart>,
     /// Whether the charts have the same axes, and are magnified horizontally together if the page is viewed with a script.
     pub is_zoomable: bool,

@@ -79,7 +79,6 @@ pub enum Block {
     Text(String),
     /// Names, each with a statement.
     Facts(Vec<(String, String)>),
-    /// A table.
     Table(Table),
     /// Charts. Forms without pictures leave them out.
     Figure(Figure),

@@ -13,7 +13,6 @@ pub struct Table {
     pub title: String,
     /// A text on how to read the table. Terminals leave it out.
     pub text: String,
-    /// The columns.
     pub columns: Vec<Column>,
     /// The rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
@@ -64,7 +63,6 @@ pub enum Better {
 /// A value with its emphasis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The value.
     pub value: Value,
     /// The reason why the value is special, if it is.
     pub emphasis: Emphasis,
@@ -93,7 +91,6 @@ pub enum Value {
     Text(String),
     /// A whole number.
     Integer(i128),
-    /// A number.
     Number(f64),
     /// A mean and the half width of its interval.
     Interval(f64, f64),
@@ -108,7 +105,6 @@ pub enum Kind {
     Flag,
     /// Whole numbers of 64 bits.
     Integer,
-    /// Numbers.
     Number,
     /// Words, or a mixture.
     Text,

@@ -30,9 +30,7 @@ keys! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a bound is a number, or a latency with its unit such as \"10ms\"")]
 pub enum Bound {
-    /// A number.
     Number(f64),
-    /// A time.
     Time(Duration),
 }
 
@@ -52,7 +50,6 @@ impl Expectation {
         METRICS.iter().find(|metric| metric.name == self.metric)
     }
 
-    /// The expectation in words.
     pub(super) fn words(&self) -> String {
         let mut text = match &self.class {
             Some(class) => format!("{} of {class}", self.metric),
@@ -92,14 +89,12 @@ pub struct Verdict {
     pub value: Option<f64>,
     /// The distance between value and bound, in the metric's unit; zero where the expectation is met.
     pub missed_by: f64,
-    /// Whether it is met.
     pub met: bool,
     /// Whether value and bounds are times.
     pub is_time: bool,
 }
 
 impl Verdict {
-    /// The verdict in words.
     #[must_use]
     pub fn words(&self) -> String {
         let show = |value: f64| {

@@ -67,7 +67,6 @@ pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, RunErro
     Ok(story.tell(arrival, scheduler, own_device.map_or("the device", |device| &device.name)))
 }
 
-/// The name of the class of a stream.
 fn class_name(clients: &Clients, stream: StreamId) -> &str {
     &clients.classes()[clients.class(clients.client(stream))].name
 }

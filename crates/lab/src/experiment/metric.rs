@@ -50,7 +50,6 @@ fn layer(class: &ClassOutcome, part: fn(&LayerTimes) -> u64) -> Option<f64> {
     mean(part(class.layers.as_ref()?), class.requests)
 }
 
-/// A part of a debt.
 fn debt(class: &ClassOutcome, part: fn(&DebtOutcome) -> u64) -> Option<f64> {
     let debt = class.debt.as_ref()?;
     Some(part(debt) as f64 / debt.owed_bytes as f64)

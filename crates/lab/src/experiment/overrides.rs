@@ -11,7 +11,6 @@ use crate::run::RunError;
 pub struct Overrides {
     /// Schedulers in the form `name[:parameter=value...]`.
     pub schedulers: Vec<String>,
-    /// Seeds.
     pub seeds: Vec<u64>,
     /// Whether figures by stream are kept, whatever the experiment says.
     pub by_stream: bool,

@@ -11,7 +11,6 @@ use super::sweep;
 use ioweir_config::{ByteRate, Complaint, Rate, ShareKeys, SpecError, shown, unknown};
 use ioweir_device::{DeviceSpec, Placement};
 
-/// Clients in all.
 const CLIENTS_MAX: u32 = 1 << 20;
 /// Requests outstanding in all closed loops, and the largest queue.
 const OUTSTANDING_MAX: u64 = 1 << 22;

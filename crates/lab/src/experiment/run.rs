@@ -71,7 +71,6 @@ impl ExperimentMeta {
 /// A finished experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentReport {
-    /// The experiment.
     pub experiment: Experiment,
     /// How to get this again.
     pub meta: ExperimentMeta,

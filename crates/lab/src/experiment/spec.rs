@@ -288,6 +288,5 @@ pub enum Pace {
     Idle,
     /// When the debt reaches a watermark.
     Watermark,
-    /// Always.
     Always,
 }

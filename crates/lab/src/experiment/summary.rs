@@ -8,7 +8,6 @@ use crate::sim::Outcome;
 /// One scheduler at one point of the sweep, over all seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The scheduler.
     pub scheduler: String,
     /// Keys and values of the sweep.
     pub point: Vec<(String, String)>,
@@ -19,7 +18,6 @@ pub struct Summary {
 /// A figure over several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The mean.
     pub mean: f64,
     /// The 95 % confidence interval reaches this far on both sides; none if there is one seed.
     pub half_width: Option<f64>,

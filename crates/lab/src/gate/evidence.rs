@@ -40,7 +40,6 @@ pub struct Evidence {
 /// Latencies of a class of requests, in the trace and on the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// The class.
     pub class: &'static str,
     /// The number of requests in the class.
     pub requests: u64,

@@ -36,7 +36,6 @@ const SPAN_REQUESTS_MIN: u64 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Recommend.
     Recommend,
     /// Recommend, with a warning of the uncertainty.
     Warn,

@@ -21,7 +21,6 @@ use ioweir_device::DeviceSpec;
 pub enum Traffic {
     /// One class: a trace under a load.
     Trace(Arc<TraceFiles>, Load),
-    /// The classes of an experiment.
     Classes(Arc<Experiment>),
 }
 
@@ -32,7 +31,6 @@ pub struct Job {
     pub scheduler: SchedulerChoice,
     /// The scheduler's settings, with places for all clients.
     pub settings: Settings,
-    /// The device.
     pub device: Arc<DeviceSpec>,
     /// The device as the user named it; empty if it was written out.
     pub device_name: String,
@@ -144,7 +142,6 @@ impl Job {
         Ok((outcome, ended))
     }
 
-    /// The error of a run that a failure stopped.
     pub(super) fn stopped(&self, failure: Failure) -> RunError {
         match failure {
             Failure::Trace(error) => RunError::Trace(error),

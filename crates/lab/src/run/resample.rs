@@ -7,7 +7,6 @@ use ioweir_core::Nanos;
 use ioweir_device::random::Random;
 use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
-/// Records of a part.
 const PART_RECORDS: usize = 1 << 14;
 /// Blocks that a part is cut into.
 const BLOCKS: usize = 32;

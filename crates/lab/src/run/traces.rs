@@ -37,7 +37,6 @@ const VOLUMES_MAX: usize = 4096;
 /// Where the requests of a trace come from.
 #[derive(Clone, Debug)]
 enum Requests {
-    /// Files.
     Files(TraceGroup),
     /// A generator.
     Mix(&'static JobMix),

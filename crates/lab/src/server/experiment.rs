@@ -71,7 +71,6 @@ pub struct ServerReport {
     pub experiment: ServerExperiment,
     /// The versions and inputs that are needed to run the experiment again.
     pub meta: ExperimentMeta,
-    /// The peaks, server by server.
     pub peaks: Vec<Peak>,
     /// The runs, by server, schedule and load.
     pub cells: Vec<ServerCell>,
@@ -82,7 +81,6 @@ pub struct ServerReport {
 pub struct Peak {
     /// The number of the server in the file.
     pub server: usize,
-    /// The schedule.
     pub schedule: String,
     /// The load.
     pub requests_per_second: f64,
@@ -93,7 +91,6 @@ pub struct Peak {
 pub struct ServerCell {
     /// The number of the server in the file.
     pub server: usize,
-    /// The schedule.
     pub schedule: String,
     /// The load, as a share of the peak.
     pub load: f64,
@@ -230,7 +227,6 @@ impl ServerExperiment {
         Ok(ServerReport { experiment: self.clone(), meta, peaks, cells })
     }
 
-    /// A server of the experiment.
     fn server(&self, row: &ServerRow) -> Result<Server, ServerError> {
         let (mut workload, mut costs) = (WorkloadSpec::load(&row.workload)?, CostSpec::load(&row.costs)?);
         for (at, name) in self.without.iter().enumerate() {

@@ -20,7 +20,6 @@ const CRITICAL_SLICE: Nanos = Nanos::from_micros(200);
 /// One turn in this many goes to MQ while it has work.
 const CRITICAL_EVERY: u64 = 10;
 
-/// The oracle.
 #[derive(Debug)]
 pub struct Oracle {
     /// The remaining work of the request that will be queued next.

@@ -35,7 +35,6 @@ const MISSES: &str =
 const TABLE_5: &str = "operations and sizes: Table 5; what the table leaves open is filled up with attribute requests and, for sizes, with the nearest \
 that it names";
 
-/// Every platform.
 pub const PLATFORMS: &[ServerPreset] = &[
     ServerPreset {
         name: "low-end",
@@ -106,7 +105,6 @@ pub const WORKLOADS: &[ServerPreset] = &[
 /// The costs of all platforms and workloads, with the reason for each number.
 pub const COSTS: &str = include_str!("costs.toml");
 
-/// Every set of costs.
 pub const COST_SETS: &[ServerPreset] = &[ServerPreset {
     name: "usual",
     title: "the costs of all platforms and workloads",

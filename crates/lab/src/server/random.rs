@@ -84,7 +84,6 @@ impl Exponential {
         Self { quantiles: (0..STEPS).map(entry).collect() }
     }
 
-    /// A draw with this mean.
     pub(super) fn draw(&self, stream: &mut Stream, mean: u64) -> u64 {
         (mean * u64::from(self.quantiles[(stream.next() >> 52) as usize])) >> 16
     }
@@ -117,7 +116,6 @@ impl Varying {
         }
     }
 
-    /// A draw with this mean.
     pub(super) fn draw(&self, stream: &mut Stream, mean: u64) -> u64 {
         match self {
             Self::Exponential(exponential) => exponential.draw(stream, mean),

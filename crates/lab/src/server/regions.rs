@@ -14,7 +14,6 @@ impl Regions {
         Self { pending: vec![(0, 0); count as usize].into(), waiting: vec![Vec::new(); count as usize].into(), within }
     }
 
-    /// The region of an object.
     pub(super) fn of(&self, object: u32) -> Option<u32> {
         u32::try_from(self.pending.len()).ok().filter(|count| *count > 0).map(|count| object % count)
     }

@@ -19,7 +19,6 @@ pub struct PlatformSpec {
     pub read_buffers: Size,
     /// The longest mean response time at which a load is acceptable: a sweep of loads ends there.
     pub response_max: Duration,
-    /// The disks.
     pub disks: DiskSpec,
     /// The cache between memory and disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,7 +186,6 @@ pub struct WorkCost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Exponential.
     #[default]
     Exponential,
     /// Lognormal: the standard deviation of the logarithm.
@@ -230,7 +228,6 @@ pub struct BackEndSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SerialSpec {
-    /// The window.
     pub window: Duration,
     /// The serial part of the window.
     pub length: Duration,
@@ -242,7 +239,6 @@ pub struct SerialSpec {
 pub struct PrefetchSpec {
     /// The bytes of a prefetch: this much sequential reading triggers one.
     pub bytes: Size,
-    /// The cost of a prefetch.
     pub cost: WorkCost,
 }
 
@@ -297,6 +293,5 @@ pub(super) const MECHANISMS: [Mechanism; 5] = [
 pub struct SwingSpec {
     /// The amplitude in percent of the mean.
     pub amplitude_percent: f64,
-    /// The period of a swing.
     pub period: Duration,
 }

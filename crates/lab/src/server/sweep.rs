@@ -14,7 +14,6 @@ pub struct RunLength {
 }
 
 impl RunLength {
-    /// The load of a run.
     #[must_use]
     pub fn load(self, server: &Server, requests_per_second: f64, seed: u64) -> ServerLoad {
         let swings = |count: u32| Nanos(server.swing().0.saturating_mul(u64::from(count)));

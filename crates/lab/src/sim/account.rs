@@ -54,7 +54,6 @@ type Sums = [u128; PARTS.len()];
 pub struct Account {
     /// Requests that were done.
     pub requests: u64,
-    /// Sum of their latencies.
     pub latency_sum_nanos: u128,
     /// The latencies of the reads among them.
     pub reads: Latencies,

@@ -8,7 +8,6 @@ pub struct ClientClass {
     pub name: String,
     /// Clients in it, at least one.
     pub clients: u32,
-    /// Weight of each.
     pub weight: u32,
     /// Whether its requests come from a trace whose streams the scheduler sees. Otherwise each client is a stream.
     pub keeps_streams: bool,
@@ -23,7 +22,6 @@ pub struct Clients {
     classes: Vec<ClientClass>,
     /// First client of each class.
     first: Vec<u32>,
-    /// Class of each client.
     class_of: Vec<u32>,
     /// Streams of traces begin here.
     streams_from: u32,
@@ -55,7 +53,6 @@ impl Clients {
         Self::new(vec![ClientClass { name, clients: 1, weight: 1, keeps_streams: true }])
     }
 
-    /// The classes.
     #[must_use]
     pub fn classes(&self) -> &[ClientClass] {
         &self.classes
@@ -87,14 +84,12 @@ impl Clients {
         (self.first[class] + number / traces % self.classes[class].clients) as usize
     }
 
-    /// The class of a client.
     #[inline]
     #[must_use]
     pub fn class(&self, client: usize) -> usize {
         self.class_of[client] as usize
     }
 
-    /// The clients of a class.
     #[must_use]
     pub fn of_class(&self, class: usize) -> std::ops::Range<u32> {
         self.first[class]..self.first[class] + self.classes[class].clients
@@ -142,7 +137,6 @@ impl Streams {
     /// As in the trace.
     pub const KEPT: Self = Self { from: 0, step: 1, count: u32::MAX };
 
-    /// The number of a stream of the trace.
     #[must_use]
     pub const fn number(self, of_trace: StreamId) -> StreamId {
         StreamId((of_trace.0 % self.count).saturating_mul(self.step).saturating_add(self.from))

@@ -63,9 +63,7 @@ pub trait Sites<S> {
 
 /// The scheduler and the device of one site, which arrivals may change during a run.
 pub struct Site<'a, S> {
-    /// The scheduler.
     pub scheduler: &'a mut S,
-    /// The device.
     pub device: &'a mut dyn Device,
 }
 

@@ -27,10 +27,8 @@ impl Layer {
     }
 }
 
-/// A part of the time in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimePart {
-    /// The layer.
     pub layer: Layer,
     /// The name used in reports and JSON.
     pub name: &'static str,

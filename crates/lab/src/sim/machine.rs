@@ -19,7 +19,6 @@ use super::{
     Sites, Waits,
 };
 
-/// One device of a machine.
 pub struct MachineDevice<'a> {
     /// The device, its scheduler and limits.
     pub simulation: Simulation<'a, Policy>,
@@ -28,11 +27,9 @@ pub struct MachineDevice<'a> {
     pub knows_shares: bool,
 }
 
-/// The cores of a machine.
 pub struct MachineCores {
     /// The schedule, fresh.
     pub scheduler: Cores,
-    /// Workers.
     pub workers: u32,
     /// Processor time of requests.
     pub costs: CoreCosts,
@@ -42,13 +39,11 @@ pub struct MachineCores {
 pub struct Machine<'a> {
     /// The cores; without them requests go to their devices at once.
     pub cores: Option<MachineCores>,
-    /// The devices.
     pub devices: Vec<MachineDevice<'a>>,
     /// The route of each class.
     pub routes: Vec<Route>,
     /// Whether each class is background work.
     pub is_background: Vec<bool>,
-    /// The clients.
     pub clients: Clients,
     /// The end of the warm-up: what is answered before is not in the account.
     pub from: Nanos,

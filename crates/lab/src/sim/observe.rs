@@ -73,7 +73,6 @@ pub struct Checker {
     dispatched_members: BTreeMap<(usize, usize), Vec<Tag>>,
     /// Sum over sub-requests of the time from arrival to completion.
     total_nanos: u128,
-    /// Of that, in the device.
     device_nanos: u128,
     dispatched_at: BTreeMap<(usize, usize), Nanos>,
     finished: u64,

@@ -34,7 +34,6 @@ pub struct Outcome {
     pub load: String,
     /// Requests that the device may hold at once.
     pub depth: u32,
-    /// The seed.
     pub seed: u64,
     /// Whether a sample of the trace was replayed, drawn with the seed.
     pub is_sample: bool,
@@ -165,7 +164,6 @@ pub struct StreamOutcome {
     pub requests: u64,
     /// The bytes of these requests.
     pub bytes: u64,
-    /// Sum of their latencies.
     pub latency_sum_nanos: u64,
     /// Half of them took no longer.
     pub latency_p50_nanos: u64,
@@ -251,7 +249,6 @@ pub struct FastOutcome {
     pub device: String,
     /// Dispatches sent to it.
     pub dispatches: u64,
-    /// Bytes read from it.
     pub read_bytes: u64,
     /// Bytes written to it.
     pub write_bytes: u64,

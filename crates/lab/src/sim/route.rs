@@ -5,14 +5,12 @@ use std::ops::Range;
 /// Where the requests of a class go: one device, or several that divide its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The devices.
     pub devices: Range<usize>,
     /// Bytes in a row on one device, before the next one follows.
     pub stripe_bytes: u64,
 }
 
 impl Route {
-    /// One device.
     #[must_use]
     pub const fn to(device: usize) -> Self {
         Self { devices: device..device + 1, stripe_bytes: u64::MAX }

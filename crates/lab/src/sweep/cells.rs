@@ -45,7 +45,6 @@ pub struct Place {
     pub point: usize,
     /// The run at this point, in order.
     pub run: usize,
-    /// The name.
     pub name: Name,
 }
 
@@ -175,7 +174,6 @@ impl Cells {
         Ok(None)
     }
 
-    /// A point, resolved.
     pub(super) fn at(&self, point: usize) -> Result<Arc<Resolved>, RunError> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, resolved)) = last().as_ref().filter(|(number, _)| *number == point) {

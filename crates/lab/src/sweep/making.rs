@@ -33,7 +33,6 @@ impl Cells {
         points.into_par_iter().try_for_each(|places| self.run_point(places, progress, keep))
     }
 
-    /// Runs cells of one point.
     fn run_point(
         &self,
         places: &[Place],

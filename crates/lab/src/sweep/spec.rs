@@ -74,7 +74,6 @@ pub struct Sweep {
     file: String,
     text: String,
     pub(super) kind: Kind,
-    /// The base as a table.
     pub(super) base: Table,
     /// Lists in the place of those of the base: the runs of a point take each of their values.
     pub(super) lists: Vec<Axis>,

@@ -65,7 +65,6 @@ pub(super) enum Verdict {
     NotShown,
     /// Shown to be worse under the recorded load or the closed loop.
     Worse,
-    /// Over the bound.
     OverBound,
 }
 
@@ -94,7 +93,6 @@ impl Verdict {
     }
 }
 
-/// All rounds.
 pub(super) struct Rounds {
     /// The candidates; the first leaves everything as it is.
     pub(super) candidates: Vec<Candidate>,
@@ -150,7 +148,6 @@ impl Rounds {
         Change::of(&ratios, self.compared())
     }
 
-    /// The change of a goal under one load.
     pub(super) fn under(&self, at: usize, goal: Goal, load: usize) -> Change {
         self.change(at, |own, leave| ratio(goal, &own[load], &leave[load]))
     }

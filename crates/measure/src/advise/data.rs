@@ -11,7 +11,6 @@ use ioweir_device::Standing;
 use ioweir_lab::compare::Goal;
 use ioweir_lab::gate::Decision;
 
-/// Advice.
 #[derive(Serialize)]
 pub(super) struct Advice {
     goal: Goal,

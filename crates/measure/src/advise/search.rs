@@ -81,7 +81,6 @@ fn hypercube(dimensions: &[Dimension], points: usize, random: &mut Random) -> Ve
 }
 
 impl Search<'_> {
-    /// Runs the search.
     pub(super) fn run(&self) -> Result<Searched, RunError> {
         let mut runs = 0;
         let mut field = self.samples();

@@ -234,7 +234,6 @@ enum Target {
     Upper(&'static Parameter),
     /// A parameter of the elevator of a pair.
     Lower(&'static Parameter),
-    /// A parameter of the pair.
     Pair(&'static Parameter),
     /// A knob, by its place in the table.
     Knob(usize),
@@ -271,7 +270,6 @@ impl Dimension {
         }
     }
 
-    /// The value that a candidate has.
     fn value(&self, candidate: &Candidate) -> u64 {
         let choice = &candidate.scheduler;
         let below = choice.below.as_ref();

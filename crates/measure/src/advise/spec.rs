@@ -239,7 +239,6 @@ fn every_scheduler() -> Vec<SchedulerChoice> {
 pub struct Bound {
     /// The quantity.
     pub goal: Goal,
-    /// The bound.
     pub most: Duration,
 }
 

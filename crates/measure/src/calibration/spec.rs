@@ -65,7 +65,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Disk, Self::Flash];
 
     /// The name in a spec and on the command line.

@@ -192,7 +192,6 @@ impl Facts {
         }
     }
 
-    /// The facts in words.
     #[must_use]
     pub fn in_words(&self) -> Vec<(String, String)> {
         let mut words = Vec::new();

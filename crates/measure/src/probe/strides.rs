@@ -18,7 +18,6 @@ use super::plan::{KIB_4, MIB, RANDOM};
 use super::{Io, Probe, Probed};
 use ioweir_block::real::Completed;
 
-/// Pairs of neighbours.
 pub(super) const NEIGHBOURS: &str = "neighbours in pairs";
 /// Pairs that are pieces apart: short reads, and as long ones as a page.
 const DIES: &str = "pieces in pairs";
@@ -263,7 +262,6 @@ impl Layout {
 /// Reads a second at the strides that were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Strides {
-    /// All from one die.
     one_die: Option<f64>,
     /// All over one channel.
     one_channel: Option<f64>,

@@ -26,7 +26,6 @@ pub(super) const READS_MAX: u64 = 33 + 2 * WAITS + 2 * RESTS;
 const WAITS: u64 = 64;
 /// Rests of different length, each on a track of its own.
 const RESTS: u64 = 32;
-/// Sectors of a read.
 const READ_SECTORS: u64 = KIB_4 / SECTOR_BYTES;
 /// The part by which the step over a boundary differs from the others.
 const DIFFERS: f64 = 0.02;

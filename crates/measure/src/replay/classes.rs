@@ -57,7 +57,6 @@ impl ByClass {
         }
     }
 
-    /// The sums of each class.
     #[must_use]
     pub const fn sums(&self) -> &ClassSums {
         &self.sums

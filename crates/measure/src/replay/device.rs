@@ -46,7 +46,6 @@ pub enum ReplayError {
 /// The most that may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Requests.
     pub requests: usize,
     /// Bytes of them. A larger request goes alone.
     pub bytes: u64,

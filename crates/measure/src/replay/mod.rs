@@ -148,11 +148,9 @@ pub struct Predicted {
 /// The results of a replay, for its document.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The trace.
     pub trace: String,
     /// The device, and how it was used.
     pub device: String,
-    /// The load.
     pub load: String,
     /// Every replay, in the order in which they ran.
     pub measured: Vec<Measured>,
@@ -175,7 +173,6 @@ pub struct Page {
 /// A figure over repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// The mean.
     pub mean: f64,
     /// The lowest.
     pub min: f64,

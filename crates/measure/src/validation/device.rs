@@ -55,7 +55,6 @@ struct Data<'a> {
     remarks: &'a [String],
 }
 
-/// The range of measured requests.
 #[must_use]
 pub fn range_of(requests: &[Measured]) -> Range {
     let mut observed = Observed::default();
@@ -256,7 +255,6 @@ fn quantile_table(by_class: &[(&'static str, [Vec<u64>; 2])]) -> Table {
     table
 }
 
-/// The error by class.
 #[must_use]
 pub fn class_table(classes: &[ClassError]) -> Table {
     let has_halves = classes.iter().any(|class| class.halves.is_some());

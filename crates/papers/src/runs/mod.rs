@@ -240,7 +240,6 @@ impl Run {
         })
     }
 
-    /// Runs it.
     pub(super) fn run(&self, context: Context<'_>) -> Result<Ran, ReproduceError> {
         let mut all = Ran::default();
         for (variant, table) in &self.tables[usize::from(context.options.quick)] {

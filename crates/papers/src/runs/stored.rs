@@ -23,7 +23,6 @@ pub(super) struct Spec {
     /// Courses in steps, likewise.
     #[serde(default)]
     courses: BTreeMap<String, String>,
-    /// Seconds of a step.
     #[serde(default)]
     step_seconds: f64,
 }
