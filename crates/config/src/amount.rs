@@ -174,7 +174,7 @@ fn read_one(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<(u128, &
     }
     let scale = worth(unit).ok_or(Wrong::NoAmount)?;
     let whole: u64 = whole.parse().map_err(|_| Wrong::TooLarge)?;
-    // There are at most nineteen digits: a u64 holds them, and 2^64 of the largest unit's tenths stay below 2^128.
+    // At most nineteen digits are read: a u64 holds them, and 2^64 of the largest unit's tenths stay below 2^128.
     let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| Wrong::NoAmount)? };
     let parts = parts * scale / 10_u128.pow(fraction.len() as u32);
     let value = u128::from(whole).checked_mul(scale).and_then(|value| value.checked_add(parts));
@@ -386,7 +386,7 @@ impl Ratio {
     pub const ONE_MILLIONTHS: u32 = 1_000_000;
     /// Never, or nothing.
     pub const ZERO: Self = Self(0);
-    /// Always, or all of it.
+    /// Always, or the whole.
     pub const ONE: Self = Self(Self::ONE_MILLIONTHS);
 
     /// The nearest millionth; `None` if `value` is not from 0 to 1.
@@ -396,7 +396,7 @@ impl Ratio {
         (0.0..=1.0).contains(&value).then(|| Self((value * f64::from(Self::ONE_MILLIONTHS)).round() as u32))
     }
 
-    /// So many millionths, at most all of them.
+    /// A ratio of this many millionths, at most the whole.
     #[must_use]
     pub const fn of_millionths(millionths: u32) -> Self {
         Self(if millionths > Self::ONE_MILLIONTHS { Self::ONE_MILLIONTHS } else { millionths })

@@ -55,7 +55,7 @@ pub trait Choosable: Sized + 'static {
     fn name(&self) -> &'static str;
     /// The parameters of the row.
     fn parameters(&self) -> &'static [Parameter];
-    /// Every parameter at its default.
+    /// The settings with every parameter at its default.
     fn defaults(&self) -> Settings;
     /// Sets one parameter.
     ///
@@ -118,7 +118,7 @@ const LIST_BYTES: usize = 72;
 
 impl fmt::Display for ChoiceError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The list of what is expected may be long: what was probably meant comes before it.
+        // The list of accepted values may be long: the hint comes before it then.
         match &*self.hint {
             "" => write!(out, "{}\n  expected: {}", self.problem, self.expected),
             hint if self.expected.len() > LIST_BYTES => {
@@ -258,7 +258,7 @@ pub fn format_range(parameter: &Parameter) -> String {
     }
 }
 
-/// The parameter of this name, and its file in Linux if it was named as there: a number alone is then in the file's unit.
+/// The parameter of this name, and its file in Linux if the name is that of Linux: a number alone is then in the file's unit.
 fn named<R: Choosable>(row: &R, name: &str) -> Option<(&'static Parameter, Option<LinuxFile>)> {
     let parameters = row.parameters().iter();
     let as_linux = parameters.clone().find(|parameter| parameter.linux.is_some_and(|file| file.name == name));

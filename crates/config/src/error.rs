@@ -1,4 +1,4 @@
-//! The error type of all TOML files: what is wrong, where, what was expected, and what the user can do.
+//! The error type of all TOML files: the problem, its place, the expectation, and advice to the user.
 
 use std::fmt;
 use std::ops::Range;
@@ -50,7 +50,7 @@ enum Place {
     Whole,
 }
 
-/// An error whose file is not known yet.
+/// A problem in a spec, before the name of its file is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     place: Place,
@@ -64,7 +64,7 @@ impl Complaint {
         Self { place: Place::Key(key.into()), problem: problem.into(), hint: hint.into() }
     }
 
-    /// An error about the value of a key, with what was expected.
+    /// A complaint about the value of a key, with the expectation.
     pub fn expecting(key: impl Into<String>, problem: impl Into<String>, expected: impl fmt::Display) -> Self {
         Self::new(key, problem, "").expected(expected)
     }
@@ -74,7 +74,7 @@ impl Complaint {
         Self { place: Place::Value(key.into()), problem: problem.into(), hint: String::new() }
     }
 
-    /// The key that it is about, if any.
+    /// The key of the complaint, if any.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match &self.place {
@@ -118,7 +118,7 @@ impl Complaint {
         complaint.expected(expected)
     }
 
-    /// Adds what was expected, unless it is empty.
+    /// Sets the expectation, unless it is empty.
     #[must_use]
     pub fn expected(self, expected: impl fmt::Display) -> Self {
         let expected = expected.to_string();
@@ -128,7 +128,7 @@ impl Complaint {
         Self { problem: format!("{}\n  expected: {expected}", self.problem), ..self }
     }
 
-    /// Adds what the user can do.
+    /// Sets the advice to the user.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
@@ -156,7 +156,7 @@ impl Complaint {
         }
     }
 
-    /// Makes it an error of `file`, with its position in `text` if it has one.
+    /// Makes the complaint an error of `file`, with its position in `text` if it has one.
     #[must_use]
     pub fn in_file(self, file: &str, text: Option<&str>) -> SpecError {
         let offset = match &self.place {

@@ -7,7 +7,7 @@ use crate::{SpecError, shown};
 /// The largest file that is taken for a spec.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
 
-/// Reads a spec file, refusing what is far too long to be one.
+/// Reads a spec file, refusing one that is far too long.
 ///
 /// # Errors
 /// [`SpecError`] if it cannot be read, or is clearly no TOML.

@@ -74,7 +74,7 @@ pub fn key_path<T: KeySet>(table: &str, name: &str) -> String {
 
 /// A value that a file may omit.
 pub trait MayBeAbsent {
-    /// Whether it is absent.
+    /// Whether the value is absent.
     fn is_absent(&self) -> bool;
 }
 

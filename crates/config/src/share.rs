@@ -1,4 +1,4 @@
-//! The table of the keys of a share: what a client, a tenant, a class or a group may have of a device.
+//! The table of the keys of a share: the part of a device that a client, a tenant, a class or a group may have.
 //!
 //! A new key is a row here, and a field of [`Share`] in the core, which implements it. The row gives the key its place in
 //! files and assignments, its documentation, its number in reports, its metric, and its column in tables.
@@ -118,13 +118,13 @@ impl ShareKeys {
 pub struct ShareNumber {
     /// The name of the number's field in [`ShareNumbers`].
     pub name: &'static str,
-    /// The title of its column.
+    /// The title of the number's column.
     pub title: &'static str,
     /// The unit that belongs to `title`, not to `name`; empty for a plain number.
     pub unit: &'static str,
     /// The number; `None` if the share has none.
     pub of: fn(&ShareNumbers) -> Option<f64>,
-    /// Whether its key is given.
+    /// Whether the number's key is given.
     pub is_given: fn(&ShareKeys) -> bool,
 }
 

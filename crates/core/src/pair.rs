@@ -91,10 +91,10 @@ pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
     /// Requests of a direction after merging, those in flight included.
     fn requests(&self, direction: Direction) -> u32;
 
-    /// Whether it ever idles for a stream's next request.
+    /// Whether the elevator ever idles for a stream's next request.
     fn can_idle(&self) -> bool;
 
-    /// The stream that it idles for, or would as soon as that stream has nothing queued.
+    /// The stream that the elevator idles for, or would as soon as that stream has nothing queued.
     fn idles_for(&self) -> Option<StreamId>;
 
     /// Tells the elevator that no further request can come: it must choose from the queued ones.
@@ -113,7 +113,7 @@ struct Released {
     generation: u32,
     /// The number of members, if this request leads a dispatch.
     members: u32,
-    /// The number of dispatches before its release.
+    /// The number of dispatches before the release.
     dispatches_before: u64,
 }
 

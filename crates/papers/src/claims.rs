@@ -43,10 +43,9 @@ pub struct Claim {
     pub ours: Option<f64>,
     /// Unit of both.
     pub unit: String,
-    /// Whether our value is within what the rule allows; `note` states the rule.
+    /// Whether our value is within the bounds of the rule; `note` states the rule.
     pub holds: bool,
-    /// Whether our value lies on the paper's side of what would say nothing; absent if the claim is a quantity, not a
-    /// direction.
+    /// Whether our value lies on the paper's side of the neutral value; absent if the claim is a quantity, not a direction.
     pub sign: Option<bool>,
     /// Whether our value is within a factor of two of the paper's, on its side; absent if the paper has no number.
     pub magnitude: Option<bool>,
@@ -54,7 +53,7 @@ pub struct Claim {
     pub bound: Option<f64>,
     /// The rule, and what differs.
     pub note: String,
-    /// The kind of agreement that it states.
+    /// The kind of agreement that the claim states.
     pub class: Class,
     /// The range of the paper's value, if it is a number.
     #[serde(skip)]
@@ -77,7 +76,7 @@ impl Agreement {
     }
 }
 
-/// Claims counted by what their agreement says.
+/// Claims counted by the kind of their agreement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Results of the paper, each by its own rule.
@@ -163,7 +162,7 @@ pub(super) struct ClaimsFile {
 struct Group {
     #[serde(rename = "for")]
     rows: Option<Rows>,
-    /// The keys that all of them have.
+    /// The keys that all claims of the group have.
     #[serde(default)]
     every: Table,
     claim: Vec<Table>,
@@ -192,7 +191,7 @@ impl Rows {
 struct Fields {
     #[serde(default)]
     class: Class,
-    /// Terms of every selection in it.
+    /// Terms of every selection in the claim.
     #[serde(default)]
     at: String,
     id: String,
@@ -326,7 +325,7 @@ impl Fields {
         Ok((ours.is_some() || !self.optional).then_some(claim))
     }
 
-    /// Whether ours agrees with the paper by sign, and by magnitude; `sign` is what the claim's own rule says.
+    /// Whether our value agrees with the paper's by sign, and by magnitude; `sign` is the answer of the claim's own rule.
     fn agreement(&self, claim: &Claim, sign: Option<bool>) -> (Option<bool>, Option<bool>) {
         let neutral = self.neutral.unwrap_or(0.0);
         let sides = claim.paper_range.map(|(low, high)| (low - neutral, high - neutral));

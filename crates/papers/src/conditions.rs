@@ -1,8 +1,8 @@
-//! The conditions of an experiment that a paper does not state, inferred from what it says on the side.
+//! The conditions of an experiment that a paper does not state, inferred from its side observations.
 //!
-//! A run is done under every combination of values of some axes. Each combination gets a score, an expression of what the
-//! paper reports and claims nothing by; the lowest is the condition that is inferred, and claims are judged under it. All
-//! others are the map: metrics of each, and how many claims would hold there.
+//! A run is done under every combination of values of some axes. Each combination gets a score, an expression of numbers that the paper
+//! reports without a claim. The lowest score gives the inferred condition, under which claims are judged. All others are the map: metrics
+//! of each, and how many claims would hold there.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::runs::Run;
 
 /// The numbers that each condition has besides those of its spec.
 pub(super) const METRICS: &str = "score results sign magnitude";
-/// The axes that each condition has besides those of its spec: its place among all by their scores, from 1.
+/// The axes that each condition has besides those of its spec: its place among all conditions by their scores, from 1.
 pub(super) const AXES: &str = "rank";
 
 #[derive(Clone, Debug, Deserialize)]
@@ -28,7 +28,7 @@ pub(super) struct Spec {
     pub(super) of: String,
     /// The axes of a condition.
     axes: Vec<String>,
-    /// Of these, the ones whose other values claims may select.
+    /// The axes among these whose other values claims may select.
     #[serde(default)]
     free: Vec<String>,
     /// The expression that is smallest where the paper's side observations agree best; it may use the metrics by their names.
@@ -95,7 +95,7 @@ impl Spec {
         Ok(cell)
     }
 
-    /// Checks its expressions against what will be run.
+    /// Checks the expressions against the runs.
     pub(super) fn check(&self, scope: &Scope<'_>) -> Result<(), String> {
         self.judge("", &[], scope).map(drop)
     }

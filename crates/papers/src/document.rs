@@ -1,4 +1,4 @@
-//! A reproduction as a document: claims by what came of them, those that fail with why, the paper's values beside ours, method.
+//! A reproduction as a document: claims by outcome, failures with their reasons, the paper's values beside ours, and the method.
 
 use std::collections::BTreeMap;
 

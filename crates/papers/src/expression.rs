@@ -149,7 +149,7 @@ const FUNCTIONS: [Function; 22] = [
     }),
     // The mean of one divided by that of the other.
     ("ratio", 2, |of| of[0].means_with(&of[1], |left, right| left / right)),
-    // By how many percent the mean of one is more than that of the other.
+    // The percentage by which the mean of one exceeds that of the other.
     ("change", 2, |of| of[0].means_with(&of[1], |left, right| (left / right - 1.0) * 100.0)),
     // Half the width of the interval of `change` (95 %, Student); no number if there is one number for each.
     ("half_width", 2, |of| {
@@ -162,7 +162,7 @@ const FUNCTIONS: [Function; 22] = [
     }),
     // Without cells that have no finite number.
     ("finite", 1, |of| of[0].each(|entry| Some(entry.mean()).filter(|mean| mean.is_finite()).into_iter().collect())),
-    // By how many percent one is less than the other.
+    // The percentage by which one is below the other.
     ("saved", 2, |of| of[0].means_with(&of[1], |left, right| (1.0 - left / right) * 100.0)),
     // Whether a number is between two others; within a number of percent of another; or within a factor of another.
     ("within", 3, |of| within(&of[0], &of[1], &of[2])),

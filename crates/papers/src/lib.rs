@@ -75,7 +75,7 @@ fn in_words(error: &toml::de::Error) -> String {
 /// Options of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Run only what claims need, and less of it.
+    /// Run only the parts that claims need, and fewer of them.
     pub quick: bool,
     /// The folder of block traces; if absent, that of a checkout, or else generated traffic.
     pub traces: Option<String>,
@@ -86,7 +86,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Everything, by the papers' own measure: the time that the device works.
+    /// Full runs, by the papers' own measure: the time that the device works.
     fn default() -> Self {
         Self { quick: false, traces: None, trace_files: Vec::new(), goal: Goal::Busy }
     }
@@ -172,7 +172,7 @@ impl Paper {
         Ok(self.parse()?.runs.iter().flat_map(|run| run.flags()).copied().collect())
     }
 
-    /// Reads its files, and checks that its claims refer to what is run.
+    /// Reads the paper's files, and checks that its claims refer to existing runs.
     fn parse(&self) -> Result<Parsed, SpecError> {
         let runs = runs::parse(self.experiment, self.files)?;
         let file = ClaimsFile::parse(self.claims)?;
@@ -208,7 +208,7 @@ impl Reproduction {
         self.claims.iter().filter(|claim| claim.holds).count()
     }
 
-    /// The claims, counted by what their agreement says.
+    /// The numbers of claims by the kind of their agreement.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts::of(&self.claims)

@@ -29,9 +29,9 @@ struct Dimension {
     #[serde(rename = "for")]
     rows: Option<Rows>,
     axis: Option<String>,
-    /// Terms that the selections of each have in addition to the others; they may use names of its row.
+    /// Terms that each row's selections have in addition to the others; they may use names of the row.
     at: Option<String>,
-    /// The name of each; if absent, that of the axis.
+    /// The name of each row; if absent, that of the axis.
     name: Option<String>,
 }
 
@@ -174,7 +174,7 @@ impl TableSpec {
 }
 
 impl FigureSpec {
-    /// The figure; `None` if nothing of it was run.
+    /// The figure; `None` if none of its runs was done.
     pub(super) fn draw(&self, scope: &Scope<'_>) -> Result<Option<Figure>, String> {
         let mut charts = Vec::new();
         for spec in &self.chart {

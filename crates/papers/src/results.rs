@@ -8,7 +8,7 @@ use ioweir_config::Duration;
 
 use super::runs::Run;
 
-/// One result: its position on each axis, and what was measured.
+/// One result: its position on each axis, and its numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     /// Axes and values, `run` first.
@@ -23,7 +23,7 @@ pub(super) struct Cell {
 pub(super) enum Course {
     /// Counts in steps of equal length, for each seed or repetition.
     Steps { step_seconds: f64, counts: Vec<Vec<f64>> },
-    /// Points as they are drawn.
+    /// Points in the form in which they are drawn.
     Points(Vec<(f64, f64)>),
 }
 
@@ -150,7 +150,7 @@ fn same_parameter(left: &str, right: &str) -> bool {
     }
 }
 
-/// Everything that was run; before that, what may be selected.
+/// The results of all runs; before they are done, the values that may be selected.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
     runs: &'a [Run],

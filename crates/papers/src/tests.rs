@@ -365,7 +365,7 @@ fn the_files_of_every_paper_are_in_order() {
     }
 }
 
-/// Only the smallest server, with one load and one short run: claims about others have no number then, and do not hold.
+/// A reproduction with only the smallest server, one load and one short run: claims about others have no number then, and do not hold.
 fn small() -> Reproduction {
     let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
     let full = wafl.experiment.text;

@@ -69,7 +69,7 @@ fn known_priority(record: &Record) -> Option<u8> {
     (record.priority != Priority::NONE).then_some(record.priority.bits())
 }
 
-/// The columns of a trace, of these records.
+/// The columns of these records of a trace.
 pub(crate) fn trace_arrays<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> Vec<ArrayRef> {
     let long =
         |value: fn(&Record) -> u64| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(records.clone().map(value))) };
@@ -107,7 +107,7 @@ pub(crate) struct Collecting {
 }
 
 impl Collecting {
-    /// A sink, which sends what it has to `done` when it is finished.
+    /// A sink, which sends its batches to `done` when it is finished.
     pub(crate) fn new(done: std::sync::mpsc::Sender<RequestBatches>) -> Self {
         let mut fields = trace_fields();
         for (name, _) in REQUEST_COLUMNS {
@@ -158,7 +158,7 @@ impl TraceSink for Collecting {
 
     fn write_served(&mut self, record: &Record, served: Option<Served>, _names: &Names) -> Result<(), TraceError> {
         let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        // Runs say of every request how it was served.
+        // Every request of a run comes with how it was served.
         self.waiting.extend(served.map(|served| (run, *record, served)));
         if self.waiting.len() >= BATCH_ROWS { self.flush().map_err(broken) } else { Ok(()) }
     }
@@ -169,7 +169,7 @@ impl TraceSink for Collecting {
 
     fn finish(mut self: Box<Self>, names: &Names, _epoch_unix_nanos: Option<i128>) -> Result<(), TraceError> {
         self.flush().map_err(broken)?;
-        // As in the metadata of a Parquet file of requests.
+        // The metadata equals that of a Parquet file of requests.
         let json = |names: &[String]| serde_json::Value::from(names).to_string();
         let runs: Vec<String> = self.runs.iter().map(|run| run.about.clone()).collect();
         let about = HashMap::from([

@@ -181,7 +181,7 @@ pub(crate) fn register_elevator(
         "cost" => Form::Cost,
         _ => return Err(PyValueError::new_err(format!("{form} is no form: events, batch, cost"))),
     };
-    // As long as the process, like the rows of the table; a class is registered once.
+    // The factory lives as long as the process, like the rows of the table; a class is registered once.
     let factory: &'static Factory = Box::leak(Box::new(Factory { make, form, merges, code }));
     let row = PolicyRow::external(name.leak(), summary.leak(), Maker::Elevator(factory));
     ioweir_config::register_policy(Box::leak(Box::new(row))).map_err(wrong)
@@ -210,7 +210,7 @@ impl Methods {
     }
 }
 
-/// An elevator whose decisions are Python's.
+/// An elevator whose decisions are made by a Python object.
 #[derive(Debug)]
 struct Elevator {
     object: Py<PyAny>,

@@ -23,7 +23,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Streams remembered beyond those that hold requests.
+    /// The number of streams that are remembered beyond those with requests.
     const IDLE: u32 = 254;
 
     /// The length of the table; its first `reserved` numbers are not for streams.

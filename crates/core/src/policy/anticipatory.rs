@@ -142,7 +142,7 @@ pub(crate) struct Anticipatory {
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     side: usize,
-    /// `None` for a synchronous batch before its first completion.
+    /// When the batch ends; `None` for a synchronous batch before its first completion.
     end: Option<Nanos>,
     /// When the last asynchronous batch began; `None` once the first synchronous completion after it has ended its
     /// measurement.

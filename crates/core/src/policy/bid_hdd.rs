@@ -80,9 +80,9 @@ pub(super) fn within_staging(backlog: &Backlog, settings: &Settings) -> Nanos {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Takes requests while its timers run.
+    /// The queue takes requests while its timers run.
     Open,
-    /// Waits to be flushed, or is being flushed; new requests of its stream are `outside`.
+    /// The queue waits to be flushed, or is being flushed; new requests of its stream are `outside`.
     Marked,
 }
 
@@ -92,7 +92,7 @@ struct Staging {
     state: State,
     staged: List,
     outside: List,
-    /// Submitted requests in it, merged ones counted.
+    /// Submitted requests in the queue, merged ones counted.
     requests: u32,
     /// When the newest request was staged.
     newest: Nanos,
@@ -102,7 +102,7 @@ struct Staging {
     gaps: [u64; HISTORY_MAX],
     /// The number of gaps so far.
     gap_count: u64,
-    /// Whether bid-hybrid has profiled it since it was marked.
+    /// Whether bid-hybrid has profiled the queue since it was marked.
     profiled: bool,
 }
 
@@ -399,7 +399,7 @@ impl Elevator for BidHdd {
         queue.has_room(direction, self.staged[direction as usize]) && (!self.free.is_empty() || is_known())
     }
 
-    /// Marks the staging queue whose timer would expire first.
+    /// Marks the staging queue whose timer would expire first, as no further request can come.
     fn stop_idling(&mut self, _now: Nanos) {
         let due = self.due();
         self.mark_at(due);

@@ -9,7 +9,7 @@ use crate::Nanos;
 /// The backlog that a request meets when it is submitted: the inputs of a bound on its wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Backlog {
-    /// Requests queued before it.
+    /// The number of requests queued before this one.
     pub older: u64,
     /// The most requests that the queue holds.
     pub room: u64,
@@ -34,7 +34,7 @@ impl Backlog {
 /// The longest wait of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
-    /// At most this many dispatches go before it.
+    /// At most this many dispatches go before the request.
     Dispatches(fn(&Backlog, &Settings) -> u64),
     /// The request is dispatched within this time.
     Within(fn(&Backlog, &Settings) -> Nanos),
@@ -51,7 +51,7 @@ pub struct Bound {
     pub wait: Wait,
 }
 
-/// Requests go in the order in which they came.
+/// The bound of policies that serve requests in the order of arrival.
 pub(super) const FIRST_COME: Bound =
     Bound { doc: "a request waits for older ones only", wait: Wait::Dispatches(|backlog, _| backlog.older) };
 

@@ -93,11 +93,11 @@ struct Queue {
     rank: Rank,
     in_flight: u32,
     in_turn: bool,
-    /// Whether the disk idles for it.
+    /// Whether the disk idles for the queue.
     idle_window: bool,
     deep: bool,
     seeks: Seeks,
-    /// When its last synchronous request completed.
+    /// When the queue's last synchronous request completed.
     last_completion: Nanos,
     think: Mean,
 }
@@ -122,7 +122,7 @@ impl Queue {
     }
 }
 
-/// The slice of the queue whose turn it is.
+/// The slice of the present queue.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     queue: u32,
@@ -156,8 +156,7 @@ pub(crate) struct Cfq {
     turns: [List; Rank::CLASSES],
     slice: Option<Slice>,
     head_sector: u64,
-    /// The number of queues with requests; and of the synchronous ones among them, those that are realtime and those that
-    /// are not.
+    /// The number of queues with requests; and of the synchronous ones among them, the numbers of realtime and of other queues.
     busy: u32,
     busy_sync: [u32; 2],
     config: Config,
@@ -497,7 +496,7 @@ impl Elevator for Cfq {
         self.slice = Some(slice);
     }
 
-    /// The queue whose turn it is waits for the device; the others wait for their turn, or for the idling to end.
+    /// The reasons for waiting: the present queue waits for the device, the others for their turn or for the idling to end.
     fn waiting(&self, queued: u32) -> Waiting {
         let Some(slice) = self.slice else {
             return Waiting::all(Reason::Ordering, queued);

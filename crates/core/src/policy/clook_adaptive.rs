@@ -149,8 +149,8 @@ impl ClookAdaptive {
         }
     }
 
-    /// Of the first requests of these sides at `from` or after it, the next by sector, or the one that the head comes to
-    /// first. Of equals a read.
+    /// The next request, among the first requests of these sides at `from` or after it: the next by sector, or the one that the head
+    /// reaches first. Of equals a read.
     fn next_from(&self, queue: &RequestQueue, sides: &[usize], from: u64) -> Option<u32> {
         let (looks, weighs) = if self.weighs() { (self.look, true) } else { (1, false) };
         let mut best: Option<(u64, u32)> = None;

@@ -50,7 +50,7 @@ remainder.",
 #[derive(Clone, Copy, Debug)]
 struct Node {
     weight: u32,
-    /// The cost of its next request.
+    /// The cost of the node's next request.
     cost: u32,
     allowance: u64,
     /// The remainder of the last allowance, which is a whole number: less than one unit of cost, as a multiple of the least weight.

@@ -109,7 +109,7 @@ impl Histogram {
 #[derive(Clone, Copy, Debug)]
 struct Domain {
     fifo: List,
-    /// Submitted requests in it, merged ones counted.
+    /// Submitted requests in the domain, merged ones counted.
     requests: u32,
     in_flight: u32,
     tokens: u32,
@@ -131,7 +131,7 @@ pub(crate) struct Kyber {
     links: Links,
     dispatched_at: Box<[Nanos]>,
     domains: Box<[Domain; DOMAINS]>,
-    /// The domain whose turn it is, and its dispatches in this turn.
+    /// The domain that has its turn, and its dispatches in this turn.
     turn: usize,
     batched: u32,
     /// When the histograms are evaluated.
@@ -199,7 +199,7 @@ impl Kyber {
         }
     }
 
-    /// The oldest request of the domain whose turn it is, if it has a token.
+    /// The oldest request of the present domain, if it has a token.
     fn take(&mut self, queue: &RequestQueue, now: Nanos) -> Option<u32> {
         let domain = &mut self.domains[self.turn];
         if domain.is_throttled() {

@@ -46,9 +46,9 @@ pub use crate::settings::{LinuxFile, PARAMETERS_MAX, Parameter, Search, SettingE
 pub struct PolicyRow {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line: what it does.
+    /// The policy in one line.
     pub summary: &'static str,
-    /// Where it was published.
+    /// The publication that the policy is from.
     pub source: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
@@ -84,7 +84,7 @@ settable!(PolicyRow);
 pub struct PairRow {
     /// The name used in errors.
     pub name: &'static str,
-    /// One line: what it is.
+    /// The pair in one line.
     pub summary: &'static str,
     /// The parameters.
     pub parameters: &'static [Parameter],

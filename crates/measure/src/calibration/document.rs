@@ -8,7 +8,7 @@ use crate::validation::{cdf_charts, class_table, folded_remark};
 use ioweir_lab::document::{Block, Cell, Column, Document, DocumentError, Emphasis, Table, records_of};
 use ioweir_lab::run::RunError;
 
-/// A parameter whose interval is a larger part of what was looked at than this is not identified.
+/// A parameter is not identified if its interval is a larger part of the searched range than this.
 const IDENTIFIED_PART: f64 = 0.5;
 
 impl Calibrated {

@@ -36,7 +36,7 @@ type Ends = Option<(f64, f64)>;
 /// The fit of all other parameters than those that came first, of a device with these.
 type Beside<'a> = fn(&Fit<'a>, &DeviceSpec) -> Option<Fit<'a>>;
 
-/// Measured requests: those that a device is fitted to, and those that judge it.
+/// Measured requests: those to which a device is fitted, and those by which it is judged.
 struct Given<'a> {
     source: Source,
     name: &'a str,
@@ -145,7 +145,7 @@ impl CalibrationSpec {
         Ok(Calibrated { without_latency, folded, of_units, completeness, ..fit.calibrated(file, provenance) })
     }
 
-    /// Fits a device that begins as `start` to what is given, and judges it.
+    /// Fits a device that begins as `start` to the given requests, and judges it.
     fn fit(
         &self,
         given: &Given<'_>,
@@ -180,7 +180,7 @@ impl CalibrationSpec {
         let file = DeviceFile {
             calibration: Some(Calibration {
                 source: given.source,
-                // Where it lay on this machine says nothing elsewhere; its hash does.
+                // The path on this machine is of no use elsewhere; the hash identifies the trace.
                 name: given.name.rsplit('/').next().unwrap_or(given.name).into(),
                 sha256: given.sha256.clone(),
                 requests: (known.len() + unseen.len()) as u64,
@@ -306,7 +306,7 @@ fn costs(fit: &Fit<'_>, points: &[Vec<f64>]) -> Vec<f64> {
     points.par_iter().map(|genes| fit.cost(genes)).collect()
 }
 
-/// The fitted parameters as the record has them.
+/// The fitted parameters in the form of the record.
 fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Vec<Parameter>, RunError> {
     let device = to_table(&spec.resolved()).map_err(|problem| SpecError::of_file("device", problem, ""))?;
     let rows = fit.rows().iter().zip(intervals);

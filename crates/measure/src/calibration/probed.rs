@@ -1,4 +1,4 @@
-//! Calibration by probes: what they say directly is set, the rest is fitted to their requests, and a held-out mix judges.
+//! Calibration by probes: facts that they show directly are set, the rest is fitted to their requests, and a held-out mix judges.
 
 use ioweir_config::SpecError;
 use ioweir_core::SECTOR_BYTES;

@@ -5,7 +5,7 @@ use ioweir_device::fit::table::{FLASH_ONE_UNIT, Row};
 use ioweir_device::validate::Measured;
 use ioweir_device::{DeviceSpec, SsdOverhead, SsdSpec};
 
-/// The fewest reads of a kind that show what it costs.
+/// The fewest reads of a kind that show the cost of the kind.
 const SHOWN_MIN: usize = 25;
 
 /// The start of a fit to a trace, the rows that it searches in addition, and the page's remark on them. Reads of one kind alone do not show

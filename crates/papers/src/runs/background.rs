@@ -31,7 +31,7 @@ pub(super) struct LoadSpec {
     /// When the played days begin.
     start_unix_seconds: i64,
     days: usize,
-    /// The number of days of history before them.
+    /// The number of days of history before these days.
     history_days: usize,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct DaysSpec {
     course_pool_gib: Option<u64>,
 }
 
-/// A cell of days: what is varied, but for the seed.
+/// A cell of days: the varied values, except the seed.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     pool_gib: u64,
@@ -114,7 +114,7 @@ struct HistorySpec {
     end_hours: Option<usize>,
     /// The days of history before each forecast; all if absent.
     history_days: Option<usize>,
-    /// Only these days are trained on and forecast, as if they followed each other and were alike; all days if absent.
+    /// The weekdays that are trained on and forecast, as if they followed each other and were alike; all days if absent.
     cluster: Option<Vec<Weekday>>,
 }
 

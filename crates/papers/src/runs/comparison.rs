@@ -54,7 +54,7 @@ pub(super) struct Spec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Vary {
-    /// The schedulers that have it. Others are the same at each value.
+    /// The schedulers that have this parameter. Others are the same at each value.
     schedulers: Vec<String>,
     values: Vec<String>,
 }
@@ -63,9 +63,9 @@ struct Vary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Data {
-    /// Where they were traced.
+    /// The data lie where they were traced.
     Recorded,
-    /// All over it.
+    /// The data are spread over the whole device.
     Spread,
 }
 
@@ -97,7 +97,7 @@ struct Set {
     traces: Vec<String>,
 }
 
-/// The sets of traces, and what the reader must know about them.
+/// The sets of traces, and a remark on them for the reader.
 fn sets(spec: &Spec, folder: Option<&str>) -> Result<(Vec<Set>, String), ReproduceError> {
     let generated = || {
         let mixes = spec.traces.iter().map(|job| format!("{MIX_PREFIX}{job}")).collect();
@@ -139,7 +139,7 @@ impl Spec {
             .try_for_each(|point| self.schedulers.iter().try_for_each(|scheduler| self.at(scheduler, point).map(drop)))
     }
 
-    /// Every combination of the values of what is varied.
+    /// Every combination of the varied values.
     fn points(&self) -> Vec<Vec<(&str, &str)>> {
         let mut points = vec![Vec::new()];
         for (name, vary) in &self.vary {
@@ -152,7 +152,7 @@ impl Spec {
         points
     }
 
-    /// A scheduler with its parameters among these.
+    /// The scheduler with the parameters of this point that it has.
     fn at(&self, scheduler: &SchedulerChoice, point: &[(&str, &str)]) -> Result<SchedulerChoice, String> {
         let has = |name: &str| self.vary[name].schedulers.iter().any(|known| known == scheduler.row.name);
         let own = point.iter().filter(|(name, _)| has(name)).map(|(name, value)| format!(":{name}={value}"));

@@ -117,7 +117,7 @@ pub(super) struct Ran {
     /// Remarks about this run for the readers of the page.
     pub(super) notes: Vec<String>,
     pub(super) inputs: Vec<TraceMeta>,
-    /// Every parameter: what it belongs to, and its values.
+    /// All parameters: the name of each part, and its values.
     pub(super) specs: Vec<(String, String)>,
 }
 
@@ -252,13 +252,13 @@ impl Run {
         Ok(all)
     }
 
-    /// The conditions that it infers one of.
+    /// The conditions of which the run infers one.
     pub(super) fn conditions(&self) -> Option<conditions::Spec> {
         let (_, table) = self.each_table().next().filter(|_| self.kind == Kind::Conditions)?;
         read(table).ok()
     }
 
-    /// The flags that say what it runs and measures.
+    /// The flags that choose the run's input and measure.
     pub(super) fn flags(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Comparison => &[TRACES_FLAG, GOAL_FLAG],

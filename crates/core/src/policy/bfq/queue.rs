@@ -15,11 +15,11 @@ const SEEKY_ABOVE: u32 = 19;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) lane: Lane,
-    /// The rank that it is served by, and the rank of its newest request, which applies from its next turn on.
+    /// The rank at which the queue is served now, and the rank of its newest request, which applies from the next turn on.
     pub(super) rank: Rank,
     pub(super) next_rank: Rank,
     pub(super) in_flight: u32,
-    /// Whether it waits for a turn, or has it.
+    /// Whether the queue waits for a turn, or has it.
     pub(super) is_busy: bool,
     pub(super) raising: Raising,
     /// The queue's next budget, in sectors.

@@ -30,7 +30,7 @@ const LARGE_SECTORS: u32 = 64;
 const OBSERVATION: Nanos = Nanos::from_seconds(1);
 const OBSERVATION_MIN: Nanos = Nanos::from_millis(300);
 const DISPATCHES_MIN: u64 = 32;
-/// An idle time of the device after which an observation says nothing of what comes.
+/// The device's idle time after which an observation ends, because it says nothing about the load to come.
 const IDLE_MAX: Nanos = Nanos::from_millis(100);
 /// A shorter time since the last completion is none.
 const THINK_MAX: Nanos = Nanos::from_millis(2);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn three_of_four_dispatches_have_to_be_sequential() {
-        // Of 41, without the first: 30 are, and 27.
+        // Of 41 dispatches without the first, 30 are sequential, and then 27.
         assert_eq!(rate_after(41, 25, 256, |number| number % 4 == 3).estimate, 6_999 + 687 / 4);
         assert_eq!(rate_after(41, 25, 256, |number| number % 3 == 2).estimate, 9_333);
     }

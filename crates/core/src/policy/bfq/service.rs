@@ -193,7 +193,7 @@ impl Service {
         Some(queue)
     }
 
-    /// Charges the queue whose turn it is.
+    /// Charges the present queue.
     pub(super) fn charge(&mut self, sectors: u64) {
         if let Some(entity) = self.entities.get_mut(self.current as usize) {
             entity.served += sectors;

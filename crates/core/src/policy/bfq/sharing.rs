@@ -21,7 +21,7 @@ const AGE: Nanos = Nanos::from_millis(600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     number: u32,
-    /// How many queues had been made when it was.
+    /// How many queues had been made when this one was.
     made: u64,
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Mark {
 pub(super) struct Sharing {
     made: u64,
     made_at: Nanos,
-    /// The queue that it may be merged into.
+    /// The queue that this one may be merged into.
     candidate: Option<Mark>,
-    /// The queue that its process uses instead.
+    /// The queue that this one's process uses instead.
     leader: Option<Mark>,
     is_shared: bool,
 }
