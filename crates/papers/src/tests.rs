@@ -376,6 +376,22 @@ fn small() -> Reproduction {
     paper.reproduce(&Options { quick: true, ..Options::default() }, &origin(), &Silent).expect("no law is broken")
 }
 
+/// One series of the generated load, planned for two days after two weeks.
+#[test]
+fn background_claims_are_judged_on_a_short_series() {
+    let full = PAPERS.iter().find(|paper| paper.name == "background").expect("it comes with the program");
+    let days = "days = 6, history_days = 21 }\npools_gib";
+    assert!(full.experiment.text.contains(days) && full.experiment.text.contains("seeds = [0, 1, 2]"));
+    let text = full.experiment.text.replace("seeds = [0, 1, 2]", "seeds = [0]");
+    let text = text.replace(days, "days = 2, history_days = 14 }\npools_gib");
+    let paper = Paper { experiment: SourceFile { text: text.leak(), ..full.experiment }, ..*full };
+    let done = paper.reproduce(&Options { quick: true, ..Options::default() }, &origin(), &Silent).expect("it runs");
+    assert!(done.holding() > 0 && done.holding() < done.claims.len(), "some hold, some fail, and both are said");
+    for claim in &done.claims {
+        assert!(claim.ours.is_some() && !claim.paper.is_empty() && !claim.note.is_empty(), "{}", claim.id);
+    }
+}
+
 #[test]
 fn wafl_claims_are_judged_deterministically() {
     let done = small();

@@ -1,7 +1,5 @@
 //! Rules that hold for every scheduler on every sample trace under every load.
 
-use std::path::PathBuf;
-
 use ioweir_config::SchedulerChoice;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::{CommandOrder, DeviceSpec, PRESETS};
@@ -9,6 +7,8 @@ use ioweir_lab::compare::{Comparison, document, run, run_observed};
 use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
+
+use crate::sample;
 
 const PAIRS: [&str; 2] = ["sfq+deadline", "mclock+bfq:window=4"];
 
@@ -28,7 +28,7 @@ fn few_traces() -> Vec<String> {
 
 /// The traces of this repository.
 fn traces() -> Vec<String> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let root = sample::folder();
     let mut traces = vec![root.join("oltp/oltp.blktrace").display().to_string()];
     for disk in ["hdd-emul", "loop-ssd"] {
         let folder = root.join("hadoop").join(disk);

@@ -14,5 +14,7 @@ mod external;
 mod generate;
 mod machine;
 mod one_run;
+#[path = "../shared/sample.rs"]
+mod sample;
 mod specs;
 mod tiers;

@@ -1,7 +1,5 @@
 //! A comparison and an experiment with one class that is fed by the same trace have the same outcome.
 
-use std::path::PathBuf;
-
 use ioweir_core::policy::POLICIES;
 use ioweir_lab::compare::{Comparison, Report, document, run as compare};
 use ioweir_lab::document::json_list;
@@ -9,13 +7,14 @@ use ioweir_lab::experiment::{Experiment, Figure, run as simulate};
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::{Class, ClassOutcome, Outcome};
 
+use crate::sample;
+
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
 }
 
 fn trace(name: &str) -> String {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces");
-    root.join(name).display().to_string()
+    sample::folder().join(name).display().to_string()
 }
 
 fn experiment(trace: &str, scheduler: &str, device: &str, depth: u32) -> Outcome {

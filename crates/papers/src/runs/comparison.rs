@@ -281,3 +281,19 @@ pub(super) fn run(name: &str, spec: &Spec, context: Context<'_>) -> Result<Ran, 
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_is_generated_outside_a_checkout() {
+        let text = "traces = [\"grep\", \"sort\"]\nsets = [\"hdd-emul\"]\nschedulers = [\"noop\"]\nloads = [\"x10\"]\ndevices = [\"hdd\"]\n";
+        let spec: Spec = toml::from_str(text).expect("a spec");
+        // Tests run in the folder of the crate, from which the usual folder of traces is not to be seen.
+        let (sets, note) = sets(&spec, None).expect("generators need no files");
+        assert!(note.starts_with("Generated from a mix, since there is no folder"), "{note}");
+        let [set] = &sets[..] else { panic!("one set") };
+        assert_eq!((set.name.as_str(), &set.traces[..]), (GENERATED, &["mix:grep".to_owned(), "mix:sort".into()][..]));
+    }
+}

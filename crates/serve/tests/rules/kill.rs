@@ -65,9 +65,9 @@ const DEVICES: [(&str, &str); 9] = [
 /// A value of `flags` that stands for a discard.
 const DISCARD: u16 = u16::MAX;
 
-/// The number of times that each device is killed: `IOWEIR_KILL_ROUNDS`, or few enough for every day.
+/// The number of times that each device is killed: `IOWEIR_KILL_ROUNDS`, which `scripts/kill-rounds` and `scripts/thorough` set, or few enough for every day.
 pub(crate) fn rounds() -> u64 {
-    const ROUNDS: u64 = 20;
+    const ROUNDS: u64 = 8;
     std::env::var("IOWEIR_KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap())
 }
 
