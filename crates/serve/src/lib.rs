@@ -48,6 +48,6 @@ pub mod watch;
 pub mod parts {
     pub use crate::backend::upstream::{Reach, UpstreamPlan};
     pub use crate::control::{Tunables, change_of};
-    pub use crate::engines::{Engines, Facts, Opened, Stage, service_plans};
+    pub use crate::engines::{Engines, Facts, Host, Opened, Run, service_plans};
     pub use crate::exports::{Catalog, Exports, Places};
 }

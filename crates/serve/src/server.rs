@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 use ioweir_config::shown;
@@ -16,7 +16,7 @@ use crate::backend::{self, Shape};
 use crate::capture::Capture;
 use crate::confine;
 use crate::control::{Controller, SnapshotTimer, Tunables};
-use crate::engines::{Engines, Opened};
+use crate::engines::{Engines, Opened, Threads};
 pub use crate::error::ServeError;
 use crate::error::failed;
 use crate::executor::{Clock as _, MachineClock};
@@ -110,7 +110,9 @@ impl Server {
         let watched = bind_watch(spec)?;
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let workers = backend::shared_workers(spec).map_err(ServeError)?;
-        let engines = Engines::new(workers, clock, log.clone());
+        let threads_stopper = Arc::new(OnceLock::new());
+        let threads = Threads { workers, clock, log: log.clone(), stopper: Arc::clone(&threads_stopper) };
+        let engines = Engines::new(Box::new(threads));
         let opened = engines.open(spec, capture)?;
         let places: Vec<Places> = opened.iter().map(Opened::places).collect();
         let exports = Exports::of(spec, &places).map_err(ServeError)?;
@@ -132,7 +134,8 @@ impl Server {
         });
         let front = front.map_err(|error| failed("epoll", &error))?;
         let stopper = front.stopper();
-        engines.stop_with(stopper.clone());
+        // It is set once, here, before the first engine begins.
+        let _ = threads_stopper.set(stopper.clone());
         engines.begin(opened, &list)?;
         let controller = Controller::new(spec.clone(), (engines.clone(), places), tunables, log.clone(), clock);
         #[cfg(feature = "fleet")]

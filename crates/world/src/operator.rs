@@ -4,15 +4,17 @@
 //! one order, and the same seed gives the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ioweir_core::Nanos;
 
+use ioweir_serve::capture::Capture;
 use ioweir_serve::control::Controller;
 use ioweir_serve::nbd::Export;
-use ioweir_serve::parts::{Opened, Stage};
+use ioweir_serve::parts::{Facts, Host, Opened, Run};
 use ioweir_serve::server::ServeError;
 use ioweir_serve::spec::Spec;
 
@@ -62,14 +64,16 @@ impl Wanted {
     }
 }
 
-/// A question of the controller's thread to the world.
+/// A request of the controller's thread to the world.
 pub(super) enum Asked {
+    /// The time.
+    Time,
     /// To run on, until something has happened that the controller may wait for.
     GoOn,
-    /// To open the devices that the running spec does not have.
-    Open(Box<Spec>),
-    /// To have the opened devices serve these exports.
-    Begin(Arc<[Export]>),
+    /// To open the devices of a spec from this number on.
+    Open(Box<Spec>, usize),
+    /// To let the engine of an opened device serve these exports.
+    Begin(usize, Arc<[Export]>),
     /// To end the engine of a device.
     End(usize),
     /// The operator is done, with this result.
@@ -79,7 +83,7 @@ pub(super) enum Asked {
 /// An answer of the world.
 pub(super) enum Told {
     Time(Nanos),
-    Opened(Result<Vec<Opened>, ServeError>),
+    Opened(Result<Vec<Facts>, ServeError>),
     Done(Result<(), String>),
 }
 
@@ -87,41 +91,89 @@ pub(super) enum Told {
 struct Line(Mutex<(Sender<Asked>, Receiver<Told>)>);
 
 impl Line {
+    /// The answer of the world; `None` once the server is gone.
     fn ask(&self, what: Asked) -> Option<Told> {
         let (asked, told) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
         asked.send(what).ok()?;
         told.recv().ok()
     }
 
-    fn do_it(&self, what: Asked) -> Result<(), String> {
+    fn time(&self, what: Asked) -> Option<Nanos> {
         match self.ask(what) {
-            Some(Told::Done(result)) => result,
-            _ => Err("the server is gone".into()),
-        }
-    }
-}
-
-impl Stage for Line {
-    fn go_on(&self) -> Option<Nanos> {
-        match self.ask(Asked::GoOn) {
             Some(Told::Time(now)) => Some(now),
             _ => None,
         }
     }
 
-    fn open(&self, spec: &Spec) -> Result<Vec<Opened>, ServeError> {
-        match self.ask(Asked::Open(Box::new(spec.clone()))) {
-            Some(Told::Opened(opened)) => opened,
-            _ => Err(ServeError("the server is gone".into())),
+    fn do_it(&self, what: Asked) -> Result<(), ServeError> {
+        match self.ask(what) {
+            Some(Told::Done(result)) => result.map_err(ServeError),
+            _ => Err(gone()),
         }
     }
+}
 
-    fn begin(&self, exports: &Arc<[Export]>) -> Result<(), ServeError> {
-        self.do_it(Asked::Begin(Arc::clone(exports))).map_err(ServeError)
+fn gone() -> ServeError {
+    ServeError("the server is gone".into())
+}
+
+/// The world as the place where engines run. A thread that waits for an engine lets the world run meanwhile.
+pub(super) struct Stage(Arc<Line>);
+
+impl Stage {
+    /// The engine of an opened device, as the server knows it.
+    pub(super) fn opened(&self, facts: Facts, device: usize) -> Opened {
+        Opened::new(facts, Box::new(Place { line: Arc::clone(&self.0), device }))
+    }
+}
+
+impl Host for Stage {
+    fn open(&self, spec: &Spec, from: usize, _capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
+        let Some(Told::Opened(opened)) = self.0.ask(Asked::Open(Box::new(spec.clone()), from)) else {
+            return Err(gone());
+        };
+        Ok(opened?.into_iter().zip(from..).map(|(facts, device)| self.opened(facts, device)).collect())
     }
 
-    fn end(&self, device: usize) -> Result<(), ServeError> {
-        self.do_it(Asked::End(device)).map_err(ServeError)
+    fn now(&self) -> Nanos {
+        // If the server is gone, the wait that follows reports that.
+        self.0.time(Asked::Time).unwrap_or(Nanos::ZERO)
+    }
+
+    fn wait(
+        &self,
+        until: Nanos,
+        receive: &mut dyn FnMut(Duration) -> Result<(), RecvTimeoutError>,
+    ) -> Result<(), RecvTimeoutError> {
+        loop {
+            let received = receive(Duration::ZERO);
+            if received != Err(RecvTimeoutError::Timeout) {
+                return received;
+            }
+            if self.0.time(Asked::GoOn).ok_or(RecvTimeoutError::Disconnected)? > until {
+                return Err(RecvTimeoutError::Timeout);
+            }
+        }
+    }
+}
+
+/// The engine of a device in the world.
+struct Place {
+    line: Arc<Line>,
+    device: usize,
+}
+
+impl Run for Place {
+    fn begin(&self, exports: &Arc<[Export]>) -> Result<(), ServeError> {
+        self.line.do_it(Asked::Begin(self.device, Arc::clone(exports)))
+    }
+
+    fn end(self: Box<Self>) -> Result<(), ServeError> {
+        self.line.do_it(Asked::End(self.device))
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), ServeError> {
+        self.end()
     }
 }
 
@@ -139,11 +191,11 @@ pub(super) struct Operator {
 
 impl Operator {
     /// An operator who has nothing to do, with the stage for the engines.
-    pub(super) fn new() -> (Self, Box<dyn Stage>) {
+    pub(super) fn new() -> (Self, Stage) {
         let (done, asked) = channel();
         let (told, hear) = channel();
-        let line = Line(Mutex::new((done.clone(), hear)));
-        (Self { asked, told: Some(told), done, thread: None, wanted: None, ending: None }, Box::new(line))
+        let stage = Stage(Arc::new(Line(Mutex::new((done.clone(), hear)))));
+        (Self { asked, told: Some(told), done, thread: None, wanted: None, ending: None }, stage)
     }
 
     /// Begins to do this; nothing is under way.

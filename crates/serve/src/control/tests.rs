@@ -4,38 +4,61 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use ioweir_core::Nanos;
 
 use super::{Controller, Tunables};
 use crate::backend::Shape;
+use crate::capture::Capture;
 use crate::engine::Handle;
-use crate::engines::{Engines, Facts, Opened, Stage};
+use crate::engines::{Engines, Facts, Host, Opened, Run};
+use crate::error::ServeError;
 use crate::executor::MachineClock;
 use crate::exports::{Catalog, Exports, Places};
 use crate::log::Log;
 use crate::nbd::Export;
-use crate::server::ServeError;
 use crate::spec::Spec;
 
 /// Engines that make every change and do not answer, while seconds pass.
 #[derive(Default)]
 struct Silent(AtomicU64);
 
-impl Stage for Silent {
-    fn go_on(&self) -> Option<Nanos> {
-        Some(Nanos::from_seconds(self.0.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    fn open(&self, _spec: &Spec) -> Result<Vec<Opened>, ServeError> {
+impl Host for Silent {
+    fn open(&self, _spec: &Spec, _from: usize, _capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
         Ok(Vec::new())
     }
 
+    fn now(&self) -> Nanos {
+        Nanos::from_seconds(self.0.load(Ordering::Relaxed))
+    }
+
+    fn wait(
+        &self,
+        until: Nanos,
+        receive: &mut dyn FnMut(Duration) -> Result<(), RecvTimeoutError>,
+    ) -> Result<(), RecvTimeoutError> {
+        while self.now() < until {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        receive(Duration::ZERO)
+    }
+}
+
+/// An engine that is there until the test ends.
+struct Idle;
+
+impl Run for Idle {
     fn begin(&self, _exports: &Arc<[Export]>) -> Result<(), ServeError> {
         Ok(())
     }
 
-    fn end(&self, _device: usize) -> Result<(), ServeError> {
+    fn end(self: Box<Self>) -> Result<(), ServeError> {
+        Ok(())
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), ServeError> {
         Ok(())
     }
 }
@@ -49,13 +72,13 @@ fn exports_of_silent_devices_may_have_clients() {
     let (handle, _commands) = Handle::new().unwrap();
     let shape = Shape { size_bytes: 1 << 20, ..Shape::default() };
     let facts = Facts { handle, shape, description: String::new(), volumes: None };
-    let opened = vec![Opened::from(facts)];
+    let opened = vec![Opened::new(facts, Box::new(Idle))];
     let places: Vec<Places> = opened.iter().map(Opened::places).collect();
     let handles: Vec<Handle> = opened.iter().map(Opened::handle).collect();
     let exports = Exports::of(&spec, &places).unwrap();
     let tunables = Arc::new(Tunables::new(&spec.server, None, Catalog::new(&spec, exports, &handles)));
     let log = Log::default();
-    let engines = Engines::on(Box::new(Silent::default()), log.clone());
+    let engines = Engines::new(Box::new(Silent::default()));
     engines.keep(opened);
     let controller = Controller::new(spec, (engines, places), Arc::clone(&tunables), log, MachineClock::new());
     let refused = controller.remove_export("b", false).unwrap_err();

@@ -1,62 +1,35 @@
-//! The engines of a server, by the number of their device. Each has a thread, which is started here when the server starts or a device is
-//! added, and ended here when the device is removed.
+//! The engines of a server, by the number of their device. Each runs on a [`Host`]: a thread of its own ([`Threads`]), which is
+//! started when the server starts or a device is added, and ended when the device is removed.
 //!
 //! A device keeps its number: the row of a removed one stays. An engine begins in two steps, so that several begin together or none does:
-//! its thread opens the device, and serves once it gets the exports.
+//! it opens the device, and serves once it gets the exports.
 
+mod host;
 mod thread;
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ioweir_core::{Nanos, StreamId};
 
 use crate::backend::Volumes;
-use crate::backend::checked::WorkerPool;
 use crate::capture::Capture;
 use crate::engine::{Command, Handle, ServicePlan, Shelf};
 use crate::error::ServeError;
-use crate::executor::{Clock as _, MachineClock};
-use crate::log::Log;
 use crate::nbd;
 use crate::spec::{ClassKind, Service, Spec};
-use crate::stopper::Stopper;
 
-use thread::{Ended, Starting, end, joined};
-pub use thread::{Facts, Opened};
-
-/// The place of engines without threads: a simulated world, in which a caller that waits for an engine lets the engines run.
-pub trait Stage: Send + Sync {
-    /// Lets the engines run for a while; returns the time, or `None` once there is no server any more.
-    fn go_on(&self) -> Option<Nanos>;
-
-    /// Opens devices as `Engines::open` does.
-    fn open(&self, spec: &Spec) -> Result<Vec<Opened>, ServeError>;
-
-    /// Begins all opened engines as `Engines::begin` does.
-    fn begin(&self, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError>;
-
-    /// Ends the engine of a device as `Engines::remove` does.
-    fn end(&self, device: usize) -> Result<(), ServeError>;
-}
+pub use host::{Facts, Host, Opened, Run};
+pub(crate) use thread::Threads;
 
 /// The engines of a server; clones refer to the same ones.
 #[derive(Clone)]
 pub struct Engines(Arc<Inner>);
 
 struct Inner {
-    /// The workers that devices share.
-    workers: Option<Arc<WorkerPool>>,
-    clock: MachineClock,
-    log: Log,
-    /// The stopper of the server, set before the first engine serves.
-    stopper: Arc<OnceLock<Stopper>>,
-    /// The stage of engines without threads.
-    stage: Option<Box<dyn Stage>>,
+    host: Box<dyn Host>,
     rows: Mutex<Rows>,
     /// Wakes threads that wait for a change of the rows.
     changed: Condvar,
@@ -77,22 +50,20 @@ struct Row {
     size_bytes: u64,
     description: String,
     volumes: Option<Arc<Mutex<Volumes>>>,
-    /// The engine's thread, until another thread waits for its end.
-    thread: Option<JoinHandle<Ended>>,
-    leaves: Arc<AtomicBool>,
+    /// The engine on its host, until a thread waits for its end.
+    run: Option<Box<dyn Run>>,
     is_removed: bool,
 }
 
 impl Row {
-    fn new(mut opened: Opened) -> Self {
-        let Facts { handle, shape, description, volumes, .. } = opened.facts;
+    fn new(opened: Opened) -> Self {
+        let Facts { handle, shape, description, volumes } = opened.facts;
         Self {
             handle,
             size_bytes: shape.size_bytes,
             description,
             volumes: volumes.map(|volumes| Arc::new(Mutex::new(volumes))),
-            thread: opened.thread.join.take(),
-            leaves: Arc::clone(&opened.thread.leaves),
+            run: Some(opened.run),
             is_removed: false,
         }
     }
@@ -112,17 +83,10 @@ impl fmt::Debug for Engines {
 }
 
 impl Engines {
-    /// A server without engines yet.
-    pub(crate) fn new(workers: Option<Arc<WorkerPool>>, clock: MachineClock, log: Log) -> Self {
-        let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
-        Self(Arc::new(Inner { workers, clock, log, stopper, stage: None, rows, changed }))
-    }
-
-    /// Engines that run on a stage instead of on threads.
-    pub fn on(stage: Box<dyn Stage>, log: Log) -> Self {
-        let (stopper, rows, changed) = (Arc::default(), Mutex::default(), Condvar::new());
-        let stage = Some(stage);
-        Self(Arc::new(Inner { workers: None, clock: MachineClock::new(), log, stopper, stage, rows, changed }))
+    /// A server without engines yet, which will run on this host.
+    #[must_use]
+    pub fn new(host: Box<dyn Host>) -> Self {
+        Self(Arc::new(Inner { host, rows: Mutex::default(), changed: Condvar::new() }))
     }
 
     /// Waits for answers of engines, for this long altogether.
@@ -131,25 +95,14 @@ impl Engines {
         answers: Vec<Receiver<T>>,
         patience: Duration,
     ) -> Vec<Result<T, RecvTimeoutError>> {
-        let span = Nanos(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
-        let Some(stage) = &self.0.stage else {
-            let until = self.0.clock.now().after(span);
-            let left = || Duration::from_nanos(until.since(self.0.clock.now()).0);
-            return answers.into_iter().map(|answer| answer.recv_timeout(left())).collect();
+        let host = &self.0.host;
+        let until = host.now().after(Nanos(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));
+        let hear = |answer: Receiver<T>| {
+            let mut heard = None;
+            host.wait(until, &mut |span| answer.recv_timeout(span).map(|answer| heard = Some(answer)))?;
+            heard.ok_or(RecvTimeoutError::Timeout)
         };
-        let mut until = None;
-        let mut hear = |answer: Receiver<T>| loop {
-            match answer.try_recv() {
-                Ok(answer) => return Ok(answer),
-                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-                Err(TryRecvError::Empty) => {}
-            }
-            let now = stage.go_on().ok_or(RecvTimeoutError::Disconnected)?;
-            if now > *until.get_or_insert(now.after(span)) {
-                return Err(RecvTimeoutError::Timeout);
-            }
-        };
-        answers.into_iter().map(&mut hear).collect()
+        answers.into_iter().map(hear).collect()
     }
 
     /// Waits for the answer of an engine, for this long.
@@ -167,14 +120,8 @@ impl Engines {
     /// # Errors
     /// If one cannot be opened. All are closed then.
     pub(crate) fn open(&self, spec: &Spec, capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
-        if let Some(stage) = &self.0.stage {
-            return stage.open(spec);
-        }
-        let mut capture = capture;
         let known = self.rows().all.len();
-        let starting = (known..spec.device.len()).map(|number| Starting::new(self, spec, number, capture.take()));
-        let starting: Vec<Starting> = starting.collect::<Result<_, _>>()?;
-        starting.into_iter().map(Starting::wait_until_open).collect()
+        self.0.host.open(spec, known, capture)
     }
 
     /// Lets opened engines serve under the next numbers, all or none.
@@ -182,10 +129,7 @@ impl Engines {
     /// # Errors
     /// If one cannot, or the server is shutting down. All of them end then.
     pub(crate) fn begin(&self, opened: Vec<Opened>, exports: &Arc<[nbd::Export]>) -> Result<(), ServeError> {
-        match &self.0.stage {
-            Some(stage) => stage.begin(exports)?,
-            None => opened.iter().try_for_each(|opened| opened.thread.begin(exports))?,
-        }
+        opened.iter().try_for_each(|opened| opened.run.begin(exports))?;
         let mut rows = self.rows();
         if rows.is_closed {
             return Err(ServeError("the server ends".into()));
@@ -194,15 +138,9 @@ impl Engines {
         Ok(())
     }
 
-    /// Keeps engines that serve already, on a stage.
+    /// Adds engines that serve already.
     pub fn keep(&self, opened: Vec<Opened>) {
         self.rows().all.extend(opened.into_iter().map(Row::new));
-    }
-
-    /// Sets the stopper that ends the server when a device has failed as a whole. Must be called before the first engine begins.
-    pub(crate) fn stop_with(&self, stopper: Stopper) {
-        // There is one front, and so one stopper.
-        let _ = self.0.stopper.set(stopper);
     }
 
     /// The engine of every device, those that were removed included: they ignore commands.
@@ -259,10 +197,9 @@ impl Engines {
             let from = from.min(rows.all.len());
             rows.all.drain(from..).collect()
         };
-        for (mut row, number) in rows.into_iter().zip(from..) {
+        for run in rows.into_iter().filter_map(|row| row.run) {
             // The result of the engine's end does not matter, because it has served no client.
-            let _ = row.thread.take().map(|thread| end(&row.handle, &row.leaves, thread));
-            let _ = self.0.stage.as_ref().map(|stage| stage.end(number));
+            let _ = run.end();
         }
     }
 
@@ -275,16 +212,11 @@ impl Engines {
         let Some(row) = rows.all.get_mut(device) else { return Ok(()) };
         row.is_removed = true;
         row.volumes = None;
-        if let Some(stage) = &self.0.stage {
-            drop(rows);
-            return stage.end(device);
-        }
-        // Without a thread here, the server is shutting down and waits for the engine itself.
-        let Some(thread) = row.thread.take() else { return Ok(()) };
-        let (handle, leaves) = (row.handle.clone(), Arc::clone(&row.leaves));
+        // If another thread has taken it, the server is shutting down and waits for the engine itself.
+        let Some(run) = row.run.take() else { return Ok(()) };
         rows.leaving += 1;
         drop(rows);
-        let ended = end(&handle, &leaves, thread);
+        let ended = run.end();
         self.rows().leaving -= 1;
         self.0.changed.notify_all();
         ended
@@ -306,9 +238,9 @@ impl Engines {
         while !rows.is_closed {
             rows = wait(rows);
         }
-        while let Some(thread) = rows.all.iter_mut().find_map(|row| row.thread.take()) {
+        while let Some(run) = rows.all.iter_mut().find_map(|row| row.run.take()) {
             drop(rows);
-            joined(thread)?;
+            run.wait()?;
             rows = self.rows();
         }
         while rows.leaving > 0 {

@@ -2,131 +2,121 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use ioweir_core::Nanos;
 
-use super::{Engines, Inner, service_plans};
+use super::host::{Facts, Host, Opened, Run};
+use super::service_plans;
+use crate::backend::checked::WorkerPool;
 use crate::backend::{self, Shape, Volumes};
 use crate::buffer::Pool;
 use crate::capture::Capture;
 use crate::engine::{Command, Engine, Handle, Settings, Timeouts, Turn};
 use crate::error::{ServeError, failed};
 use crate::executor::{Clock as _, MachineClock};
-use crate::exports::Places;
-use crate::log::DeviceLog;
+use crate::log::{DeviceLog, Log};
 use crate::nbd;
 use crate::spec::Spec;
 use crate::stopper::Stopper;
 
-/// The result of an engine's thread.
-pub(super) type Ended = Result<(), ServeError>;
+type Ended = Result<(), ServeError>;
 
-pub(super) fn joined(thread: JoinHandle<Ended>) -> Ended {
+fn joined(thread: JoinHandle<Ended>) -> Ended {
     thread.join().unwrap_or_else(|_| Err(ServeError("a thread has panicked".into())))
 }
 
-/// Ends an engine while the server continues, and waits for it.
-pub(super) fn end(handle: &Handle, leaves: &AtomicBool, thread: JoinHandle<Ended>) -> Ended {
-    leaves.store(true, Ordering::SeqCst);
-    handle.send(Command::Stop(None));
-    joined(thread)
+/// Runs each engine on a thread of its own.
+pub(crate) struct Threads {
+    /// The workers that devices share.
+    pub(crate) workers: Option<Arc<WorkerPool>>,
+    pub(crate) clock: MachineClock,
+    pub(crate) log: Log,
+    /// Ends the server when a device has failed as a whole. It is set before the first engine begins.
+    pub(crate) stopper: Arc<OnceLock<Stopper>>,
 }
 
-/// An engine whose device is open. Dropped before it is kept, the engine ends and its device is closed.
-pub struct Opened {
-    pub(super) facts: Facts,
-    pub(super) thread: Thread,
-}
+impl Host for Threads {
+    fn open(&self, spec: &Spec, from: usize, mut capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
+        let starting = (from..spec.device.len()).map(|number| Starting::new(self, spec, number, capture.take()));
+        let starting: Vec<Starting> = starting.collect::<Result<_, _>>()?;
+        starting.into_iter().map(Starting::wait_until_open).collect()
+    }
 
-/// The facts that an engine reports about its device once that is open.
-pub struct Facts {
-    /// Sends commands to the engine.
-    pub handle: Handle,
-    /// The length of the device, its parts and its blocks.
-    pub shape: Shape,
-    /// A description of the device, for people.
-    pub description: String,
-    /// The table of the device's volumes, if it has one.
-    pub volumes: Option<Volumes>,
-}
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
 
-impl From<Facts> for Opened {
-    /// An engine that runs on a stage.
-    fn from(facts: Facts) -> Self {
-        let thread = Thread { join: None, exports: None, begun: channel().1, leaves: Arc::default(), handle: None };
-        Self { facts, thread }
+    fn wait(
+        &self,
+        until: Nanos,
+        receive: &mut dyn FnMut(Duration) -> Result<(), RecvTimeoutError>,
+    ) -> Result<(), RecvTimeoutError> {
+        receive(Duration::from_nanos(until.since(self.clock.now()).0))
     }
 }
 
-impl Opened {
-    /// The places on the device that exports can show.
-    pub fn places(&self) -> Places {
-        let Facts { shape, volumes, .. } = &self.facts;
-        let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
-        Places { shape: shape.clone(), volumes }
-    }
-
-    /// A handle for commands to the engine, which it carries out once it serves.
-    pub fn handle(&self) -> Handle {
-        self.facts.handle.clone()
-    }
-
-    /// A description of the device.
-    pub(crate) fn description(&self) -> &str {
-        &self.facts.description
-    }
-}
-
-/// The thread of an engine that is not kept yet. Dropping this ends the thread, and waits for its end.
-pub(super) struct Thread {
-    pub(super) join: Option<JoinHandle<Ended>>,
+/// The thread of an engine.
+struct Thread {
+    /// Present until the end of the thread is waited for.
+    join: Option<JoinHandle<Ended>>,
+    /// Absent once the thread has to end.
     exports: Option<Sender<Arc<[nbd::Export]>>>,
     begun: Receiver<Ended>,
-    pub(super) leaves: Arc<AtomicBool>,
-    /// The engine's handle, known once its device is open.
+    /// Whether the server continues after the end of this engine.
+    leaves: Arc<AtomicBool>,
+    /// Known once its device is open.
     handle: Option<Handle>,
 }
 
 impl Thread {
-    /// Lets the engine serve; returns an error if it cannot.
-    pub(super) fn begin(&self, exports: &Arc<[nbd::Export]>) -> Ended {
-        if let Some(sender) = &self.exports {
-            // A thread that has ended meanwhile is noticed below.
-            let _ = sender.send(Arc::clone(exports));
+    fn stop(&mut self) -> Ended {
+        // A thread that still waits for exports ends when their sender is dropped.
+        self.exports = None;
+        let Some(thread) = self.join.take() else { return Ok(()) };
+        if let Some(handle) = &self.handle {
+            self.leaves.store(true, Ordering::SeqCst);
+            handle.send(Command::Stop(None));
         }
+        joined(thread)
+    }
+}
+
+impl Run for Thread {
+    fn begin(&self, exports: &Arc<[nbd::Export]>) -> Ended {
+        // If the thread has ended meanwhile, the last line reports that.
+        let _ = self.exports.as_ref().map(|sender| sender.send(Arc::clone(exports)));
         self.begun.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
+    }
+
+    fn end(mut self: Box<Self>) -> Ended {
+        self.stop()
+    }
+
+    fn wait(mut self: Box<Self>) -> Ended {
+        self.join.take().map_or(Ok(()), joined)
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        drop(self.exports.take());
-        let Some(thread) = self.join.take() else { return };
         // The engine has served no client, and the reason for its end was reported before.
-        let _ = match &self.handle {
-            Some(handle) => end(handle, &self.leaves, thread),
-            None => joined(thread),
-        };
+        let _ = self.stop();
     }
 }
 
 /// The thread of an engine that opens its device.
-pub(super) struct Starting {
+struct Starting {
     thread: Thread,
     facts: Receiver<Result<Facts, ServeError>>,
 }
 
 impl Starting {
-    pub(super) fn new(
-        engines: &Engines,
-        spec: &Spec,
-        number: usize,
-        capture: Option<Capture>,
-    ) -> Result<Self, ServeError> {
-        let Inner { workers, clock, log, stopper, .. } = &*engines.0;
+    fn new(threads: &Threads, spec: &Spec, number: usize, capture: Option<Capture>) -> Result<Self, ServeError> {
+        let Threads { workers, clock, log, stopper } = threads;
         let device = &spec.device[number];
         let (sender, facts) = channel();
         let (exports, exports_sent) = channel();
@@ -176,11 +166,11 @@ impl Starting {
         Ok(Self { thread, facts })
     }
 
-    pub(super) fn wait_until_open(mut self) -> Result<Opened, ServeError> {
+    fn wait_until_open(mut self) -> Result<Opened, ServeError> {
         let ended = |_| Err(ServeError("a device's thread ended while it started".into()));
         let facts = self.facts.recv().unwrap_or_else(ended)?;
         self.thread.handle = Some(facts.handle.clone());
-        Ok(Opened { facts, thread: self.thread })
+        Ok(Opened::new(facts, Box::new(self.thread)))
     }
 }
 

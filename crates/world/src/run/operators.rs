@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::super::canary::Canary;
 use super::super::operator::{Asked, Told, Wanted};
@@ -10,7 +11,8 @@ use super::super::promise::Promise;
 use super::World;
 use super::servers::{Side, Up};
 use ioweir_serve::engine::{Command, Turn};
-use ioweir_serve::parts::Opened;
+use ioweir_serve::nbd::Export;
+use ioweir_serve::parts::Facts;
 use ioweir_serve::server::ServeError;
 use ioweir_serve::spec::Spec;
 
@@ -113,15 +115,9 @@ impl World {
                     }
                     return self.attend();
                 }
-                Asked::Open(spec) => Told::Opened(self.open_coming(&spec)),
-                Asked::Begin(exports) => {
-                    let configured = up.coming.drain(..).map(|(mut side, spec)| {
-                        Self::configure(&mut side, &spec, up.sides.len(), &exports)?;
-                        up.sides.push(Some(side));
-                        Ok(())
-                    });
-                    Told::Done(configured.collect())
-                }
+                Asked::Time => Told::Time(self.now),
+                Asked::Open(spec, from) => Told::Opened(self.open_coming(&spec, from)),
+                Asked::Begin(device, exports) => Told::Done(self.begin_coming(device, &exports)),
             };
             if let Some(up) = &self.up {
                 up.operator.tell(told);
@@ -129,18 +125,27 @@ impl World {
         }
     }
 
-    fn open_coming(&mut self, spec: &Spec) -> Result<Vec<Opened>, ServeError> {
-        let known = self.up.as_ref().map_or(0, |up| up.sides.len());
+    /// Opens the devices of a spec from this number on.
+    fn open_coming(&mut self, spec: &Spec, from: usize) -> Result<Vec<Facts>, ServeError> {
         self.up.iter_mut().for_each(|up| up.coming.clear());
         let mut opened = Vec::new();
-        for number in known..spec.device.len() {
+        for number in from..spec.device.len() {
             let (side, facts) = self.open_side(spec, number).map_err(ServeError)?;
-            opened.push(Opened::from(facts));
+            opened.push(facts);
             if let Some(up) = &mut self.up {
-                up.coming.push((side, spec.clone()));
+                up.coming.push_back((side, spec.clone()));
             }
         }
         Ok(opened)
+    }
+
+    /// Lets the engine of an opened device serve.
+    fn begin_coming(&mut self, device: usize, exports: &Arc<[Export]>) -> Result<(), String> {
+        let up = self.up.as_mut().ok_or("the server is gone")?;
+        let (mut side, spec) = up.coming.pop_front().ok_or("the device is not open")?;
+        Self::configure(&mut side, &spec, device, exports)?;
+        up.sides.push(Some(side));
+        Ok(())
     }
 
     /// The engine of a device that goes has ended: everything that its clients were answered is durable.

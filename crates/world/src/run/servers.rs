@@ -1,5 +1,6 @@
 //! A server starts: its engines, on the disks as they are, and what changes it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -31,7 +32,7 @@ pub(super) struct Up {
     /// The engines, by the number of their device; `None` for one that has gone.
     pub(super) sides: Vec<Option<Side>>,
     /// Engines whose devices are open and that do not serve yet, with the spec that they belong to.
-    pub(super) coming: Vec<(Side, Spec)>,
+    pub(super) coming: VecDeque<(Side, Spec)>,
     pub(super) controller: Controller,
     pub(super) operator: Operator,
     pub(super) tunables: Arc<Tunables>,
@@ -105,26 +106,26 @@ impl World {
     fn open(&mut self) -> Result<Up, String> {
         let mut spec = Spec::parse("world", &self.saved).map_err(|error| error.to_string())?;
         self.put_lengths_right(&mut spec);
-        let (mut sides, mut facts) = (Vec::new(), Vec::new());
+        let (operator, stage) = Operator::new();
+        let (mut sides, mut opened) = (Vec::new(), Vec::new());
         for number in 0..spec.device.len() {
             let (side, its) = self.open_side(&spec, number)?;
             sides.push(side);
-            facts.push(Opened::from(its));
+            opened.push(stage.opened(its, number));
         }
-        let places: Vec<Places> = facts.iter().map(Opened::places).collect();
+        let places: Vec<Places> = opened.iter().map(Opened::places).collect();
         let exports = Exports::of(&spec, &places)?;
         for (number, side) in sides.iter_mut().enumerate() {
             Self::configure(side, &spec, number, &exports.list)?;
         }
-        let handles: Vec<Handle> = facts.iter().map(Opened::handle).collect();
+        let handles: Vec<Handle> = opened.iter().map(Opened::handle).collect();
         let tunables = Arc::new(Tunables::new(&spec.server, None, Catalog::new(&spec, exports, &handles)));
-        let (operator, stage) = Operator::new();
+        let engines = Engines::new(Box::new(stage));
+        engines.keep(opened);
         let log = Log::default();
-        let engines = Engines::on(stage, log.clone());
-        engines.keep(facts);
         let parts = (engines, places);
         let controller = Controller::new(spec.clone(), parts, Arc::clone(&tunables), log, MachineClock::new());
-        let (sides, coming, spec) = (sides.into_iter().map(Some).collect(), Vec::new(), Arc::new(spec));
+        let (sides, coming, spec) = (sides.into_iter().map(Some).collect(), VecDeque::new(), Arc::new(spec));
         let (saves, resume_at) = (false, Nanos::NEVER);
         Ok(Up { sides, coming, controller, operator, tunables, spec, saves, resume_at })
     }
