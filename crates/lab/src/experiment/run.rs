@@ -87,7 +87,7 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     let points = points.map_err(|complaint| RunError::Value(complaint.problem()))?;
     let mut jobs = Vec::new();
     for Point { set, experiment } in points {
-        // A machine finds its devices by itself: this device is only for runs without one.
+        // A machine finds its devices by itself; this device is for experiments with a single one.
         let Some(device) = experiment.device_groups().first().map(|group| group.model.clone()) else { continue };
         let (device, experiment) = (Arc::new(device), Arc::new(experiment));
         for &scheduler in &experiment.schedulers {
