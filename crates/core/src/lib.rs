@@ -74,8 +74,7 @@
 //! `part` has what several elevators are made of (sorted queues with a FIFO, think times, seeks), and `structure` the slab,
 //! list, tree, heap and index of fixed capacity that everything is built from. [`cores`] decides which queue a server's
 //! worker serves and for how long, [`external`] takes policies from outside, [`fleet`] apportions a share over many servers,
-//! [`background`] decides when debt of background services is paid, and [`depth`] how many requests a device should have at
-//! once.
+//! and [`background`] decides when debt of background services is paid.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -85,7 +84,6 @@ extern crate alloc;
 
 pub mod background;
 pub mod cores;
-pub mod depth;
 pub mod driver;
 mod elevator;
 pub mod external;

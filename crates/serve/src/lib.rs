@@ -18,6 +18,7 @@ pub mod backend;
 pub mod capture;
 pub mod confine;
 pub mod control;
+pub mod depth;
 pub mod engine;
 mod engines;
 mod error;

@@ -14,7 +14,6 @@ mod bounds;
 mod cores;
 mod cores_model;
 mod cores_orders;
-mod depth;
 mod driver;
 mod driving;
 mod fleet;

@@ -1,7 +1,6 @@
 //! Admission of sub-requests, from their arrival until the scheduler dispatches them. This is the server's side of the driver, which keeps
 //! sub-requests in the scheduler, or holds them back while the scheduler is full.
 
-use ioweir_core::depth::LearntDepth;
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Elsewhere, Explanation, Share, ShareError};
@@ -14,6 +13,7 @@ use super::accounts::Accounts;
 use super::command::Refusal;
 use crate::backend::{Action, BLOCK_BYTES, FastTier};
 use crate::buffer::Buffer;
+use crate::depth::LearntDepth;
 use crate::slots::Slots;
 use crate::spec::{self, Holder};
 

@@ -21,7 +21,7 @@
 //! **Bound.** Before a device that serves n at a time, and clients that ask for more, the depth ends between n / 2 and 2 n, and at
 //! the most that it may be if that is less (`tests/rules/depth.rs`).
 
-use crate::Nanos;
+use ioweir_core::Nanos;
 
 /// The depth at the start.
 const START: u32 = 4;
@@ -157,7 +157,7 @@ impl LearntDepth {
     /// Settles the calls of this moment: the device has `in_flight` requests now.
     #[inline]
     pub fn settled(&mut self, now: Nanos, in_flight: u32) {
-        let completed = core::mem::take(&mut self.completed);
+        let completed = std::mem::take(&mut self.completed);
         if completed > 0 {
             self.count(completed, self.full_since.map(|since| now.since(since)));
         }
@@ -254,7 +254,7 @@ impl LearntDepth {
         }
         self.depth = self.tried();
         (self.failures, self.rest) = (0, 1);
-        let doubles = self.tries_more && core::mem::take(&mut self.gave_back);
+        let doubles = self.tries_more && std::mem::take(&mut self.gave_back);
         self.stage = if doubles { Stage::Doubling(None) } else { Stage::Before };
     }
 

@@ -4,10 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ioweir_core::Nanos;
-use ioweir_core::depth::LearntDepth;
+use ioweir_serve::depth::LearntDepth;
 use proptest::prelude::*;
-
-use crate::tenants::world::Random;
 
 const MILLI: u64 = 1_000_000;
 
@@ -17,6 +15,22 @@ enum Times {
     Alike,
     Uniform,
     Exponential,
+}
+
+/// A small generator: the same draws in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    /// Exponential with this mean.
+    fn exponential(&mut self, mean: u64) -> u64 {
+        let uniform = (self.below(1 << 30) + 1) as f64 / (1u64 << 30) as f64;
+        (-uniform.ln() * mean as f64) as u64 + 1
+    }
 }
 
 /// A server with a queue before it, and the learnt depth that limits its requests in flight.
