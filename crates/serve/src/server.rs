@@ -134,7 +134,7 @@ impl Server {
         });
         let front = front.map_err(|error| failed("epoll", &error))?;
         let stopper = front.stopper();
-        // It is set once, here, before the first engine begins.
+        // The cell is empty: it is set only here, before the first engine begins.
         let _ = threads_stopper.set(stopper.clone());
         engines.begin(opened, &list)?;
         let controller = Controller::new(spec.clone(), (engines.clone(), places), tunables, log.clone(), clock);

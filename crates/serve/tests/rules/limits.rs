@@ -64,7 +64,7 @@ fn limit(bytes_per_second: u32, burst_bytes: u32) -> Share {
     Share { limit_bytes_per_second, burst_bytes, ..Share::DEFAULT }
 }
 
-/// What spans of time are multiplied by: more where `scripts/thorough` runs.
+/// The factor by which tests are longer under `scripts/thorough`.
 fn span() -> u64 {
     if std::env::var_os("IOWEIR_THOROUGH").is_some() { 2 } else { 1 }
 }
