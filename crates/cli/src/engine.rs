@@ -4,13 +4,14 @@ use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_config::format_count;
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_device::PRESETS;
-use ioweir_lab::run::{Origin, Progress, Silent};
-use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceError, TraceGroup};
+use ioweir_lab::run::{Origin, Progress};
+use ioweir_trace::{self as trace, Doubted, Event, Format, ReadOptions, TraceError, TraceGroup, TraceSource as _};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
@@ -26,19 +27,39 @@ pub(crate) fn watched<T, E: Into<Failure>>(
     quiet: bool,
     act: impl FnOnce(&dyn Progress) -> Result<T, E>,
 ) -> Result<T, Failure> {
-    if quiet || !io::stderr().is_terminal() {
-        return act(&Silent).map_err(E::into);
-    }
-    let watch = Watch { bar: ProgressBar::new(0).with_style(style()), records: AtomicU64::new(0) };
+    let is_hidden = quiet || !io::stderr().is_terminal();
+    let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new(0).with_style(style()) };
+    let watch = Watch { bar, records: AtomicU64::new(0), remarks: Mutex::default() };
     let done = act(&watch);
     watch.bar.finish_and_clear();
+    watch.remarks.into_inner().unwrap_or_else(PoisonError::into_inner).iter().for_each(|remark| output::notice(remark));
     done.map_err(E::into)
+}
+
+/// Says on standard error what makes the figures of a trace doubtful.
+pub(crate) fn tell(trace: &str, remarks: &[String]) {
+    remarks.iter().for_each(|remark| output::notice(&format!("{trace}: {remark}")));
+}
+
+/// Reads a trace to its end, and says what makes its figures doubtful.
+pub(crate) fn look_at(group: &TraceGroup, options: &ReadOptions) -> Result<(), Failure> {
+    let mut source = Doubted::new(trace::open(&group.files, options)?);
+    let mut batch = Vec::new();
+    loop {
+        source.read_batch(&mut batch)?;
+        if batch.is_empty() {
+            tell(&group.name, &source.remarks());
+            return Ok(());
+        }
+    }
 }
 
 /// A bar on standard error that counts runs, generations or probes, and records beside them.
 struct Watch {
     bar: ProgressBar,
     records: AtomicU64,
+    /// Sentences about doubtful figures of the traces, each once.
+    remarks: Mutex<Vec<String>>,
 }
 
 fn style() -> ProgressStyle {
@@ -58,6 +79,13 @@ impl Progress for Watch {
 
     fn finished(&self, _scheduler: &str) {
         self.bar.inc(1);
+    }
+
+    fn remark(&self, text: &str) {
+        let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        if remarks.iter().all(|known| known != text) {
+            remarks.push(text.to_owned());
+        }
     }
 }
 

@@ -9,10 +9,14 @@ use ioweir_core::Nanos;
 use ioweir_lab::sim::Load;
 use ioweir_lab::trace_info::{self, NamedInfo};
 use ioweir_lab::workload::{JobGenerator, MIXES, mix};
-use ioweir_trace::{self as trace, Cut, FORMATS, Format, Loss, Target, TraceError, TraceSource};
+use ioweir_trace::{
+    self as trace, Alignment, Cut, Doubted, FORMATS, Format, Loss, Merged, Position, Repeat, Repeated, Target,
+    TraceError, TraceGroup, TraceSource,
+};
 
 use crate::arguments::{
-    ConvertArguments, CutArguments, GenerateArguments, InfoArguments, ReadingArguments, TraceArguments, TraceVerb,
+    ConvertArguments, CutArguments, GenerateArguments, InfoArguments, ReadingArguments, TogetherArguments,
+    TraceArguments, TraceVerb,
 };
 use crate::failure::Failure;
 use crate::output::Outputs;
@@ -39,7 +43,8 @@ pub(crate) fn act(arguments: &TraceArguments) -> Result<(), Failure> {
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
-    let (target, format, mut source) = ends(&arguments.files, arguments.to.as_deref(), &arguments.reading)?;
+    let (target, format, mut source) =
+        ends(&arguments.files, arguments.to.as_deref(), &arguments.reading, &arguments.together)?;
     write(source.as_mut(), target, format)
 }
 
@@ -60,7 +65,8 @@ fn cut(arguments: &CutArguments) -> Result<(), Failure> {
         offset_to_bytes: arguments.offset_to.as_deref().map(bytes).transpose()?,
         speed_thousandths,
     };
-    let (target, format, mut source) = ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading)?;
+    let (target, format, mut source) =
+        ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading, &arguments.together)?;
     write(&mut trace::cut(source.as_mut(), part), target, format)
 }
 
@@ -86,25 +92,70 @@ fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
 /// The target of a conversion, its format, and the source.
 type Ends<'a> = (&'a str, &'static Format, Box<dyn TraceSource>);
 
-/// Opens a conversion: the last of `files` is written in the format `named`, or the one of its suffix; the other files are one trace.
-fn ends<'a>(files: &'a [String], named: Option<&str>, reading: &ReadingArguments) -> Result<Ends<'a>, Failure> {
+/// The last of `files` is written as `named` or its suffix say, the others are one trace, or several to be merged.
+fn ends<'a>(
+    files: &'a [String],
+    named: Option<&str>,
+    reading: &ReadingArguments,
+    together: &TogetherArguments,
+) -> Result<Ends<'a>, Failure> {
     let Some((target, sources)) = files.split_last() else {
         return Err(Failure::input("no file is named", "files of one trace, and the file to write", ""));
     };
     let format = target_format(named, target)?;
-    let options = trace::ReadOptions { once: true, ..engine::read_options(reading)? };
+    let options = trace::ReadOptions { once: together.repeat.is_none(), ..engine::read_options(reading)? };
     let groups = engine::groups(sources)?;
-    let [group] = groups.as_slice() else {
+    let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
+    output::check_outputs(&[target], &inputs)?;
+    if groups.len() > 1 && together.merge.is_none() {
         let names: Vec<_> = groups.iter().map(|group| shown(&group.name)).collect();
         return Err(Failure::input(
             format!("{} traces are named: {}", groups.len(), names.join(", ")),
             "the files of one trace",
-            "take them one by one",
+            "`--merge starts` or `--merge clocks` takes them as one",
         ));
+    }
+    let offsets = together.offset.iter().map(|text| time(text)).collect::<Result<Vec<_>, Failure>>()?;
+    if !offsets.is_empty() && offsets.len() != groups.len() {
+        let problem = format!("{} offsets and {} traces", offsets.len(), groups.len());
+        return Err(Failure::input(problem, "an offset for each trace, such as 0s,2ms", ""));
+    }
+    let alignment =
+        together.merge.as_deref().map(|how| if how == "clocks" { Alignment::Clocks } else { Alignment::Starts });
+    let keeps_apart = together.keep_apart;
+    let open = move || open_all(&groups, &options, alignment, &offsets, keeps_apart);
+    let source = match &together.repeat {
+        Some(repeat) => Box::new(Repeated::new(open, self::repeat(repeat)?)?),
+        None => open()?,
     };
-    let inputs: Vec<&Path> = group.files.iter().map(PathBuf::as_path).collect();
-    output::check_outputs(&[target], &inputs)?;
-    Ok((target, format, trace::open(&group.files, &options)?))
+    Ok((target, format, Box::new(Doubted::new(source))))
+}
+
+fn open_all(
+    groups: &[TraceGroup],
+    options: &trace::ReadOptions,
+    alignment: Option<Alignment>,
+    offsets: &[Nanos],
+    keeps_apart: bool,
+) -> Result<Box<dyn TraceSource>, TraceError> {
+    let mut traces = Vec::new();
+    for group in groups {
+        traces.push((group.name.clone(), trace::open(&group.files, options)?));
+    }
+    let Some(alignment) = alignment else {
+        let found = traces.pop().map(|(_, source)| source);
+        return found.ok_or_else(|| TraceError::new("", Position::File, "no file is named").expected("a trace"));
+    };
+    Ok(Box::new(Merged::new(traces, alignment, offsets, keeps_apart)?))
+}
+
+/// A number of repetitions, or how long the repeated trace lasts.
+fn repeat(text: &str) -> Result<Repeat, Failure> {
+    match text.parse() {
+        Ok(0) => Err(Failure::input("0 repetitions", "at least 1, or a time such as 1h", "")),
+        Ok(times) => Ok(Repeat::Times(times)),
+        Err(_) => Ok(Repeat::Until(time(text)?)),
+    }
 }
 
 /// Writes a trace, and says on standard error how much it was and what of it the format does not hold.
@@ -130,6 +181,7 @@ pub(crate) fn write(source: &mut dyn TraceSource, target: &str, format: &Format)
         skipped_note(source.skipped()),
         losses_note(&converted.losses)
     );
+    source.remarks().iter().for_each(|remark| output::notice(remark));
     Ok(())
 }
 

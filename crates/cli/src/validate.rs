@@ -66,6 +66,7 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
         document.records = result.requests();
         output::put_file(name, &form.render(&document)?)?;
     }
+    engine::tell(&group.name, result.doubts());
     outputs.write(&result.document()?)?;
     if result.passes() == Some(false) { Err(Failure::Expectation(MISSED.into())) } else { Ok(()) }
 }

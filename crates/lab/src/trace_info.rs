@@ -101,6 +101,8 @@ fn latencies(info: &Info) -> Option<String> {
         (info.requests_without_latency, "requests have none"),
         (completeness.requests_in_holes, "of them because events are lost"),
         (completeness.requests_superseded, "of them because a newer request for the same bytes came first"),
+        (completeness.requests_outlasting, "of them because 4096 more came before their completion"),
+        (completeness.requests_unfinished, "of them because the trace ends first"),
         (unmatched, "completions have no request"),
     ];
     let reasons = reasons.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}"));

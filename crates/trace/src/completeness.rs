@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+/// A device may have so many requests when a capture begins, whose completions belong to none of its requests.
+const IN_FLIGHT_MAX: u64 = 64;
+
 /// The gaps of a capture, as far as its reader can tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Completeness {
@@ -17,6 +20,10 @@ pub struct Completeness {
     pub requests_in_holes: u64,
     /// Requests without a latency because a newer request for the same bytes came before a completion.
     pub requests_superseded: u64,
+    /// Requests without a latency because more requests came before their completion than the reader keeps.
+    pub requests_outlasting: u64,
+    /// Requests without a latency because the trace ends before their completion.
+    pub requests_unfinished: u64,
     /// Completions whose request is not in the trace.
     pub completions_unmatched: u64,
     /// Lines that are known to belong to no event, such as stacks and summaries, and were passed over.
@@ -34,9 +41,17 @@ impl Completeness {
         self.files_missing.extend_from_slice(&other.files_missing);
         self.requests_in_holes += other.requests_in_holes;
         self.requests_superseded += other.requests_superseded;
+        self.requests_outlasting += other.requests_outlasting;
+        self.requests_unfinished += other.requests_unfinished;
         self.completions_unmatched += other.completions_unmatched;
         self.lines_passed_over += other.lines_passed_over;
         self.latencies_withheld |= other.latencies_withheld;
+    }
+
+    /// Whether events are missing.
+    #[must_use]
+    pub fn has_holes(&self) -> bool {
+        self.holes > 0 || !self.files_missing.is_empty()
     }
 
     /// The warnings as remarks, and how many requests have no latency because another came before their completion.
@@ -50,7 +65,19 @@ impl Completeness {
                 self.requests_superseded
             ));
         }
-        if self.completions_unmatched > 0 {
+        if self.requests_outlasting > 0 {
+            remarks.push(format!(
+                "{} requests have no latency because 4096 more came before their completion: the longest latencies are missing.",
+                self.requests_outlasting
+            ));
+        }
+        if self.requests_unfinished > 0 {
+            remarks.push(format!(
+                "{} requests have no latency because the trace ends before their completion.",
+                self.requests_unfinished
+            ));
+        }
+        if self.completions_unmatched > IN_FLIGHT_MAX {
             remarks.push(format!("{} completions belong to no request of the trace.", self.completions_unmatched));
         }
         remarks

@@ -4,13 +4,16 @@
 
 mod completeness;
 mod cut;
+mod doubted;
 mod error;
 mod event;
 mod format;
 mod group;
 mod info;
 mod input;
+mod merged;
 mod reader;
+mod repeated;
 mod table;
 pub mod tracefs;
 mod waits;
@@ -18,13 +21,16 @@ mod writer;
 
 pub use completeness::Completeness;
 pub use cut::{Cut, CutSource, cut};
+pub use doubted::Doubted;
 pub use error::{Position, TraceError};
 pub use event::Event;
 pub use format::parquet::REQUEST_COLUMNS;
-pub use format::{FORMATS, Format, FormatError, ReadOptions, format, named, open, open_inputs, recognise};
+pub use format::{FORMATS, Format, FormatError, ReadOptions, format, named, no_pointer, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
+pub use merged::{Alignment, Merged};
+pub use repeated::{Repeat, Repeated};
 pub use waits::{WaitClocks, WaitStart};
 pub use writer::losses::{Clock, Holds, Loss};
 pub use writer::requests::{RunNames, Served, request_file};
@@ -128,5 +134,10 @@ pub trait TraceSource: Send {
     /// The gaps of the capture, which are known after it has been read to its end.
     fn completeness(&self) -> Completeness {
         self.inner().map_or_else(Completeness::default, |inner| inner.completeness())
+    }
+
+    /// A sentence for each thing that makes the figures of the trace doubtful, after it has been read to its end.
+    fn remarks(&self) -> Vec<String> {
+        self.inner().map_or_else(|| self.completeness().remarks(), |inner| inner.remarks())
     }
 }

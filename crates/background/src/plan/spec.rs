@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{Complaint, SpecError, format_decimals, plain, read_spec, shown};
 use ioweir_core::background::Watermark;
-use ioweir_trace::{self as trace, Event, Input, ReadOptions};
+use ioweir_trace::{self as trace, Doubted, Event, Input, ReadOptions};
 use serde::{Deserialize, Serialize};
 
 use super::bound::bound;
@@ -166,8 +166,8 @@ impl PlanSpec {
         let options = ReadOptions { latency: true, ..reading };
         let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
         if options.format.is_some() || trace::recognise(&paths, &options).is_ok() {
-            let mut source = trace::open(&paths, &options)?;
-            let counted = series_of_trace(source.as_mut(), policy.bin_seconds(), first, progress)?;
+            let mut source = Doubted::new(trace::open(&paths, &options)?);
+            let counted = series_of_trace(&mut source, policy.bin_seconds(), first, progress)?;
             return Ok(Load::of_trace(&counted, policy));
         }
         let inputs: Vec<Input> = paths.iter().map(|path| Input::from_path(path)).collect();

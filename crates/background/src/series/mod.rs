@@ -6,6 +6,7 @@ mod bins;
 mod open;
 mod read;
 mod requests;
+mod sysstat;
 mod time;
 mod value;
 mod vdi;
@@ -57,8 +58,10 @@ pub struct Losses {
     pub counter_resets: u64,
     /// Bins with fewer than half of their samples, which become gaps.
     pub thin_bins: u64,
-    /// Rows that are marks of the tool, as of a restart, and hold no values.
+    /// Rows that are marks of the tool, as of a restart, or averages over another time than the rest.
     pub rows_passed_over: u64,
+    /// Whether its dates may begin with the day, and were read as beginning with the month.
+    pub dates_month_first: bool,
     /// The column only ever rises but for resets, or is named as a counter, so it may be a counter, but it was not read as one.
     pub looks_like_counter: bool,
     /// By how much the clock of the times is ahead of UTC, if they say so. Where the offset changes, as with summer time, it is the last.
@@ -78,6 +81,7 @@ impl Losses {
             thin_bins: self.thin_bins + other.thin_bins,
             rows_passed_over: self.rows_passed_over.max(other.rows_passed_over),
             utc_offset_seconds: self.utc_offset_seconds.filter(|_| self.utc_offset_seconds == other.utc_offset_seconds),
+            dates_month_first: self.dates_month_first || other.dates_month_first,
             looks_like_counter: self.looks_like_counter || other.looks_like_counter,
         }
     }
@@ -92,7 +96,10 @@ impl Losses {
             (self.negative_values, "negative values masked"),
             (self.absurd_values, "absurdly large values masked"),
             (self.counter_resets, "counter resets, the steps across them masked"),
-            (self.rows_passed_over, "rows that mark a restart or a comment, without values"),
+            (
+                self.rows_passed_over,
+                "rows passed over: restarts, comments, averages of the whole report or since the start of the machine",
+            ),
             (self.thin_bins, "bins with less than half of their samples, taken as gaps"),
         ];
         let mut lines: Vec<String> =
@@ -101,6 +108,11 @@ impl Losses {
             let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
             let shown = format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60);
             lines.push(format!("its times carry the offset {shown}: a forecast counts days and shows times in it"));
+        }
+        if self.dates_month_first {
+            lines.push(
+                "its dates do not show whether the day or the month is first: the month is taken as first".into(),
+            );
         }
         if self.looks_like_counter {
             lines

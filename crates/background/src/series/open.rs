@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ioweir_lab::run::Progress;
 
 use super::{Series, SeriesError, SeriesOptions, Vdi, read_inputs, series_of_trace};
-use ioweir_trace::{self as trace, Input, Position, ReadOptions};
+use ioweir_trace::{self as trace, Doubted, Input, Position, ReadOptions};
 
 /// Prefix of generated series: `vdi:7` is six weeks of virtual desktops from seed 7.
 pub const VDI_PREFIX: &str = "vdi:";
@@ -36,8 +36,8 @@ pub fn open_series(
     let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     if reading.format.is_some() || trace::recognise(&paths, reading).is_ok() {
         let file = names.first().map_or("", String::as_str);
-        let mut source = trace::open(&paths, reading)?;
-        let counted = series_of_trace(source.as_mut(), bin_seconds, file, progress)?;
+        let mut source = Doubted::new(trace::open(&paths, reading)?);
+        let counted = series_of_trace(&mut source, bin_seconds, file, progress)?;
         let all = counted.requests.into_iter().chain(counted.bytes).chain([counted.unique_ratio]);
         // If the trace lacks a kind of request, that kind gives no series.
         let mut out: Vec<Series> =

@@ -10,10 +10,11 @@ use std::path::Path;
 use memchr::{memchr, memmem};
 
 use super::bins::Binner;
+use super::sysstat::rewritten;
 use super::time::{moment, offset_of};
 use super::value::{Marks, is_missing, number};
 use super::{Losses, Series, SeriesError, SeriesOptions};
-use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
+use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, no_pointer, unreadable};
 
 /// The longest line of a table.
 const LINE_BYTES_MAX: usize = 1 << 16;
@@ -41,10 +42,23 @@ pub fn read_series(path: &Path, options: &SeriesOptions) -> Result<Vec<Series>, 
 /// # Errors
 /// As [`read_series`].
 pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Series>, SeriesError> {
-    let Some(first) = inputs.first() else { return Ok(Vec::new()) };
+    inputs.iter().try_for_each(no_pointer)?;
+    let (mut tables, mut passed_over, mut month_first) = (Vec::new(), 0, false);
+    for input in inputs {
+        tables.push(match rewritten(input)? {
+            Some(report) => {
+                passed_over += report.passed_over;
+                month_first |= report.is_month_first;
+                report.input
+            }
+            None => input.clone(),
+        });
+    }
+    let Some(first) = tables.first() else { return Ok(Vec::new()) };
     let layout = Layout::of(first)?;
     let mut table = Table::new(&layout, options, first.name())?;
-    for input in inputs {
+    (table.marks, table.dates_month_first) = (passed_over, month_first);
+    for input in &tables {
         let layout = if input.name() == first.name() { layout.clone() } else { Layout::of(input)? };
         table.read(input, &layout)?;
     }
@@ -259,6 +273,7 @@ struct Table<'a> {
     utc_offset_seconds: Option<i32>,
     /// Rows that are marks of the tool.
     marks: u64,
+    dates_month_first: bool,
 }
 
 impl<'a> Table<'a> {
@@ -288,6 +303,7 @@ impl<'a> Table<'a> {
             rows: 0,
             utc_offset_seconds: None,
             marks: 0,
+            dates_month_first: false,
         })
     }
 
@@ -444,7 +460,13 @@ impl<'a> Table<'a> {
             } else {
                 self.columns[column].clone()
             };
-            let losses = Losses { looks_like_counter, rows_passed_over: self.marks, utc_offset_seconds, ..losses };
+            let losses = Losses {
+                looks_like_counter,
+                rows_passed_over: self.marks,
+                utc_offset_seconds,
+                dates_month_first: self.dates_month_first,
+                ..losses
+            };
             columns_of.push(column);
             out.push(Series { name, start_unix_seconds, bin_seconds: self.bin_seconds, values, losses });
         }

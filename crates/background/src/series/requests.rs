@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ioweir_core::Operation;
 
 use super::{Losses, Series};
-use ioweir_lab::run::Progress;
+use ioweir_lab::run::{Progress, tell};
 use ioweir_trace::{Position, TraceError, TraceSource};
 
 /// The most bins of a trace.
@@ -90,6 +90,7 @@ pub fn series_of_trace(
             }
         }
     }
+    tell(source, file, progress);
     if bins.len() > 1 {
         bins.pop();
     }

@@ -116,7 +116,7 @@ fn days_of_month(year: i64, month: i64) -> i64 {
 }
 
 /// Days since 1970-01-01 of a date in the Gregorian calendar. Years are counted from March, so that the leap day is last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year - era * 400;

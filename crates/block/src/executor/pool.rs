@@ -76,6 +76,7 @@ type TurnHook = Box<dyn Fn(bool) + Send + Sync>;
 /// The state that the mutex guards.
 struct State {
     cores: Cores,
+    log: Log,
     places: Box<[Place]>,
     /// The time, the order of asking, and the slot of items that wait for a time.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
@@ -162,6 +163,7 @@ impl<C: Clock> Pool<C> {
         let (workers, requests) = (cores.workers(), cores.requests());
         let state = State {
             cores,
+            log: Log::default(),
             places: (0..requests).map(|_| Place::default()).collect(),
             timers: BinaryHeap::with_capacity(requests as usize),
             timers_set: 0,
@@ -233,6 +235,11 @@ impl<C: Clock> Pool<C> {
         Ok(())
     }
 
+    /// Sets the state of the server's write log.
+    pub fn set_log(&self, log: Log) {
+        self.lock_state().log = log;
+    }
+
     /// The counters of the pool.
     #[must_use]
     pub fn counted(&self) -> Counted {
@@ -263,7 +270,8 @@ impl<C: Clock> Pool<C> {
         while !state.is_stopped {
             let now = self.clock.now();
             self.catch_up(&mut state, now);
-            state = match state.cores.next(now, worker, Log::default()) {
+            let log = state.log;
+            state = match state.cores.next(now, worker, log) {
                 Turn::Serve { switched, .. } => self.serve(state, &weak, worker, switched),
                 Turn::Idle if state.is_over() => break,
                 Turn::Idle => self.sleep(state),

@@ -55,7 +55,9 @@ pub(crate) use sweep::SweepArguments;
 pub(crate) use sweep::SweepMergeArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepVerb;
-pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
+pub(crate) use trace::{
+    ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TogetherArguments, TraceArguments, TraceVerb,
+};
 #[cfg(feature = "advise")]
 pub(crate) use validate::ValidateArguments;
 

@@ -39,7 +39,7 @@ pub(crate) struct InfoArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace convert [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0"
+    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0\n  ioweir trace convert a.blktrace b.blktrace both.parquet --merge clocks --offset 0s,2ms\n  ioweir trace convert grep.blktrace long.parquet --repeat 1h"
 )]
 pub(crate) struct ConvertArguments {
     /// Files of one trace, then the file to write
@@ -49,6 +49,9 @@ pub(crate) struct ConvertArguments {
     /// Format to write [default: by the suffix of OUT]
     #[arg(long, alias = "as", value_name = "FORMAT")]
     pub(crate) to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) together: TogetherArguments,
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
@@ -93,6 +96,9 @@ pub(crate) struct CutArguments {
     pub(crate) format_to: Option<String>,
 
     #[command(flatten)]
+    pub(crate) together: TogetherArguments,
+
+    #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 }
 
@@ -122,4 +128,29 @@ pub(crate) struct GenerateArguments {
     /// Format to write [default: by the suffix of OUT]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format_to: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TogetherArguments {
+    /// Take several traces as one, in the order of time: all begin together, or their wall clocks agree
+    #[arg(long, value_name = "HOW", value_parser = ["starts", "clocks"], help_heading = "Several traces, or one several times")]
+    pub(crate) merge: Option<String>,
+
+    /// Add these times to those of the merged traces, in their order
+    #[arg(
+        long,
+        value_name = "TIME,...",
+        value_delimiter = ',',
+        requires = "merge",
+        help_heading = "Several traces, or one several times"
+    )]
+    pub(crate) offset: Vec<String>,
+
+    /// Tell streams and volumes of different traces apart that have the same name
+    #[arg(long, requires = "merge", help_heading = "Several traces, or one several times")]
+    pub(crate) keep_apart: bool,
+
+    /// Repeat the trace so many times, or until it lasts that long
+    #[arg(long, value_name = "N|TIME", help_heading = "Several traces, or one several times")]
+    pub(crate) repeat: Option<String>,
 }

@@ -255,6 +255,10 @@ impl Progress for Stopping<'_> {
         self.progress.finished(scheduler);
     }
 
+    fn remark(&self, text: &str) {
+        self.progress.remark(text);
+    }
+
     fn is_stopped(&self) -> bool {
         self.stop.is_set() || self.progress.is_stopped()
     }

@@ -54,6 +54,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
         may_write: target.is_writable(),
         ..asked.fit()?
     };
+    engine::look_at(&asked.group, &ReadOptions { latency: true, ..asked.options.clone() })?;
     let left = Fitted::new(asked.source()?, &asked.group.name, fit.clone()).check()?;
     let mut run = Run { asked: &asked, fit, target: &target, stop, page: page(arguments, &asked, &target, left) };
     run.all(arguments, &system, &state)?;

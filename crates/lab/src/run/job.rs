@@ -166,7 +166,7 @@ impl Job {
                     true => trace.open_spread(self.seed, sectors)?,
                     false => trace.open(self.seed, sectors, self.folds)?,
                 };
-                let source = Box::new(Watched { source, progress });
+                let source = Box::new(Watched { source: trace.looked_at(source), name: trace.name(), progress });
                 let mut feed = Feed::new(source, *load, Streams::KEPT);
                 let ended = run(simulation, &mut Stoppable::new(&mut feed, progress), collector, observer);
                 let ended = ended.map_err(stopped)?;

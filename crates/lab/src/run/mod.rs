@@ -15,7 +15,7 @@ mod traces;
 pub use fold::{Fold, Folded, fold_measured};
 pub use job::{Job, Traffic};
 pub use requests::Requests;
-pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256};
+pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256, tell};
 
 pub use crate::document::{Origin, TraceMeta, hexadecimal};
 
@@ -102,6 +102,8 @@ pub trait Progress: Sync {
     fn read(&self, _records: u64) {}
     /// A run is done.
     fn finished(&self, _scheduler: &str) {}
+    /// Something makes the figures of a trace doubtful. The same may be said several times.
+    fn remark(&self, _text: &str) {}
     /// Whether the runs are to end, with [`RunError::Stopped`]. Asked often.
     fn is_stopped(&self) -> bool {
         false

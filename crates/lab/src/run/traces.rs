@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ioweir_core::SECTOR_BYTES;
 use sha2::{Digest, Sha256};
@@ -14,7 +15,7 @@ use crate::gate::Witness;
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
 use ioweir_trace::{
-    self as trace, BATCH_RECORDS, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource,
+    self as trace, BATCH_RECORDS, Doubted, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource,
 };
 
 /// The beginning of the name of generated traffic.
@@ -27,6 +28,8 @@ pub struct TraceFiles {
     options: ReadOptions,
     /// Whether each seed replays a sample of the trace.
     resamples: bool,
+    /// Whether its requests have been looked at for figures that no device has: once is enough.
+    is_looked_at: Arc<AtomicBool>,
 }
 
 /// The name that stands for each volume of a trace.
@@ -90,7 +93,8 @@ impl TraceFiles {
     /// Records in memory, of which each seed replays a sample if `resamples` is set.
     #[must_use]
     pub fn of_records(trace: KeptTrace, resamples: bool) -> Self {
-        Self { origin: Requests::Kept(trace), options: ReadOptions::default(), resamples }
+        let is_looked_at = Arc::new(AtomicBool::new(true));
+        Self { origin: Requests::Kept(trace), options: ReadOptions::default(), resamples, is_looked_at }
     }
 
     /// The traces of these names: mixes are kept apart from files, which are put together to traces.
@@ -112,7 +116,11 @@ impl TraceFiles {
                 found.extend(trace::group(&paths)?.into_iter().map(Requests::Files));
             }
         }
-        Ok(found.into_iter().map(|origin| Self { origin, options: options.clone(), resamples: false }).collect())
+        let of = |origin| {
+            let is_looked_at = Arc::new(AtomicBool::new(matches!(origin, Requests::Mix(_))));
+            Self { origin, options: options.clone(), resamples: false, is_looked_at }
+        };
+        Ok(found.into_iter().map(of).collect())
     }
 
     /// As [`TraceFiles::find`], but folders stand for the traces in them and the volume `all` for each of a trace. Answers
@@ -230,6 +238,12 @@ impl TraceFiles {
         Ok(if folds { Box::new(Folded::new(source, device_bytes)) } else { source })
     }
 
+    /// The source, with a look at its requests if none has been taken yet.
+    #[must_use]
+    pub fn looked_at(&self, source: Box<dyn TraceSource>) -> Box<dyn TraceSource> {
+        if self.is_looked_at.swap(true, Ordering::Relaxed) { source } else { Box::new(Doubted::new(source)) }
+    }
+
     /// Opens it for a device of this size, over which its data are spread.
     ///
     /// # Errors
@@ -255,7 +269,7 @@ impl TraceFiles {
     pub fn witness(&self, progress: &dyn Progress) -> Result<(Witness, Vec<String>), RunError> {
         let options = ReadOptions { latency: true, ..self.options.clone() };
         let whole = Self { options, resamples: false, ..self.clone() };
-        let mut source = whole.open(0, u64::MAX / SECTOR_BYTES, false)?;
+        let mut source = whole.looked_at(whole.open(0, u64::MAX / SECTOR_BYTES, false)?);
         let (mut witness, mut batch) = (Witness::default(), Vec::new());
         loop {
             source.read_batch(&mut batch)?;
@@ -263,6 +277,7 @@ impl TraceFiles {
                 return Err(RunError::Stopped);
             }
             if batch.is_empty() {
+                tell(&*source, &self.name(), progress);
                 return Ok((witness, source.names().streams.clone()));
             }
             batch.iter().for_each(|record| witness.add(record));
@@ -313,9 +328,16 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
     Ok(files)
 }
 
-/// A source that reports how far it has been read.
+/// Tells what makes the figures of a trace doubtful that has been read to its end.
+pub fn tell(source: &dyn TraceSource, name: &str, progress: &dyn Progress) {
+    source.remarks().iter().for_each(|remark| progress.remark(&format!("{name}: {remark}")));
+}
+
+/// A source that reports how far it has been read, and then what makes its figures doubtful.
 pub(super) struct Watched<'a> {
     pub(super) source: Box<dyn TraceSource>,
+    /// The name of the trace.
+    pub(super) name: String,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -323,6 +345,9 @@ impl TraceSource for Watched<'_> {
     fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
         self.source.read_batch(batch)?;
         self.progress.read(batch.len() as u64);
+        if batch.is_empty() {
+            tell(&*self.source, &self.name, self.progress);
+        }
         Ok(())
     }
 

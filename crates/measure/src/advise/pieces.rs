@@ -12,7 +12,7 @@ use ioweir_config::format_count;
 use ioweir_core::{Nanos, StreamId};
 use ioweir_trace::{BATCH_RECORDS, Names, Record};
 
-use ioweir_lab::run::{KeptTrace, Progress, RunError, TraceFiles};
+use ioweir_lab::run::{KeptTrace, Progress, RunError, TraceFiles, tell};
 
 /// Pieces of a trace.
 const PIECES: usize = 16;
@@ -96,7 +96,7 @@ impl Pieces {
         let (mut origin, mut last) = (Nanos::ZERO, Nanos::ZERO);
         for trace in traces {
             let first_stream = u32::try_from(names.streams.len()).unwrap_or(u32::MAX);
-            let mut source = trace.open(seed, sectors, folds)?;
+            let mut source = trace.looked_at(trace.open(seed, sectors, folds)?);
             let mut batch = Vec::with_capacity(BATCH_RECORDS);
             loop {
                 source.read_batch(&mut batch)?;
@@ -112,6 +112,7 @@ impl Pieces {
                     thinning.add(Record { time: last, stream, ..*record });
                 }
             }
+            tell(&*source, &trace.name(), progress);
             origin = last;
             names.streams.extend_from_slice(&source.names().streams);
             names.volumes.clone_from(&source.names().volumes);

@@ -57,7 +57,7 @@ impl Calibrated {
                 .text(format!("{} requests have no latency, and are left out.", format_count(self.without_latency)));
         }
         folded_remark(self.folded).into_iter().chain(self.of_units.clone()).for_each(|remark| document.text(remark));
-        self.completeness.iter().for_each(|remark| document.text(remark.as_str()));
+        self.remarks.iter().for_each(|remark| document.text(remark.as_str()));
         if !self.facts.is_empty() {
             document.push(Block::Facts(self.facts.clone()));
         }

@@ -72,8 +72,8 @@ pub struct Calibrated {
     folded: u64,
     /// The page's remark on reads of one unit, which a trace does not show.
     of_units: Option<String>,
-    /// The gaps of the capture, in sentences.
-    completeness: Vec<String>,
+    /// Sentences about doubtful figures of the trace.
+    remarks: Vec<String>,
     /// Facts that the probes measure directly.
     facts: Vec<(String, String)>,
     /// The random reads a second that probes measured.
@@ -140,9 +140,10 @@ impl CalibrationSpec {
         let given = Given { rows: given.rows.iter().map(|row| reaching(*row, &start)).collect(), ..given };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
-        let completeness = trace.completeness.remarks();
+        let remarks = trace.remarks;
+        remarks.iter().for_each(|remark| progress.remark(&format!("{name}: {remark}")));
         let without_latency = trace.without_latency;
-        Ok(Calibrated { without_latency, folded, of_units, completeness, ..fit.calibrated(file, provenance) })
+        Ok(Calibrated { without_latency, folded, of_units, remarks, ..fit.calibrated(file, provenance) })
     }
 
     /// Fits a device that begins as `start` to the given requests, and judges it.
@@ -333,7 +334,7 @@ impl Fitted {
             without_latency,
             folded,
             of_units,
-            completeness: Vec::new(),
+            remarks: Vec::new(),
             facts,
             read_random_per_second: None,
             provenance,

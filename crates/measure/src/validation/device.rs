@@ -35,6 +35,8 @@ pub struct DeviceValidation {
     without_latency: u64,
     /// Remarks that follow from the device's calibration.
     remarks: Vec<String>,
+    /// The remarks about doubtful figures of the trace.
+    doubts: Vec<String>,
     provenance: Provenance,
 }
 
@@ -98,7 +100,7 @@ impl DeviceValidation {
         let hash = meta.sha256();
         let mut remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
         remarks.extend(folded_remark(folded));
-        remarks.extend(trace.completeness.remarks());
+        remarks.extend(trace.remarks.iter().cloned());
         remarks.extend(bench_remark(device, files));
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), spec.to_toml())]);
         Ok(Self {
@@ -110,8 +112,15 @@ impl DeviceValidation {
             result,
             without_latency: trace.without_latency,
             remarks,
+            doubts: trace.remarks,
             provenance,
         })
+    }
+
+    /// The remarks about doubtful figures of the trace.
+    #[must_use]
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
 
     /// Whether the demerit is at most 1.1 times the reference; `None` without a reference.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::validate::Measured;
-use ioweir_trace::{self as trace, Completeness, Position, ReadOptions, TraceError};
+use ioweir_trace::{self as trace, Doubted, Position, ReadOptions, TraceError, TraceSource as _};
 
 /// The most requests that are held in memory.
 const REQUESTS_MAX: usize = 10_000_000;
@@ -18,8 +18,8 @@ pub struct MeasuredTrace {
     pub without_latency: u64,
     /// Lines that lenient reading left out.
     pub skipped: u64,
-    /// The gaps of the capture.
-    pub completeness: Completeness,
+    /// Sentences about doubtful figures of the trace.
+    pub remarks: Vec<String>,
 }
 
 impl MeasuredTrace {
@@ -28,7 +28,7 @@ impl MeasuredTrace {
     /// # Errors
     /// If it cannot be read, or no request of it has a latency.
     pub fn read(files: &[PathBuf], options: &ReadOptions) -> Result<Self, TraceError> {
-        let mut source = trace::open(files, &ReadOptions { latency: true, ..options.clone() })?;
+        let mut source = Doubted::new(trace::open(files, &ReadOptions { latency: true, ..options.clone() })?);
         let name = || files.first().map_or_else(String::new, |file| file.display().to_string());
         let mut measured = Self::default();
         let mut batch = Vec::new();
@@ -60,9 +60,9 @@ impl MeasuredTrace {
             }
         }
         measured.skipped = source.skipped();
-        measured.completeness = source.completeness();
+        measured.remarks = source.remarks();
         if measured.requests.is_empty() {
-            let problem = match measured.completeness.warnings().first() {
+            let problem = match source.completeness().warnings().first() {
                 Some(why) => format!("no request has a latency: {why}"),
                 None => "no request has a latency".to_owned(),
             };

@@ -42,7 +42,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     if options.latency && inputs.first().map_or(Ok(false), |input| Ok(is_filtered(&input.head()?)))? {
         lines = lines.without_numbers();
     }
-    let order = options.order(FORMAT.window_records).with_latencies(options.latency);
+    let order = options.order(FORMAT.window_records).with_latencies(options.pairs());
     one_file(inputs, &FORMAT, options, order, |_| (lines, Names::default()))
 }
 

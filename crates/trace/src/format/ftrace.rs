@@ -38,7 +38,7 @@ fn detect(head: &[u8]) -> bool {
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let lines = EventLines::new(Ftrace, options);
-    let order = options.order(FORMAT.window_records).with_latencies(options.latency);
+    let order = options.order(FORMAT.window_records).with_latencies(options.pairs());
     one_file(inputs, &FORMAT, options, order, |_| (lines, Names::default()))
 }
 

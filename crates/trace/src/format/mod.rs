@@ -10,6 +10,7 @@ mod btrecord;
 mod etw;
 mod fio;
 mod ftrace;
+mod iosnoop;
 mod lcs;
 mod octf;
 pub(crate) mod oracle;
@@ -99,9 +100,10 @@ impl Format {
 }
 
 impl ReadOptions {
-    /// Whether completions are paired with requests: not if a file is missing, whose requests and completions are unknown.
+    /// Whether completions are paired with requests: not if a file is missing, whose requests and completions are unknown, and not if
+    /// completions themselves are the requests.
     pub(crate) fn pairs(&self) -> bool {
-        self.latency && self.files_missing.is_empty()
+        self.latency && self.files_missing.is_empty() && self.event != Event::Complete
     }
 
     /// The order that a reader of this format requires of its records.
@@ -118,7 +120,7 @@ impl std::fmt::Debug for Format {
 }
 
 /// Formats that are not just a table, in the order in which they are tried: those with a magic number first.
-const CODED: [Format; 16] = [
+const CODED: [Format; 17] = [
     blktrace::FORMAT,
     parquet::FORMAT,
     lcs::FORMAT,
@@ -128,6 +130,7 @@ const CODED: [Format; 16] = [
     fio::FORMAT,
     blkreplay::FORMAT,
     biosnoop::FORMAT,
+    iosnoop::FORMAT,
     ftrace::FORMAT,
     blkparse::FORMAT,
     btrecord::FORMAT,
@@ -222,8 +225,11 @@ pub fn recognise(paths: &[PathBuf], options: &ReadOptions) -> Result<&'static Fo
     options.format.map_or_else(|| detect(&inputs), Ok)
 }
 
-/// Refuses a file that only stands for a trace, whatever it is to be read as.
-fn no_pointer(input: &Input) -> Result<(), TraceError> {
+/// Refuses a file that only stands for data, such as a Git LFS pointer, a web page or an archive.
+///
+/// # Errors
+/// [`TraceError`] that names it for what it is, or if it cannot be read.
+pub fn no_pointer(input: &Input) -> Result<(), TraceError> {
     match pointer::named(&input.head()?) {
         Some((problem, hint)) => {
             Err(TraceError::new(input.name(), Position::File, problem).expected("a trace").hint(hint))
@@ -265,6 +271,15 @@ pub(crate) fn empty(name: &str) -> TraceError {
 fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     let names = |formats: Vec<&'static Format>| formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
     let possible: Vec<&Format> = FORMATS.iter().filter(|format| format.ambiguous && format.detects(head)).collect();
+    if possible.is_empty() && pointer::is_report(head) {
+        return TraceError::new(
+            input.name(),
+            Position::File,
+            "is a report of iostat or sar, which holds averages and no requests",
+        )
+        .expected("a trace")
+        .hint("`ioweir forecast` and `ioweir plan` read it as a series; `ioweir record` records requests");
+    }
     if possible.is_empty() {
         TraceError::new(input.name(), Position::File, "the format is not recognised")
             .expected(format!("one of: {}", names(FORMATS.iter().collect())))

@@ -57,6 +57,12 @@ pub(crate) fn named(head: &[u8]) -> Option<(String, String)> {
     archive(head)
 }
 
+/// Whether a file is a report of iostat or sar.
+pub(crate) fn is_report(head: &[u8]) -> bool {
+    let has = |what: &[u8]| contains(head, what);
+    has(b"%util") && (has(b"Device") || has(b" DEV ")) || has(b"avg-cpu:") || has(b" tps ") && has(b" rtps ")
+}
+
 /// A tar archive that holds no trace by itself: an archive of Open CAS telemetry is a format.
 fn archive(head: &[u8]) -> Option<(String, String)> {
     let is_tar = head.get(257..262) == Some(b"ustar".as_slice());

@@ -184,6 +184,27 @@ pub(super) const TABLES: &[Table] = &[
         ..Table::COMMAS
     },
     Table {
+        name: "fio-latency",
+        title: "fio's log of latencies with offsets (lat or clat, log_offset=1)",
+        columns: &[
+            column("time", Completion, Ticks(1_000_000))
+                .note("milliseconds since the job began, at the end of the request"),
+            column("latency", Latency, Ticks(1)).note("in nanoseconds, as fio 3 writes it"),
+            column(
+                "direction",
+                Kind,
+                Words(&[("0", Operation::Read), ("1", Operation::Write), ("2", Operation::Discard)]),
+            ),
+            column("size", Length, Size(BYTES)).note("zero where fio averages, with log_avg_msec: then it is no trace"),
+            column("offset", Offset, Size(BYTES)).note("only with log_offset=1"),
+        ],
+        more_columns: true,
+        ambiguous: true,
+        notes: "fio's logs of bandwidth and IOPS look the same, so the format must be named; they hold no requests, nor does a log \
+            without offsets or with averages: `write_iolog=FILE` records requests. Arrivals are known to the millisecond.",
+        ..Table::COMMAS
+    },
+    Table {
         name: "disksim-measured",
         title: "DiskSim validation text: requests measured on a disk",
         columns: &[
@@ -311,6 +332,8 @@ const TENCENT: Table = Table {
     about: "Times are whole seconds: the requests of one second have the same time, and nothing says how they lay within it. Do \
         not read latencies or queues from such a trace.",
     clock: Zero::Unix,
+    // A second of the busiest files is more requests than the usual window, and the files of several servers were merged.
+    window_records: 1 << 16,
     ambiguous: true,
     ..Table::COMMAS
 };

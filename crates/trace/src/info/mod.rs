@@ -1,13 +1,14 @@
 //! Counts what people first ask about a trace: requests, bytes, sizes, times, the busiest streams.
 
 mod footprint;
-mod plausible;
+pub(crate) mod plausible;
 
 use hdrhistogram::Histogram;
-use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
+use ioweir_core::{Nanos, Operation};
 use serde::Serialize;
 
 use crate::info::footprint::Footprint;
+use crate::info::plausible::Seen;
 use crate::{BATCH_RECORDS, Completeness, Names, Record, TraceError, TraceSource};
 
 /// The number of streams that are listed by name.
@@ -241,14 +242,12 @@ struct Counters {
     requests: [u64; 4],
     bytes: [u64; 4],
     last: Nanos,
-    all_sizes: Spread,
+    seen: Seen,
     read_sizes: Spread,
     write_sizes: Spread,
     gaps: Spread,
     latencies: Spread,
     without_latency: u64,
-    uneven: u64,
-    offsets: Spread,
     data: Sequence,
     reads: Sequence,
     streams: Vec<StreamCounters>,
@@ -266,14 +265,12 @@ impl Counters {
             requests: [0; 4],
             bytes: [0; 4],
             last: Nanos::ZERO,
-            all_sizes: Spread::new(),
+            seen: Seen::default(),
             read_sizes: Spread::new(),
             write_sizes: Spread::new(),
             gaps: Spread::new(),
             latencies: Spread::new(),
             without_latency: 0,
-            uneven: 0,
-            offsets: Spread::new(),
             data: Sequence::default(),
             reads: Sequence::default(),
             streams: Vec::new(),
@@ -288,6 +285,7 @@ impl Counters {
 
     fn record(&mut self, record: &Record) {
         let kind = record.operation as usize;
+        self.seen.add(record);
         if self.requests != [0; 4] {
             self.gaps.add(record.time.since(self.last).0);
         }
@@ -316,9 +314,6 @@ impl Counters {
     fn data(&mut self, record: &Record) {
         let length = record.length_bytes;
         let read = record.operation == Operation::Read;
-        self.all_sizes.add(length);
-        self.uneven += u64::from(!length.is_multiple_of(SECTOR_BYTES));
-        self.offsets.add(record.offset_bytes);
         if read { &mut self.read_sizes } else { &mut self.write_sizes }.add(length);
         self.data.add(record);
         self.footprint.touch(record.volume, record.offset_bytes, length);
@@ -348,7 +343,7 @@ impl Counters {
             .map(|(number, _)| name(&names.volumes, number))
             .collect();
         let [read, write, discard, flush] = self.requests;
-        let mut info = Info {
+        Info {
             requests: read + write + discard + flush,
             span_seconds: self.last.as_seconds(),
             epoch_unix_nanos: None,
@@ -359,7 +354,7 @@ impl Counters {
             read_bytes: self.bytes[0],
             write_bytes: self.bytes[1],
             discard_bytes: self.bytes[2],
-            size: self.all_sizes.sizes(),
+            size: self.seen.sizes.sizes(),
             read_size: self.read_sizes.sizes(),
             write_size: self.write_sizes.sizes(),
             streams: self.streams.iter().filter(|stream| stream.requests > 0).count() as u64,
@@ -376,13 +371,11 @@ impl Counters {
             footprint_granularity_bytes: self.footprint.granularity_bytes(),
             highest_offset_bytes: self.highest_bytes,
             latency: (self.latencies.count() > 0).then(|| self.latencies.times()),
-            implausible: Vec::new(),
+            implausible: self.seen.doubts(),
             requests_without_latency: self.without_latency,
             completeness: Completeness::default(),
             skipped_records: 0,
-        };
-        info.implausible = plausible::doubts(&info, self.uneven, self.offsets.quantile(0.99), self.offsets.max);
-        info
+        }
     }
 
     fn busiest(&self, names: &Names) -> Vec<Stream> {

@@ -1,6 +1,9 @@
 //! Doubts about the units of a trace: figures that no device has.
 
-use super::Info;
+use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
+
+use super::Spread;
+use crate::Record;
 
 /// Fewer requests show nothing.
 const REQUESTS_MIN: u64 = 8;
@@ -20,12 +23,61 @@ const RATE_BYTES: f64 = 1e13;
 /// In a trace of many requests they do not lie further apart in the mean.
 const APART_SECONDS: f64 = 6.0 * 3600.0;
 const MANY: u64 = 100;
+/// A pause that is looked at: a day.
+const PAUSE_SECONDS: f64 = 86_400.0;
 
-/// A sentence for each doubt, with the likely unit and the flag for it.
-pub(super) fn doubts(info: &Info, uneven: u64, offset_p99: u64, offset_max: u64) -> Vec<String> {
+/// Counts over the requests of a trace from which doubts arise.
+pub(crate) struct Seen {
+    requests: u64,
+    bytes: u128,
+    last: Nanos,
+    /// Reads and writes whose length is no whole number of sectors.
+    uneven: u64,
+    /// The lengths of reads and writes.
+    pub(super) sizes: Spread,
+    /// The offsets of reads and writes.
+    offsets: Spread,
+    /// The longest time between two requests, and the time of the second.
+    pause: (Nanos, Nanos),
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        let (sizes, offsets) = (Spread::new(), Spread::new());
+        Self { requests: 0, bytes: 0, last: Nanos::ZERO, uneven: 0, sizes, offsets, pause: (Nanos::ZERO, Nanos::ZERO) }
+    }
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, record: &Record) {
+        let pause = record.time.since(self.last);
+        if self.requests > 0 && pause > self.pause.0 {
+            self.pause = (pause, record.time);
+        }
+        self.requests += 1;
+        self.last = record.time;
+        let length = record.length_bytes;
+        if matches!(record.operation, Operation::Read | Operation::Write) && length > 0 {
+            self.bytes += u128::from(length);
+            self.sizes.add(length);
+            self.uneven += u64::from(!length.is_multiple_of(SECTOR_BYTES));
+            self.offsets.add(record.offset_bytes);
+        }
+    }
+
+    /// A sentence for each doubt, with the likely unit and the flag for it.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let mut doubts = of_extents(self);
+        doubts.extend(of_times(self));
+        doubts
+    }
+}
+
+fn of_extents(seen: &Seen) -> Vec<String> {
+    let (data, uneven) = (seen.sizes.count(), seen.uneven);
+    let median = seen.sizes.quantile(0.5);
+    let (offset_p99, offset_max) = (seen.offsets.quantile(0.99), seen.offsets.max);
     let mut doubts = Vec::new();
-    let data = info.size.requests;
-    let median = info.size.p50_bytes;
     if data >= REQUESTS_MIN && uneven * 2 > data && median < SMALL_BYTES {
         doubts.push(format!(
             "{uneven} of {data} requests are no whole sectors, and half of them have at most {median} bytes: the lengths are likely sectors \
@@ -49,19 +101,35 @@ pub(super) fn doubts(info: &Info, uneven: u64, offset_p99: u64, offset_max: u64)
              `ioweir trace cut --offset-to` leaves it out"
         ));
     }
-    let requests = info.requests as f64;
-    let step_nanos = info.span_seconds * 1e9 / (requests - 1.0).max(1.0);
-    let bytes = (info.read_bytes as f64) + (info.write_bytes as f64);
-    let too_fast = info.requests >= MANY && info.span_seconds > 0.0;
-    if too_fast && (step_nanos < STEP_NANOS || bytes / info.span_seconds > RATE_BYTES) {
+    doubts
+}
+
+fn of_times(seen: &Seen) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let span_seconds = seen.last.as_seconds();
+    let step_nanos = span_seconds * 1e9 / (seen.requests as f64 - 1.0).max(1.0);
+    let bytes = seen.bytes as f64;
+    let too_fast = seen.requests >= MANY && span_seconds > 0.0;
+    if too_fast && (step_nanos < STEP_NANOS || bytes / span_seconds > RATE_BYTES) {
         let unit = if step_nanos < 1.0 { "milliseconds or seconds" } else { "microseconds or milliseconds" };
         doubts.push(format!(
             "requests come every {step_nanos:.1} ns and ask for {:.3e} bytes a second: no device does that, and the times are likely {unit}; \
              name a format that has them so, or `time:us` or `time:ms` in --columns",
-            bytes / info.span_seconds
+            bytes / span_seconds
         ));
     }
-    if info.requests >= MANY && step_nanos > APART_SECONDS * 1e9 {
+    let (pause, at) = seen.pause;
+    let rest = seen.last.0 - pause.0;
+    // Without its longest pause the trace is short: two captures, or a clock that was set.
+    if seen.requests >= REQUESTS_MIN && pause.as_seconds() > PAUSE_SECONDS && pause.0 / FAR_FACTOR > rest {
+        doubts.push(format!(
+            "the times jump by {:.0} s before {:.6} s, and all other requests together last {:.3} s: two clocks or two captures are \
+             likely in one file; `ioweir trace cut` takes one of them, with --to or --from",
+            pause.as_seconds(),
+            at.as_seconds(),
+            Nanos(rest).as_seconds()
+        ));
+    } else if seen.requests >= MANY && step_nanos > APART_SECONDS * 1e9 {
         doubts.push(format!(
             "requests lie {:.0} hours apart in the mean: the times are likely in a smaller unit; name a format that has it, or `time:us` or \
              `time:ns` in --columns",

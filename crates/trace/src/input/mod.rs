@@ -183,6 +183,9 @@ fn without_feature(name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 
+/// The problem of a packed file that ends too early.
+const CUT_SHORT: &str = "is cut short: the packed data end too early";
+
 /// The error for a file that cannot be read or unpacked.
 #[cold]
 pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceError {
@@ -198,6 +201,9 @@ pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceErr
         io::ErrorKind::Unsupported => failure.hint("unpack it first"),
         // A file that the system refuses to read is not damaged.
         _ if error.raw_os_error().is_some() => failure,
+        io::ErrorKind::UnexpectedEof => TraceError { problem: CUT_SHORT.to_owned(), ..failure }
+            .expected("the whole of the packed file")
+            .hint("fetch or pack it again; `zcat`, `zstdcat` or `xzcat FILE > PART` unpacks what is there"),
         _ => failure
             .hint("if the file is compressed it may be cut short or damaged: test it with `gzip -t` or `zstd -t`"),
     }

@@ -95,9 +95,15 @@ impl Latencies {
         (lane, start.saturating_sub(self.longest_bytes), 0)..(lane, end, 0)
     }
 
-    pub(crate) fn remove(&mut self, key: Key) {
-        self.open.remove(&key);
+    /// Forgets a request that leaves the window, and returns whether it had not completed.
+    pub(crate) fn remove(&mut self, key: Key) -> bool {
         self.done.remove(&key);
+        self.open.remove(&key).is_some()
+    }
+
+    /// The number of requests that have not completed.
+    pub(crate) fn open(&self) -> u64 {
+        self.open.len() as u64
     }
 
     /// Retires every open request, and returns how many there were: events are missing here.

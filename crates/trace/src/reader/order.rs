@@ -28,6 +28,10 @@ pub(crate) struct Order {
     /// Whether latencies were asked for and cannot be trusted anywhere.
     withheld: bool,
     requests_in_holes: u64,
+    /// Requests that left the window before their completion came.
+    requests_outlasting: u64,
+    /// Requests that were open when the trace ended.
+    requests_unfinished: u64,
     holes: u64,
 }
 
@@ -59,6 +63,8 @@ impl Order {
             latencies: None,
             withheld: false,
             requests_in_holes: 0,
+            requests_outlasting: 0,
+            requests_unfinished: 0,
             holes: 0,
         }
     }
@@ -115,6 +121,8 @@ impl Order {
         Completeness {
             holes: self.holes,
             requests_in_holes: self.requests_in_holes,
+            requests_outlasting: self.requests_outlasting,
+            requests_unfinished: self.requests_unfinished,
             requests_superseded: of(|latencies| latencies.superseded),
             completions_unmatched: of(|latencies| latencies.unmatched),
             latencies_withheld: self.withheld,
@@ -152,15 +160,16 @@ impl Order {
         {
             self.emitted = first.time;
             if let Some(latencies) = &mut self.latencies {
-                latencies.remove(key(&first));
+                self.requests_outlasting += u64::from(latencies.remove(key(&first)));
             }
             batch.push(first);
         }
         Ok(())
     }
 
-    /// Returns the records left in the window, until `batch` holds `limit`.
+    /// Returns the records left in the window at the end of the trace, until `batch` holds `limit`.
     pub(crate) fn drain(&mut self, batch: &mut Vec<Record>, limit: usize) {
+        self.requests_unfinished = self.latencies.as_ref().map_or(0, Latencies::open);
         let count = limit.saturating_sub(batch.len()).min(self.waiting.len());
         batch.extend(self.waiting.drain(..count));
         if let Some(last) = batch.last() {

@@ -1,7 +1,8 @@
 //! Every dialect that the tracers print, one row for each, as their printing code has it.
 //!
 //! The texts are made up; their shapes follow blkparse (`blkparse_fmt.c`), the kernel's block events, `perf script`,
-//! `trace-cmd report`, bcc's `biosnoop` in Python, Lua and C, and fio's `iolog.c`.
+//! `trace-cmd report`, bcc's `biosnoop` in Python, Lua and C, `iosnoop` of perf-tools, and
+//! fio's `iolog.c`.
 
 use ioweir_trace::{self as trace, Completeness, Event, Input, ReadOptions, Record};
 
@@ -215,4 +216,82 @@ fn every_dialect_of_biosnoop_is_read() {
             _ => assert_eq!(told, expected, "{name}\n{text}"),
         }
     }
+}
+
+#[test]
+fn every_dialect_of_iosnoop_is_read() {
+    let line = |times: &str| format!("{times}fio          4242   R    8,0      2048         4096       0.61\n");
+    let names = "COMM         PID    TYPE DEV      BLOCK        BYTES     LATms\n";
+    let texts = [
+        (
+            "-ts",
+            format!(
+                "Tracing block I/O. Ctrl-C to end.\nSTARTs ENDs {names}{}Ending tracing...\n",
+                line("1.000000 1.000605 ")
+            ),
+            "R 2048+8 @0 605us; 2 passed over",
+        ),
+        (
+            "-s",
+            format!("STARTs {names}{}{}", line("1.000000 "), line("1.000500 ")),
+            "R 2048+8 @0 610us, R 2048+8 @500 610us",
+        ),
+        (
+            "-t",
+            format!("ENDs {names}{}{}", line("1.000000 "), line("1.000500 ")),
+            "R 2048+8 @0 610us, R 2048+8 @500 610us",
+        ),
+        (
+            "without times",
+            format!("{names}{}", line("")),
+            "trace:1:1: iosnoop was told to print no times\n  expected: [STARTs] [ENDs] COMM PID TYPE DEV BLOCK BYTES LATms\n\nhint: record with `iosnoop -ts`",
+        ),
+    ];
+    for (name, text, expected) in texts {
+        assert_eq!(told(&text, Event::Queue), expected, "{name}\n{text}");
+    }
+}
+
+#[test]
+fn every_action_of_fio_is_read_in_both_versions() {
+    let actions = [
+        ("add", ""),
+        ("open", ""),
+        ("write", " 4096 8192"),
+        ("read", " 0 4096"),
+        ("trim", " 0 1048576"),
+        ("sync", " 0 0"),
+        ("datasync", ""),
+        ("close", ""),
+    ];
+    let lines = |before: &str| -> String {
+        actions.iter().map(|(action, extent)| format!("{before}/dev/my disk {action}{extent}\n")).collect()
+    };
+    let expected = "W 8+16 @0, R 0+8 @0, D 0+2048 @0, F 0+0 @0, F 0+0 @0";
+    assert_eq!(told(&format!("fio version 2 iolog\n{}", lines("")), Event::Queue), expected);
+    assert_eq!(told(&format!("fio version 3 iolog\n{}", lines("7 ")), Event::Queue), expected);
+    let waits = "fio version 2 iolog\nf read 0 4096\nf wait 1500 0\nf read 4096 4096\n";
+    assert_eq!(told(waits, Event::Queue), "R 0+8 @0, R 8+8 @1500");
+}
+
+/// How many requests outlasted the reader's window, and how many had not completed at the end.
+fn unpaired(text: &str, event: Event) -> (u64, u64) {
+    let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
+    let mut source = trace::open_inputs(vec![Input::from_bytes("trace", text.into())], &options).unwrap();
+    let mut batch = Vec::new();
+    while source.read_batch(&mut batch).is_ok() && !batch.is_empty() {}
+    let completeness = source.completeness();
+    (completeness.requests_outlasting, completeness.requests_unfinished)
+}
+
+#[test]
+fn what_has_no_latency_is_counted_with_its_reason() {
+    let line = |number: u64, action: &str| {
+        format!("  8,0    1        0  {number}.000000000   501  {action}   R {} + 8 [fio]\n", number * 8)
+    };
+    assert_eq!(unpaired(&line(0, "Q"), Event::Queue), (0, 1));
+    let many: String = (0..5000).map(|number| line(number, "Q")).collect();
+    assert_eq!(unpaired(&many, Event::Queue), (904, 4096));
+    let completed = [line(0, "C"), line(0, "C")].concat();
+    assert_eq!(unpaired(&completed, Event::Complete), (0, 0));
 }

@@ -149,6 +149,16 @@ TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)
 0.000200    jbd2           1952    xvda2     W 18446744073709551615 0 0.00 0.10
 ";
 
+pub(crate) const IOSNOOP: &str = "Tracing block I/O. Ctrl-C to end.
+STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
+5982800.302061  5982800.302679  my db        30505  R    202,1    12862264     4096       0.62
+5982800.302423  5982800.302842  jbd2/xvda-8  340    FWS  202,1    6610424      8192       0.42
+";
+
+pub(crate) const FIO_LATENCY: &str = "0, 500000, 0, 4096, 8192
+3, 1200000, 1, 4096, 0, 0
+";
+
 pub(crate) const BIOSNOOP_WITHOUT_QUEUE: &str = "\
 TIME(s)     COMM           PID    DISK    T SECTOR     BYTES   LAT(ms)
 0.000004    supervise      1950   xvda1   W 13092560   4096       0.74
@@ -344,6 +354,8 @@ pub(crate) fn others() -> Vec<(&'static str, Vec<u8>)> {
         ("biotracer-ns", BIOTRACER.into()),
         ("biosnoop", BIOSNOOP.into()),
         ("biosnoop", BIOSNOOP_WITHOUT_QUEUE.into()),
+        ("iosnoop", IOSNOOP.into()),
+        ("fio-latency", FIO_LATENCY.into()),
         ("oracle-general", objects(None)),
         ("oracle-general-opns", objects(Some((3, 2)))),
         ("lcs", lcs()),

@@ -20,4 +20,5 @@ mod reading;
 mod reading_others;
 mod round_trip;
 mod support;
+mod together;
 mod tracefs;
