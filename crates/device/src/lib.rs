@@ -13,8 +13,6 @@ mod disk;
 mod divider;
 pub mod error;
 pub mod fit;
-mod geometry;
-mod mechanics;
 mod model_choice;
 mod null;
 pub mod parameter;
@@ -22,7 +20,6 @@ mod presets;
 mod quantity;
 mod queue;
 pub mod random;
-mod seek;
 mod ssd;
 pub mod standing;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 
-use super::geometry::Geometry;
+use super::disk::geometry::Geometry;
 use super::*;
 
 mod cached;

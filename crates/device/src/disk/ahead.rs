@@ -2,10 +2,10 @@
 
 use ioweir_core::Direction;
 
-use super::super::geometry::Place;
-use super::super::mechanics::Extent;
 use super::Disk;
 use super::cache::ReadAhead;
+use super::geometry::Place;
+use super::mechanics::Extent;
 use super::segmented::Segmented;
 
 /// A read-ahead in progress.

@@ -16,6 +16,9 @@
 mod ahead;
 pub(super) mod cache;
 pub(super) mod datasheet;
+pub(crate) mod geometry;
+mod mechanics;
+pub(crate) mod seek;
 mod segmented;
 mod segments;
 pub(super) mod spec;
@@ -24,9 +27,9 @@ mod stream;
 use ioweir_config::Complaint;
 use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation};
 
-use super::mechanics::{Extent, Interface, Mechanics, overhead_nanos};
 use super::queue::CommandOrder;
 use super::{Device, Model, Service};
+use mechanics::{Extent, Interface, Mechanics, overhead_nanos};
 use segmented::Segmented;
 use spec::HddSpec;
 use stream::Stream;

@@ -15,9 +15,9 @@ use ioweir_config::Ratio;
 use ioweir_core::{Direction, Dispatch, Nanos};
 
 use super::super::Service;
-use super::super::mechanics::{Extent, overhead_nanos};
 use super::ahead::Ahead;
 use super::cache::{CacheSpec, WriteCache};
+use super::mechanics::{Extent, overhead_nanos};
 use super::segments::Segments;
 use super::{Buffered, Disk, is_forced};
 

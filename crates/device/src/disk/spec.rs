@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::check::{fail, numbers, spindle, times};
-use super::super::geometry::{Geometry, Motion, Skews, Zone};
 use super::super::quantity::{Difference, Skew, SpindleSpeed};
 use super::super::queue::CommandOrder;
-use super::super::seek::{CYLINDERS_MAX, SeekTable};
 use super::cache::CacheSpec;
+use super::geometry::{Geometry, Motion, Skews, Zone};
+use super::seek::{CYLINDERS_MAX, SeekTable};
 use ioweir_core::Nanos;
 
 use ioweir_config::Complaint;

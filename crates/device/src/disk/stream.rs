@@ -10,7 +10,7 @@
 use ioweir_core::{Direction, Dispatch, Nanos, SECTOR_BYTES};
 
 use super::super::Service;
-use super::super::mechanics::Extent;
+use super::mechanics::Extent;
 use super::spec::HddSpec;
 use super::{Buffered, Disk, is_forced};
 

@@ -6,9 +6,9 @@ use ioweir_core::{Nanos, SECTOR_BYTES};
 
 use super::UNKNOWN_DISK;
 use crate::disk::cache::{CacheSpec, ReadAhead, WriteCache};
+use crate::disk::seek::SeekTable;
 use crate::disk::spec::{HddSpec, Layout, SeekSpec, ZoneSpec, Zoning};
 use crate::quantity::whole;
-use crate::seek::SeekTable;
 use crate::{DeviceSpec, SsdSpec};
 
 /// Tracks grow with a disk until it has at most so many cylinders: more than disks have, and few enough to be quick.

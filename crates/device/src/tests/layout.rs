@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use ioweir_config::Duration;
 use proptest::prelude::*;
 
+use super::super::disk::geometry::{Motion, Skews, Travel, Zone};
+use super::super::disk::seek::SeekTable;
 use super::super::fit::UNKNOWN_DISK;
-use super::super::geometry::{Motion, Skews, Travel, Zone};
-use super::super::seek::SeekTable;
 use super::*;
 
 fn seek(cylinders: u32) -> SeekTable {

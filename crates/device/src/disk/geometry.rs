@@ -11,9 +11,9 @@
 //! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
 //! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
 
-use super::disk::spec::Layout;
-use super::divider::Divider;
 use super::seek::SeekTable;
+use super::spec::Layout;
+use crate::divider::Divider;
 
 /// The number of fraction bits of nanoseconds per sector.
 const FRACTION_BITS: u32 = 32;
@@ -22,37 +22,37 @@ const INDEX_ENTRIES: u64 = 1024;
 
 /// A checked zone with all defaults filled in.
 #[derive(Clone, Debug)]
-pub(super) struct Zone {
-    pub(super) cylinder_first: u32,
-    pub(super) cylinders: u32,
-    pub(super) sectors_per_track: u32,
+pub(crate) struct Zone {
+    pub(crate) cylinder_first: u32,
+    pub(crate) cylinders: u32,
+    pub(crate) sectors_per_track: u32,
     /// The number of sectors that hold data; the rest, at the end of the zone, are spares.
-    pub(super) sectors: u64,
+    pub(crate) sectors: u64,
     /// The skew from the end of a track to the beginning of the next, by how the head moves.
-    pub(super) skew: Skews,
+    pub(crate) skew: Skews,
 }
 
 /// The angular distance from the end of a track to the beginning of the next, in nanoseconds of rotation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Skews {
+pub(crate) struct Skews {
     /// To another surface of the same cylinder.
-    pub(super) surface_nanos: u64,
+    pub(crate) surface_nanos: u64,
     /// To the next cylinder.
-    pub(super) cylinder_nanos: u64,
+    pub(crate) cylinder_nanos: u64,
     /// To a track further away: from the end of a serpentine bundle to the next bundle.
-    pub(super) turn_nanos: u64,
+    pub(crate) turn_nanos: u64,
 }
 
 /// Head travel, as three sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Travel {
-    pub(super) movements: u64,
-    pub(super) tracks: u64,
-    pub(super) squares: u64,
+pub(crate) struct Travel {
+    pub(crate) movements: u64,
+    pub(crate) tracks: u64,
+    pub(crate) squares: u64,
 }
 
 impl Travel {
-    pub(super) fn step(distance: u64) -> Self {
+    pub(crate) fn step(distance: u64) -> Self {
         Self { movements: u64::from(distance > 0), tracks: distance, squares: distance * distance }
     }
 
@@ -60,7 +60,7 @@ impl Travel {
         Self { movements: self.movements * count, tracks: self.tracks * count, squares: self.squares * count }
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             movements: self.movements + other.movements,
             tracks: self.tracks + other.tracks,
@@ -68,7 +68,7 @@ impl Travel {
         }
     }
 
-    pub(super) fn minus(self, other: Self) -> Self {
+    pub(crate) fn minus(self, other: Self) -> Self {
         Self {
             movements: self.movements - other.movements,
             tracks: self.tracks - other.tracks,
@@ -123,11 +123,11 @@ struct Band {
 /// The methods that serve a request are always inlined. Otherwise the fields would be written to memory one by one and read
 /// back in pairs, for which the processor has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) cylinder: u32,
-    pub(super) head: u32,
+pub(crate) struct Place {
+    pub(crate) cylinder: u32,
+    pub(crate) head: u32,
     /// The sector within its track.
-    pub(super) sector: u32,
+    pub(crate) sector: u32,
     sectors_per_track: u32,
     sector_nanos_fixed: u64,
     /// Stream position of the track's first sector.
@@ -145,55 +145,55 @@ fn passed(nanos: u64, sector_nanos_fixed: u64) -> u64 {
 impl Place {
     /// Stream position of the sector's beginning.
     #[inline(always)]
-    pub(super) fn stream_nanos(&self) -> u64 {
+    pub(crate) fn stream_nanos(&self) -> u64 {
         self.track_stream_nanos + ((u64::from(self.sector) * self.sector_nanos_fixed) >> FRACTION_BITS)
     }
 
     /// Stream position of the sector's end.
     #[inline(always)]
-    pub(super) fn stream_end_nanos(&self) -> u64 {
+    pub(crate) fn stream_end_nanos(&self) -> u64 {
         self.track_stream_nanos + (((u64::from(self.sector) + 1) * self.sector_nanos_fixed) >> FRACTION_BITS)
     }
 
     /// The sector `ahead` sectors further, if it lies on the same track.
     #[inline(always)]
-    pub(super) fn along_track(&self, ahead: u64) -> Option<Self> {
+    pub(crate) fn along_track(&self, ahead: u64) -> Option<Self> {
         let sector = u64::from(self.sector) + ahead;
         (sector < u64::from(self.sectors_per_track)).then_some(Self { sector: low32(sector), ..*self })
     }
 
     /// The number of sectors on the track after this one.
-    pub(super) fn sectors_after(&self) -> u64 {
+    pub(crate) fn sectors_after(&self) -> u64 {
         u64::from(self.sectors_per_track - 1 - self.sector)
     }
 
     /// The number of sectors on the track before this one that pass within `nanos`.
-    pub(super) fn sectors_before(&self, nanos: u64) -> u64 {
+    pub(crate) fn sectors_before(&self, nanos: u64) -> u64 {
         passed(nanos, self.sector_nanos_fixed).min(u64::from(self.sector))
     }
 
     /// The number of sectors after this one that have passed at a stream position, which must not be before its end; `None`
     /// if that is at or after the end of the track.
-    pub(super) fn sectors_passed(&self, stream_nanos: u64) -> Option<u64> {
+    pub(crate) fn sectors_passed(&self, stream_nanos: u64) -> Option<u64> {
         let passed = passed(stream_nanos.saturating_sub(self.track_stream_nanos), self.sector_nanos_fixed);
         (passed < u64::from(self.sectors_per_track)).then(|| passed.saturating_sub(u64::from(self.sector) + 1))
     }
 
     /// The number of sectors on the track.
-    pub(super) fn sectors_per_track(&self) -> u64 {
+    pub(crate) fn sectors_per_track(&self) -> u64 {
         u64::from(self.sectors_per_track)
     }
 
     /// The track, by its number and that of its band.
     #[inline(always)]
-    pub(super) fn track(&self) -> (u32, u32) {
+    pub(crate) fn track(&self) -> (u32, u32) {
         (self.band, self.track)
     }
 }
 
 /// The geometry of the whole disk.
 #[derive(Clone, Debug)]
-pub(super) struct Geometry {
+pub(crate) struct Geometry {
     bands: Vec<Band>,
     runs: Vec<Run>,
     /// For each slice of the address space, the band of its first sector.
@@ -205,13 +205,13 @@ pub(super) struct Geometry {
 
 /// The low half of values that validation keeps below 2^32.
 #[allow(clippy::cast_possible_truncation)] // Sectors a track, tracks and cylinders are bounded by `spec::check`.
-pub(super) fn low32(value: u64) -> u32 {
+pub(crate) fn low32(value: u64) -> u32 {
     value as u32
 }
 
 impl Geometry {
     /// Lays out `zones`, which have been checked: they are in order, without gaps, and not empty.
-    pub(super) fn new(zones: &[Zone], surfaces: u32, layout: Layout, motion: &Motion<'_>, sectors: u64) -> Self {
+    pub(crate) fn new(zones: &[Zone], surfaces: u32, layout: Layout, motion: &Motion<'_>, sectors: u64) -> Self {
         let mut plan = Plan { bands: Vec::new(), runs: Vec::new(), motion, surfaces, sectors_left: sectors };
         for zone in zones {
             plan.zone(zone, layout);
@@ -233,18 +233,18 @@ impl Geometry {
     }
 
     /// The number of sectors that hold data.
-    pub(super) fn sectors(&self) -> u64 {
+    pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
 
     /// The number of cylinders, including spares.
-    pub(super) fn cylinders(&self) -> u32 {
+    pub(crate) fn cylinders(&self) -> u32 {
         self.cylinders
     }
 
     /// The location of `sector`, which must lie on the disk.
     #[inline(always)]
-    pub(super) fn locate(&self, sector: u64) -> Place {
+    pub(crate) fn locate(&self, sector: u64) -> Place {
         debug_assert!(sector < self.sectors);
         let slot = usize::try_from(sector >> self.index_shift).unwrap_or(usize::MAX);
         let mut number = usize::from(self.index[slot]);
@@ -272,7 +272,7 @@ impl Geometry {
     }
 
     /// The number of sectors from sector zero up to a stream position, without the one under the head.
-    pub(super) fn sectors_until(&self, stream_nanos: u64) -> u64 {
+    pub(crate) fn sectors_until(&self, stream_nanos: u64) -> u64 {
         let after = self.bands.partition_point(|band| band.stream_first_nanos <= stream_nanos);
         let Some(band) = after.checked_sub(1).and_then(|number| self.bands.get(number)) else { return 0 };
         let within = stream_nanos - band.stream_first_nanos;
@@ -290,13 +290,13 @@ impl Geometry {
     }
 
     /// Head travel from sector zero to a track (see [`Place::track`]), along the stream.
-    pub(super) fn travel(&self, (band, track): (u32, u32)) -> Travel {
+    pub(crate) fn travel(&self, (band, track): (u32, u32)) -> Travel {
         self.bands[band as usize].travel(&self.runs, u64::from(track))
     }
 
     /// The sector at a location, if there is one: the inverse of [`Geometry::locate`].
     #[cfg(test)]
-    pub(super) fn sector_at(&self, cylinder: u32, head: u32, sector: u32) -> Option<u64> {
+    pub(crate) fn sector_at(&self, cylinder: u32, head: u32, sector: u32) -> Option<u64> {
         for band in &self.bands {
             let tracks = (band.sector_end - band.sector_first).div_ceil(band.sectors_per_track.divisor());
             for track in 0..tracks {
@@ -332,16 +332,16 @@ impl Band {
 }
 
 /// The time that the head takes from one track to another.
-pub(super) struct Motion<'a> {
-    pub(super) seek: &'a SeekTable,
-    pub(super) head_switch_nanos: u64,
-    pub(super) revolution_nanos: u64,
+pub(crate) struct Motion<'a> {
+    pub(crate) seek: &'a SeekTable,
+    pub(crate) head_switch_nanos: u64,
+    pub(crate) revolution_nanos: u64,
 }
 
 impl Motion<'_> {
     /// From the end of a track to the beginning of the next: the skew, plus the revolutions that are lost if the head does
     /// not arrive in time.
-    pub(super) fn gap(&self, distance: u32, other_head: bool, skew: &Skews) -> u64 {
+    pub(crate) fn gap(&self, distance: u32, other_head: bool, skew: &Skews) -> u64 {
         let skew_nanos = match distance {
             0 => skew.surface_nanos,
             1 => skew.cylinder_nanos,

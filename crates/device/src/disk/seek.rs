@@ -8,17 +8,17 @@
 //! - *datasheet* (Lee 1993): a root and a line through the three numbers that a datasheet gives, such that the mean over
 //!   uniformly random pairs of cylinders is the datasheet's average.
 
-use super::disk::spec::SeekSpec;
+use super::spec::SeekSpec;
 use ioweir_config::Duration;
 
 /// The most cylinders for which the table is built.
-pub(super) const CYLINDERS_MAX: u32 = 1 << 21;
+pub(crate) const CYLINDERS_MAX: u32 = 1 << 21;
 /// The longest seek: a longer one would not be a disk's.
-pub(super) const SEEK_MAX_NANOS: u64 = 4_000_000_000;
+pub(crate) const SEEK_MAX_NANOS: u64 = 4_000_000_000;
 
 /// Seek times by distance.
 #[derive(Clone, Debug)]
-pub(super) struct SeekTable {
+pub(crate) struct SeekTable {
     nanos: Vec<u32>,
 }
 
@@ -27,7 +27,7 @@ impl SeekTable {
     ///
     /// # Errors
     /// The wrong key below `seek`, the problem, and a hint.
-    pub(super) fn new(spec: &SeekSpec, cylinders: u32) -> Result<Self, SeekError> {
+    pub(crate) fn new(spec: &SeekSpec, cylinders: u32) -> Result<Self, SeekError> {
         match spec {
             SeekSpec::Table { points } => Self::measured(points, cylinders),
             SeekSpec::Hpl { threshold_cylinders, short, short_root, long, long_slope, single } => {
@@ -56,13 +56,13 @@ impl SeekTable {
 
     /// The time to move by `distance` cylinders; zero for none. Beyond the last cylinder it is the longest seek.
     #[inline]
-    pub(super) fn nanos(&self, distance: u32) -> u64 {
+    pub(crate) fn nanos(&self, distance: u32) -> u64 {
         let last = self.nanos.len() - 1;
         u64::from(self.nanos[(distance as usize).min(last)])
     }
 
     /// The mean over uniformly random pairs of cylinders, including seeks of no distance.
-    pub(super) fn mean_nanos(&self) -> f64 {
+    pub(crate) fn mean_nanos(&self) -> f64 {
         let count = self.nanos.len() as f64;
         let sum: f64 = (1..self.nanos.len()).map(|d| 2.0 * (count - d as f64) * f64::from(self.nanos[d])).sum();
         sum / (count * count)
@@ -128,11 +128,11 @@ impl SeekTable {
 }
 
 /// Why a seek curve cannot be built.
-pub(super) struct SeekError {
+pub(crate) struct SeekError {
     /// The key below `seek`; empty for the whole.
-    pub(super) key: String,
-    pub(super) problem: String,
-    pub(super) hint: &'static str,
+    pub(crate) key: String,
+    pub(crate) problem: String,
+    pub(crate) hint: &'static str,
 }
 
 impl SeekError {

@@ -4,11 +4,11 @@ use ioweir_core::{Direction, SECTOR_BYTES};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::Service;
-use super::disk::spec::{HddSpec, Overhead};
-use super::divider::Divider;
 use super::geometry::{Geometry, Place};
 use super::seek::SeekTable;
+use super::spec::{HddSpec, Overhead};
+use crate::Service;
+use crate::divider::Divider;
 use ioweir_config::Complaint;
 
 /// The number of fraction bits of the interface's time per sector.
