@@ -1,4 +1,4 @@
-//! Many worlds, one after another, on several threads: each world runs on one.
+//! Campaigns: many worlds, one after another, on several threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -13,11 +13,11 @@ use ioweir_serve::executor::{Clock as _, MachineClock};
 /// How many worlds are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many.
+    /// This number of worlds.
     Worlds(u64),
-    /// As many as fit this time.
+    /// As many worlds as fit this time.
     Time(Nanos),
-    /// Until servers were up for so long together.
+    /// Worlds until their servers have been up for this time together.
     Served(Nanos),
 }
 
@@ -74,7 +74,7 @@ impl Sum {
     }
 }
 
-/// Runs worlds from a seed on, on so many threads, until one breaks a promise; `watch` sees the sum after each of them.
+/// Runs worlds from a seed on, on this number of threads, until one breaks a promise; `watch` gets the sum after each of them.
 pub fn campaign(first: u64, length: Length, threads: u32, mut watch: impl FnMut(&Sum)) -> Sum {
     let (clock, next, stops) = (MachineClock::new(), AtomicU64::new(first), AtomicBool::new(false));
     let (before, served) = (worked(), AtomicU64::new(0));
@@ -92,7 +92,7 @@ pub fn campaign(first: u64, length: Length, threads: u32, mut watch: impl FnMut(
             let outcome = run(&Plan::new(seed), false);
             served.fetch_add(outcome.served.0, Ordering::Relaxed);
             stops.fetch_or(outcome.verdict.broken.is_some(), Ordering::Relaxed);
-            // The one that adds up listens until all have ended.
+            // The receiver lives until all threads have ended, so this cannot fail.
             let _ = sender.send((seed, outcome));
         }
     };

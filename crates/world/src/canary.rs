@@ -11,15 +11,15 @@ pub enum Canary {
     LyingFlushes,
     /// The answers to clients hide that flushes and writes fail after a failed flush.
     HiddenFailure,
-    /// The checker expects a lower limit than the server was told.
+    /// The checker expects a lower limit than the server has.
     OtherLimit,
-    /// The checker expects other weights than the server was told.
+    /// The checker expects other weights than the server has.
     OtherWeights,
-    /// The checker expects larger reservations than the server was told.
+    /// The checker expects larger reservations than the server has.
     OtherReservations,
-    /// The checker hears that the clock of reservations stands still.
+    /// The checker sees a clock of reservations that stands still.
     StoppedClock,
-    /// The server was told to scrub less often than the checker expects.
+    /// The server scrubs less often than the checker expects.
     OtherPeriod,
     /// Clients get errors of a tier that only holds copies.
     HeardCopies,
@@ -38,7 +38,7 @@ pub enum Canary {
 }
 
 impl Canary {
-    /// Every one.
+    /// Every canary.
     pub const ALL: &'static [Self] = &[
         Self::LostWrites,
         Self::LyingFlushes,
@@ -57,7 +57,7 @@ impl Canary {
         Self::SecondAnswer,
     ];
 
-    /// The promise that it breaks.
+    /// The promise that the canary breaks.
     #[must_use]
     pub const fn breaks(self) -> Promise {
         match self {

@@ -1,4 +1,4 @@
-//! A client: what it asks, byte for byte, and how it understands the answers.
+//! A simulated client: the bytes of its requests, and the decoding of answers.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ pub enum Ask {
     Trim,
     /// Write zeroes.
     Zero,
-    /// Ask what is allocated.
+    /// Ask which blocks are allocated.
     Extents,
-    /// Hint that it will be read.
+    /// Hint that a range will be read.
     Cache,
 }
 
@@ -47,7 +47,7 @@ impl Ask {
         }
     }
 
-    /// Whether it changes what is there.
+    /// Whether the command changes data.
     #[must_use]
     pub const fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::Zero)
@@ -62,16 +62,16 @@ pub(super) struct Outstanding {
     /// Sectors of the export.
     pub(super) first: u64,
     pub(super) sectors: u64,
-    /// When it was asked, as a number of events and as a time.
+    /// When the request was sent, as a number of events and as a time.
     pub(super) from: u64,
     pub(super) at: Nanos,
-    /// Whether it makes sense: it is answered with an error otherwise.
+    /// Whether the request is valid; an invalid one gets an error.
     pub(super) is_valid: bool,
     /// The excused time when the request was sent, and the longest time until its answer.
     pub(super) excused: Nanos,
     pub(super) patience: Nanos,
     data: Vec<u8>,
-    /// How many bytes have come in.
+    /// The number of received bytes.
     filled: u64,
     error: u32,
 }
@@ -90,7 +90,7 @@ impl Outstanding {
 }
 
 impl Outstanding {
-    /// Where a piece of what was read belongs, by its offset on the export.
+    /// The place in the data for a received piece, by its offset on the export.
     fn place(&mut self, offset: u64, length: usize) -> Result<&mut [u8], String> {
         self.data.resize((self.sectors * 512) as usize, 0);
         self.filled += length as u64;
@@ -135,15 +135,15 @@ pub(super) struct Client {
     pub(super) export: usize,
     pub(super) class: usize,
     pub(super) device: usize,
-    /// The history that its sectors are in, those that it knows of, and those that its flushes make durable.
+    /// The history of its sectors, the sectors that it knows, and the ones that its flushes make durable.
     pub(super) history: usize,
     pub(super) shown: (u64, u64),
     pub(super) flushes: (u64, u64),
     pub(super) is_read_only: bool,
     pub(super) replies: Replies,
-    /// Before this time it does not read.
+    /// The client does not read before this time.
     pub(super) deaf_until: Nanos,
-    /// Whether it has sent something after which the server owes it nothing.
+    /// Whether the client has sent bytes after which the server owes it no answers.
     pub(super) is_spoilt: bool,
     heard: Vec<u8>,
     pub(super) outstanding: BTreeMap<u64, Outstanding>,
@@ -175,7 +175,7 @@ impl Client {
         }
     }
 
-    /// Takes the place of a connection that has ended; what it had asked is returned.
+    /// Resets the client after its connection has ended; returns its unanswered requests.
     pub(super) fn left(&mut self) -> BTreeMap<u64, Outstanding> {
         self.line = None;
         self.heard.clear();
@@ -185,7 +185,7 @@ impl Client {
         std::mem::take(&mut self.outstanding)
     }
 
-    /// Whether it goes on with a flood.
+    /// Whether the client should send the next request of a flood.
     pub(super) fn wants_to_ask(&self) -> bool {
         let may_ask = |flood: &Flood| flood.count > 0 && self.outstanding.len() < flood.depth as usize;
         self.line.is_some() && !self.is_spoilt && self.flood.as_ref().is_some_and(may_ask)
@@ -209,7 +209,7 @@ impl Client {
         head
     }
 
-    /// Reads what has come in, and returns the answers; an error if the server does not keep to the protocol.
+    /// Reads the received bytes, and returns the answers; an error if the server breaks the protocol.
     pub(super) fn hear(&mut self, answers: &mut Vec<Answer>) -> Result<(), String> {
         let Some(line) = &self.line else { return Ok(()) };
         let before = self.heard.len();
@@ -236,7 +236,7 @@ impl Client {
         result
     }
 
-    /// Takes one reply or chunk; returns how long it was, or `None` if it has not come in whole.
+    /// Takes one reply or chunk; returns its length, or `None` if it is incomplete.
     fn next(&mut self, bytes: &[u8], answers: &mut Vec<Answer>) -> Result<Option<usize>, String> {
         let number = |at: usize, length: usize| {
             bytes[at..at + length].iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte))

@@ -1,16 +1,16 @@
-//! Watches reservations of `pclock`, which owes them by deadlines.
+//! The checker of reservations of `pclock`, which promises them by deadlines.
 //!
 //! A class with a reservation announces a curve: `burst` requests at once, and r a second. A request starts on arrival, or when it is
 //! within the curve; one of a class without a reservation starts when it becomes the oldest of its class. Its deadline is its start plus
-//! the latency of the class. While everything that waits starts in the future, starts are moved back, so that unused capacity is used.
+//! the latency of the class. While all waiting requests start in the future, starts are moved back, so that unused capacity is used.
 //!
-//! The bound: **whatever goes, nobody waits whose deadline is earlier**. From it follows what the policy promises: as long as bursts and
-//! rates of all classes, each from its latency on, are together at most what the device serves, each request within its curve is served by
-//! its deadline and one service. What the device delivers needs not be
-//! known for it. Starts and deadlines are computed here from arrivals alone, by the curves that classes were given.
+//! The bound: **when a request is dispatched, none with an earlier deadline waits**. The policy's promise follows from it: as long as
+//! bursts and rates of all classes, each from its latency on, are together at most the service of the device, each request within its curve
+//! is served by its deadline and one service. The checker need not know the service of the device. It computes starts and deadlines from
+//! arrivals alone, by the curves of the classes.
 //!
-//! It is not checked from when a class has a limit, which may hold its requests back, or from when a curve is changed that is in use: what
-//! was used of the old one cannot be told from outside.
+//! Checking ends when a class gets a limit, which may hold its requests back, or when a curve in use changes: how much of the old one was
+//! used is not visible from outside.
 
 use std::collections::VecDeque;
 
@@ -19,14 +19,14 @@ use ioweir_core::tenant::Share;
 
 use super::promise::{Promise, Verdict};
 
-/// The latency of classes that have none of their own.
+/// The latency of classes without their own.
 const LATENCY: Nanos = Nanos::from_seconds(1);
 const SECOND: i128 = 1_000_000_000;
 
 /// The oldest request of a class.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    /// When it starts, or has started.
+    /// The start of the request.
     start: i128,
     /// The deadline; `None` where it is not certain.
     deadline: Option<i128>,
@@ -37,7 +37,7 @@ struct Class {
     per_second: i128,
     burst: i128,
     latency: Nanos,
-    /// When all of the curve can be used again, in nanoseconds times the rate.
+    /// When all of the curve is available again, in nanoseconds times the rate.
     full: i128,
     /// The waiting requests: number and time of arrival.
     queue: VecDeque<(u64, Nanos)>,
@@ -74,7 +74,7 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// A class, which may have come while the server runs.
+    /// A class, which may have been added while the server runs.
     fn class(&mut self, class: u32) -> &mut Class {
         let least = self.classes.len().max(class as usize + 1);
         self.classes.resize(least, Class::default());
@@ -99,7 +99,7 @@ impl Deadlines {
         self.is_unsure |= is_limited || (!is_same && is_in_use);
     }
 
-    /// A request waits from now on.
+    /// A request has arrived.
     pub(super) fn arrived(&mut self, now: Nanos, number: u64, class: u32) {
         let its = self.class(class);
         its.queue.push_back((number, now));
@@ -118,7 +118,7 @@ impl Deadlines {
         }
     }
 
-    /// A request goes.
+    /// Checks a request that is dispatched.
     pub(super) fn dispatched(&mut self, now: Nanos, number: u64, class: u32, verdict: &mut Verdict) {
         self.move_back(now);
         let heads = self.classes.iter().enumerate().filter(|(other, _)| *other != class as usize);
@@ -138,7 +138,7 @@ impl Deadlines {
         its.rank(now);
     }
 
-    /// Moves everything back if it lies in the future.
+    /// Moves all starts back if they lie in the future.
     fn move_back(&mut self, now: Nanos) {
         let earliest = self.classes.iter().filter_map(|its| Some(its.head?.start)).min();
         let ahead = earliest.map_or(0, |earliest| earliest - i128::from(now.0));
@@ -161,8 +161,8 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// The worked example of the policy: 100 a second with a burst of 10 and 50 ms, beside a class without a reservation that asks all
-    /// the time. Both have 12 requests, which go in this order.
+    /// The worked example of the policy: 100 a second with a burst of 10 and 50 ms, beside a class without a reservation that always has
+    /// requests. Both have 12 requests, which are dispatched in this order.
     fn broken(order: &[u32]) -> Option<String> {
         let (mut deadlines, mut verdict) = (Deadlines::default(), Verdict::default());
         let latency = Nanos::from_millis(50);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn only_requests_within_the_burst_go_first() {
-        // Ten have the deadline 50 ms, the eleventh has 60 ms, and the other class 55 ms, and then 65 ms at the earliest.
+        // Ten requests have the deadline 50 ms, the eleventh has 60 ms, and the other class 55 ms, and then 65 ms at the earliest.
         assert_eq!(broken(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]), None);
         assert!(broken(&[0, 1]).is_some_and(|what| what.contains("class 1")));
         assert!(broken(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_some_and(|what| what.contains("class 0")));
@@ -199,7 +199,7 @@ mod tests {
             deadlines.arrived(Nanos(number * MILLI), number, 0);
             deadlines.dispatched(Nanos(number * MILLI), number, 0, &mut verdict);
         }
-        // Both start at once: it is even.
+        // Both classes start at the same time, because idle capacity was free.
         deadlines.arrived(Nanos(50 * MILLI), 50, 0);
         deadlines.dispatched(Nanos(50 * MILLI), 50, 0, &mut verdict);
         assert_eq!(verdict.broken, None);

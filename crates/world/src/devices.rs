@@ -1,4 +1,4 @@
-//! The disks of a world, and what is made of them: the layers of the server, over simulated disks.
+//! The disks of a world, and the devices on them: the layers of the server, over simulated disks.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ const BOOK_BYTES: u64 = 2 * (4 << 20);
 pub(super) struct Devices {
     backing: Backing,
     pub(super) disks: Vec<Disk>,
-    /// The server before the disk, if the device is an export of one, with its connections and what is kept of it.
+    /// The upstream of the disk, if the device is an export of one, with its number of connections and of kept bytes.
     upstream: Option<(Upstream, (u32, u64))>,
     /// The last disk as a file, for a map or a journal.
     book: SimulatedFile,
-    /// The disk of the device that comes and goes, if there is one, and the file of its volumes.
+    /// The disk of the device that is added and removed, if there is one, and the file of its volumes.
     extra: Option<(Disk, SimulatedFile)>,
     /// The pool that computes checksums; its threads are never used.
     workers: Option<Arc<WorkerPool>>,
@@ -60,7 +60,7 @@ impl Devices {
         Self { backing: plan.backing, disks, upstream, book, extra, workers: None }
     }
 
-    /// Opens the device that comes and goes, and the table of its volumes.
+    /// Opens the device that is added and removed, and the table of its volumes.
     pub(super) fn open_extra(&mut self, device: &spec::Device) -> Result<(Box<dyn Backend>, Option<Volumes>), String> {
         let (disk, table) = self.extra.clone().ok_or("there is one")?;
         let length = disk.length_bytes();
@@ -75,7 +75,7 @@ impl Devices {
         Ok((backend, volumes.transpose()?))
     }
 
-    /// The disk of the device that comes and goes.
+    /// The disk of the device that is added and removed.
     pub(super) fn extra_disk(&self) -> Option<&Disk> {
         self.extra.as_ref().map(|(disk, _)| disk)
     }
@@ -152,21 +152,21 @@ impl Devices {
         Ok(Box::new(Checked::new(over, Begun::anew(bytes), workers, device.depth * 2)?))
     }
 
-    /// The power fails, with what was not durable; without that, nothing can be written any more.
+    /// The power fails, and if it `loses`, with the data that is not durable; otherwise no more data can be written.
     pub(super) fn turn_off(&self, loses: bool) {
         for disk in self.all() {
             if loses { disk.cut() } else { disk.media().turn_off() }
         }
     }
 
-    /// Something becomes of the upstream, if there is one.
+    /// Lets the upstream meet its fate, if there is one.
     pub(super) fn meet(&self, now: Nanos, fate: Fate) {
         if let Some((upstream, _)) = &self.upstream {
             upstream.meet(now, fate);
         }
     }
 
-    /// The power is back, and nothing is wrong.
+    /// The power is back, and there are no faults.
     pub(super) fn turn_on(&self) {
         if let Some((upstream, _)) = &self.upstream {
             upstream.reset();
@@ -191,12 +191,12 @@ impl Devices {
         counts.fold((0, 0), |sum, its| (sum.0 + its.0, sum.1 + its.1))
     }
 
-    /// Whether a disk has said that data is lost, which can be read as long as it has power.
+    /// Whether a disk has reported that data is lost, although the data can be read as long as the disk has power.
     pub(super) fn have_lost(&self) -> bool {
         self.disks.iter().any(Disk::has_lost)
     }
 
-    /// The slowest operation without trouble.
+    /// The longest time of an operation without faults.
     pub(super) fn slowest(&self, plan: &Plan) -> Nanos {
         plan.service.0.after(plan.service.1)
     }

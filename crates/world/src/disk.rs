@@ -1,4 +1,4 @@
-//! A simulated disk: memory with a volatile cache, whose operations take time, and which fails as the world says.
+//! A simulated disk: memory with a volatile cache, whose operations take time, and whose faults the world sets.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub struct Trouble {
     pub flushes_per_million: u32,
     /// Operations in a million that take a hundred times as long.
     pub slow_per_million: u32,
-    /// Before this time nothing ends.
+    /// No operation ends before this time.
     pub hangs_until: Nanos,
     /// Writes in a million that are written to another place.
     pub misdirected_per_million: u32,
@@ -44,10 +44,9 @@ struct State {
     /// Faults that have happened.
     faults: u64,
     operations: u64,
-    /// Whether it has said that data is lost, which can be read as long as it has power.
+    /// Whether the disk has reported that data is lost, although the data can be read as long as it has power.
     has_lost: bool,
-    /// At its beginning, what a layer keeps for itself: it neither rots nor gets lost.
-    /// How much of it is in use; it can be made longer.
+    /// The length that is in use, which can grow.
     length_bytes: u64,
 }
 
@@ -59,8 +58,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// An empty disk of this size, of which so much at the beginning neither rots nor gets lost, and whose operations take at least
-    /// this time, and at most this longer.
+    /// An empty disk of this size, whose operations take at least the first time of `service`, and at most the second one longer.
     pub(crate) fn new(size_bytes: u64, random: Random, service: (Nanos, Nanos)) -> Self {
         let (trouble, faults, operations, has_lost) = (Trouble::default(), 0, 0, false);
         let length_bytes = size_bytes;
@@ -78,7 +76,7 @@ impl Disk {
         self
     }
 
-    /// How much of it is in use.
+    /// The length that is in use.
     pub(super) fn length_bytes(&self) -> u64 {
         self.state().length_bytes
     }
@@ -95,7 +93,7 @@ impl Disk {
         self.state().trouble
     }
 
-    /// Whether what can be read will never be durable, although it has said so only once.
+    /// Whether some readable data will never be durable, which the disk has reported only once.
     pub(super) fn has_lost(&self) -> bool {
         self.state().has_lost
     }
@@ -106,7 +104,7 @@ impl Disk {
         (state.operations, state.faults)
     }
 
-    /// The power fails: of what was not durable, some sectors survive.
+    /// The power fails: some sectors that were not durable survive.
     pub(crate) fn cut(&self) {
         let state = &mut *self.state();
         state.has_lost = false;
@@ -114,14 +112,14 @@ impl Disk {
         self.media.cut(|| state.random.of_million(part));
     }
 
-    /// The server before it dies: of what was not durable, some sectors survive, and nobody is told.
+    /// The server in front of the disk dies: some sectors that were not durable survive, and no one is notified.
     pub(super) fn die(&self) {
         self.cut();
         self.media.restore();
         self.state().has_lost = true;
     }
 
-    /// How long an operation takes that begins now.
+    /// The time of an operation that begins now.
     pub(super) fn span(&self) -> Nanos {
         let state = &mut *self.state();
         let State { trouble, random, service: (least, more), .. } = state;
@@ -143,7 +141,7 @@ struct Spinning {
 }
 
 impl Disk {
-    /// Carries out an operation, with what goes wrong at present; `None` if it is never answered.
+    /// Carries out an operation, with the present faults; `None` if it is never answered.
     pub(super) fn carry_out(&self, mut io: Io) -> Option<Done> {
         let state = &mut *self.state();
         let State { trouble, random, faults, operations, has_lost, .. } = state;
@@ -172,7 +170,7 @@ impl Disk {
             }
             Action::Write if happens(random, trouble.lost_per_million) => Ok(Outcome::Plain),
             Action::Write if happens(random, trouble.misdirected_per_million) => {
-                // To the next place of the same length, as a drive whose head is one track off.
+                // The write goes to the next place of the same length, as with a drive whose head is one track off.
                 let next = io.offset + io.length.next_multiple_of(4096);
                 let offset = next % media.size_bytes();
                 let length = io.length.min(media.size_bytes() - offset);

@@ -21,9 +21,9 @@ struct Folder {
     named: AtomicUsize,
     /// How many more flushes fail.
     failing: AtomicU32,
-    /// Whether what those should have made durable becomes so all the same; else the system gives it up.
+    /// Whether the data of a failed flush becomes durable all the same; otherwise the system gives it up.
     keeps: AtomicBool,
-    /// Whether flushes make nothing durable, and say nothing.
+    /// Whether flushes make nothing durable, and succeed.
     lies: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl SimulatedFile {
         &self.0.disk
     }
 
-    /// So many of the next flushes fail, of which what they should have made durable is so all the same, or not.
+    /// Lets the next flushes fail, whose data becomes durable all the same if `keeps` is set.
     pub(crate) fn fail(&self, count: u32, keeps: bool) {
         self.0.failing.store(count, Ordering::Relaxed);
         self.0.keeps.store(keeps, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Half {
         &self.folder.lengths[self.which]
     }
 
-    /// Where a range of it is on the disk.
+    /// The place of a range on the disk.
     fn place(&self, offset: u64, length: u64) -> io::Result<u64> {
         let bytes_max = self.folder.disk.media().size_bytes() / 2;
         let is_within = offset.checked_add(length).is_some_and(|end| end <= bytes_max);

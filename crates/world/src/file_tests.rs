@@ -1,4 +1,4 @@
-//! Databases in simulated files: what was committed outlives failed flushes and power cuts.
+//! Tests of databases in simulated files: commits survive failed flushes and power cuts.
 
 use std::io;
 use std::sync::Arc;
@@ -56,14 +56,14 @@ fn commits_survive_failed_flushes_and_a_power_cut() {
             if put(&mut book, row) {
                 committed.push(row);
             } else if dies {
-                // The next process knows nothing of it, and its own flushes may fail, too.
+                // The next process knows nothing of the failure, and its own flushes may fail, too.
                 drop(book);
                 book = (0..10).find_map(|_| Book::opened_by("book", opener(file.clone())).ok()).expect(&case);
             } else {
                 reopened += 1;
             }
         }
-        // An end that is not clean, or one whose flushes fail.
+        // The process ends uncleanly, or with failing flushes.
         file.fail(if first > 7 { count } else { 0 }, keeps);
         if first % 2 == 0 {
             disk.media().turn_off();

@@ -37,7 +37,7 @@ pub fn outcomes(events: &[Event], before: &BTreeSet<u32>) -> BTreeSet<u32> {
         if left().all(|place| events[place].until.is_none()) {
             ends.insert(value);
         }
-        // Next is something that began before anything that is left was answered.
+        // The next event is one that began before any other remaining one was answered.
         let first_end = left().filter_map(|place| events[place].until).min().unwrap_or(u64::MAX);
         for place in left() {
             let event = events[place];
@@ -52,7 +52,7 @@ pub fn outcomes(events: &[Event], before: &BTreeSet<u32>) -> BTreeSet<u32> {
         && before.len() == 1
         && event.until.is_some()
     {
-        // Nearly all sectors, nearly always.
+        // This is the case of nearly all sectors, nearly always.
         if event.writes || event.value == only {
             ends.insert(event.value);
         }
@@ -70,7 +70,7 @@ pub fn outcomes(events: &[Event], before: &BTreeSet<u32>) -> BTreeSet<u32> {
 struct Written {
     value: u32,
     from: u64,
-    /// When it was answered; `None` while it may still be made.
+    /// The time of the answer; `None` while the write may still be made.
     until: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ struct Sector {
     /// The possible values before the events.
     values: BTreeSet<u32>,
     events: Vec<(u64, Event)>,
-    /// Events that are unanswered and may be.
+    /// The number of unanswered events that may still be answered.
     open: u32,
     /// The values that a crash may leave.
     base: BTreeSet<u32>,
@@ -91,24 +91,24 @@ struct Sector {
 /// The discards of a sector that may be carried out later than they are answered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Discards {
-    /// How many are unanswered.
+    /// The number of unanswered discards.
     open: u32,
-    /// When the last one was answered.
+    /// The time of the last answer to a discard.
     answered: u64,
-    /// When the first write was answered that was asked after all of them were answered: none is carried out after it.
+    /// The answer of the first write that was sent after all discards were answered; no discard is carried out after it.
     over: Option<u64>,
     /// Whether such a write is durable.
     are_undone: bool,
 }
 
 impl Discards {
-    /// Whether what was asked at this time comes after all of them.
+    /// Whether a request from this time comes after all discards.
     const fn are_before(&self, from: u64) -> bool {
         self.open == 0 && self.answered < from
     }
 }
 
-/// Something asked of sectors, until it is settled.
+/// A request for sectors, until it is settled.
 #[derive(Clone, Debug)]
 struct Asked {
     from: u64,
@@ -135,12 +135,12 @@ pub struct History {
     asked: BTreeMap<u64, Asked>,
     /// Writes that were answered and are not durable, with the time of the answer, in order.
     answered: VecDeque<(u64, u64, u64, u64)>,
-    /// Asked, and never to be answered, because its client has left.
+    /// Requests that will never be answered, because their clients have left.
     lost: Vec<u64>,
 }
 
 impl History {
-    /// Of a device that is all zeroes.
+    /// The history of a device that is all zeroes.
     #[must_use]
     pub fn new(sectors: u64) -> Self {
         Self {
@@ -151,13 +151,13 @@ impl History {
         }
     }
 
-    /// Whether something more may be asked of these sectors.
+    /// Whether these sectors may get one more request.
     #[must_use]
     pub fn has_room(&self, first: u64, end: u64) -> bool {
         self.sectors[first as usize..end as usize].iter().all(|sector| sector.events.len() < CROWD)
     }
 
-    /// Something is asked, at a time of which there is only one. The cookie was never used before.
+    /// Adds a request. Each time and each cookie is used only once.
     pub fn ask(&mut self, cookie: u64, from: u64, (first, end): (u64, u64), kind: Kind) {
         for sector in &mut self.sectors[first as usize..end as usize] {
             let (value, writes) = match kind {
@@ -236,7 +236,7 @@ impl History {
         }
     }
 
-    /// A flush of these sectors that was asked at this time was answered, and did not fail.
+    /// A flush of these sectors, sent at this time, was answered without an error.
     pub fn flushed(&mut self, from: u64, (first, end): (u64, u64)) {
         let before = self.answered.partition_point(|(until, ..)| *until < from);
         let is_of = |(_, _, at, _): &(u64, u64, u64, u64)| first <= *at && *at < end;
@@ -247,7 +247,7 @@ impl History {
         }
     }
 
-    /// The client that has asked this has left.
+    /// The client of this request has left.
     pub fn lose(&mut self, cookie: u64) {
         if self.asked.contains_key(&cookie) {
             self.lost.push(cookie);
@@ -277,8 +277,8 @@ impl History {
         }
     }
 
-    /// The server is gone. If it may have lost what was not durable, any write may be there that is not older than one that
-    /// is durable; otherwise everything that was answered is there.
+    /// The server has ended. If it may have lost data that is not durable, any write may be there that is not older than a durable one;
+    /// otherwise every answered write is there.
     pub fn crash(&mut self, now: u64, loses: bool, verdict: &mut Verdict) {
         let all: Vec<u64> = self.asked.keys().copied().collect();
         self.lost = all;
@@ -299,7 +299,7 @@ impl History {
         }
     }
 
-    /// A sector holds this value, whatever it should; after a loss of power all there is is durable.
+    /// Accepts this value of a sector, whatever it should be; after a loss of power all present values are durable.
     pub fn adopt(&mut self, now: u64, number: u64, value: u32, is_durable: bool) {
         let sector = &mut self.sectors[number as usize];
         sector.values = BTreeSet::from([value]);
@@ -307,7 +307,7 @@ impl History {
             sector.base.clone_from(&sector.values);
             sector.written.clear();
         } else {
-            // A loss of power may still bring back what was there before; a flush keeps this.
+            // A loss of power may still bring back the earlier values; a flush makes this one durable.
             sector.base.extend(sector.written.iter().map(|written| written.value));
             sector.written = vec![Written { value, from: now, until: Some(now) }];
             self.answered.push_back((now, now, number, number + 1));
@@ -318,7 +318,7 @@ impl History {
         }
     }
 
-    /// After a crash: a sector holds this value.
+    /// Checks the value that a sector has after a crash.
     pub fn found(
         &mut self,
         now: u64,
@@ -343,10 +343,10 @@ impl Sector {
         Self { values: zero.clone(), events: Vec::new(), open: 0, base: zero, written: Vec::new(), discards: None }
     }
 
-    /// A write that was asked at this time is durable: nothing older is left by a crash.
+    /// A write from this time is durable, so a crash leaves no older one.
     fn secure(&mut self, from: u64) {
         if !self.written.iter().any(|written| written.from == from) {
-            // A newer one is durable.
+            // A newer write is durable.
             return;
         }
         if let Some(discards) = &mut self.discards {
@@ -356,7 +356,7 @@ impl Sector {
         self.written.retain(|written| written.until.is_none_or(|until| until >= from));
     }
 
-    /// Once everything is answered, only the possible values are kept.
+    /// Keeps only the possible values, once all events are answered.
     fn close(&mut self, number: u64, verdict: &mut Verdict) {
         if self.open > 0 || self.events.is_empty() {
             return;
@@ -388,7 +388,7 @@ mod tests {
     fn only_histories_with_an_order_have_final_values() {
         assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]), [7]);
         assert!(ends(&[event(1, 2, 7, true), event(3, 4, 0, false)]).is_empty());
-        // Two reads, one after the other, that see a write come and go again.
+        // Two reads, one after the other, that see a write appear and vanish.
         assert!(ends(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]).is_empty());
         assert_eq!(ends(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]), [0, 7]);
         assert_eq!(ends(&[event(1, 4, 7, true), event(2, 3, 8, true)]), [7, 8]);

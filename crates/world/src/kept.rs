@@ -1,4 +1,4 @@
-//! The memory in which services keep what they must know after a restart, for as long as the world lasts.
+//! The memory for the saved state of services, which lasts as long as the world.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
-//! The operator of a world: changes the server by the same controller as `ioweir ctl`.
+//! The operator of a world, which changes the server by the same controller as `ioweir ctl`.
 //!
-//! The controller waits for engines, so that it has a thread of its own. That runs only while the world waits for it: what happens has
+//! The controller waits for engines, so it has a thread of its own. The thread runs only while the world waits for it, so that events have
 //! one order, and the same seed gives the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,12 +23,12 @@ use ioweir_serve::spec::Spec;
 pub(super) enum Wanted {
     Set(Vec<String>),
     AddExport(String, Vec<String>),
-    /// With whether its clients may have the rest of their answers.
+    /// The flag says whether its clients may have the rest of their answers.
     RemoveExport(String, bool),
     AddDevice(String, Vec<String>),
     ResizeDevice(String, u64),
     RemoveDevice(String),
-    /// A volume of the device.
+    /// Adds a volume to the device.
     AddVolume(String, String, u64),
     ResizeVolume(String, String, u64),
     RemoveVolume(String, String),
@@ -50,7 +50,7 @@ impl Wanted {
         }
     }
 
-    /// The volume of which it may take something away.
+    /// The volume that the change may shrink or remove.
     pub(super) fn takes(&self) -> Option<&str> {
         match self {
             Self::ResizeVolume(_, name, _) | Self::RemoveVolume(_, name) => Some(name),
@@ -58,7 +58,7 @@ impl Wanted {
         }
     }
 
-    /// Whether it changes the table of volumes.
+    /// Whether the change is one of the table of volumes.
     pub(super) const fn is_of_volumes(&self) -> bool {
         matches!(self, Self::AddVolume(..) | Self::ResizeVolume(..) | Self::RemoveVolume(..))
     }
@@ -177,7 +177,7 @@ impl Run for Place {
     }
 }
 
-/// The operator, as the world knows it. If it is dropped while it does something, that ends: there is no server any more.
+/// The operator, as the world knows it. Dropping it ends its change, because there is no server any more.
 pub(super) struct Operator {
     asked: Receiver<Asked>,
     told: Option<Sender<Told>>,
@@ -190,7 +190,7 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// An operator who has nothing to do, with the stage for the engines.
+    /// An operator without a change, and the stage for the engines.
     pub(super) fn new() -> (Self, Stage) {
         let (done, asked) = channel();
         let (told, hear) = channel();
@@ -198,23 +198,23 @@ impl Operator {
         (Self { asked, told: Some(told), done, thread: None, wanted: None, ending: None }, stage)
     }
 
-    /// Begins to do this; nothing is under way.
+    /// Begins a change, while none is under way.
     pub(super) fn begin(&mut self, controller: &Controller, wanted: Wanted) {
         let (controller, done, its) = (controller.clone(), self.done.clone(), wanted.clone());
         self.wanted = Some(wanted);
         self.thread = Some(std::thread::spawn(move || {
             let ended = catch_unwind(AssertUnwindSafe(|| its.ask(&controller)));
-            // A world that is over does not listen.
+            // This fails if the world is over.
             let _ = done.send(Asked::Done(ended.unwrap_or_else(|_| Err("the controller has panicked".into()))));
         }));
     }
 
-    /// Answers what it has asked.
+    /// Answers the operator's question.
     pub(super) fn tell(&self, what: Told) {
         let _ = self.told.as_ref().map(|told| told.send(what));
     }
 
-    /// Lets it go on until it asks for something.
+    /// Lets the operator run until its next question.
     pub(super) fn hear(&mut self) -> Asked {
         let asked = self.asked.recv().unwrap_or(Asked::Done(Err("the operator is gone".into())));
         if matches!(asked, Asked::Done(_)) {

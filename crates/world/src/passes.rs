@@ -1,7 +1,7 @@
-//! Watches a scrub: it reads everything once in each period, whatever clocks say.
+//! The checker of scrubs, which must read all data once in each period, whatever clocks show.
 //!
 //! A pass is due a period after the one before, or after the start of a server at the latest. So while a server is up, no sector goes
-//! unread for longer than a period and the time of a pass, for which there is [`PATIENCE`] beside what the world excuses.
+//! unread for longer than a period and the time of a pass, for which there is [`PATIENCE`] in addition to the time that the world excuses.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,11 +20,11 @@ const PATIENCE: Nanos = Nanos::from_seconds(300);
 struct Watch {
     /// The class of the scrub, and its period, if there is one to watch.
     scrub: Option<(u32, Nanos)>,
-    /// Time for which it may have had to wait, since the beginning of the world.
+    /// The time for which the scrub may have had to wait, since the beginning of the world.
     excused: Nanos,
-    /// When each sector of the device was last read, or the server began, without what was excused.
+    /// When each sector of the device was last read, or the server began, without the excused time.
     sectors: BTreeMap<u64, Nanos>,
-    /// The sectors of each of its requests, by number.
+    /// The sectors of each request of the scrub, by number.
     asked: BTreeMap<u64, Range<u64>>,
     verdict: Verdict,
 }
@@ -34,7 +34,7 @@ struct Watch {
 pub(super) struct Passes(Arc<Mutex<Watch>>);
 
 impl Passes {
-    /// For the scrub of this class and period, which reads these sectors, from now on.
+    /// A checker for the scrub of this class and period, which reads these sectors, from now on.
     pub(super) fn new(
         (now, excused): (Nanos, Nanos),
         scrub: Option<(u32, Nanos)>,
@@ -53,7 +53,7 @@ impl Passes {
         self.watch().excused = excused;
     }
 
-    /// Looks at all sectors, and takes what was checked since the last call.
+    /// Checks all sectors, and returns the checks since the last call.
     pub(super) fn look(&self, now: Nanos) -> Verdict {
         let mut watch = self.watch();
         let oldest = watch.sectors.iter().min_by_key(|(_, last)| **last).map(|(sector, _)| *sector);

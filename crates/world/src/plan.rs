@@ -1,4 +1,4 @@
-//! What happens in a world, as a seed says: the server's spec, its devices, and the steps of those around it.
+//! The plan of a world, made from a seed: the server's spec, its devices, and the steps of everything around it.
 
 use std::fmt;
 
@@ -14,25 +14,25 @@ use ioweir_serve::nbd::Replies;
 
 /// The clients of a world.
 pub(super) const CLIENTS: u64 = 6;
-/// The sectors of the device: few, so that clients meet.
+/// The sectors of the device: few, so that clients use the same ones.
 pub(super) const SECTORS: u64 = 192;
 /// The sectors of a fast tier, with its identity.
 pub(super) const FAST_SECTORS: u64 = 72;
-/// The export that is a slice begins here, in sectors.
+/// The offset of the export that is a slice, in sectors.
 pub(super) const SLICE_FROM: u64 = 64;
 /// The sectors of the first of two parts; the second one has the rest.
 pub(super) const FIRST_PART_SECTORS: u64 = 120;
 
-/// The exports that clients know of: those of the start, one that is added, one of a device that comes and goes, and those of its volumes.
+/// The exports that clients know: those of the start, an added one, one of the device that is added and removed, and those of its volumes.
 pub(super) const EXPORTS: [&str; 9] = ["a", "b", "slice", "read", "more", "e", "v0", "v1", "v2"];
-/// The device of the start, and the one that comes and goes.
+/// The device of the start, and the one that is added and removed.
 pub(super) const DEVICES: [&str; 2] = ["d", "e"];
 /// Volumes begin at multiples of this, as the server has it.
 pub(super) const PLACE_BYTES: u64 = 1 << 20;
 /// The longest volume, in sectors.
 pub(super) const VOLUME_SECTORS_MAX: u64 = 64;
 
-/// A device that comes and goes while the server runs.
+/// A device that is added and removed while the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extra {
     /// The device's keys without its length.
@@ -50,7 +50,7 @@ impl Extra {
         Self { keys: server::extra(random, has_volumes), bytes, has_volumes }
     }
 
-    /// The most that it can become.
+    /// The greatest length that the device can get.
     pub(super) const fn bytes_max(&self) -> u64 {
         if self.has_volumes { 2 * PLACE_BYTES + VOLUME_SECTORS_MAX * 512 } else { SECTORS * 512 }
     }
@@ -105,12 +105,12 @@ impl Backing {
         }
     }
 
-    /// Whether it keeps checksums.
+    /// Whether the device keeps checksums.
     pub(super) const fn has_checksums(self) -> bool {
         matches!(self, Self::Checked | Self::CheckedCopies)
     }
 
-    /// Whether one of its disks only holds copies of the other: what goes wrong there is nothing to clients.
+    /// Whether a disk only holds copies of the other, so that clients do not see its faults.
     pub(super) const fn holds_copies(self, disk: usize) -> bool {
         matches!(self, Self::Cached | Self::CheckedCopies) && disk == 1
     }
@@ -144,23 +144,23 @@ pub enum Leave {
 pub enum Order {
     /// Changes weights and limits, as one change that may be refused.
     Change(u64),
-    /// Makes a change and takes it back, as where another engine refuses.
+    /// Makes a change and undoes it, as when another engine refuses it.
     Withdrawn(u64),
     /// Ends a client.
     Kick(u64),
     /// Lists the clients.
     Clients,
-    /// Pauses the device for a snapshot, and goes on after this time.
+    /// Pauses the device for a snapshot, and ends the pause after this time.
     Pause(Nanos),
-    /// Opens what of it is out.
+    /// Opens failed parts of the device again.
     Reopen,
     /// Asks for a report.
     Report,
-    /// Has a service work, slowly or not, or rest.
+    /// Lets a service work, slowly or not, or rest.
     Service(u64),
     /// Adds an export, or removes one.
     Export(u64),
-    /// Changes the device that comes and goes, its exports or its volumes.
+    /// Adds, removes or changes the second device, its exports or its volumes.
     Extra(u64),
 }
 
@@ -223,7 +223,7 @@ impl End {
     }
 }
 
-/// Which way a clock is set.
+/// The direction in which a clock is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Back.
@@ -239,19 +239,19 @@ pub enum Act {
     Connect(u64, usize, Replies),
     /// A client asks.
     Ask(u64, Ask, bool, u64, u64),
-    /// A client asks for what makes no sense.
+    /// A client sends an invalid request.
     Nonsense(u64, u64),
-    /// A client asks one request after another.
+    /// A client sends a flood of requests.
     Flood(u64, Flood),
     /// A client does not read for a time.
     Deaf(u64, Nanos),
     /// A client leaves.
     Leave(u64, Leave),
-    /// An operator does something.
+    /// An operator gives an order.
     Order(Order),
-    /// A disk has this trouble from now on.
+    /// A disk has these faults from now on.
     Trouble(usize, Trouble),
-    /// Something becomes of the upstream.
+    /// The upstream meets a fate.
     Upstream(Fate),
     /// The clock jumps: the machine was suspended.
     Jump(Nanos),
@@ -259,11 +259,11 @@ pub enum Act {
     SetClock(Clock, Nanos),
     /// The server ends, and another one starts after a while.
     End(End, Nanos),
-    /// Faults end, clients read, and everything asked is answered: then nothing may be left over.
+    /// Faults end, clients read, and every request is answered, so that nothing may be left over.
     Rest,
 }
 
-/// What happens, and when: this long after what happened before.
+/// An event, and its time after the event before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The time since the step before.
@@ -291,7 +291,7 @@ pub struct Plan {
     pub service: (Nanos, Nanos),
     /// Calls of sockets in a million that move only some bytes.
     pub short_per_million: u32,
-    /// The device that comes and goes, if there is one.
+    /// The device that is added and removed, if there is one.
     pub extra: Option<Extra>,
     /// Connections to an upstream, and the most bytes that are kept until a flush covers them.
     pub upstream: (u32, u64),
@@ -302,7 +302,7 @@ pub struct Plan {
 }
 
 fn range(random: &mut Random) -> (u64, u64) {
-    // Mostly short, and mostly at the beginning of a block.
+    // Requests are mostly short, and mostly at the beginning of a block.
     let sectors = random.one_of(&[1, 1, 2, 8, 8, 8, 16, 24]);
     let first = random.below(SECTORS);
     let first = if random.below(3) > 0 { first / 8 * 8 } else { first };
@@ -338,7 +338,7 @@ fn any_flood(random: &mut Random) -> Flood {
     }
 }
 
-/// Trouble of a disk from which the device recovers, as far as its kind allows.
+/// Faults of a disk from which the device recovers, as far as its composition allows.
 fn any_trouble(random: &mut Random, backing: Backing, disk: usize) -> Trouble {
     let mut trouble = Trouble::default();
     if backing == Backing::CheckedCopies && backing.holds_copies(disk) && random.below(2) == 0 {
@@ -352,8 +352,8 @@ fn any_trouble(random: &mut Random, backing: Backing, disk: usize) -> Trouble {
     }
     match random.below(6) {
         0 => trouble.reads_per_million = random.one_of(&[20_000, 500_000]) as u32,
-        // A block of which a write has failed has no checksum, and may rot unseen.
-        // What becomes of a write that has failed is not known, and so not repeated when an upstream dies.
+        // A failed write leaves its block without a checksum, so that later damage is not seen. Its result is unknown, so that it is not
+        // repeated when an upstream dies.
         1 if !backing.has_checksums() && backing != Backing::Upstream => {
             trouble.writes_per_million = random.one_of(&[20_000, 500_000]) as u32
         }
@@ -422,7 +422,7 @@ impl Plan {
         plan
     }
 
-    /// How long it lasts at least.
+    /// The least duration of the world.
     #[must_use]
     pub fn span(&self) -> Nanos {
         Nanos(self.steps.iter().map(|step| step.after.0).sum())
@@ -442,7 +442,7 @@ impl Plan {
         }
     }
 
-    /// A time of activity, with or without trouble, and a quiet one after it.
+    /// Adds a time of activity, with or without faults, and a quiet one after it.
     fn episode(&mut self, random: &mut Random) {
         let soon = |random: &mut Random| Nanos(random.one_of(&[0, 1_000, 100_000, 3_000_000, 200_000_000]));
         for client in 0..random.within(2, CLIENTS + 1) {

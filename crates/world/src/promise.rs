@@ -50,9 +50,9 @@ promises! {
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which one.
+    /// The broken promise.
     pub promise: Promise,
-    /// How, in words.
+    /// How it was broken, in words.
     pub what: String,
 }
 
@@ -62,17 +62,17 @@ impl fmt::Display for Broken {
     }
 }
 
-/// How often each promise was checked, and the first one that was broken.
+/// The number of checks of each promise, and the first one that was broken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// In the order of [`Promise::ALL`].
+    /// The number of checks, in the order of [`Promise::ALL`].
     pub checks: [u64; Promise::ALL.len()],
-    /// The first that was broken.
+    /// The first broken promise.
     pub broken: Option<Broken>,
 }
 
 impl Verdict {
-    /// Adds what another one has seen later.
+    /// Adds a later verdict.
     pub(super) fn add(&mut self, other: Self) {
         self.checks.iter_mut().zip(other.checks).for_each(|(sum, more)| *sum += more);
         if self.broken.is_none() {
@@ -80,7 +80,7 @@ impl Verdict {
         }
     }
 
-    /// Counts a check of a promise, and notes how it was broken if it was.
+    /// Counts a check of a promise, and notes the failure, if it is the first.
     pub(super) fn check(&mut self, promise: Promise, holds: bool, what: impl FnOnce() -> String) {
         self.checks[promise as usize] += 1;
         if !holds && self.broken.is_none() {

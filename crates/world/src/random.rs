@@ -38,7 +38,7 @@ impl Random {
         from + self.below(end - from)
     }
 
-    /// Whether something happens that does this often in a million.
+    /// Draws an event with this probability in a million.
     pub const fn of_million(&mut self, count: u32) -> bool {
         count > 0 && self.below(1_000_000) < count as u64
     }

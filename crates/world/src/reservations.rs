@@ -1,15 +1,15 @@
-//! Watches reservations of schedulers that owe them by time (`mclock`, `reward`), by two bounds.
+//! The checker of reservations of schedulers that promise them by time (`mclock`, `reward`), by two bounds.
 //!
-//! A class with a reservation of r is due every 1/r seconds while it asks, by a clock that the scheduler stops while the device
-//! delivers less than is owed. It says by how much that clock is behind.
+//! A class with a reservation of r is due every 1/r seconds while it asks, by a clock that the scheduler stops while the device delivers
+//! less than is reserved. The scheduler reports how far that clock is behind.
 //!
-//! - **What is owed is served.** Whenever a request goes, nobody has been due for longer than [`CATCH_UP`] by that clock. So a class
-//!   that has asked for d, while the clock fell behind by b, was served at least r (d - b - [`CATCH_UP`]), less the request by which
+//! - **Reserved requests are served.** Whenever a request is dispatched, no class has been due for longer than [`CATCH_UP`] by that clock. So
+//!   a class that has asked for d, while the clock fell behind by b, was served at least r (d - b - [`CATCH_UP`]), less the request by which
 //!   it may have been ahead at the beginning, and one for rounding.
-//! - **The clock stops only where it must.** It stops if a class has been due for longer than [`CATCH_UP`]. Whatever went in that
-//!   time went to classes that had been due even longer, of which each gets what it has reserved and one more, or by weight: one in
-//!   twenty, and one for each of the two times of broken reservations that it may touch. With two for rounding of each class, and one
-//!   of all, more than that means that a reservation was broken although the device had room for it.
+//! - **The clock stops only where it must.** It stops if a class has been due for longer than [`CATCH_UP`]. All dispatches of that time went
+//!   to classes that had been due even longer, of which each gets what it has reserved and one more, or by weight: one in twenty, and one for
+//!   each of the two times of broken reservations that it may touch. With two for rounding of each class, and one of all, more than that
+//!   means that a reservation was broken although the device had room for it.
 
 use std::collections::VecDeque;
 
@@ -20,10 +20,10 @@ use super::promise::{Promise, Verdict};
 /// How late a class may be and still get all that it has reserved.
 const CATCH_UP: Nanos = Nanos::from_millis(100);
 
-/// A class that asks without a pause.
+/// A class that always has requests.
 #[derive(Clone, Copy, Debug)]
 struct Asks {
-    /// Since when, and how far the clock was behind then.
+    /// The time since which it does, and how far the clock was behind then.
     since: Nanos,
     behind: Nanos,
     served: u64,
@@ -32,7 +32,7 @@ struct Asks {
 #[derive(Clone, Debug, Default)]
 struct Class {
     per_second: u64,
-    /// Whether it has a limit, too: then it may have to wait for that.
+    /// Whether the class has a limit, too, for which it may have to wait.
     is_limited: bool,
     asks: Option<Asks>,
 }
@@ -41,16 +41,16 @@ struct Class {
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
     classes: Vec<Class>,
-    /// When requests went, as far as it matters.
+    /// The times of recent dispatches.
     dispatched: VecDeque<Nanos>,
-    /// By how much the clock of reservations was behind at the last moment.
+    /// How far the clock of reservations was behind at the last moment.
     behind: Nanos,
-    /// Whether one has gone at this moment.
+    /// Whether a request was dispatched at this moment.
     has_chosen: bool,
 }
 
 impl Reservations {
-    /// A class, which may have come while the server runs.
+    /// A class, which may have been added while the server runs.
     fn class(&mut self, class: u32) -> &mut Class {
         let least = self.classes.len().max(class as usize + 1);
         self.classes.resize(least, Class::default());
@@ -70,12 +70,12 @@ impl Reservations {
         self.class(class).asks = Some(Asks { since: now, behind: self.behind, served: 0 });
     }
 
-    /// A class has nothing queued.
+    /// A class has no queued requests any more.
     pub(super) fn rests(&mut self, class: u32) {
         self.class(class).asks = None;
     }
 
-    /// A request of a class goes.
+    /// Counts a dispatched request of a class.
     pub(super) fn dispatched(&mut self, now: Nanos, class: u32) {
         self.has_chosen = true;
         self.dispatched.push_back(now);
@@ -84,7 +84,7 @@ impl Reservations {
         }
     }
 
-    /// Everything of this moment has happened, and the clock is behind by so much.
+    /// All events of this moment have happened, and the clock is this far behind.
     pub(super) fn settled(&mut self, now: Nanos, behind: Nanos, verdict: &mut Verdict) {
         while self.dispatched.front().is_some_and(|time| now.since(*time) >= CATCH_UP) {
             self.dispatched.pop_front();
@@ -132,8 +132,8 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// A class that has reserved 100 a second and asks all the time, beside one without a reservation; every 10 ms one goes, to the
-    /// first of them once in so many.
+    /// A class with a reservation of 100 a second that always has requests, beside one without a reservation; every 10 ms a request is
+    /// dispatched, one in `once_in` for the first class.
     fn broken(once_in: u64, behind: impl Fn(u64) -> Nanos) -> Option<String> {
         let (mut reservations, mut verdict) = (Reservations::default(), Verdict::default());
         reservations.expect(Nanos::ZERO, 0, 100, false, true);

@@ -49,7 +49,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The time that a server was up.
     pub served: Nanos,
-    /// Requests that were asked.
+    /// The number of requests.
     pub requests: u64,
     /// Operations of disks, and faults among them.
     pub operations: (u64, u64),
@@ -74,7 +74,7 @@ pub(super) struct World {
     numbers: Vec<u64>,
     /// The histories of sectors, device by device.
     histories: [History; DEVICES.len()],
-    /// The volumes of the device that comes and goes.
+    /// The volumes of the device that is added and removed.
     volumes: Volumes,
     /// The spec with which the next server starts.
     saved: String,
@@ -93,18 +93,18 @@ pub(super) struct World {
     rested: Nanos,
     /// When a flush failed, of the server that is up.
     failed_at: Option<u64>,
-    /// Whether anything has gone wrong with a disk since the server came up.
+    /// Whether a disk has had faults since the server came up.
     has_trouble: bool,
-    /// Whether any of that may be an error to clients.
+    /// Whether clients may see an error of these faults.
     is_faulty: bool,
-    /// Whether sectors may hold what nobody wrote there.
+    /// Whether sectors may hold data that was not written there.
     is_rotten: bool,
     /// Whether a start found a sector that had rotted, in a block without a checksum.
     keeps_rot: bool,
     is_stopping: bool,
     /// Reads of sectors of a device after a crash.
     probes: BTreeMap<u64, (usize, u64)>,
-    /// Whether the last server may have lost what was not durable, and whether the disks have.
+    /// Whether the last server may have lost data that was not durable, and whether the disks have.
     loses: bool,
     is_cut: bool,
     outcome: Outcome,
@@ -113,7 +113,7 @@ pub(super) struct World {
     stirred: bool,
 }
 
-/// Runs a plan, and writes down what happens if asked to.
+/// Runs a plan, with a log of all events if `keeps_log` is set.
 #[must_use]
 pub fn run(plan: &Plan, keeps_log: bool) -> Outcome {
     let mut world = World::new(plan.clone(), keeps_log);
@@ -235,7 +235,7 @@ impl World {
         self.devices.disks[0].set_trouble(trouble);
     }
 
-    /// Goes on to a time.
+    /// Runs until a time.
     fn run_until(&mut self, until: Nanos) {
         let mut turns = 0;
         while !self.is_broken() {
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// When something happens next by itself.
+    /// The time of the next event.
     fn next_event(&self) -> Nanos {
         let due = self.up.as_ref().map_or(Nanos::NEVER, |up| {
             let running = up.sides().filter(|side| side.ended.is_none());
@@ -280,7 +280,7 @@ impl World {
 
     /// Does everything that can be done now.
     fn settle(&mut self) {
-        // The operator may have waited for the time that has gone by.
+        // The operator may have waited for time to pass.
         self.attend();
         for _ in 0..TURNS_MAX {
             self.go_on_asking();
@@ -292,9 +292,9 @@ impl World {
         self.broken(Promise::Waits, "the engine turns without an end".into());
     }
 
-    /// One turn of each engine that has anything to do; returns whether one had.
+    /// Runs one turn of each engine with work; returns whether one had any.
     fn turn(&mut self) -> bool {
-        // Some may have been deaf until now.
+        // Some clients may have been deaf until now.
         self.hear();
         let Some(up) = &mut self.up else { return false };
         if up.resume_at <= self.now {
@@ -311,7 +311,7 @@ impl World {
         has_turned && !self.is_broken()
     }
 
-    /// One turn of an engine, if there is anything to do; returns whether there was.
+    /// Runs one turn of an engine, if it has work; returns whether it had.
     fn turn_side(&mut self, device: usize, is_stirred: bool) -> bool {
         let excused = self.excused.after(self.rested);
         let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) else { return false };
@@ -340,7 +340,7 @@ impl World {
         true
     }
 
-    /// Clients read what has come in.
+    /// Lets clients read the received bytes.
     fn hear(&mut self) {
         for number in 0..self.clients.len() {
             let client = &mut self.clients[number];

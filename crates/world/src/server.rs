@@ -24,7 +24,7 @@ const SCHEDULERS: [(&str, bool); 17] = [
     ("sfq+mq-deadline:window=8", true),
 ];
 
-/// The keys of the device's backend. The disks are the world's; what counts is what clients and services see of them.
+/// The keys of the device's backend. They matter only for what clients and services see, because the world provides the disks.
 fn backend(backing: Backing, depth: u64) -> String {
     let memory = |sectors: u64| format!("backend = \"memory\"\nsize = \"{}B\"\n", sectors * 512);
     let part = |name: &str, sectors| format!("[[device.part]]\nname = \"{name}\"\n{}", memory(sectors));
@@ -116,7 +116,7 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
     text
 }
 
-/// The keys of a device that comes and goes.
+/// The keys of the device that is added and removed.
 pub(super) fn extra(random: &mut Random, has_volumes: bool) -> Vec<String> {
     let (scheduler, _) = random.one_of(&SCHEDULERS);
     let queue = random.one_of(&[2, 8, 4096]);

@@ -1,5 +1,4 @@
-//! Watches the scheduler at work: limits hold in every window, and classes that ask all the time are served by weight, and as they
-//! have reserved.
+//! The checker of shares: limits hold in every window, and classes that always have requests are served by their weights and reservations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +20,11 @@ enum Unit {
     Sector,
 }
 
-/// A class, as the checker expects it to be served.
+/// A class, with the service that the checker expects.
 #[derive(Clone, Debug, Default)]
 struct Class {
     share: Option<Share>,
-    /// The least weight that it has had, if any: what it was served may have been charged at that.
+    /// The least weight that the class has had, at which its service may have been charged.
     weight_min: Option<u32>,
     queued: u64,
     /// Requests above the limit, in billionths, as of a time.
@@ -43,11 +42,11 @@ struct Watch {
     fair: Option<Unit>,
     /// Whether limits are kept request by request.
     limits: bool,
-    /// Service of two classes since both have been asking.
+    /// The service of two classes since both have had requests.
     pairs: BTreeMap<(u32, u32), (u64, u64)>,
-    /// Of a scheduler that owes them by time.
+    /// The checker for a scheduler that promises reservations by time.
     reservations: Option<Reservations>,
-    /// Of one that owes them by deadlines.
+    /// The checker for a scheduler that promises reservations by deadlines.
     deadlines: Option<Deadlines>,
     /// Whether the clock of reservations seems to stand still, for a canary.
     is_clock_stopped: bool,
@@ -63,7 +62,7 @@ const LEARNT: u64 = 0;
 const LEARNT_MAX: u64 = 1 << 15;
 
 impl Shares {
-    /// Of a device's scheduler.
+    /// The checker of a device's scheduler.
     pub(super) fn of(device: &Device) -> Self {
         let scheduler = device.scheduler.to_string();
         let fair = match scheduler.as_str() {
@@ -74,7 +73,7 @@ impl Shares {
         };
         let reservations = matches!(scheduler.as_str(), "mclock" | "reward").then(Reservations::default);
         let deadlines = (scheduler == "pclock" && !device.merge).then(Deadlines::default);
-        // A pair releases before it dispatches.
+        // A pair counts a request for its limit when it releases it, before the dispatch.
         let limits = !scheduler.contains('+');
         Self(Arc::new(Mutex::new(Watch { fair, limits, reservations, deadlines, ..Watch::default() })))
     }
@@ -88,19 +87,19 @@ impl Shares {
         self.watch().expect(now, class, share);
     }
 
-    /// Has the clock of reservations seem to stand still.
+    /// Makes the clock of reservations seem to stand still.
     pub(super) fn stop_clock(&self) {
         self.watch().is_clock_stopped = true;
     }
 
-    /// Takes what was checked since the last call.
+    /// Takes the verdict since the last call.
     pub(super) fn take(&self) -> Verdict {
         std::mem::take(&mut self.watch().verdict)
     }
 }
 
 impl Watch {
-    /// A class, which may have come while the server runs.
+    /// A class, which may have been added while the server runs.
     fn class(&mut self, class: u32) -> &mut Class {
         let least = self.classes.len().max(class as usize + 1);
         self.classes.resize(least, Class::default());
@@ -153,7 +152,7 @@ impl Watch {
     }
 
     fn dispatched(&mut self, now: Nanos, number: u64) {
-        // Both ask until it is dispatched.
+        // Both classes have requests until this one is dispatched.
         let Some(&(class, cost)) = self.queued.get(&number) else { return };
         for (&(one, other), served) in &mut self.pairs {
             if cost == LEARNT && (one == class || other == class) {
@@ -181,7 +180,7 @@ impl Watch {
         let paid = u128::from(now.since(its.above.1).0) * u128::from(share.limit_per_second);
         let above = its.above.0.saturating_sub(paid) + 1_000_000_000;
         its.above = (above, now);
-        // One request goes however little is left.
+        // One request may be dispatched however little is left of the limit.
         let most = (u128::from(share.limit_burst()) + 1) * 1_000_000_000;
         self.verdict.check(Promise::Shares, above <= most, || {
             let over = above / 1_000_000;
@@ -193,8 +192,9 @@ impl Watch {
         });
     }
 
-    /// In start-time fair queueing two classes that ask all the time differ by no more than one largest request of each, over
-    /// its weight: over the least that it has had, since a change of weight changes no earlier charge.
+    /// In start-time fair queueing, two classes that always have requests get service in proportion to their weights.
+    /// Their services over their weights differ by at most one largest request of each over its weight.
+    /// The weight that counts is the least the class has had, because a change of weight changes no earlier charge.
     fn check_weights(&mut self, class: u32) {
         let Some(unit) = self.fair else { return };
         let Self { classes, pairs, verdict, .. } = self;
@@ -214,7 +214,7 @@ impl Watch {
             else {
                 continue;
             };
-            // Times all weights, so that nothing is divided.
+            // The comparison is multiplied by all weights, so that there is no division.
             let difference = (u128::from(served.0) * weight_other).abs_diff(u128::from(served.1) * weight_one);
             let difference = difference * least_one * least_other;
             let bound = (most_one * least_other + most_other * least_one) * weight_one * weight_other;

@@ -1,10 +1,10 @@
-//! Makes a plan that breaks a promise shorter, as long as it breaks the same one.
+//! Shrinks a plan that breaks a promise, as long as it breaks the same one.
 
 use super::plan::Plan;
 use super::promise::Promise;
 use super::run::run;
 
-/// Takes away as many steps as `runs` runs can find to be of no matter. Returns the shorter plan and the number of runs.
+/// Removes the steps that do not matter, as far as they are found in `runs` runs. Returns the shorter plan and the number of runs.
 #[must_use]
 pub fn shrink(plan: &Plan, promise: Promise, runs: u32) -> (Plan, u32) {
     let breaks = |plan: &Plan| run(plan, false).verdict.broken.is_some_and(|broken| broken.promise == promise);

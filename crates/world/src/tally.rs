@@ -42,14 +42,14 @@ const fn operation_of(ask: Ask) -> Operation {
 }
 
 impl Tally {
-    /// Of the engine of a device in a server with these classes.
+    /// The tally for the engine of a device in a server with these classes.
     pub(super) fn new(classes: &[Class], device: usize) -> Self {
         let mut tally = Self::default();
         tally.know(classes, device);
         tally
     }
 
-    /// The server has these classes now: more than before, or as many.
+    /// Takes over the server's present classes, which are the earlier ones and perhaps more.
     pub(super) fn know(&mut self, classes: &[Class], device: usize) {
         let is_service = |class: &Class| class.kind == ClassKind::Service && class.device == device;
         self.services = classes.iter().map(is_service).collect();
@@ -86,7 +86,7 @@ impl Tally {
         seen.lost_bytes += bytes_of(asked);
     }
 
-    /// The server has reported what it did since the last report.
+    /// Takes the server's report since the last one.
     pub(super) fn reported(&mut self, report: Report) {
         for (class, (counted, latency)) in self.counted.iter_mut().zip(&mut self.latencies).enumerate() {
             if let Some(counters) = report.counters.get(class) {
@@ -97,7 +97,7 @@ impl Tally {
         (self.last, self.inflight) = (report.classes, report.device.inflight);
     }
 
-    /// Compares, when nothing is on its way.
+    /// Compares the counters, while no request is in flight.
     pub(super) fn check(&self, verdict: &mut Verdict) {
         let is_own = |class: usize| !self.services[class];
         let has_service = self.services.contains(&true);
@@ -112,7 +112,7 @@ impl Tally {
                     format!("class {class} waited longer for workers than for the device for {name}")
                 });
             }
-            // A service works on while clients rest.
+            // A service works even while clients rest.
             let in_flight = self.last.get(class).map_or(0, |state| u64::from(state.inflight));
             let times = |of: fn(&OperationCounters) -> u64| counted.operations.iter().map(of).sum::<u64>();
             let (queued, served) = (times(|of| of.queue.count()), times(|of| of.service.count()));
@@ -151,7 +151,7 @@ impl Tally {
     }
 }
 
-/// Compares what clients of a class have seen of an operation with what the server has counted.
+/// Compares the answers of an operation that clients of a class got with the server's counters.
 fn compare_answers((class, name): (usize, &str), seen: Seen, its: &OperationCounters, verdict: &mut Verdict) {
     let most = seen.answered + seen.lost;
     verdict.check(Promise::Metrics, (seen.answered..=most).contains(&its.requests), || {

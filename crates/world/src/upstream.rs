@@ -1,5 +1,5 @@
-//! A simulated upstream: another NBD server before a simulated disk, whose connections break, and which dies with what it
-//! had answered and not flushed.
+//! A simulated upstream: another NBD server in front of a simulated disk, whose connections break, and which dies with changes that it had
+//! answered and not flushed.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -32,7 +32,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// How long it takes.
+    /// The duration of the event.
     pub(super) const fn span(self) -> Nanos {
         match self {
             Self::Dies(span) | Self::Restarts(span) | Self::IsAnother(span) => span,
@@ -55,9 +55,9 @@ struct Connection {
     line: Line,
     unread: Vec<u8>,
     negotiation: Negotiation,
-    /// Once an export is agreed on.
+    /// The decoder, once an export is agreed on.
     serving: Option<(Decoder, Replies)>,
-    /// A write whose data is coming in.
+    /// A write whose data is being received.
     incoming: Option<(Request, Vec<u8>)>,
     pending: Vec<Pending>,
 }
@@ -69,9 +69,9 @@ struct State {
     short_per_million: u32,
     connections: Vec<Connection>,
     now: Nanos,
-    /// Before this nobody is there.
+    /// The upstream is down before this time.
     down_until: Nanos,
-    /// Before this it has another size.
+    /// The upstream has another size before this time.
     other_until: Nanos,
     opening: u64,
 }
@@ -125,7 +125,7 @@ impl Upstream {
         }
     }
 
-    /// Everything is as at the beginning, but for the disk.
+    /// Resets everything but the disk.
     pub(super) fn reset(&self) {
         let mut state = self.state();
         state.end_all();
@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    /// A connection ends. Of what it had asked, some is made, and some never will be.
+    /// Ends a connection. Some of its pending requests are carried out, and others never will be.
     fn end(&mut self, connection: Connection) {
         connection.line.reset();
         for pending in connection.pending {
@@ -223,7 +223,7 @@ fn io_of(request: &Request, data: &[u8]) -> Io {
 }
 
 impl Connection {
-    /// Takes what has come in; returns whether it goes on.
+    /// Takes the received bytes; returns whether the connection continues.
     fn hear(&mut self, now: Nanos, disk: impl Fn() -> Disk) -> bool {
         self.line.hear(&mut self.unread);
         let unread = std::mem::take(&mut self.unread);
@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Answers what is done, in the order in which it ends.
+    /// Answers completed requests, in the order of completion.
     fn answer(&mut self, now: Nanos, disk: &Disk) {
         let Some((_, replies)) = self.serving else { return };
         if now < disk.trouble().hangs_until {

@@ -1,5 +1,4 @@
-//! A simulated socket: two lines of bytes between a client and the server, which take and give as many bytes at a time as a
-//! seed says.
+//! A simulated socket: two lines of bytes between a client and the server. A seed decides how many bytes each call moves.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -13,16 +12,16 @@ use ioweir_serve::stream::{Socket, Stream};
 
 /// The most bytes of unread replies that a socket holds.
 const ROOM_BYTES: usize = 200 << 10;
-/// The most that moves at once, where a call is short.
+/// The most bytes that a short call moves.
 const SHORT_BYTES_MAX: u64 = 700;
 
 #[derive(Debug)]
 struct Wire {
     to_server: VecDeque<u8>,
     to_client: VecDeque<u8>,
-    /// The client sends no more, but hears.
+    /// The client sends no more, but reads.
     is_half_closed: bool,
-    /// The client is gone.
+    /// The client has reset the connection.
     is_reset: bool,
     /// The server has closed its end.
     is_closed: bool,
@@ -31,7 +30,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// How much of so many bytes one call moves.
+    /// The part of `bytes` that one call moves.
     fn share(&mut self, bytes: usize) -> usize {
         if self.random.of_million(self.short_per_million) {
             bytes.min(1 + self.random.below(SHORT_BYTES_MAX) as usize)
@@ -90,20 +89,20 @@ impl Line {
         self.wire().is_half_closed = true;
     }
 
-    /// The client is gone, with what it has not read.
+    /// The client resets the connection, and loses unread bytes.
     pub(super) fn reset(&self) {
         let mut wire = self.wire();
         wire.is_reset = true;
         wire.to_client.clear();
     }
 
-    /// Whether there is something that the client has not read.
+    /// Whether there are bytes that the client has not read.
     pub(super) fn has_unheard(&self) -> bool {
         let wire = self.wire();
         !wire.to_client.is_empty() || wire.is_closed
     }
 
-    /// The client reads everything that is there.
+    /// The client reads all present bytes.
     pub(super) fn hear(&self, into: &mut Vec<u8>) {
         let mut wire = self.wire();
         let (first, second) = wire.to_client.as_slices();

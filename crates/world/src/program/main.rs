@@ -1,4 +1,4 @@
-//! Checks what the server promises, in simulated worlds: the program of `ioweir-world`.
+//! The program of `ioweir-world`, which checks the server's promises in simulated worlds.
 //!
 //! It exits with 0 if every promise holds, with 1 if one is broken or the results cannot be written, and with 2 on usage errors.
 
@@ -21,7 +21,7 @@ use ioweir_world::{Length, Plan, Sum, campaign, run, shrink};
 use arguments::Arguments;
 use report::{Found, document};
 
-/// Runs that shrinking may take.
+/// The most runs for shrinking a plan.
 const SHRINKING_RUNS_MAX: u32 = 400;
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs worlds and reports what they have come to; an error if a promise is broken.
+/// Runs worlds and reports their outcomes; an error if a promise is broken.
 fn act(arguments: &Arguments, length: Length, forms: &[(&str, &Form)]) -> Result<(), String> {
     let plan = |seed| Plan { canary: arguments.canary, ..Plan::new(seed) };
     if arguments.log {

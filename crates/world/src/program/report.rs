@@ -7,7 +7,7 @@ use ioweir_lab::document::{Block, Column, Document, DocumentError, Table};
 use ioweir_world::{Broken, End, OUTSIDE, Plan, Promise, Sum};
 use serde_json::json;
 
-/// A broken promise: its seed, what is left of the plan, the runs that took, and how the promise is broken then.
+/// A broken promise: its seed, the shrunk plan, the number of runs for that, and how the plan breaks the promise.
 pub(crate) struct Found {
     pub(crate) seed: u64,
     pub(crate) broken: Broken,
@@ -16,7 +16,7 @@ pub(crate) struct Found {
     pub(crate) again: String,
 }
 
-/// The document of a sum of worlds, whose data is what `--json` writes.
+/// The document of a sum of worlds, whose data `--json` writes.
 pub(crate) fn document(sum: &Sum, found: Option<&Found>) -> Result<Document, DocumentError> {
     let is_broken = |promise: Promise| sum.broken.as_ref().is_some_and(|(_, broken)| broken.promise == promise);
     let promises: Vec<_> = Promise::ALL

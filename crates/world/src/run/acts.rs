@@ -1,4 +1,4 @@
-//! What happens around the server: clients leave, operators do something, disks fail, clocks jump.
+//! Events around the server: clients leave, operators give orders, disks fail, clocks jump.
 
 use std::sync::mpsc::channel;
 
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// A client asks for what no server may do.
+    /// A client sends an invalid request.
     pub(super) fn ask_nonsense(&mut self, number: usize, draw: u64) {
         let client = &self.clients[number];
         if client.line.is_none() || client.is_spoilt || client.outstanding.len() >= 100 {
@@ -176,11 +176,11 @@ impl World {
         }
     }
 
-    /// A change of the first device that is made and taken back, as where another engine refuses.
+    /// Makes a change of the first device and undoes it, as when another engine refuses it.
     fn withdraw(&mut self, draw: u64) {
         let Some(up) = self.up.as_ref().filter(|up| up.operator.wanted.is_none()) else { return };
         let assignments = assignments(&up.spec, draw, &self.plan.spec);
-        // A scheduler without shares takes none.
+        // A scheduler without shares ignores them.
         let changed = assignments.and_then(|assignments| assign(&up.spec, &assignments).ok());
         let Some((change, ..)) = changed.and_then(|spec| change_of(&up.spec, &spec, 0, None)) else { return };
         self.tell_main(Command::Change(Box::new(change)));
@@ -192,7 +192,7 @@ impl World {
         let Some(up) = &mut self.up else { return };
         for side in up.sides_mut() {
             let (sender, receiver) = channel();
-            // The world listens as long as it is there.
+            // The world holds the receiver as long as it exists.
             let reply = Box::new(move |report| drop(sender.send(report)));
             side.handle.send(Command::Report(Question { counters: Box::default(), reply }));
             side.reports.push(receiver);

@@ -1,4 +1,4 @@
-//! Clients are answered, or left behind.
+//! Answers to clients, and the end of their connections.
 
 use super::super::canary::Canary;
 use super::super::client::{Answer, Ask, Client, Outstanding};
@@ -41,7 +41,7 @@ impl World {
         self.check_answer(number, &asked, error);
         let until = self.ticks;
         if asked.is_valid && self.forgets() {
-            // The canary of counters.
+            // The canary of counters forgets this answer.
         } else if let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) {
             side.tally.answered(class, &asked, error);
         }
@@ -96,7 +96,7 @@ impl World {
         forgets
     }
 
-    /// Whether an answer is one that there may be, and comes in time.
+    /// Checks that an answer is possible, and comes in time.
     pub(super) fn check_answer(&mut self, number: usize, asked: &Outstanding, error: u32) {
         // Faults of one device do not concern the clients of another.
         let is_main = self.clients[number].history == 0;
@@ -125,7 +125,7 @@ impl World {
         });
     }
 
-    /// After a start, a sector holds what it may.
+    /// Checks that a sector has a possible value after a start.
     pub(super) fn probed(&mut self, (its, first): (usize, u64), values: Option<&[u32]>) {
         let Some(values) = values else { return };
         let promise = if self.loses { Promise::Durable } else { Promise::Linearisable };
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// The values of the sectors that were read, if they were; an error if one of them is torn.
+/// The values of the sectors, if they were read; an error if one of them is torn.
 fn read_values(data: &[u8], error: u32) -> Result<Option<Vec<u32>>, ()> {
     if error != 0 {
         return Ok(None);

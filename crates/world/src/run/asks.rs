@@ -1,4 +1,4 @@
-//! Clients connect, and ask.
+//! Clients that connect, and send requests.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use ioweir_serve::parts::Catalog;
 use ioweir_serve::spec::class_of;
 
 impl World {
-    /// Reads everything after a start.
+    /// Reads all sectors after a start.
     pub(super) fn probe(&mut self) {
         for (client, export) in (0..).zip(self.whole()) {
             self.connect(client, export, Replies::Structured);
@@ -41,7 +41,7 @@ impl World {
         self.is_rotten = false;
     }
 
-    /// Writes everything, so that every block has a checksum.
+    /// Writes all sectors, so that every block has a checksum.
     pub(super) fn fill(&mut self) {
         for first in (0..SECTORS).step_by(8) {
             self.send(0, Ask::Write, false, first, 8);
@@ -125,7 +125,7 @@ impl World {
         self.stirred = true;
     }
 
-    /// A client asks, whether it makes sense or not; returns the cookie.
+    /// Sends a client's request, valid or not; returns the cookie.
     pub(super) fn send(&mut self, number: usize, ask: Ask, fua: bool, first: u64, sectors: u64) -> u64 {
         self.ticks += 1;
         self.outcome.requests += 1;
@@ -136,7 +136,7 @@ impl World {
             !(is_read_only && ask.changes() || ask == Ask::Extents && self.clients[number].replies == Replies::Simple);
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         let slowest = self.devices.slowest(&self.plan).0 * if self.has_trouble { 100 } else { 1 };
-        // Each may have to read and write twice, in as many pieces.
+        // Each request may have to read and write twice, in as many pieces.
         let patience = PATIENCE.after(Nanos((outstanding as u64 + 64) * slowest * 8));
         let client = &mut self.clients[number];
         let (offset, length) = if ask == Ask::Flush { (0, 0) } else { (first * 512, sectors * 512) };
@@ -165,7 +165,7 @@ impl World {
         cookie
     }
 
-    /// The numbers of the exports that together show all that is there.
+    /// The numbers of exports that together show the whole device.
     fn whole(&self) -> Vec<usize> {
         let main: &[usize] = if self.plan.backing == Backing::Joined { &[0, 1] } else { &[0] };
         let Some(up) = &self.up else { return Vec::new() };
@@ -177,11 +177,11 @@ impl World {
         main.iter().copied().chain((5..EXPORTS.len()).filter(|export| is_there(EXPORTS[*export]))).collect()
     }
 
-    /// The history and the sectors that an export shows, if it is as long as it is to be.
+    /// The history and the sectors of an export, if it has its expected length.
     fn shown(&self, export: &Export) -> Option<(usize, (u64, u64))> {
         let (offset, sectors) = (export.offset_bytes, export.size_bytes / 512);
         let (history, shown) = match (self.plan.backing, export.name.as_str()) {
-            // While it grows, it may show less.
+            // While the device grows, the export may show less.
             (_, "e") => (1, (0, sectors.min(self.devices.extra_disk()?.length_bytes() / 512))),
             (_, volume @ ("v0" | "v1" | "v2")) => {
                 let sectors = self.volumes.sectors(volume).filter(|_| offset == self.volumes.places[volume].start)?;
@@ -203,11 +203,11 @@ impl World {
         }
     }
 
-    /// A client asks, if it may ask more, and the sectors are not crowded.
+    /// Sends a client's request, if it may have one more, and the sectors are not crowded.
     pub(super) fn ask(&mut self, number: usize, ask: Ask, fua: bool, first: u64, sectors: u64) {
         let client = &self.clients[number];
         if client.history == 0 && self.plan.backing.has_checksums() && matches!(ask, Ask::Trim | Ask::Zero) {
-            // Such blocks have no checksums.
+            // A block of which only a part is known has no checksum.
             return;
         }
         if client.line.is_none() || client.is_spoilt || client.outstanding.len() >= 100 {
@@ -222,7 +222,7 @@ impl World {
         self.send(number, ask, fua, first, sectors);
     }
 
-    /// Clients in a flood ask again.
+    /// Sends the next requests of clients in a flood.
     pub(super) fn go_on_asking(&mut self) {
         for number in 0..self.clients.len() {
             while let client = &mut self.clients[number]

@@ -1,4 +1,4 @@
-//! A server comes to rest, or ends.
+//! The rest and the end of a server.
 
 use ioweir_core::Nanos;
 
@@ -9,7 +9,7 @@ use super::{PATIENCE, REST_MAX, World};
 use ioweir_serve::engine::{Command, Turn};
 
 impl World {
-    /// Lets everything that was asked be answered, and looks whether all adds up.
+    /// Lets every request be answered, and checks that all counters agree.
     pub(super) fn rest(&mut self) {
         if self.up.is_none() {
             return;
@@ -86,7 +86,7 @@ impl World {
             End::HandedOver => loses = self.stop_well(Some(REST_MAX), REST_MAX.after(PATIENCE)),
             End::Power | End::Killed => {}
         }
-        // A server that was only killed would find what no flush makes durable.
+        // A server that was only killed would read data that no flush makes durable.
         loses |= self.devices.have_lost();
         if self.is_broken() {
             return;
@@ -98,14 +98,14 @@ impl World {
             }
         }
         self.ticks += 1;
-        // A map that was not made durable is gone with the process.
+        // A map that was not made durable ends with the process.
         let forgets = loses || self.plan.backing == Backing::Placed;
         for (history, loses) in self.histories.iter_mut().zip([forgets, loses]) {
             history.crash(self.ticks, loses, &mut self.verdict);
         }
         (self.loses, self.is_cut) = (forgets, loses);
         self.devices.turn_off(loses);
-        // With it goes what its operator does at the moment.
+        // This ends its operator's change, too.
         self.up = None;
         self.devices.turn_on();
         (self.failed_at, self.is_stopping) = (None, false);
@@ -118,7 +118,7 @@ impl World {
         (self.has_trouble, self.is_faulty) = (false, false);
     }
 
-    /// Asks the server to stop within a time, or as its spec says; returns whether what it had answered may be gone after it.
+    /// Asks the server to stop within a time, or that of its spec; returns whether answered writes may be lost after it.
     pub(super) fn stop_well(&mut self, within: Option<Nanos>, patience: Nanos) -> bool {
         let Some(up) = &mut self.up else { return false };
         up.sides().for_each(|side| side.handle.send(Command::Stop(within)));
@@ -129,7 +129,7 @@ impl World {
             self.run_until(self.now.after(Nanos::from_millis(100)));
         }
         self.verdict.check(Promise::Waits, !runs(self), || "the server does not stop".into());
-        // All that was answered is durable, whatever becomes of the disks.
+        // All answered writes are durable, whatever happens to the disks.
         self.ticks += 1;
         for side in self.up.iter().flat_map(Up::sides) {
             if side.ended == Some(Turn::Stopped) && side.engine.failure().is_none() {

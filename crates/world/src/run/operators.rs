@@ -1,4 +1,5 @@
-//! An operator changes the server by its controller: exports, a device and its volumes come, grow and go while clients are connected.
+//! Changes of an operator through the controller: exports, a device and its volumes are added, grow and are removed while clients are
+//! connected.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use ioweir_serve::parts::Facts;
 use ioweir_serve::server::ServeError;
 use ioweir_serve::spec::Spec;
 
-/// The volumes of a device by name, as their table is to have them.
+/// The volumes of a device by name, as their table should have them.
 type Places = BTreeMap<String, Range<u64>>;
 
 /// The checker's knowledge of the volumes.
@@ -29,7 +30,7 @@ pub(super) struct Volumes {
     is_failing: bool,
 }
 
-/// Where a byte of a device with volumes is in its history.
+/// The sector in the history for a byte of a device with volumes.
 const fn sector_of(byte: u64) -> u64 {
     byte / PLACE_BYTES * VOLUME_SECTORS_MAX + byte % PLACE_BYTES / 512
 }
@@ -46,14 +47,14 @@ impl Volumes {
     }
 }
 
-/// Whether no two overlap.
+/// Whether no two volumes overlap.
 fn are_apart(places: &Places) -> bool {
     let mut sorted: Vec<&Range<u64>> = places.values().collect();
     sorted.sort_by_key(|place| place.start);
     sorted.windows(2).all(|two| two[0].end <= two[1].start)
 }
 
-/// Whether a change of volumes makes these of those.
+/// Whether a change of volumes turns `before` into `after`.
 fn makes(wanted: &Wanted, before: &Places, after: &Places) -> bool {
     let mut made = before.clone();
     match wanted {
@@ -70,7 +71,7 @@ fn makes(wanted: &Wanted, before: &Places, after: &Places) -> bool {
 }
 
 impl World {
-    /// Has the operator do something, unless it does something already.
+    /// Lets the operator begin a change, unless one is under way.
     pub(super) fn want(&mut self, wanted: Wanted, draw: u64) {
         let Some(up) = self.up.as_mut().filter(|up| up.operator.wanted.is_none()) else { return };
         if wanted.is_of_volumes() {
@@ -87,7 +88,7 @@ impl World {
         self.listen();
     }
 
-    /// Lets the operator go on, if it may.
+    /// Lets the operator continue, if it may.
     pub(super) fn attend(&mut self) {
         let Some(up) = self.up.as_mut().filter(|up| up.operator.wanted.is_some()) else { return };
         let ending = up.operator.ending;
@@ -101,7 +102,7 @@ impl World {
         self.listen();
     }
 
-    /// Does what the operator asks for, until it waits or has done what it wanted.
+    /// Answers the operator's questions, until it waits or is done.
     fn listen(&mut self) {
         while let Some(up) = &mut self.up {
             let told = match up.operator.hear() {
@@ -148,7 +149,7 @@ impl World {
         Ok(())
     }
 
-    /// The engine of a device that goes has ended: everything that its clients were answered is durable.
+    /// The engine of a removed device has ended, so all answered writes are durable.
     fn end_of(&mut self, device: usize) -> Result<(), String> {
         let Some(Side { history, engine, ended, .. }) = self.up.as_mut().and_then(|up| up.sides[device].take()) else {
             return Ok(());
@@ -165,7 +166,7 @@ impl World {
         Ok(())
     }
 
-    /// The operator has done what it wanted, or was refused.
+    /// Takes the result of the operator's change.
     fn operated(&mut self, result: Result<Vec<String>, String>) {
         let Some(up) = &mut self.up else { return };
         let Some(wanted) = up.operator.wanted.take() else { return };
@@ -187,7 +188,7 @@ impl World {
         self.tell_log(|| format!("{wanted:?}: {result:?}"));
         match (&wanted, &result) {
             (Wanted::RemoveDevice(name), Ok(changes)) => {
-                // A second line is what its end has said.
+                // A second line is an error of the device's end.
                 self.verdict.check(Promise::Durable, changes.len() == 1, || format!("device {name} goes: {changes:?}"));
             }
             (Wanted::AddDevice(..), Ok(_)) => self.look_at_volumes(Promise::Durable),
@@ -199,7 +200,7 @@ impl World {
         }
     }
 
-    /// The volumes that the server says there are.
+    /// The volumes that the server reports.
     fn found(&self) -> Option<Places> {
         let listed = self.up.as_ref()?.controller.list_volumes(DEVICES[1]).ok()?;
         let place = |volume: ioweir_serve::control::VolumeState| {
@@ -208,7 +209,7 @@ impl World {
         Some(listed.into_iter().map(place).collect())
     }
 
-    /// A change of volumes was made, or refused.
+    /// Checks a change of volumes that was made, or refused.
     fn changed_volumes(&mut self, wanted: &Wanted, is_done: bool) {
         let Some(found) = self.found() else { return };
         let before = &self.volumes.places;
@@ -236,7 +237,7 @@ impl World {
         }
     }
 
-    /// A table of volumes was opened: it is as it was left, or with a change of which nobody knows.
+    /// Checks a table of volumes that was opened: it is as it was left, or has a change of unknown result.
     pub(super) fn look_at_volumes(&mut self, promise: Promise) {
         let Some(found) = self.found().filter(|_| !self.is_broken()) else { return };
         let Volumes { places, unsure, .. } = &self.volumes;
@@ -248,7 +249,7 @@ impl World {
         self.take_volumes(found);
     }
 
-    /// The volumes are these from now on. What a volume has got reads as zeroes.
+    /// Takes over the present volumes. A range that a volume has got reads as zeroes.
     fn take_volumes(&mut self, found: Places) {
         self.ticks += 1;
         for (name, place) in &found {
@@ -282,7 +283,7 @@ impl World {
         }
     }
 
-    /// An operator adds or removes an export that shows what another one shows.
+    /// Adds or removes an export that shows the same range as another one.
     pub(super) fn change_exports(&mut self, draw: u64) {
         let Some(up) = self.up.as_ref().filter(|up| up.operator.wanted.is_none()) else { return };
         let name = EXPORTS[2 + (draw % 3) as usize];
@@ -305,7 +306,7 @@ impl World {
         self.want(Wanted::AddExport(name.into(), keys), draw);
     }
 
-    /// An operator changes the device that comes and goes, or what belongs to it.
+    /// Changes the device that is added and removed, or its exports and volumes.
     pub(super) fn change_extra(&mut self, draw: u64) {
         let (Some(up), Some(extra), Some(disk)) = (&self.up, &self.plan.extra, self.devices.extra_disk()) else {
             return;

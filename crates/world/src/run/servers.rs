@@ -1,4 +1,4 @@
-//! A server starts: its engines, on the disks as they are, and what changes it.
+//! The start of a server: its engines on the present disks, and the controller that changes it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,24 +29,24 @@ use ioweir_serve::spec::{Backend, Holder, Spec};
 
 /// A server that is up.
 pub(super) struct Up {
-    /// The engines, by the number of their device; `None` for one that has gone.
+    /// The engines, by the number of their device; `None` for a removed device.
     pub(super) sides: Vec<Option<Side>>,
     /// Engines whose devices are open and that do not serve yet, with the spec that they belong to.
     pub(super) coming: VecDeque<(Side, Spec)>,
     pub(super) controller: Controller,
     pub(super) operator: Operator,
     pub(super) tunables: Arc<Tunables>,
-    /// The spec, as it is while the operator does nothing.
+    /// The spec before the operator's present change.
     pub(super) spec: Arc<Spec>,
     /// Whether the spec is saved once the operator has changed it.
     pub(super) saves: bool,
-    /// When a pause of the first device is ended.
+    /// The time at which a pause of the first device ends.
     pub(super) resume_at: Nanos,
 }
 
-/// The engine of a device, and what watches it.
+/// The engine of a device, with its checkers.
 pub(super) struct Side {
-    /// The history of its device.
+    /// The number of the device's history.
     pub(super) history: usize,
     pub(super) engine: Engine,
     pub(super) handle: Handle,
@@ -55,7 +55,7 @@ pub(super) struct Side {
     pub(super) due: Nanos,
     pub(super) tally: Tally,
     pub(super) reports: Vec<Receiver<Report>>,
-    /// The services as the last report had them.
+    /// The services by the last report.
     pub(super) services: Vec<ServiceReport>,
     pub(super) ended: Option<Turn>,
 }
@@ -76,7 +76,7 @@ impl Up {
 }
 
 impl World {
-    /// The engine of the device that is always there.
+    /// The engine of the first device, which always exists.
     pub(super) fn main(&self) -> Option<&Side> {
         self.up.as_ref()?.sides.first()?.as_ref()
     }
@@ -181,7 +181,7 @@ impl World {
         Ok((Side { history, engine, handle, shares, passes, due, tally, reports, services, ended }, facts))
     }
 
-    /// Has an engine serve exports of a spec.
+    /// Lets an engine serve the exports of a spec.
     pub(super) fn configure(
         side: &mut Side,
         spec: &Spec,

@@ -1,4 +1,4 @@
-//! The services of the device, and whether they do what they promise.
+//! The services of the device, and the checks of their promises.
 
 use std::sync::mpsc::channel;
 
@@ -28,7 +28,7 @@ impl World {
         service_plans(spec, device).into_iter().map(its).collect()
     }
 
-    /// The class and the period of the scrub that reads everything. Discards that are still to be carried out are not read.
+    /// The class and the period of the scrub of all data. Ranges whose discards are still to be carried out are not read.
     pub(super) fn scrub(&self, plans: &[ServicePlan]) -> Option<(u32, Nanos)> {
         let scrub = plans.iter().find(|plan| plan.spec.kind == ServiceKind::Scrub);
         let scrub = scrub.filter(|_| self.plan.backing != Backing::Late)?;
@@ -36,7 +36,7 @@ impl World {
         Some((scrub.class.0, Nanos(scrub.spec.every?.nanos().0 / told)))
     }
 
-    /// An operator tells a service what to do.
+    /// Gives an operator's order to a service.
     pub(super) fn order_service(&mut self, draw: u64) {
         let Some(up) = &mut self.up else { return };
         let classes = (0..).map(StreamId).zip(up.spec.classes());
@@ -58,7 +58,7 @@ impl World {
         self.stirred = true;
     }
 
-    /// At rest, clients of exports that were removed have been ended.
+    /// Checks that at rest no client of a removed export is connected.
     pub(super) fn check_removed(&mut self) {
         let Some(up) = &self.up else { return };
         let catalog = up.tunables.catalog();
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// Takes what the watch over the scrub has seen.
+    /// Takes the verdict of the checker of the scrub.
     pub(super) fn look_at_passes(&mut self) {
         if let Some(seen) = self.main().map(|main| main.passes.look(self.now)) {
             self.verdict.add(seen);

@@ -1,4 +1,4 @@
-//! The simulated world: the same seed gives the same bytes, nothing is broken, and each canary is found.
+//! Rules of simulated worlds: the same seed gives the same bytes, no promise is broken, and each canary is found.
 
 use ioweir_core::Nanos;
 use ioweir_serve::nbd::Replies;
@@ -6,7 +6,7 @@ use ioweir_world::client::Flood;
 use ioweir_world::disk::Trouble;
 use ioweir_world::{Act, Backing, Canary, Clock, End, Order, Plan, Promise, Step, run, shrink};
 
-/// Seeds that each run of the tests plays.
+/// The seeds of every run of the tests.
 const SEEDS: std::ops::Range<u64> = 1..25;
 
 #[test]
@@ -34,7 +34,7 @@ fn the_promises_hold_and_each_is_checked() {
     }
 }
 
-/// Whether a world has what a canary breaks.
+/// Whether a world has the part that a canary breaks.
 fn has_it(canary: Canary, plan: &Plan) -> bool {
     match canary {
         Canary::OtherReservations | Canary::StoppedClock => plan.spec.contains("reservation"),
@@ -64,7 +64,7 @@ fn each_canary_is_found_by_its_promises_checker() {
     }
 }
 
-/// A world of its own over a device of which a scrub reads everything in a quarter of an hour.
+/// A world with a device that a scrub reads completely in a quarter of an hour.
 fn scrubbed(backing: Backing, steps: Vec<Step>) -> Plan {
     let is_one = |plan: &Plan| plan.backing == backing && plan.spec.contains("every = \"900s\"");
     let plan = (1..).map(Plan::new).find(is_one).expect("there is one among all seeds");
@@ -107,7 +107,7 @@ fn scrubs_continue_where_devices_answer_at_once() {
 
 #[test]
 fn clocks_put_back_during_a_scrub_delay_none() {
-    // The second pass is slow, so that the server dies meanwhile; the next one goes on with it.
+    // The second pass is slow, so that the server dies meanwhile; the next server continues it.
     let slowly = Order::Service(599 << 8);
     let plan = scrubbed(
         Backing::Disk,
