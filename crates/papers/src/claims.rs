@@ -28,6 +28,22 @@ pub enum Class {
 /// The factor within which a result has the paper's magnitude.
 const MAGNITUDE_FACTOR: f64 = 2.0;
 
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Neither the paper's size nor its sign, or not what the claim's own rule asks for.
+    Fails,
+    /// Our value lies on the paper's side, but not within a factor of two of its number.
+    SignOnly,
+    /// Our data cannot have it, whatever the model.
+    OutOfReach,
+    /// It agrees: a result with a number within a factor of two and on the paper's side, any other claim by its own rule.
+    Holds,
+    /// It agrees, and has to: the model was set by it.
+    Input,
+}
+
 /// A sentence or figure of a paper, and our result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
@@ -43,9 +59,10 @@ pub struct Claim {
     pub ours: Option<f64>,
     /// Unit of both.
     pub unit: String,
-    /// Whether our value is within the bounds of the rule; `note` states the rule.
-    pub holds: bool,
-    /// Whether our value lies on the paper's side of the neutral value; absent if the claim is a quantity, not a direction.
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Whether our value lies on the paper's side of what would say nothing, with all of its interval where there is one; absent if
+    /// the claim is a quantity, not a direction.
     pub sign: Option<bool>,
     /// Whether our value is within a factor of two of the paper's, on its side; absent if the paper has no number.
     pub magnitude: Option<bool>,
@@ -58,6 +75,17 @@ pub struct Claim {
     /// The range of the paper's value, if it is a number.
     #[serde(skip)]
     pub paper_range: Option<(f64, f64)>,
+    /// From where to where our value has the paper's size, for a result with a number and no rule of its own.
+    #[serde(skip)]
+    pub accepted: Option<(f64, f64)>,
+}
+
+impl Claim {
+    /// Whether it agrees with the paper.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        matches!(self.verdict, Verdict::Holds | Verdict::Input)
+    }
 }
 
 /// How many claims hold, and of how many.
@@ -76,17 +104,26 @@ impl Agreement {
     }
 }
 
-/// Claims counted by the kind of their agreement.
+/// Results of the paper, counted by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ResultCounts {
+    /// All of them: the sum of the others.
+    pub of: usize,
+    /// Those that hold.
+    pub hold: usize,
+    /// Those that have the paper's sign, but not its size.
+    pub sign_only: usize,
+    /// Those that fail.
+    pub fail: usize,
+    /// Those that our data cannot have.
+    pub out_of_reach: usize,
+}
+
+/// Claims counted by class and verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Results of the paper, each by its own rule.
-    pub results: Agreement,
-    /// Results that state a direction, by that.
-    pub sign: Agreement,
-    /// Results with a number, by whether ours is within a factor of two of it.
-    pub magnitude: Agreement,
-    /// Results that our data cannot have; none of the above counts them but the sign.
-    pub out_of_reach: usize,
+    /// Results of the paper.
+    pub results: ResultCounts,
     /// Numbers of the paper that the model was set by: agreement proves nothing.
     pub inputs: Agreement,
     /// Worked examples with an exact result.
@@ -99,41 +136,42 @@ impl Counts {
     #[must_use]
     pub fn of(claims: &[Claim]) -> Self {
         let of = |class: Class| claims.iter().filter(move |claim| claim.class == class);
-        let results = || of(Class::Reproduced);
-        let in_reach = || results().filter(|claim| claim.bound.is_none());
-        let whole = |class: Class| Agreement::count(of(class).map(|claim| claim.holds));
+        let with = |verdict: Verdict| of(Class::Reproduced).filter(|claim| claim.verdict == verdict).count();
+        let whole = |class: Class| Agreement::count(of(class).map(Claim::holds));
         Self {
-            results: Agreement::count(in_reach().map(|claim| claim.holds)),
-            sign: Agreement::count(results().filter_map(|claim| claim.sign)),
-            magnitude: Agreement::count(in_reach().filter_map(|claim| claim.magnitude)),
-            out_of_reach: results().count() - in_reach().count(),
+            results: ResultCounts {
+                of: of(Class::Reproduced).count(),
+                hold: with(Verdict::Holds),
+                sign_only: with(Verdict::SignOnly),
+                fail: with(Verdict::Fails),
+                out_of_reach: with(Verdict::OutOfReach),
+            },
             inputs: whole(Class::Calibrated),
             worked_examples: whole(Class::Golden),
             beyond: whole(Class::Beyond),
         }
     }
+
+    /// What came of claims that are no results of the paper, in a sentence; empty if there are none.
+    #[must_use]
+    pub fn others(&self) -> String {
+        let parts = [
+            (self.worked_examples, "worked examples are exact"),
+            (self.inputs, "inputs agree, which proves nothing"),
+            (self.beyond, "goals beyond the paper hold"),
+        ];
+        let parts = parts.iter().filter(|(agreement, _)| agreement.of > 0);
+        let parts: Vec<String> =
+            parts.map(|(Agreement { holds, of }, words)| format!("{holds} of {of} {words}")).collect();
+        if parts.is_empty() { String::new() } else { format!("Counted apart: {}.", parts.join(", ")) }
+    }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { results, sign, magnitude, inputs, worked_examples, beyond, .. } = *self;
-        let parts = [
-            (results, "results hold by their own rules"),
-            (sign, "have the paper's sign"),
-            (magnitude, "are within a factor of 2 of its number"),
-            (worked_examples, "worked examples are exact"),
-            (inputs, "inputs agree, which proves nothing"),
-            (beyond, "goals beyond the paper hold"),
-        ];
-        let mut parts: Vec<String> = parts
-            .iter()
-            .filter(|(agreement, _)| agreement.of > 0)
-            .map(|(Agreement { holds, of }, words)| format!("{holds} of {of} {words}"))
-            .collect();
-        if self.out_of_reach > 0 {
-            parts.push(format!("{} are out of reach with our data", self.out_of_reach));
-        }
-        out.write_str(&parts.join(", "))
+        let ResultCounts { of, hold, sign_only, fail, out_of_reach } = self.results;
+        write!(out, "of {of} results, {hold} agree, {sign_only} have the paper's sign but not its size, {fail} fail")?;
+        if out_of_reach > 0 { write!(out, ", and {out_of_reach} are out of reach with our data") } else { Ok(()) }
     }
 }
 
@@ -204,15 +242,18 @@ struct Fields {
     ours: String,
     unit: String,
     note: String,
-    /// The rule, an expression of `ours` and `paper`.
-    holds: String,
+    /// The rule, an expression of `ours` and `paper`. A result with a number needs none: it has to have the paper's sign, and be within
+    /// a factor of two. A rule that it has all the same has to hold, too.
+    holds: Option<String>,
+    /// Half the width of the interval of `ours`, an expression. With it, the sign counts only if all of the interval has it.
+    interval: Option<String>,
     /// The value that would say nothing: 0 for a change, 1 for a ratio. With it, a claim with a `value` states a direction,
     /// too.
     neutral: Option<f64>,
     /// Whether ours has the paper's direction, if that is more than the side of `neutral`: an expression like `holds`.
     sign: Option<String>,
-    /// The most that our data allow `ours` to be, an expression. The claim is out of reach if its rule refuses that, too, or, where
-    /// that is more than the paper's value, the paper's value.
+    /// The most that our data allow `ours` to be, an expression. A claim that does not hold is out of reach if it would not hold by that
+    /// value either, or, where that is more than the paper's value, by the paper's value.
     bound: Option<String>,
     #[serde(default, rename = "let")]
     lets: BTreeMap<String, String>,
@@ -287,16 +328,33 @@ impl Fields {
         }
         let ours = scope.number(&self.ours).map_err(|problem| of("ours", problem))?;
         scope.numbers.insert("ours", ours);
-        let is_true = |scope: &Scope<'_>, key: &str, rule: &str| {
-            scope.number(rule).map(|truth| truth == Some(1.0)).map_err(|problem| of(key, problem))
+        let number = |scope: &Scope<'_>, key: &str, rule: &Option<String>| {
+            let number = rule.as_ref().map(|rule| scope.number(rule)).transpose();
+            number.map(Option::flatten).map_err(|problem| of(key, problem))
         };
-        let holds = is_true(&scope, "holds", &self.holds)? && ours.is_some();
-        let sign = self.sign.as_ref().map(|rule| is_true(&scope, "sign", rule)).transpose()?;
-        let bound = self.bound.as_ref().map(|bound| scope.number(bound)).transpose();
-        let bound = bound.map_err(|problem| of("bound", problem))?.flatten();
+        let bound = number(&scope, "bound", &self.bound)?;
+        let interval = number(&scope, "interval", &self.interval)?;
+        let accepted = self.accepted(paper_range);
+        if self.holds.is_none() && (accepted.is_none() && (self.value.is_none() || paper_range.is_some())) {
+            return Err("`holds` is missing: only a result with a number is judged without a rule".into());
+        }
+        // How a value of ours agrees: by sign, by magnitude, and in all.
+        let agreement = |scope: &Scope<'_>, ours: Option<f64>| {
+            let is_true = |key: &str, rule: &Option<String>| {
+                Ok::<_, String>(
+                    rule.as_ref().map(|_| number(scope, key, rule)).transpose()?.map(|truth| truth == Some(1.0)),
+                )
+            };
+            let (rule, sign) = (is_true("holds", &self.holds)?, is_true("sign", &self.sign)?);
+            let (sign, magnitude) = self.agreement(paper_range, ours, interval, sign, rule);
+            let by_number = magnitude.filter(|_| self.class == Class::Reproduced);
+            let holds = by_number.is_none_or(|is_within| is_within && sign != Some(false));
+            Ok::<_, String>((sign, magnitude, holds && rule.unwrap_or(true) && ours.is_some()))
+        };
         let words = |key: &str, text: &str| {
             scope.sentence(text).map(Option::unwrap_or_default).map_err(|problem| of(key, problem))
         };
+        let (sign, magnitude, holds) = agreement(&scope, ours)?;
         let mut claim = Claim {
             id: words("id", &self.id)?,
             figure: words("figure", &self.figure)?,
@@ -304,39 +362,60 @@ impl Fields {
             paper: words("paper", &self.paper)?,
             ours,
             unit: words("unit", &self.unit)?,
-            holds,
-            sign: None,
-            magnitude: None,
+            verdict: Verdict::Fails,
+            sign,
+            magnitude,
             bound: None,
             note: words("note", &self.note)?,
             class: self.class,
             paper_range,
+            accepted: accepted.filter(|_| self.class == Class::Reproduced && self.holds.is_none()),
         };
-        (claim.sign, claim.magnitude) = self.agreement(&claim, sign);
-        if let Some(bound) = bound.filter(|_| !claim.holds) {
+        if let Some(bound) = bound.filter(|_| !holds) {
             // A bound is one-sided: where our data allow more than the paper's number, they allow that number.
             let mut is_allowed = false;
             for allowed in [bound, paper_range.map_or(bound, |(low, _)| bound.min(low))] {
                 scope.numbers.insert("ours", Some(allowed));
-                is_allowed |= is_true(&scope, "holds", &self.holds)?;
+                is_allowed |= agreement(&scope, Some(allowed))?.2;
             }
             claim.bound = (!is_allowed).then_some(bound);
         }
+        claim.verdict = match (holds, self.class) {
+            (true, Class::Calibrated) => Verdict::Input,
+            (true, _) => Verdict::Holds,
+            (false, _) if claim.bound.is_some() => Verdict::OutOfReach,
+            (false, Class::Reproduced) if magnitude.is_some() && sign == Some(true) => Verdict::SignOnly,
+            (false, _) => Verdict::Fails,
+        };
         Ok((ours.is_some() || !self.optional).then_some(claim))
     }
 
-    /// Whether our value agrees with the paper's by sign, and by magnitude; `sign` is the answer of the claim's own rule.
-    fn agreement(&self, claim: &Claim, sign: Option<bool>) -> (Option<bool>, Option<bool>) {
+    /// From where to where a value of ours has the paper's size; `None` if the paper has no number, or one that says nothing.
+    fn accepted(&self, paper_range: Option<(f64, f64)>) -> Option<(f64, f64)> {
         let neutral = self.neutral.unwrap_or(0.0);
-        let sides = claim.paper_range.map(|(low, high)| (low - neutral, high - neutral));
-        let Some((low, high)) = sides.filter(|(low, high)| low * high > 0.0) else {
+        let (low, high) = paper_range.map(|(low, high)| (low - neutral, high - neutral))?;
+        let (near, far) = if low.abs() < high.abs() { (low, high) } else { (high, low) };
+        let ends = (near / MAGNITUDE_FACTOR + neutral, far * MAGNITUDE_FACTOR + neutral);
+        (low * high > 0.0).then_some((ends.0.min(ends.1), ends.0.max(ends.1)))
+    }
+
+    /// Whether `ours` agrees with the paper by sign, and by magnitude; `sign` and `rule` are what the claim's own rules say.
+    fn agreement(
+        &self,
+        paper_range: Option<(f64, f64)>,
+        ours: Option<f64>,
+        interval: Option<f64>,
+        sign: Option<bool>,
+        rule: Option<bool>,
+    ) -> (Option<bool>, Option<bool>) {
+        let Some(((low, high), (paper, _))) = self.accepted(paper_range).zip(paper_range) else {
             // Without a number, or with one that says nothing, the rule states the direction.
-            return (Some(sign.unwrap_or(claim.holds)), None);
+            return (Some(sign.or(rule).unwrap_or(false)), None);
         };
-        let ours = claim.ours.map_or(f64::NAN, |ours| (ours - neutral) * low.signum());
-        let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-        let sign = sign.or_else(|| self.neutral.map(|_| ours > 0.0));
-        let is_within = ours >= near / MAGNITUDE_FACTOR && ours <= far * MAGNITUDE_FACTOR;
-        (sign, Some(is_within && sign != Some(false)))
+        let ours = ours.unwrap_or(f64::NAN);
+        let half_width = if self.interval.is_some() { interval.unwrap_or(f64::INFINITY) } else { 0.0 };
+        let is_beyond = |neutral: f64| (ours - neutral) * (paper - neutral).signum() > half_width;
+        let sign = sign.or_else(|| self.neutral.map(is_beyond));
+        (sign, Some((low..=high).contains(&ours) && sign != Some(false)))
     }
 }

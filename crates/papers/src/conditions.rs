@@ -121,9 +121,9 @@ impl Spec {
             scope.row = self.row(&place);
             let cell = self.judge(&run.name, &place, &scope);
             let cell = cell.map_err(|problem| source.complain("", &format!("run {}: {problem}", run.name)))?;
-            let Counts { results, sign, magnitude, .. } = Counts::of(&file.judge(source, &scope)?);
-            let verdicts = [("results", results), ("sign", sign), ("magnitude", magnitude)];
-            let cell = verdicts.iter().fold(cell, |cell, (name, agreement)| cell.metric(name, agreement.holds as f64));
+            let counts = Counts::of(&file.judge(source, &scope)?).results;
+            let verdicts = [("hold", counts.hold), ("sign_only", counts.sign_only)];
+            let cell = verdicts.iter().fold(cell, |cell, (name, count)| cell.metric(name, *count as f64));
             let score = cell.metrics.get("score").and_then(|score| score.first()).copied();
             judged.push((score.unwrap_or(f64::INFINITY), cell));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ioweir_config::format_decimals;
 use serde::Serialize;
 
-use super::{Claim, Class, Counts, Provenance, Reproduction, page};
+use super::{Claim, Counts, Provenance, Reproduction, Verdict, page};
 use ioweir_lab::document::{Cell, Column, Document, DocumentError, Figure, Format, Table, records_of};
 
 #[derive(Serialize)]
@@ -28,16 +28,29 @@ impl Reproduction {
         let data =
             Json { meta: &self.meta, condition, counts: self.counts(), found: &self.found, claims: &self.claims };
         let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
-        document.headline = format!("{}: {}.", self.paper, self.counts());
+        let quick = if self.is_quick {
+            " This is a quick run: shorter, and with fewer loads and seeds than the full one."
+        } else {
+            ""
+        };
+        document.headline = format!(
+            "{}: {}. A result with a number agrees within a factor of 2 and on the paper's side.{quick}",
+            self.paper,
+            self.counts()
+        );
         let figures = by_figure(&self.claims);
         if !self.found.is_empty() {
             document.text(self.found.join(" "));
         }
+        let others = self.counts().others();
+        if !others.is_empty() {
+            document.text(others);
+        }
         document.text(whole(&figures));
-        for outcome in Outcome::ALL {
-            let claims: Vec<&Claim> = self.claims.iter().filter(|claim| Outcome::of(claim) == outcome).collect();
+        for verdict in VERDICTS {
+            let claims: Vec<&Claim> = self.claims.iter().filter(|claim| claim.verdict == verdict).collect();
             if !claims.is_empty() {
-                push_outcome(&mut document, outcome, &claims);
+                push_claims(&mut document, verdict, &claims);
             }
         }
         let beside = figures.iter().map(|(name, claims)| (name, page::beside(claims)));
@@ -58,35 +71,17 @@ impl Reproduction {
     }
 }
 
-/// The result for a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Fails,
-    OutOfReach,
-    Holds,
-    /// The claim holds, as it must: its number was an input.
-    Calibrated,
-}
+/// The verdicts in the order of the page: what asks for an explanation comes first.
+const VERDICTS: [Verdict; 5] = [Verdict::Fails, Verdict::SignOnly, Verdict::OutOfReach, Verdict::Holds, Verdict::Input];
 
-impl Outcome {
-    /// Outcomes in the order of the page: first the ones that ask for an explanation.
-    const ALL: [Self; 4] = [Self::Fails, Self::OutOfReach, Self::Holds, Self::Calibrated];
-
-    fn of(claim: &Claim) -> Self {
-        match (claim.holds, claim.bound, claim.class) {
-            (false, Some(_), _) => Self::OutOfReach,
-            (false, None, _) => Self::Fails,
-            (true, _, Class::Calibrated) => Self::Calibrated,
-            (true, ..) => Self::Holds,
-        }
-    }
-
-    fn verdict(self) -> &'static str {
+impl Verdict {
+    fn name(self) -> &'static str {
         match self {
             Self::Fails => "FAILS",
+            Self::SignOnly => "sign only",
             Self::OutOfReach => "out of reach",
             Self::Holds => "holds",
-            Self::Calibrated => "calibrated",
+            Self::Input => "input",
         }
     }
 
@@ -94,21 +89,22 @@ impl Outcome {
         let claims = if count == 1 { "claim" } else { "claims" };
         let (one, many) = match self {
             Self::Fails => ("fails", "fail"),
+            Self::SignOnly => ("has the paper's sign, but not its size", "have the paper's sign, but not its size"),
             Self::OutOfReach => ("is out of reach with our data", "are out of reach with our data"),
             Self::Holds => ("holds", "hold"),
-            Self::Calibrated => ("was an input", "were inputs"),
+            Self::Input => ("was an input", "were inputs"),
         };
         format!("{count} {claims} {}", if count == 1 { one } else { many })
     }
 }
 
-/// The claims of one outcome: what fails, or cannot be had, is explained below its table; the rules of all others are a detail.
-fn push_outcome(document: &mut Document, outcome: Outcome, claims: &[&Claim]) {
-    document.heading(outcome.heading(claims.len()));
-    document.push(table(outcome, claims));
-    match outcome {
-        Outcome::Fails | Outcome::OutOfReach => document.text(explained(claims)),
-        Outcome::Holds | Outcome::Calibrated => document.push(rules(claims)),
+/// The claims of one verdict. Why a claim does not hold stands below the table; the rules of all others are a detail.
+fn push_claims(document: &mut Document, verdict: Verdict, claims: &[&Claim]) {
+    document.heading(verdict.heading(claims.len()));
+    document.push(table(claims));
+    match verdict {
+        Verdict::Fails | Verdict::SignOnly | Verdict::OutOfReach => document.text(explained(claims)),
+        Verdict::Holds | Verdict::Input => document.push(rules(claims)),
     }
 }
 
@@ -142,7 +138,7 @@ fn explained(claims: &[&Claim]) -> String {
 
 /// For which figures and tables every claim holds, in a sentence.
 fn whole(figures: &[(String, Vec<&Claim>)]) -> String {
-    let is_whole = |claims: &[&Claim]| claims.iter().all(|claim| Outcome::of(claim) != Outcome::Fails);
+    let is_whole = |claims: &[&Claim]| claims.iter().all(|claim| claim.holds());
     let whole: Vec<&str> =
         figures.iter().filter(|(_, claims)| is_whole(claims)).map(|(name, _)| name.as_str()).collect();
     match whole.len() {
@@ -152,7 +148,7 @@ fn whole(figures: &[(String, Vec<&Claim>)]) -> String {
     }
 }
 
-fn table(outcome: Outcome, claims: &[&Claim]) -> Table {
+fn table(claims: &[&Claim]) -> Table {
     let columns = [
         Column::text("verdict"),
         Column::text("figure"),
@@ -168,7 +164,7 @@ fn table(outcome: Outcome, claims: &[&Claim]) -> Table {
     let answer = |truth: Option<bool>| Cell::from(truth.map_or("", |truth| if truth { "yes" } else { "no" }));
     for claim in claims {
         table.row([
-            Cell::from(outcome.verdict()).fails_if(outcome == Outcome::Fails),
+            Cell::from(claim.verdict.name()).fails_if(claim.verdict == Verdict::Fails),
             claim.figure.as_str().into(),
             claim.claim.as_str().into(),
             claim.paper.as_str().into(),
@@ -192,13 +188,13 @@ fn rules(claims: &[&Claim]) -> Table {
     table
 }
 
-/// The rule of a claim, and what our data allow if that is not enough.
+/// The rule of a claim, what our data allow if that is not enough, and what differs.
 fn remark(claim: &Claim) -> String {
-    let Claim { note, unit, .. } = claim;
-    claim.bound.map_or_else(
-        || note.clone(),
-        |bound| format!("out of reach here: at most {} {unit}; {note}", format_decimals(bound, 1)),
-    )
+    let bound = claim.bound.map(|bound| format!("at most {} {} here", format_decimals(bound, 1), claim.unit));
+    let plain = |number: f64| format_decimals(number, if number.abs() < 10.0 { 2 } else { 0 });
+    let rule = claim.accepted.map(|(low, high)| format!("agrees from {} to {}", plain(low), plain(high)));
+    let note = Some(claim.note.clone()).filter(|note| !note.is_empty());
+    [bound, rule, note].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// The paragraphs of a README after its headings, each on one line.

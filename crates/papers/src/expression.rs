@@ -140,7 +140,7 @@ fn median(entry: &Entry<'_>) -> Vec<f64> {
 }
 
 /// The functions. Those with one argument that return a single number combine all cells.
-const FUNCTIONS: [Function; 22] = [
+const FUNCTIONS: [Function; 23] = [
     // The rate of a course from one time to another.
     ("level", 3, |of| {
         let span = of[1].number().ok().flatten().zip(of[2].number().ok().flatten());
@@ -159,6 +159,12 @@ const FUNCTIONS: [Function; 22] = [
     // Half the width of the interval of the mean over the seeds (95 %, Student); no number if there is one seed.
     ("interval", 1, |of| {
         of[0].each(|entry| Figure::of(&entry.numbers).and_then(|figure| figure.half_width).into_iter().collect())
+    }),
+    // Half the width of the interval of the mean of independent numbers, of half the width of each.
+    ("half_width_of_mean", 1, |of| {
+        let halves = of[0].means();
+        let squares = halves.iter().map(|half| half * half).sum::<f64>();
+        Values::single((!halves.is_empty()).then(|| squares.sqrt() / halves.len() as f64))
     }),
     // Without cells that have no finite number.
     ("finite", 1, |of| of[0].each(|entry| Some(entry.mean()).filter(|mean| mean.is_finite()).into_iter().collect())),

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-pub use claims::{Agreement, Claim, Class, Counts};
+pub use claims::{Agreement, Claim, Class, Counts, ResultCounts, Verdict};
 pub use papers::{PAPERS, Paper};
 pub use runs::{GOAL_FLAG, TRACE_FLAG, TRACES_FLAG};
 
@@ -97,6 +97,8 @@ impl Default for Options {
 pub struct Reproduction {
     pub name: String,
     pub paper: String,
+    /// Whether less was run than the whole.
+    pub is_quick: bool,
     /// The condition that was inferred, by axis; empty if the paper states its own.
     pub condition: Vec<(String, String)>,
     /// The findings, in sentences.
@@ -152,6 +154,7 @@ impl Paper {
             page.found.iter().map(|text| scope.sentence(text).map_err(|problem| self.page.complain(text, &problem)));
         let found: Vec<Option<String>> = found.collect::<Result<_, _>>()?;
         Ok(Reproduction {
+            is_quick: options.quick,
             condition: condition.inferred,
             found: found.into_iter().flatten().collect(),
             method: all.notes.into_iter().chain(document::paragraphs(self.readme)).collect(),
@@ -205,7 +208,7 @@ impl Reproduction {
     /// The number of claims that hold.
     #[must_use]
     pub fn holding(&self) -> usize {
-        self.claims.iter().filter(|claim| claim.holds).count()
+        self.claims.iter().filter(|claim| claim.holds()).count()
     }
 
     /// The numbers of claims by the kind of their agreement.
