@@ -28,7 +28,7 @@ pub enum Class {
 /// The factor within which a result has the paper's magnitude.
 const MAGNITUDE_FACTOR: f64 = 2.0;
 
-/// What came of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -38,9 +38,9 @@ pub enum Verdict {
     SignOnly,
     /// Our data cannot have it, whatever the model.
     OutOfReach,
-    /// It agrees: a result with a number within a factor of two and on the paper's side, any other claim by its own rule.
+    /// Agrees: a result with a number within a factor of two and on the paper's side, any other claim by its own rule.
     Holds,
-    /// It agrees, and has to: the model was set by it.
+    /// Agrees, and has to: the model was set by the paper's number.
     Input,
 }
 
@@ -59,7 +59,7 @@ pub struct Claim {
     pub ours: Option<f64>,
     /// Unit of both.
     pub unit: String,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Whether our value lies on the paper's side of what would say nothing, with all of its interval where there is one; absent if
     /// the claim is a quantity, not a direction.
@@ -109,13 +109,13 @@ impl Agreement {
 pub struct ResultCounts {
     /// All of them: the sum of the others.
     pub of: usize,
-    /// Those that hold.
+    /// Results that hold.
     pub hold: usize,
-    /// Those that have the paper's sign, but not its size.
+    /// Results that have the paper's sign, but not its size.
     pub sign_only: usize,
-    /// Those that fail.
+    /// Results that fail.
     pub fail: usize,
-    /// Those that our data cannot have.
+    /// Results that our data cannot have.
     pub out_of_reach: usize,
 }
 
@@ -152,7 +152,7 @@ impl Counts {
         }
     }
 
-    /// What came of claims that are no results of the paper, in a sentence; empty if there are none.
+    /// Counts inputs, worked examples and goals beyond the paper in a sentence; empty if there are none.
     #[must_use]
     pub fn others(&self) -> String {
         let parts = [

@@ -144,6 +144,31 @@ fn dataless_requests_take_no_bytes() {
     assert_eq!(served.iter().map(|served| served.0 / SECOND).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1]);
 }
 
+#[test]
+fn outage_is_not_charged_to_a_flush() {
+    let mut policy = policy("sfq", &[("cost", 1)]);
+    let flush = Request { operation: Operation::Flush, sectors: 0, ..read(0, 0) };
+    let mut now = 0;
+    let mut serve_in = |policy: &mut Policy, request: Request, time: u64| {
+        policy.submit(Nanos(now), request).unwrap();
+        let Step::Dispatch(dispatch) = policy.poll(Nanos(now)) else { panic!("nothing limits it") };
+        now += time;
+        policy.complete(Nanos(now), dispatch.tag);
+    };
+    // Eight sectors take a millisecond, so that 16 times the mean is 128 sectors.
+    for _ in 0..20 {
+        serve_in(&mut policy, read(0, 4 * KIB), SECOND / 1000);
+    }
+    serve_in(&mut policy, flush, 5 * SECOND);
+    let cost = |policy: &mut Policy| control(policy).expected_cost(StreamId(0), Operation::Flush, 0);
+    assert_eq!(cost(&mut policy), 128);
+    // Where flushes stay slow, the cost follows.
+    for _ in 0..4 {
+        serve_in(&mut policy, flush, SECOND);
+    }
+    assert!((4_000..=8_000).contains(&cost(&mut policy)), "{}", cost(&mut policy));
+}
+
 /// Keeps four requests of a client queued; answers with when they went, and their bytes.
 fn flow(policy: &mut Policy, now: &mut u64, end: u64, bytes: u64) -> Vec<(u64, u64)> {
     let mut served = vec![];
