@@ -17,7 +17,7 @@ use super::results::{Cell, Results};
 use super::runs::Run;
 
 /// The numbers that each condition has besides those of its spec.
-pub(super) const METRICS: &str = "score results sign magnitude";
+pub(super) const METRICS: &str = "score hold sign_only";
 /// The axes that each condition has besides those of its spec: its place among all conditions by their scores, from 1.
 pub(super) const AXES: &str = "rank";
 

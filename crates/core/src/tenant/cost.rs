@@ -74,8 +74,11 @@ impl Dataless {
     /// The longest time that counts: 17 seconds.
     const NANOS_MAX: u64 = 1 << 34;
 
-    /// The most that a time counts beyond the mean: 16 times it. A client whose flush met an outage of the device does not pay for
-    /// the outage; where flushes stay slow, the mean follows within a few of them.
+    /// The longest time of the first discard or flush that counts: 134 ms, which is more than a healthy disk takes.
+    const FIRST_NANOS_MAX: u64 = 1 << 27;
+
+    /// A later time counts at most 16 times the mean. A client whose flush met an outage of the device does not pay for the
+    /// outage; where flushes stay slow, the mean follows within a few of them.
     const OUTLIER_SHIFT: u32 = 4;
 
     /// The expected cost of a discard or flush; at least one.
@@ -100,9 +103,8 @@ impl Dataless {
             }
             Operation::Discard | Operation::Flush => {
                 let mean = &mut self.nanos[usize::from(request.operation == Operation::Flush)];
-                // Before the first one, the mean is that of requests with data.
-                let usual = if *mean == 0 { self.data_nanos >> MEAN_SHIFT } else { *mean };
-                let nanos = if usual == 0 { nanos } else { nanos.min(usual << Self::OUTLIER_SHIFT) };
+                let longest = if *mean == 0 { Self::FIRST_NANOS_MAX } else { *mean << Self::OUTLIER_SHIFT };
+                let nanos = nanos.min(longest);
                 *mean = if *mean == 0 { nanos } else { *mean - (*mean >> MEAN_SHIFT) + (nanos >> MEAN_SHIFT) };
             }
         }

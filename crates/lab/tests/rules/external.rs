@@ -137,7 +137,7 @@ fn external_fifo_order_gives_its_numbers() {
     for below in ["", "+mq-deadline"] {
         let text = format!(
             "duration = \"2s\"\ndepth = 4\ndevice = \"hdd\"\nschedulers = [\"oldest{below}\", \"fifo{below}\"]\n\
-             [[class]]\nname = \"a\"\nbacklog = 4\n[[class]]\nname = \"b\"\nrate = \"50/s\"\nlimit = \"40/s\"\n"
+             [[class]]\nname = \"a\"\nbacklog = 4\n[[class]]\nname = \"b\"\nrate = \"50/s\"\nlimit = \"40/s\"\nburst = 1\n"
         );
         let experiment = Experiment::parse("test", &text).expect("an experiment");
         let report = experiment::run(&experiment, &origin(), &Silent).expect("it runs");

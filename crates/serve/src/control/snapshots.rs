@@ -235,6 +235,6 @@ mod tests {
         assert_eq!(clone(Some(span), Ok(())), Ok(span));
         assert_eq!(clone(Some(span), Err("no room".into())), Err("no room".into()));
         let refused = clone(None, Ok(())).unwrap_err();
-        assert!(refused.contains("clients went on meanwhile"), "{refused}");
+        assert!(refused.contains("clients continued meanwhile"), "{refused}");
     }
 }
