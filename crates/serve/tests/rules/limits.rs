@@ -125,7 +125,7 @@ fn live_changes_apply_and_pauses_earn_one_burst() {
         let mut bench = Bench::new(NOTHING);
         let mut reader = Reader::new(&mut bench, length, 4);
         for (number, mebibytes) in (1_u64..).zip([8, 64, 2, 16, 4, 32]) {
-            bench.entitle(StreamId(0), limit(mebibytes * MIB, 0));
+            bench.entitle(StreamId(0), limit(mebibytes * MIB, 1));
             let end = Nanos::from_seconds(number * 5 * span());
             let (bytes, _) = reader.read_until(&mut bench, end);
             let goal = 5 * span() * u64::from(mebibytes) * u64::from(MIB);

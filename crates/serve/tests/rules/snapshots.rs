@@ -545,7 +545,7 @@ fn devices_that_stay_busy_return_to_their_clients() {
     bench.turn();
     assert_eq!(hear.try_recv(), Err(TryRecvError::Empty), "a write is with the device");
     bench.settle();
-    assert!(hear.try_recv().unwrap().unwrap_err().contains("has not ended in time"));
+    assert!(hear.try_recv().unwrap().unwrap_err().contains("have not ended in time"));
     assert_eq!(peer.answers().len(), 1);
     // A second pause is refused during the first.
     let (ready, hear) = channel();
