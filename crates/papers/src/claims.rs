@@ -312,14 +312,7 @@ impl Fields {
         let of = |key: &str, problem: String| format!("{key}: {problem}");
         scope.lets.clone_from(&self.lets);
         scope.numbers.insert("ours", None);
-        let ends: &[Value] = match &self.value {
-            None => &[],
-            Some(Value::Array(ends)) => ends,
-            Some(one) => std::slice::from_ref(one),
-        };
-        let ends = ends.iter().map(|end| scope.number(&text_of(end)).map_err(|problem| of("value", problem)));
-        let ends: Vec<Option<f64>> = ends.collect::<Result<_, _>>()?;
-        let paper_range = ends.first().copied().flatten().zip(ends.last().copied().flatten());
+        let paper_range = self.paper_range(&scope)?;
         if self.value.is_some() {
             scope.numbers.insert("paper", paper_range.map(|(low, _)| low));
         }
@@ -388,6 +381,18 @@ impl Fields {
             (false, _) => Verdict::Fails,
         };
         Ok((ours.is_some() || !self.optional).then_some(claim))
+    }
+
+    /// The ends of the range of the paper's value, the same if it is one number; `None` without a number.
+    fn paper_range(&self, scope: &Scope<'_>) -> Result<Option<(f64, f64)>, String> {
+        let ends: &[Value] = match &self.value {
+            None => &[],
+            Some(Value::Array(ends)) => ends,
+            Some(one) => std::slice::from_ref(one),
+        };
+        let ends = ends.iter().map(|end| scope.number(&text_of(end)).map_err(|problem| format!("value: {problem}")));
+        let ends: Vec<Option<f64>> = ends.collect::<Result<_, _>>()?;
+        Ok(ends.first().copied().flatten().zip(ends.last().copied().flatten()))
     }
 
     /// From where to where a value of ours has the paper's size; `None` if the paper has no number, or one that says nothing.
