@@ -37,11 +37,19 @@ pub(crate) fn watched<T, E: Into<Failure>>(
 }
 
 /// Says on standard error what makes the figures of a trace doubtful.
+#[cfg_attr(
+    not(any(feature = "advise", feature = "serve")),
+    allow(dead_code, reason = "its callers are verbs of features")
+)]
 pub(crate) fn tell(trace: &str, remarks: &[String]) {
     remarks.iter().for_each(|remark| output::notice(&format!("{trace}: {remark}")));
 }
 
 /// Reads a trace to its end, and says what makes its figures doubtful.
+#[cfg_attr(
+    not(any(feature = "advise", feature = "serve")),
+    allow(dead_code, reason = "its callers are verbs of features")
+)]
 pub(crate) fn look_at(group: &TraceGroup, options: &ReadOptions) -> Result<(), Failure> {
     let mut source = Doubted::new(trace::open(&group.files, options)?);
     let mut batch = Vec::new();
