@@ -48,12 +48,6 @@ impl Completeness {
         self.latencies_withheld |= other.latencies_withheld;
     }
 
-    /// Whether events are missing.
-    #[must_use]
-    pub fn has_holes(&self) -> bool {
-        self.holes > 0 || !self.files_missing.is_empty()
-    }
-
     /// The warnings as remarks, and how many requests have no latency because another came before their completion.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use ioweir_core::Nanos;
-use ioweir_core::cores::{Cores, Log, Work};
+use ioweir_core::cores::{Cores, Work};
 
 pub use clock::{Clock, MachineClock};
 pub use item::{Item, Progress, Signal, Slice, Wait};
@@ -80,11 +80,6 @@ impl<C: Clock> Executor<C> {
     /// As [`Executor::submit`].
     pub fn submit_at(&self, time: Nanos, work: Work, item: Box<dyn Item>) -> Result<(), Refused> {
         self.pool.submit_at(time, work, item)
-    }
-
-    /// Sets the state of the server's write log.
-    pub fn set_log(&self, log: Log) {
-        self.pool.set_log(log);
     }
 
     /// The counts so far.

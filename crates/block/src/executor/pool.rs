@@ -76,7 +76,6 @@ type TurnHook = Box<dyn Fn(bool) + Send + Sync>;
 /// The state that the mutex guards.
 struct State {
     cores: Cores,
-    log: Log,
     places: Box<[Place]>,
     /// The time, the order of asking, and the slot of items that wait for a time.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
@@ -163,7 +162,6 @@ impl<C: Clock> Pool<C> {
         let (workers, requests) = (cores.workers(), cores.requests());
         let state = State {
             cores,
-            log: Log::default(),
             places: (0..requests).map(|_| Place::default()).collect(),
             timers: BinaryHeap::with_capacity(requests as usize),
             timers_set: 0,
@@ -235,11 +233,6 @@ impl<C: Clock> Pool<C> {
         Ok(())
     }
 
-    /// Sets the state of the server's write log.
-    pub fn set_log(&self, log: Log) {
-        self.lock_state().log = log;
-    }
-
     /// The counters of the pool.
     #[must_use]
     pub fn counted(&self) -> Counted {
@@ -270,8 +263,7 @@ impl<C: Clock> Pool<C> {
         while !state.is_stopped {
             let now = self.clock.now();
             self.catch_up(&mut state, now);
-            let log = state.log;
-            state = match state.cores.next(now, worker, log) {
+            state = match state.cores.next(now, worker, Log::default()) {
                 Turn::Serve { switched, .. } => self.serve(state, &weak, worker, switched),
                 Turn::Idle if state.is_over() => break,
                 Turn::Idle => self.sleep(state),

@@ -340,9 +340,3 @@ impl Unit {
         like.with_number((number / step).round() * step)
     }
 }
-
-/// The mean response time that was measured, which costs are compared with.
-#[must_use]
-pub fn measured_mean_nanos(requests: &[Measured]) -> f64 {
-    mean(&requests.iter().map(|request| request.response_nanos).collect::<Vec<_>>())
-}

@@ -94,7 +94,7 @@ fn fit_approaches_hidden_disk_on_unseen_requests() {
     let effort = Effort { population: 32, generations: 60, seed: 1 };
     let best = evolve(fit.rows().len(), effort, &costs, &mut |_, _| true).swap_remove(0);
     let spec = fit.device(&best.genes).unwrap();
-    let mean = measured_mean_nanos(unseen);
+    let mean = mean(&unseen.iter().map(|request| request.response_nanos).collect::<Vec<_>>());
     let [fitted, before] = [&spec, &start()].map(|spec| cost(spec, unseen, Load::Closed, 0));
     assert!(fitted < before / 3.0 && fitted < mean / 4.0, "{fitted} of {mean}, {before} before");
     let intervals = fit.intervals(&best, &costs);
