@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ioweir_core::Nanos;
-use redb::{DatabaseError, ReadableTable as _, TableDefinition};
+use redb::DatabaseError;
 
 use super::super::disk::Disk;
 use super::super::random::Random;
@@ -13,29 +13,9 @@ use super::SimulatedFile;
 use ioweir_block::backend::book::Book;
 use ioweir_block::backend::opener::{Name, opener};
 
-const ROWS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("rows");
-
-fn put(book: &mut Book, row: u64) -> bool {
-    let bytes = [row as u8; 3000];
-    let committed = book.commit(|transaction| {
-        transaction.open_table(ROWS)?.insert(row, &bytes[..])?;
-        Ok(())
-    });
-    committed.is_ok()
-}
-
-/// The rows, each of which is whole.
-fn rows(book: &Book) -> Vec<u64> {
-    let row = |(row, bytes): (redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>)| {
-        assert!(bytes.value().iter().all(|&byte| byte == row.value() as u8));
-        row.value()
-    };
-    let read = book.read(|transaction| {
-        let Ok(table) = transaction.open_table(ROWS) else { return Ok(Vec::new()) };
-        Ok(table.iter()?.map(|entry| row(entry.unwrap())).collect())
-    });
-    read.unwrap()
-}
+#[path = "../../block/tests/shared/rows.rs"]
+mod rows;
+use rows::{put, rows};
 
 #[test]
 fn commits_survive_failed_flushes_and_a_power_cut() {

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, DatabaseError, StorageBackend};
 
+#[cfg(test)]
+use super::book::Book;
 use super::book::Open;
 use crate::durable::replace_by;
 
@@ -208,38 +210,17 @@ fn be_like(path: &Path, file: &File) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/shared/rows.rs"]
+mod rows;
+
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    use redb::{ReadableTable as _, TableDefinition};
-
-    use super::super::book::{self, Book};
+    use super::super::book;
     use super::super::commits::path_of;
+    use super::rows::{put, rows};
     use super::*;
-
-    const ROWS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("rows");
-
-    fn put(book: &mut Book, row: u64) -> bool {
-        let bytes = [row as u8; 3000];
-        let committed = book.commit(|transaction| {
-            transaction.open_table(ROWS)?.insert(row, &bytes[..])?;
-            Ok(())
-        });
-        committed.is_ok()
-    }
-
-    /// The rows, each of which is whole.
-    fn rows(book: &Book) -> Vec<u64> {
-        let row = |(row, bytes): (redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>)| {
-            assert!(bytes.value().iter().all(|&byte| byte == row.value() as u8));
-            row.value()
-        };
-        let read = book.read(|transaction| {
-            let Ok(table) = transaction.open_table(ROWS) else { return Ok(Vec::new()) };
-            Ok(table.iter()?.map(|entry| row(entry.unwrap())).collect())
-        });
-        read.unwrap()
-    }
 
     fn in_file(path: &Path) -> Result<Book, String> {
         Book::in_file(&book::VOLUMES, path)
