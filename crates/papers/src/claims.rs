@@ -321,25 +321,23 @@ impl Fields {
         }
         let ours = scope.number(&self.ours).map_err(|problem| of("ours", problem))?;
         scope.numbers.insert("ours", ours);
-        let number = |scope: &Scope<'_>, key: &str, rule: &Option<String>| {
-            let number = rule.as_ref().map(|rule| scope.number(rule)).transpose();
-            number.map(Option::flatten).map_err(|problem| of(key, problem))
+        let number = |scope: &Scope<'_>, key: &str, rule: &str| scope.number(rule).map_err(|problem| of(key, problem));
+        let optional = |key: &str, rule: &Option<String>| {
+            rule.as_ref().map(|rule| number(&scope, key, rule)).transpose().map(Option::flatten)
         };
-        let bound = number(&scope, "bound", &self.bound)?;
-        let interval = number(&scope, "interval", &self.interval)?;
+        let (bound, interval) = (optional("bound", &self.bound)?, optional("interval", &self.interval)?);
         let accepted = self.accepted(paper_range);
-        if self.holds.is_none() && (accepted.is_none() && (self.value.is_none() || paper_range.is_some())) {
+        if self.holds.is_none() && accepted.is_none() && (self.value.is_none() || paper_range.is_some()) {
             return Err("`holds` is missing: only a result with a number is judged without a rule".into());
         }
         // How a value of ours agrees: by sign, by magnitude, and in all.
         let agreement = |scope: &Scope<'_>, ours: Option<f64>| {
             let is_true = |key: &str, rule: &Option<String>| {
-                Ok::<_, String>(
-                    rule.as_ref().map(|_| number(scope, key, rule)).transpose()?.map(|truth| truth == Some(1.0)),
-                )
+                rule.as_ref().map(|rule| number(scope, key, rule).map(|truth| truth == Some(1.0))).transpose()
             };
             let (rule, sign) = (is_true("holds", &self.holds)?, is_true("sign", &self.sign)?);
-            let (sign, magnitude) = self.agreement(paper_range, ours, interval, sign, rule);
+            let paper = accepted.zip(paper_range);
+            let (sign, magnitude) = self.agreement(paper, ours, interval, sign, rule);
             let by_number = magnitude.filter(|_| self.class == Class::Reproduced);
             let holds = by_number.is_none_or(|is_within| is_within && sign != Some(false));
             Ok::<_, String>((sign, magnitude, holds && rule.unwrap_or(true) && ours.is_some()))
@@ -404,16 +402,17 @@ impl Fields {
         (low * high > 0.0).then_some((ends.0.min(ends.1), ends.0.max(ends.1)))
     }
 
-    /// Whether `ours` agrees with the paper by sign, and by magnitude; `sign` and `rule` are what the claim's own rules say.
+    /// Whether `ours` agrees with the paper by sign, and by magnitude. `paper` is the range of our values that have its size and the
+    /// range of its own, if it has a number; `sign` and `rule` are what the claim's own rules say.
     fn agreement(
         &self,
-        paper_range: Option<(f64, f64)>,
+        paper: Option<((f64, f64), (f64, f64))>,
         ours: Option<f64>,
         interval: Option<f64>,
         sign: Option<bool>,
         rule: Option<bool>,
     ) -> (Option<bool>, Option<bool>) {
-        let Some(((low, high), (paper, _))) = self.accepted(paper_range).zip(paper_range) else {
+        let Some(((low, high), (paper, _))) = paper else {
             // Without a number, or with one that says nothing, the rule states the direction.
             return (Some(sign.or(rule).unwrap_or(false)), None);
         };
