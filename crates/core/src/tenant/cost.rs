@@ -103,9 +103,10 @@ impl Dataless {
             }
             Operation::Discard | Operation::Flush => {
                 let mean = &mut self.nanos[usize::from(request.operation == Operation::Flush)];
-                let longest = if *mean == 0 { Self::FIRST_NANOS_MAX } else { *mean << Self::OUTLIER_SHIFT };
-                let nanos = nanos.min(longest);
-                *mean = if *mean == 0 { nanos } else { *mean - (*mean >> MEAN_SHIFT) + (nanos >> MEAN_SHIFT) };
+                *mean = match *mean {
+                    0 => nanos.min(Self::FIRST_NANOS_MAX),
+                    known => known - (known >> MEAN_SHIFT) + (nanos.min(known << Self::OUTLIER_SHIFT) >> MEAN_SHIFT),
+                };
             }
         }
     }
