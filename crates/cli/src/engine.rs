@@ -11,7 +11,7 @@ use ioweir_config::format_count;
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::run::{Origin, Progress};
-use ioweir_trace::{self as trace, Doubted, Event, Format, ReadOptions, TraceError, TraceGroup, TraceSource as _};
+use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceError, TraceGroup};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
@@ -37,29 +37,9 @@ pub(crate) fn watched<T, E: Into<Failure>>(
 }
 
 /// Says on standard error what makes the figures of a trace doubtful.
-#[cfg_attr(
-    not(any(feature = "advise", feature = "serve")),
-    allow(dead_code, reason = "its callers are verbs of features")
-)]
+#[cfg(any(feature = "advise", feature = "serve"))]
 pub(crate) fn tell(trace: &str, remarks: &[String]) {
     remarks.iter().for_each(|remark| output::notice(&format!("{trace}: {remark}")));
-}
-
-/// Reads a trace to its end, and says what makes its figures doubtful.
-#[cfg_attr(
-    not(any(feature = "advise", feature = "serve")),
-    allow(dead_code, reason = "its callers are verbs of features")
-)]
-pub(crate) fn look_at(group: &TraceGroup, options: &ReadOptions) -> Result<(), Failure> {
-    let mut source = Doubted::new(trace::open(&group.files, options)?);
-    let mut batch = Vec::new();
-    loop {
-        source.read_batch(&mut batch)?;
-        if batch.is_empty() {
-            tell(&group.name, &source.remarks());
-            return Ok(());
-        }
-    }
 }
 
 /// A bar on standard error that counts runs, generations or probes, and records beside them.

@@ -13,7 +13,7 @@ use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
 use ioweir_measure::replay::device::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_measure::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
-use ioweir_trace::{self as trace, ReadOptions, Record, TraceGroup, TraceSource};
+use ioweir_trace::{self as trace, Doubted, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;
 use super::under::{self, QUEUE_REQUESTS, REQUEST_KIB_MAX, Under};
@@ -54,7 +54,7 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
         may_write: target.is_writable(),
         ..asked.fit()?
     };
-    engine::look_at(&asked.group, &ReadOptions { latency: true, ..asked.options.clone() })?;
+    look_at(&asked.group, &ReadOptions { latency: true, ..asked.options.clone() })?;
     let left = Fitted::new(asked.source()?, &asked.group.name, fit.clone()).check()?;
     let mut run = Run { asked: &asked, fit, target: &target, stop, page: page(arguments, &asked, &target, left) };
     run.all(arguments, &system, &state)?;
@@ -68,6 +68,19 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     match failed {
         0 => Ok(()),
         failed => Err(Failure::Running(format!("{}: the device failed {failed} requests", target.path().display()))),
+    }
+}
+
+/// Reads a trace to its end, and says what makes its figures doubtful.
+fn look_at(group: &TraceGroup, options: &ReadOptions) -> Result<(), Failure> {
+    let mut source = Doubted::new(trace::open(&group.files, options)?);
+    let mut batch = Vec::new();
+    loop {
+        source.read_batch(&mut batch)?;
+        if batch.is_empty() {
+            engine::tell(&group.name, &source.remarks());
+            return Ok(());
+        }
     }
 }
 
