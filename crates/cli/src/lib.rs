@@ -69,7 +69,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use clap_complete::CompleteEnv;
+use clap_complete::{ArgValueCandidates, CompleteEnv};
 
 use arguments::{Arguments, Verb};
 use failure::Failure;
@@ -95,7 +95,7 @@ pub fn origin(command: &str) -> Origin {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // A shell that asks what may follow: `ioweir completions` prints how it asks.
-    match CompleteEnv::with_factory(Arguments::command).try_complete(&arguments, None) {
+    match CompleteEnv::with_factory(command_with_topics).try_complete(&arguments, None) {
         Ok(false) => {}
         Ok(true) => return 0,
         Err(error) => {
@@ -120,6 +120,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             failure.code()
         }
     }
+}
+
+/// The arguments with the topics of `doc`, which the module `arguments` does not know, as candidates for shell completion.
+fn command_with_topics() -> clap::Command {
+    let candidates = ArgValueCandidates::new(|| arguments::listed(doc::topics()));
+    Arguments::command().mut_subcommand("doc", |doc| doc.mut_arg("topic", |topic| topic.add(candidates)))
 }
 
 fn act(verb: Verb) -> Result<(), Failure> {

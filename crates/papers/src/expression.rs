@@ -11,8 +11,9 @@
 
 use std::collections::BTreeMap;
 
+use super::cells::{Course, Term};
 use super::claims::ClaimsFile;
-use super::results::{Course, Results, Term};
+use super::runs::Results;
 use ioweir_lab::experiment::Figure;
 
 /// The number or numbers of an expression, one entry for each cell.
@@ -336,7 +337,7 @@ impl<'a> Scope<'a> {
     fn select(&self, metric: &str, terms: &str) -> Result<Values<'a>, String> {
         let terms = self.terms(terms)?;
         self.results.check(metric, &terms)?;
-        let entry = |(at, cell): (usize, &'a super::results::Cell)| {
+        let entry = |(at, cell): (usize, &'a super::cells::Cell)| {
             let numbers = cell.metrics.get(metric).cloned().unwrap_or_default();
             Entry { cell: Some(at), numbers, course: cell.courses.get(metric) }
         };

@@ -5,13 +5,12 @@
 //! differs. Every run fills one table of results (`results`), from which claims, tables and charts select by expressions
 //! (`expression`).
 
+mod cells;
 mod claims;
-mod conditions;
 mod document;
 mod expression;
 mod page;
 mod papers;
-mod results;
 mod runs;
 #[cfg(test)]
 mod tests;
@@ -30,7 +29,7 @@ use ioweir_lab::compare::Goal;
 pub use ioweir_lab::document::Provenance;
 use ioweir_lab::document::{Figure, Origin, Table};
 use ioweir_lab::run::{Progress, RunError};
-use results::Results;
+use runs::{Conditions, Results};
 use serde::de::DeserializeOwned;
 
 /// Why a paper could not be reproduced.
@@ -133,7 +132,7 @@ impl Paper {
         all.notes.retain(|note| !note.is_empty());
         all.notes.dedup();
         all.inputs.dedup();
-        let mut condition = conditions::Conditions::default();
+        let mut condition = Conditions::default();
         for run in &runs {
             if let Some(spec) = run.conditions() {
                 condition = spec.infer(run, &runs, &all.cells, (&file, self.claims))?;

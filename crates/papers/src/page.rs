@@ -221,7 +221,7 @@ impl SeriesSpec {
             return Ok(x.into_iter().zip(y).collect());
         };
         let values = scope.value(course)?;
-        Ok(values.0.first().and_then(|entry| entry.course).map_or_else(Vec::new, super::results::Course::points))
+        Ok(values.0.first().and_then(|entry| entry.course).map_or_else(Vec::new, super::cells::Course::points))
     }
 }
 

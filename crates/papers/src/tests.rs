@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::results::{Cell, Course, same};
+use super::cells::{Cell, Course, same};
 use super::*;
 use ioweir_lab::document::{Form, json_list};
 use ioweir_lab::run::Silent;

@@ -4,7 +4,8 @@ use clap_complete::CompletionCandidate;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::PRESETS;
 
-fn listed(rows: impl IntoIterator<Item = (&'static str, &'static str)>) -> Vec<CompletionCandidate> {
+/// One candidate for each row: its name, and its summary as help.
+pub(crate) fn listed(rows: impl IntoIterator<Item = (&'static str, &'static str)>) -> Vec<CompletionCandidate> {
     rows.into_iter().map(|(name, summary)| CompletionCandidate::new(name).help(Some(summary.into()))).collect()
 }
 
@@ -26,8 +27,4 @@ pub(super) fn loads() -> Vec<CompletionCandidate> {
 
 pub(super) fn formats() -> Vec<CompletionCandidate> {
     listed(ioweir_trace::FORMATS.iter().map(|format| (format.name, format.title)))
-}
-
-pub(super) fn topics() -> Vec<CompletionCandidate> {
-    listed(crate::doc::topics())
 }

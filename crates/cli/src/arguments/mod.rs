@@ -21,6 +21,7 @@ mod trace;
 #[cfg(feature = "advise")]
 mod validate;
 
+pub(crate) use candidates::listed;
 use clap::{Args, Parser, Subcommand};
 
 #[cfg(not(feature = "govern"))]
@@ -139,7 +140,6 @@ pub(crate) struct OutputArguments {
 #[command(after_help = "Examples:\n  ioweir doc\n  ioweir doc policy\n  ioweir doc policy bid-hdd")]
 pub(crate) struct DocArguments {
     /// Topic to explain; without it, lists the topics
-    #[arg(add = clap_complete::engine::ArgValueCandidates::new(candidates::topics))]
     pub(crate) topic: Option<String>,
 
     /// Entry of the topic; without it, lists the entries

@@ -17,7 +17,8 @@ use crate::document::SCHEMA_VERSION;
 #[cfg(feature = "parquet")]
 use crate::document::{Table, records_of};
 use crate::experiment::{Figure, Summary};
-use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
+use crate::run::{JsonStream, stream};
+use crate::sim::{Class, FastOutcome, Latencies, Outcome};
 use ioweir_device::{FlashCounts, Standing};
 
 /// A comparison.
@@ -188,32 +189,6 @@ pub(super) struct JsonResult<'a> {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-/// A stream. Streams are sorted by the longest wait of their requests.
-#[derive(Serialize)]
-pub(crate) struct JsonStream<'a> {
-    name: &'a str,
-    requests: u64,
-    bytes: u64,
-    latency_mean_seconds: f64,
-    latency_p50_seconds: f64,
-    latency_p99_seconds: f64,
-    latency_max_seconds: f64,
-}
-
-/// A stream as data.
-pub(crate) fn stream(stream: &StreamOutcome) -> JsonStream<'_> {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
-    JsonStream {
-        name: &stream.name,
-        requests: stream.requests,
-        bytes: stream.bytes,
-        latency_mean_seconds: seconds(stream.latency_sum_nanos) / stream.requests as f64,
-        latency_p50_seconds: seconds(stream.latency_p50_nanos),
-        latency_p99_seconds: seconds(stream.latency_p99_nanos),
-        latency_max_seconds: seconds(stream.latency_max_nanos),
-    }
 }
 
 #[derive(Serialize)]

@@ -14,6 +14,7 @@ use super::{Meta, Report};
 use crate::document::{
     Better, Cell, Column, Document, DocumentError, Emphasis, Format, Provenance, SAME_SHARE, Table, Value, records_of,
 };
+use crate::run::streams;
 use crate::sim::{Load, Outcome};
 
 /// The first columns of the records; the others follow, sorted by name.
@@ -414,30 +415,6 @@ fn times(section: &Section<'_>) -> Table {
         cells.push(row.value(|run| Some(run.busy.as_seconds())).into());
         cells.extend((0..parts.len()).map(|at| Cell::from(part(at))));
         table.row(cells);
-    }
-    table
-}
-
-/// The number of streams that are shown for each scheduler.
-const STREAMS_SHOWN: usize = 10;
-
-/// The streams whose requests waited longest, for runs with their names.
-pub(crate) fn streams<'a>(runs: impl Iterator<Item = (String, &'a Outcome)>) -> Table {
-    let mut columns = vec![Column::text("stream"), Column::count("requests")];
-    columns.extend(["latency mean", "p50", "p99", "max"].map(|name| Column::digits(name, 3).unit("ms")));
-    let mut table = Table::new("By stream", columns);
-    for (name, run) in runs {
-        for stream in run.streams.iter().take(STREAMS_SHOWN) {
-            let mean = stream.latency_sum_nanos / stream.requests.max(1);
-            let mut cells = vec![Cell::from(format!("{name}: {}", stream.name)), stream.requests.into()];
-            let nanos = [mean, stream.latency_p50_nanos, stream.latency_p99_nanos, stream.latency_max_nanos];
-            cells.extend(nanos.map(|nanos| Cell::from(nanos as f64 / 1e6)));
-            table.row(cells);
-        }
-        let others = run.streams.len().saturating_sub(STREAMS_SHOWN);
-        if others > 0 {
-            table.row([format!("{name}: {} others", format_count(others as u64)).into()]);
-        }
     }
     table
 }

@@ -17,9 +17,7 @@ mod who;
 
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;
-pub(crate) use data::stream;
 pub use document::document;
-pub(crate) use document::streams;
 pub use figures::{magnified, within};
 pub use goal::Goal;
 pub use headline::{and_list, percent};

@@ -5,11 +5,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::metric::reservations_kept;
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary, layers};
-use crate::compare::{stream, streams};
 use crate::document::{
     self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, SAME_SHARE, Series, Table, Value,
     format_seconds,
 };
+use crate::run::{stream, streams};
 use crate::sim::{Outcome, Step};
 
 /// Points and schedulers that are drawn over time; beyond that the tables must do.

@@ -1,6 +1,7 @@
 //! The evidence that a trace holds about a device model: the traced latencies beside the model's, its span, and how it leaves the range in
 //! which a device was calibrated.
 
+use ioweir_config::SpecError;
 use ioweir_core::{Operation, PriorityClass, SECTOR_BYTES};
 use ioweir_device::calibration::{Observed, Range};
 use ioweir_device::standing::Calibrated;
@@ -9,7 +10,6 @@ use ioweir_device::{DeviceSpec, Standing, Verdict};
 use ioweir_trace::Record;
 
 use crate::document::quoted;
-use crate::run::RunError;
 
 /// Measured requests that are replayed on the model: enough for every class that matters, and quick.
 const MEASURED_MAX: usize = 100_000;
@@ -150,8 +150,8 @@ impl Witness {
     /// The evidence about a model. `words` are the files with the flags that say how they are read.
     ///
     /// # Errors
-    /// [`RunError`] if the device cannot be built.
-    pub fn evidence(&self, device: &DeviceSpec, words: String) -> Result<Evidence, RunError> {
+    /// [`SpecError`] if the device cannot be built.
+    pub fn evidence(&self, device: &DeviceSpec, words: String) -> Result<Evidence, SpecError> {
         let source = Source { words, latencies: self.latencies, is_flash: self.quick_jumps * 2 > self.jumps };
         Ok(Evidence { requests: self.requests, pairs: self.pairs(device)?, source, ..Evidence::default() })
     }
@@ -181,7 +181,7 @@ impl Witness {
     }
 
     /// Latencies in the trace and on the model, which gets the requests as the device got them.
-    fn pairs(&self, spec: &DeviceSpec) -> Result<Vec<Pair>, RunError> {
+    fn pairs(&self, spec: &DeviceSpec) -> Result<Vec<Pair>, SpecError> {
         let mut device = spec.build(0)?;
         let size = device.sectors();
         let fits = |request: &&Measured| request.sector.saturating_add(request.sectors.into()) <= size;

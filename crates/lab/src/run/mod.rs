@@ -10,11 +10,13 @@ mod requests;
 mod resample;
 mod spread;
 mod stop;
+mod streams;
 mod traces;
 
 pub use fold::{Fold, Folded, fold_measured};
 pub use job::{Job, Traffic};
 pub use requests::Requests;
+pub(crate) use streams::{JsonStream, stream, streams};
 pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256, tell};
 
 pub use crate::document::{Origin, TraceMeta, hexadecimal};
@@ -22,8 +24,6 @@ pub use crate::document::{Origin, TraceMeta, hexadecimal};
 use rayon::prelude::*;
 
 use crate::document::DocumentError;
-#[cfg(feature = "servers")]
-use crate::server::ServerError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
 use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
 use ioweir_trace::TraceError;
@@ -74,17 +74,6 @@ impl From<Complaint> for RunError {
         let hint =
             if complaint.advice().is_empty() { String::new() } else { format!("\n\nhint: {}", complaint.advice()) };
         Self::Value(complaint.problem() + &hint)
-    }
-}
-
-#[cfg(feature = "servers")]
-impl From<ServerError> for RunError {
-    fn from(error: ServerError) -> Self {
-        match error {
-            ServerError::Spec(error) => Self::Spec(error),
-            ServerError::Choice(error) => Self::Scheduler(error),
-            error => Self::Value(error.to_string()),
-        }
     }
 }
 

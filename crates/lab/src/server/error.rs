@@ -3,6 +3,7 @@
 use ioweir_core::cores::CoresError;
 
 use super::Violation;
+use crate::run::RunError;
 use ioweir_config::ChoiceError;
 use ioweir_config::SpecError;
 
@@ -21,4 +22,14 @@ pub enum ServerError {
     /// A law was broken: the simulator is wrong.
     #[error(transparent)]
     Violation(#[from] Violation),
+}
+
+impl From<ServerError> for RunError {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Spec(error) => Self::Spec(error),
+            ServerError::Choice(error) => Self::Scheduler(error),
+            error => Self::Value(error.to_string()),
+        }
+    }
 }

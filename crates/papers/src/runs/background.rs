@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::{Context, Ran};
-use crate::results::{Cell, Course};
+use crate::cells::{Cell, Course};
 use crate::{Options, ReproduceError};
 use ioweir_background::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest, whole_days};
 use ioweir_background::plan::{

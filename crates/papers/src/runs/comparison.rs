@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Context, Ran};
 use crate::ReproduceError;
-use crate::results::{Cell, Course};
+use crate::cells::{Cell, Course};
 use ioweir_config::SchedulerChoice;
 use ioweir_lab::compare::{Comparison, Report, magnified, numbers, run as compare, within};
 use ioweir_lab::run::MIX_PREFIX;

@@ -4,7 +4,7 @@ use toml::Table;
 
 use super::{Context, Ran};
 use crate::ReproduceError;
-use crate::results::{Cell, Course};
+use crate::cells::{Cell, Course};
 use ioweir_lab::experiment::{self, Experiment, METRICS as FIGURES};
 use ioweir_lab::run::Silent;
 

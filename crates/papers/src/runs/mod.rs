@@ -2,9 +2,14 @@
 
 mod background;
 mod comparison;
+mod conditions;
 mod experiment;
+mod results;
 mod server;
 mod stored;
+
+pub(super) use conditions::Conditions;
+pub(super) use results::Results;
 
 use std::collections::BTreeMap;
 
@@ -13,9 +18,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::conditions;
+use super::cells::{Cell, same};
 use super::expression::text_of;
-use super::results::{Cell, same};
 use super::{Options, ReproduceError, SourceFile, in_words};
 use ioweir_lab::experiment::assign;
 use ioweir_lab::run::{Origin, Progress, TraceMeta};

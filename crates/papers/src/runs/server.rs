@@ -2,7 +2,7 @@
 
 use super::{Context, Ran};
 use crate::ReproduceError;
-use crate::results::Cell;
+use crate::cells::Cell;
 use ioweir_lab::server::{COSTS, PLATFORMS, ServerCell, ServerExperiment, WORKLOADS};
 
 pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 turn_share log_fill log_waits gate_waits preempted disks_busy steady growth";

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Ran;
-use crate::results::{Cell, Course};
+use crate::cells::{Cell, Course};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -10,22 +10,23 @@ use ioweir_config::SpecError;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::SourceFile;
-use super::claims::{ClaimsFile, Counts};
-use super::expression::Scope;
-use super::results::{Cell, Results};
-use super::runs::Run;
+use super::Run;
+use super::results::Results;
+use crate::SourceFile;
+use crate::cells::Cell;
+use crate::claims::{ClaimsFile, Counts};
+use crate::expression::Scope;
 
 /// The numbers that each condition has besides those of its spec.
-pub(super) const METRICS: &str = "score hold sign_only";
+pub(crate) const METRICS: &str = "score hold sign_only";
 /// The axes that each condition has besides those of its spec: its place among all conditions by their scores, from 1.
-pub(super) const AXES: &str = "rank";
+pub(crate) const AXES: &str = "rank";
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     /// The run that was done under all conditions.
-    pub(super) of: String,
+    pub(crate) of: String,
     /// The axes of a condition.
     axes: Vec<String>,
     /// The axes among these whose other values claims may select.
@@ -40,12 +41,12 @@ pub(super) struct Spec {
 
 /// The conditions of a run, and the one that is inferred.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Conditions {
-    pub(super) cells: Vec<Cell>,
+pub(crate) struct Conditions {
+    pub(crate) cells: Vec<Cell>,
     /// The inferred condition, by axis.
-    pub(super) inferred: Vec<(String, String)>,
+    pub(crate) inferred: Vec<(String, String)>,
     /// Names that claims and pages may use: `condition` and `where` as terms with and without the run, and every axis.
-    pub(super) row: Table,
+    pub(crate) row: Table,
 }
 
 impl Spec {
@@ -66,7 +67,7 @@ impl Spec {
     }
 
     /// The names that claims use, before anything is run.
-    pub(super) fn unknown(&self) -> Table {
+    pub(crate) fn unknown(&self) -> Table {
         self.row(&[])
     }
 
@@ -96,12 +97,12 @@ impl Spec {
     }
 
     /// Checks the expressions against the runs.
-    pub(super) fn check(&self, scope: &Scope<'_>) -> Result<(), String> {
+    pub(crate) fn check(&self, scope: &Scope<'_>) -> Result<(), String> {
         self.judge("", &[], scope).map(drop)
     }
 
     /// Infers the condition from the results.
-    pub(super) fn infer(
+    pub(crate) fn infer(
         &self,
         run: &Run,
         runs: &[Run],

@@ -1,26 +1,23 @@
-//! The table of results that every kind of run fills: named cells, each with metrics and courses over time.
+//! Cells of results, which every kind of run fills with metrics and courses over time, and the terms that select cells.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use ioweir_config::Duration;
 
-use super::runs::Run;
-
 /// One result: its position on each axis, and its numbers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     /// Axes and values, `run` first.
-    pub(super) at: Vec<(String, String)>,
+    pub(crate) at: Vec<(String, String)>,
     /// The metrics, each with one number for each seed or repetition.
-    pub(super) metrics: BTreeMap<String, Vec<f64>>,
-    pub(super) courses: BTreeMap<String, Course>,
+    pub(crate) metrics: BTreeMap<String, Vec<f64>>,
+    pub(crate) courses: BTreeMap<String, Course>,
 }
 
 /// A quantity over time.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Course {
+pub(crate) enum Course {
     /// Counts in steps of equal length, for each seed or repetition.
     Steps { step_seconds: f64, counts: Vec<Vec<f64>> },
     /// Points in the form in which they are drawn.
@@ -28,30 +25,30 @@ pub(super) enum Course {
 }
 
 impl Cell {
-    pub(super) fn new(run: &str) -> Self {
+    pub(crate) fn new(run: &str) -> Self {
         Self::default().at("run", run)
     }
 
-    pub(super) fn at(mut self, axis: &str, value: impl ToString) -> Self {
+    pub(crate) fn at(mut self, axis: &str, value: impl ToString) -> Self {
         self.at.push((axis.into(), value.to_string()));
         self
     }
 
     /// Adds a number to a metric, unless it does not exist.
-    pub(super) fn metric(mut self, name: &str, number: impl Into<Option<f64>>) -> Self {
+    pub(crate) fn metric(mut self, name: &str, number: impl Into<Option<f64>>) -> Self {
         self.metrics.entry(name.into()).or_default().extend(number.into());
         self
     }
 
     /// The cell's position on an axis.
-    pub(super) fn place(&self, axis: &str) -> Option<&str> {
+    pub(crate) fn place(&self, axis: &str) -> Option<&str> {
         self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
     }
 }
 
 impl Course {
     /// The rate between two times, for each seed; empty if no whole step lies between them.
-    pub(super) fn level(&self, from: f64, to: f64) -> Vec<f64> {
+    pub(crate) fn level(&self, from: f64, to: f64) -> Vec<f64> {
         let Self::Steps { step_seconds, counts } = self else { return Vec::new() };
         let inside = |at: usize| at as f64 * step_seconds >= from - 1e-9 && (at + 1) as f64 * step_seconds <= to + 1e-9;
         let rate = |counts: &Vec<f64>| {
@@ -63,7 +60,7 @@ impl Course {
     }
 
     /// The points to draw: rates step by step, as the mean over the seeds.
-    pub(super) fn points(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn points(&self) -> Vec<(f64, f64)> {
         match self {
             Self::Points(points) => points.clone(),
             Self::Steps { step_seconds, counts } => {
@@ -77,21 +74,21 @@ impl Course {
 
 /// A condition on the position of a cell: `value`, on any axis, `axis=value`, `axis>=number` or `axis<=number`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Term {
-    pub(super) axis: Option<String>,
+pub(crate) struct Term {
+    pub(crate) axis: Option<String>,
     sign: Sign,
-    pub(super) value: String,
+    pub(crate) value: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(crate) enum Sign {
     Is,
     AtLeast,
     AtMost,
 }
 
 impl Term {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (text, is_axis) = (text.trim(), |one: char| one.is_ascii_alphanumeric() || "_. ".contains(one));
         for (word, sign) in [(">=", Sign::AtLeast), ("<=", Sign::AtMost), ("=", Sign::Is)] {
             let Some((axis, value)) = text.split_once(word).filter(|(axis, _)| axis.chars().all(is_axis)) else {
@@ -106,16 +103,16 @@ impl Term {
         if text.is_empty() { Err("a name is missing between commas".into()) } else { Ok(Self::named(text)) }
     }
 
-    fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         Self { axis: None, sign: Sign::Is, value: name.into() }
     }
 
     /// The name that a cell must have, and its axis.
-    fn name(&self) -> Option<(Option<&str>, &str)> {
+    pub(crate) fn name(&self) -> Option<(Option<&str>, &str)> {
         (self.sign == Sign::Is).then_some((self.axis.as_deref(), self.value.as_str()))
     }
 
-    fn holds(&self, cell: &Cell) -> bool {
+    pub(crate) fn holds(&self, cell: &Cell) -> bool {
         let Some(axis) = &self.axis else { return cell.at.iter().any(|(_, value)| same(value, &self.value)) };
         let Some(value) = cell.place(axis) else { return false };
         let compared = || value.parse::<f64>().ok()?.partial_cmp(&self.value.parse().ok()?);
@@ -128,7 +125,7 @@ impl Term {
 }
 
 /// Whether two names are equal: as text, as numbers or times, or as policies with the same parameters in any order.
-pub(super) fn same(left: &str, right: &str) -> bool {
+pub(crate) fn same(left: &str, right: &str) -> bool {
     fn equal<T: FromStr + PartialEq>(left: &str, right: &str) -> bool {
         matches!((left.parse::<T>(), right.parse::<T>()), (Ok(left), Ok(right)) if left == right)
     }
@@ -147,66 +144,5 @@ fn same_parameter(left: &str, right: &str) -> bool {
     match (left.split_once('='), right.split_once('=')) {
         (Some((left, one)), Some((right, other))) => left == right && same(one, other),
         _ => left == right,
-    }
-}
-
-/// The results of all runs; before they are done, the values that may be selected.
-#[derive(Debug)]
-pub(super) struct Results<'a> {
-    runs: &'a [Run],
-    pub(super) cells: Vec<Cell>,
-    /// The runs of which something was selected.
-    pub(super) used: RefCell<BTreeSet<String>>,
-}
-
-impl<'a> Results<'a> {
-    pub(super) fn new(runs: &'a [Run], cells: Vec<Cell>) -> Self {
-        Self { runs, cells, used: RefCell::default() }
-    }
-
-    /// The cells that fulfil all terms, with their number.
-    pub(super) fn select<'t>(&self, terms: &'t [Term]) -> impl Iterator<Item = (usize, &Cell)> + use<'_, 't> {
-        self.cells.iter().enumerate().filter(|(_, cell)| terms.iter().all(|term| term.holds(cell)))
-    }
-
-    /// The values of an axis among the cells that fulfil all terms, in the order of the cells.
-    pub(super) fn values(&self, axis: &str, terms: &[Term]) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
-        for value in self.select(terms).filter_map(|(_, cell)| cell.place(axis)) {
-            if !found.iter().any(|known| known == value) {
-                found.push(value.into());
-            }
-        }
-        found
-    }
-
-    /// Checks that a selection names a run, and only metrics and terms that this run may have.
-    pub(super) fn check(&self, metric: &str, terms: &[Term]) -> Result<(), String> {
-        let names = |run: &Run| {
-            let name = |term: &Term| {
-                term.name().is_some_and(|(axis, name)| axis.is_none_or(|axis| axis == "run") && name == run.name)
-            };
-            terms.iter().any(name)
-        };
-        let run = self.runs.iter().find(|run| names(run)).ok_or_else(|| {
-            let runs: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
-            format!("`{metric}` of which run?\n  expected: one of {}", runs.join(", "))
-        })?;
-        self.used.borrow_mut().insert(run.name.clone());
-        run.check_metric(metric)?;
-        // A run may give a cell the canonical form of the name in its table.
-        let of = run.conditions().and_then(|spec| self.runs.iter().find(|run| run.name == spec.of));
-        let is_known = |name: &str| {
-            run.knows(name) || of.is_some_and(|of| of.knows(name)) || self.select(&[Term::named(name)]).next().is_some()
-        };
-        for term in terms {
-            if let Some(axis) = term.axis.as_deref().filter(|axis| !run.has_axis(axis)) {
-                return Err(format!("run `{}` has no axis `{axis}`", run.name));
-            }
-            if let Some((_, name)) = term.name().filter(|(_, name)| !is_known(name)) {
-                return Err(format!("nothing in run `{}` is called `{name}`", run.name));
-            }
-        }
-        Ok(())
     }
 }
