@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use ioweir_core::fleet::{WHOLE_MAX, apportion, report, weigh};
-use ioweir_serve::fleet::{assignments, read_exchange, read_reports};
+use ioweir_serve::fleet::{assignments, read_exchange, read_snapshot};
 use ioweir_serve::spec::Spec;
 
 /// A server whose tenants others may speak of. Its spec is read once, which takes longer than an input.
@@ -38,8 +38,8 @@ pub(crate) fn drive(data: &[u8]) {
             assert!(answer.round >= 0 && answer.revision >= 0);
         }
     }
-    if let Ok(reports) = read_reports(data, "/ioweir/f/report/") {
-        for heard in reports {
+    if let Ok(snapshot) = read_snapshot(data, "/ioweir/f/") {
+        for heard in snapshot.reports.iter().chain(&snapshot.records) {
             let _ = report::read(&heard.report).map(Iterator::count);
         }
     }

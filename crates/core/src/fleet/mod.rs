@@ -15,8 +15,10 @@
 //! less than 1). A server uses the smaller of its parts of its round and of the round before. So while any two servers are
 //! at most one round apart, what all of them use adds up to no more than W: those in round k use at most their parts of
 //! round k - 1, and so do those that are still in k - 1. A server that is later than that adds at most its own last part, for
-//! at most its lease; one that joins adds at most its first part, for one round; one that sees nobody, or has been in no round
-//! yet, uses the configured part of the whole. So m servers of which none sees another use at most m W.
+//! at most its lease. One that sees nobody, or has been in no round yet, uses a configured part of the whole, a W; the others
+//! divide W less a W for each server that they do not hear of, and one that returns uses no more than a W in its first round.
+//! So if n a is at most 1, what n servers use adds up to no more than W whichever of them lose contact, but for the leases
+//! during which that is not known yet.
 //!
 //! **Convergence.** If demands stay what they are, the parts are right two rounds after the last report: one to see it, one
 //! for the smaller of two. A server that is held at its part does not know how much he wants of it, and says four times what

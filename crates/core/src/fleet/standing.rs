@@ -19,6 +19,12 @@ impl Part {
         Self { round, given, used: given }
     }
 
+    /// The part, of which no more than this is used until the next round.
+    #[must_use]
+    pub const fn at_most(self, most: u64) -> Self {
+        Self { used: if self.used < most { self.used } else { most }, ..self }
+    }
+
     /// The part that the member uses now.
     #[must_use]
     pub const fn used(&self) -> u64 {

@@ -5,13 +5,14 @@
 //! of all reports at one revision, so that every server reads the same. While the store does not answer, the server keeps its parts until
 //! its lease is over, and then uses `alone` percent of the shares in its spec.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ioweir_core::Nanos;
 use ioweir_core::fleet::report::{self, Entry};
 use ioweir_core::fleet::{MEMBERS_MAX, Part, Sight, Standing, apportion, demand, weigh};
 use ioweir_core::tenant::{Elsewhere, Share};
 
+use super::members::{self, Members};
 use super::wire::Answer;
 use crate::control::{FleetClass, FleetStatus};
 use crate::engine::Served;
@@ -38,13 +39,13 @@ pub trait Store {
     /// # Errors
     /// Why the result is unknown.
     fn exchange(&mut self, ask: &Ask<'_>) -> Result<Answer, String>;
-    /// All reports as they were at a revision.
+    /// All reports and records as they were at a revision.
     ///
     /// # Errors
     /// Why they cannot be read.
-    fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String>;
-    /// Ends a lease before its time.
-    fn revoke(&mut self, lease: i64);
+    fn snapshot(&mut self, revision: i64) -> Result<Snapshot, String>;
+    /// Deletes the server's record, and ends its lease, if it has one, before its time.
+    fn leave(&mut self, lease: Option<i64>);
 }
 
 /// The report and the questions of a server in one exchange.
@@ -54,6 +55,8 @@ pub struct Ask<'a> {
     pub lease: i64,
     /// The demand of its tenants.
     pub report: &'a str,
+    /// The server's record, if it is to be written anew.
+    pub record: Option<&'a str>,
     /// Whether its report is the first under this lease.
     pub is_new: bool,
     /// The newest round that the server knows, by its revision, if the server wants to begin another: only if it is still the newest.
@@ -69,6 +72,15 @@ pub struct Heard {
     pub server: String,
     /// The report as it was written.
     pub report: Vec<u8>,
+}
+
+/// The content of the store at one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The reports of the servers whose leases hold.
+    pub reports: Vec<Heard>,
+    /// The records of all servers that have not ended well.
+    pub records: Vec<Heard>,
 }
 
 /// A class of this server that is a member of a tenant of the fleet.
@@ -140,6 +152,12 @@ pub struct Coordinator<S> {
     renewed: Nanos,
     /// Whether the store has a report under the lease.
     has_report: bool,
+    /// The record that was last written.
+    record: Option<String>,
+    /// The servers that had a record and no report in the last round: room is left to them.
+    missing: BTreeSet<String>,
+    /// Whether servers that see nobody would exceed a limit together.
+    is_excessive: bool,
     /// The newest round, when it was first seen, and whether this server has begun it.
     round: (i64, Nanos, bool),
     /// The round whose parts are used.
@@ -163,6 +181,9 @@ impl<S: Store> Coordinator<S> {
             lease: None,
             renewed: Nanos::ZERO,
             has_report: false,
+            record: None,
+            missing: BTreeSet::new(),
+            is_excessive: false,
             round: (0, Nanos::ZERO, false),
             adopted: 0,
             parts: BTreeMap::new(),
@@ -180,8 +201,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Revokes the lease, so that other servers need not wait for its end.
     pub fn leave(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            self.store.revoke(lease);
+        let lease = self.lease.take();
+        if lease.is_some() || self.record.is_some() {
+            self.store.leave(lease);
         }
     }
 
@@ -253,6 +275,8 @@ impl<S: Store> Coordinator<S> {
     fn meet(&mut self, now: Nanos, owns: &[Own], turn: &mut Turn) -> Result<(), String> {
         let lease = self.hold_lease(now)?;
         let report = self.report(owns);
+        let record = members::record(owns, self.keys.alone);
+        let is_known = self.has_report && self.record.as_ref() == Some(&record);
         let period = self.keys.period.nanos().0;
         let (round, seen, is_mine) = self.round;
         let due = if is_mine { 2 * period } else { 3 * period };
@@ -261,6 +285,7 @@ impl<S: Store> Coordinator<S> {
         let ask = Ask {
             lease,
             report: &report,
+            record: (!is_known).then_some(&record),
             is_new: !self.has_report,
             begins: is_due.then_some(round),
             tenants_after: self.tenants.0,
@@ -272,6 +297,9 @@ impl<S: Store> Coordinator<S> {
             return self.give_way(answer.lease == Some(0));
         }
         self.has_report |= is_held;
+        if answer.is_done && !is_known {
+            self.record = Some(record);
+        }
         self.standing.heard(now);
         if let Some((revision, value)) = answer.tenants {
             self.tenants = (revision, Some(value));
@@ -280,8 +308,8 @@ impl<S: Store> Coordinator<S> {
             self.round = (answer.round, now, answer.is_done && is_due);
         }
         if answer.round > self.adopted {
-            let reports = self.store.reports(answer.round)?;
-            self.adopt(answer.round, &reports, owns, turn);
+            let snapshot = self.store.snapshot(answer.round)?;
+            self.adopt(answer.round, &snapshot, owns, turn);
         }
         Ok(())
     }
@@ -314,6 +342,10 @@ impl<S: Store> Coordinator<S> {
     /// Drops the lease, because the report under it is gone: the lease has ended, or another server has this one's name.
     fn give_way(&mut self, is_gone: bool) -> Result<(), String> {
         self.lose_lease();
+        if !is_gone {
+            // The record is that of the other server of this name.
+            self.record = None;
+        }
         Err(if is_gone {
             "its lease has ended before its time".into()
         } else {
@@ -322,9 +354,10 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Adopts a round: all reports as they were when it began.
-    fn adopt(&mut self, round: i64, reports: &[Heard], owns: &[Own], turn: &mut Turn) {
-        let mut all: Vec<Read<'_>> = Vec::with_capacity(reports.len());
-        for heard in reports {
+    fn adopt(&mut self, round: i64, snapshot: &Snapshot, owns: &[Own], turn: &mut Turn) {
+        let members = self.see_members(snapshot, owns, turn);
+        let mut all: Vec<Read<'_>> = Vec::with_capacity(snapshot.reports.len());
+        for heard in &snapshot.reports {
             match report::read(&heard.report) {
                 Ok(entries) => all.push((&heard.server, entries.collect())),
                 Err(error) => {
@@ -346,10 +379,15 @@ impl<S: Store> Coordinator<S> {
             let Some(at) = at else { continue };
             let demands = |of: fn(&Entry<'_>) -> u64| of_own.iter().map(|(_, entry)| of(entry)).collect::<Vec<u64>>();
             let mut parts = vec![0; of_own.len()];
+            let present = members.present_percent(&own.tenant, self.keys.alone);
+            let percent = |whole: u64, percent: u64| (u128::from(whole) * u128::from(percent) / 100) as u64; // no more than the whole
+            let alone = u64::from(self.keys.alone);
             let mut part = |before: Option<Part>, whole: u64, least: u64, demands: Vec<u64>| {
                 (whole > 0).then(|| {
-                    apportion(whole, least, &demands, &mut parts);
-                    before.map_or_else(|| Part::first(number, parts[at]), |before| before.next(number, parts[at]))
+                    apportion(percent(whole, present), least, &demands, &mut parts);
+                    // A server that was alone until now has had no more than that, and the others have left it no more.
+                    let first = || Part::first(number, parts[at]).at_most(percent(whole, alone).max(least));
+                    before.map_or_else(first, |before| before.next(number, parts[at]))
                 })
             };
             let before = self.parts.get(&own.class).copied().unwrap_or_default();
@@ -378,6 +416,25 @@ impl<S: Store> Coordinator<S> {
         self.adopted = round;
         self.status.servers = all.len() as u32; // ten thousand at most
         self.status.served = self.served_in_all(&all, owns);
+    }
+
+    /// Reads the records of a round, and tells people of servers that are missing.
+    fn see_members<'a>(&mut self, snapshot: &'a Snapshot, owns: &[Own], turn: &mut Turn) -> Members<'a> {
+        let members = Members::read(&snapshot.records, &snapshot.reports, &mut turn.remarks);
+        let missing = members.missing();
+        turn.remarks.extend(members::remarks(&self.keys.name, &self.missing, &missing));
+        self.missing = missing;
+        let excess = members.excess(owns);
+        if let Some((tenant, percent)) = excess.filter(|_| !self.is_excessive) {
+            let what = format!(
+                "servers that see nobody would use {percent} % of the share of {} together: `alone` is to be at most 100 over \
+                 their number",
+                ioweir_config::shown(tenant)
+            );
+            turn.remarks.push((EventKind::FleetRefused, what));
+        }
+        self.is_excessive = excess.is_some();
+        members
     }
 
     /// The service that each class's tenant has received on all servers, by class.

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use ioweir_config::shown;
 use serde_json::{Value, json};
 
-use super::coordinator::{Ask, Heard, Store};
-use super::wire::{Answer, read_exchange, read_lease, read_reports};
+use super::coordinator::{Ask, Snapshot, Store};
+use super::wire::{Answer, read_exchange, read_lease, read_snapshot};
 use crate::http;
 use crate::spec::Fleet as Keys;
 
@@ -33,7 +33,9 @@ pub struct Etcd {
     user: Option<(String, String)>,
     token: Option<String>,
     report: String,
-    reports: String,
+    /// The key of the server's record.
+    member: String,
+    prefix: String,
     round: String,
     tenants: String,
     server: String,
@@ -67,7 +69,8 @@ impl Etcd {
             user,
             token: None,
             report: format!("{prefix}/report/{}", keys.server),
-            reports: format!("{prefix}/report/"),
+            member: format!("{prefix}/member/{}", keys.server),
+            prefix: format!("{prefix}/"),
             round: format!("{prefix}/round"),
             tenants: format!("{prefix}/tenants"),
             server: keys.server.clone(),
@@ -178,23 +181,30 @@ impl Store for Etcd {
             }
             None => read_round.clone(),
         };
+        let mut success = vec![put, of_round, tenants.clone()];
+        if let Some(record) = ask.record {
+            success.push(json!({"request_put": {"key": encoded(&self.member), "value": encoded(record)}}));
+        }
         let body = json!({
             "compare": compare,
-            "success": [put, of_round, tenants.clone()],
+            "success": success,
             "failure": [{"request_range": {"key": own}}, read_round, tenants],
         });
         read_exchange(&self.call("kv/txn", &body)?, ask.begins.is_some())
     }
 
-    fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String> {
-        // In ASCII the zero follows the slash, so this key ends the range of all keys under the prefix.
-        let end = format!("{}0", self.reports.trim_end_matches('/'));
-        let body = json!({"key": encoded(&self.reports), "range_end": encoded(&end), "revision": revision.to_string()});
-        read_reports(&self.call("kv/range", &body)?, &self.reports)
+    fn snapshot(&mut self, revision: i64) -> Result<Snapshot, String> {
+        // No other key lies between records and reports. A zero is the next character after a slash.
+        let [from, to] = ["member/", "report0"].map(|key| encoded(&format!("{}{key}", self.prefix)));
+        let body = json!({"key": from, "range_end": to, "revision": revision.to_string()});
+        read_snapshot(&self.call("kv/range", &body)?, &self.prefix)
     }
 
-    fn revoke(&mut self, lease: i64) {
-        // If the call fails, the lease ends after its time.
-        let _ = self.call("lease/revoke", &json!({"ID": lease.to_string()}));
+    fn leave(&mut self, lease: Option<i64>) {
+        // Where this is not heard, the lease ends by itself, and room is left to the record.
+        let _ = self.call("kv/deleterange", &json!({"key": encoded(&self.member)}));
+        if let Some(lease) = lease {
+            let _ = self.call("lease/revoke", &json!({"ID": lease.to_string()}));
+        }
     }
 }

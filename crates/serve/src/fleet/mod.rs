@@ -6,6 +6,7 @@
 
 mod coordinator;
 mod etcd;
+mod members;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -24,9 +25,9 @@ use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{ClassKind, Spec};
 
-pub use coordinator::{Ask, Coordinator, Heard, Own, Store, Turn};
+pub use coordinator::{Ask, Coordinator, Heard, Own, Snapshot, Store, Turn};
 pub use etcd::Etcd;
-pub use wire::{Answer, assignments, read_exchange, read_reports};
+pub use wire::{Answer, assignments, read_exchange, read_snapshot};
 
 /// How long all engines together may take to report their service.
 const PATIENCE: Duration = Duration::from_millis(200);

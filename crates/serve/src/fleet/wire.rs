@@ -6,7 +6,7 @@ use ioweir_config::shown;
 use serde::Deserialize;
 use toml::Value;
 
-use super::coordinator::Heard;
+use super::coordinator::{Heard, Snapshot};
 use crate::spec::{ClassKind, Spec};
 
 /// The most servers whose reports are read.
@@ -114,22 +114,27 @@ pub fn read_exchange(body: &[u8], begins: bool) -> Result<Answer, String> {
     Ok(Answer { is_done: answer.succeeded, lease, round, revision, tenants })
 }
 
-/// Reads the reports of servers, whose keys begin with `prefix`.
+/// Reads the reports and the records of servers. Their keys are `report/SERVER` and `member/SERVER` after `prefix`.
 ///
 /// # Errors
-/// What is wrong with the answer, in words. The contents of a report are not checked here.
-pub fn read_reports(body: &[u8], prefix: &str) -> Result<Vec<Heard>, String> {
+/// What is wrong with the answer, in words. The content of reports and records is not checked here.
+pub fn read_snapshot(body: &[u8], prefix: &str) -> Result<Snapshot, String> {
     let answer: RangeAnswer = parse(body)?;
-    if answer.kvs.len() > SERVERS_MAX {
+    if answer.kvs.len() > 2 * SERVERS_MAX {
         return Err(format!("reports of more than {SERVERS_MAX} servers"));
     }
-    let mut heard = Vec::with_capacity(answer.kvs.len());
+    let mut snapshot = Snapshot::default();
     for found in &answer.kvs {
         let key = String::from_utf8(bytes(&found.key)?).map_err(|_| "a key that is not text".to_string())?;
-        let server = key.strip_prefix(prefix).ok_or_else(|| format!("{}: not a report's key", shown(&key)))?;
+        let (kind, server) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')).unwrap_or_default();
+        let heard = match kind {
+            "report" => &mut snapshot.reports,
+            "member" => &mut snapshot.records,
+            _ => return Err(format!("{}: the key of neither a report nor a record", shown(&key))),
+        };
         heard.push(Heard { server: server.to_string(), report: bytes(&found.value)? });
     }
-    Ok(heard)
+    Ok(snapshot)
 }
 
 /// Reads the answer to a grant or a renewal of a lease: its number, and the seconds that it lasts, 0 if it is over.

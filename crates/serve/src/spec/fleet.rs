@@ -28,8 +28,10 @@ keys! {
         period: Duration = (Duration::new(Nanos::from_millis(250))),
         /// how long a server without contact to the others keeps its parts, in whole seconds, 2s to 60s; others reserve them as long
         lease: Duration = (Duration::from_seconds(5)),
-        /// percent of each limit and reservation that the server takes while it sees no other, 1 to 100
-        alone: u32 = (100),
+        /// percent of each limit and reservation that the server takes while it sees no other, and that the others leave to
+        /// it as long as they do not hear of it, 1 to 100. Limits hold without contact, too, if this is at most 100 over the
+        /// number of servers; the same on all servers
+        alone: u32 = (10),
         /// the user of etcd, with `password_file`
         user: Option<String> = absent,
         /// the file that holds that user's password in one line

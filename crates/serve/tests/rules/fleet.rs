@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ioweir_core::fleet::Sight;
 use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::engine::{Call, Command, Observer, Served};
-use ioweir_serve::fleet::{Answer, Ask, Coordinator, Heard, Own, Store, Turn, own_classes};
+use ioweir_serve::fleet::{Answer, Ask, Coordinator, Heard, Own, Snapshot, Store, Turn, own_classes};
 use ioweir_serve::spec::Spec;
 
 use crate::bench::{Bench, Peer};
@@ -37,11 +37,12 @@ impl Store for Alone {
         Ok(Answer { is_done: true, lease: None, round: self.round, revision: self.revision, tenants: None })
     }
 
-    fn reports(&mut self, _revision: i64) -> Result<Vec<Heard>, String> {
-        Ok(vec![Heard { server: "here".into(), report: self.report.clone() }])
+    fn snapshot(&mut self, _revision: i64) -> Result<Snapshot, String> {
+        let reports = vec![Heard { server: "here".into(), report: self.report.clone() }];
+        Ok(Snapshot { reports, records: Vec::new() })
     }
 
-    fn revoke(&mut self, _lease: i64) {}
+    fn leave(&mut self, _lease: Option<i64>) {}
 }
 
 /// The calls of the scheduler, with its answers.
@@ -128,7 +129,7 @@ fn engines_alone_in_a_fleet_decide_as_without() {
     for policy in ["mclock", "reward", "sfq+mq-deadline", "wfq"] {
         let reserves = if policy == "mclock" { "reservation = \"30/s\"\n" } else { "" };
         let text = format!(
-            "[fleet]\nname = \"f\"\nserver = \"here\"\netcd = [\"http://127.0.0.1:1\"]\n\
+            "[fleet]\nname = \"f\"\nserver = \"here\"\netcd = [\"http://127.0.0.1:1\"]\nalone = 100\n\
              [[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\nscheduler = \"{policy}\"\n\
              [[export]]\nname = \"a\"\ndevice = \"d\"\nlimit = \"40/s\"\n\
              [[export]]\nname = \"b\"\ndevice = \"d\"\nweight = 300\n{reserves}\

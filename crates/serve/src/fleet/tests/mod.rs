@@ -3,6 +3,7 @@
 #[path = "../../../../../fuzz/drive_fleet.rs"]
 mod drive_fleet;
 mod real;
+mod splits;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use ioweir_core::policy;
 use ioweir_core::tenant::{Share, TenantControl};
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler as _, Step, StreamId};
 
-use super::coordinator::{Ask, Coordinator, Heard, Own, Store, Turn};
+use super::coordinator::{Ask, Coordinator, Heard, Own, Snapshot, Store, Turn};
 use super::wire::{self, Answer, assignments};
 use crate::engine::Served;
 use crate::log::EventKind;
@@ -32,7 +33,9 @@ struct Kept {
     revision: i64,
     /// The revision at which the newest round began, and all reports then.
     round: i64,
-    rounds: BTreeMap<i64, Vec<Heard>>,
+    rounds: BTreeMap<i64, Snapshot>,
+    /// By server: its record.
+    records: BTreeMap<String, Vec<u8>>,
     /// The lease and the report of each server.
     reports: BTreeMap<String, (i64, Vec<u8>)>,
     /// The end and the length of each lease.
@@ -91,16 +94,18 @@ impl Store for Link {
         let is_done = is_mine && ask.begins.is_none_or(|round| round == kept.round);
         if is_done {
             kept.revision += 1;
+            if let Some(record) = ask.record {
+                kept.records.insert(server.clone(), record.into());
+            }
             kept.reports.insert(server, (ask.lease, ask.report.as_bytes().to_vec()));
             if ask.begins.is_some() {
                 kept.round = kept.revision;
-                let heard = |(server, (_, report)): (&String, &(i64, Vec<u8>))| Heard {
-                    server: server.clone(),
-                    report: report.clone(),
-                };
-                let all = kept.reports.iter().map(heard).collect();
+                let heard =
+                    |server: &String, report: &Vec<u8>| Heard { server: server.clone(), report: report.clone() };
+                let reports = kept.reports.iter().map(|(server, (_, report))| heard(server, report)).collect();
+                let records = kept.records.iter().map(|(server, record)| heard(server, record)).collect();
                 let round = kept.round;
-                kept.rounds.insert(round, all);
+                kept.rounds.insert(round, Snapshot { reports, records });
             }
         }
         let tenants = Some(kept.tenants.clone()).filter(|(revision, _)| *revision > ask.tenants_after);
@@ -108,13 +113,14 @@ impl Store for Link {
         Ok(Answer { is_done, lease, round: kept.round, revision: kept.revision, tenants })
     }
 
-    fn reports(&mut self, revision: i64) -> Result<Vec<Heard>, String> {
+    fn snapshot(&mut self, revision: i64) -> Result<Snapshot, String> {
         self.kept()?.rounds.get(&revision).cloned().ok_or_else(|| "compacted".into())
     }
 
-    fn revoke(&mut self, lease: i64) {
+    fn leave(&mut self, lease: Option<i64>) {
         if let Ok(mut kept) = self.kept() {
-            kept.leases.remove(&lease);
+            kept.records.remove(&self.server);
+            lease.and_then(|lease| kept.leases.remove(&lease));
         }
     }
 }
@@ -515,16 +521,17 @@ fn any_answer_is_read_or_refused() {
         wire::read_exchange(texts[0].as_bytes(), false).map(|answer| (answer.round, answer.is_done)),
         Ok((5, true))
     );
-    let heard = wire::read_reports(texts[1].as_bytes(), "/ioweir/f/report/");
-    assert_eq!(heard, Ok(vec![Heard { server: "s".into(), report: b"a".to_vec() }]));
-    assert!(wire::read_reports(texts[1].as_bytes(), "/other/").is_err());
+    let heard = wire::read_snapshot(texts[1].as_bytes(), "/ioweir/f/");
+    let reports = vec![Heard { server: "s".into(), report: b"a".to_vec() }];
+    assert_eq!(heard, Ok(Snapshot { reports, records: Vec::new() }));
+    assert!(wire::read_snapshot(texts[1].as_bytes(), "/other/").is_err());
     for text in texts {
         for _ in 0..2_000 {
             let mut bytes = text.as_bytes().to_vec();
             let at = random() % bytes.len();
             bytes[at] = random() as u8;
             bytes.truncate(1 + random() % bytes.len());
-            let _ = (wire::read_exchange(&bytes, true), wire::read_reports(&bytes, "/ioweir/f/report/"));
+            let _ = (wire::read_exchange(&bytes, true), wire::read_snapshot(&bytes, "/ioweir/f/"));
         }
     }
 }
