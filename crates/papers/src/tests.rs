@@ -392,10 +392,12 @@ fn the_files_of_every_paper_are_in_order() {
 fn small() -> Reproduction {
     let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
     let full = wafl.experiment.text;
-    let line = full.lines().find(|line| line.starts_with("quick = ")).expect("it has a quick form");
+    let start = full.find("[run.quick]").expect("it has a quick form");
+    let end = start + full[start..].find("[[run]]").expect("another run follows");
     let tiny = "quick = { loads = [0.955], warm_up = 1, measured = 3, search_measured = 3, runs_max = 1, server = [{ platform = \
-                \"low-end\", workload = \"spc-1\", schedules = \"main\" }] }";
-    let paper = Paper { experiment: SourceFile { text: full.replace(line, tiny).leak(), ..wafl.experiment }, ..*wafl };
+                \"low-end\", workload = \"spc-1\", schedules = \"main\" }] }\n";
+    let text = [&full[..start], tiny, &full[end..]].concat();
+    let paper = Paper { experiment: SourceFile { text: text.leak(), ..wafl.experiment }, ..*wafl };
     paper.reproduce(&Options { quick: true, ..Options::default() }, &origin(), &Silent).expect("no law is broken")
 }
 

@@ -165,7 +165,6 @@ impl CostSpec {
         if !(1.0..=100.0).contains(&self.flush.log_percent) {
             return wrong("flush.log_percent", format!("{} is out of range", self.flush.log_percent), "from 1 to 100");
         }
-        span("flush.per_random_write", self.flush.per_random_write, 0, 1_000_000)?;
         size("flush.log_record", self.flush.log_record, 1, 1 << 20)?;
         span("swing.period", self.swing.period, 1_000_000, 3_600_000_000_000)?;
         if (0.0..100.0).contains(&self.swing.amplitude_percent) {

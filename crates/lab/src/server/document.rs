@@ -150,7 +150,7 @@ impl ServerReport {
     }
 
     fn fastest(&self, server: usize) -> Option<String> {
-        let mut loads: Vec<f64> = self.experiment.loads.clone();
+        let mut loads = self.experiment.loads_of(server).to_vec();
         loads.sort_by(|left, right| right.total_cmp(left));
         let at = |load: f64| self.cells_of(server).filter(move |cell| cell.load.to_bits() == load.to_bits());
         let load = loads.into_iter().find(|load| at(*load).all(ServerCell::is_steady))?;

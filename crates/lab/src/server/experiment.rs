@@ -1,10 +1,13 @@
 //! Experiments on servers: platforms under workloads, each under several schedules at shares of its peak load.
 
 use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys};
+use ioweir_core::cores::SCHEDULES;
 use rayon::prelude::*;
 
 use super::spec::{MECHANISMS, Mechanism};
-use super::{CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec};
+use super::{
+    CostSpec, ORACLE, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec,
+};
 use super::{Stationarity, peak, repeated, stationarity};
 use crate::experiment::ExperimentMeta;
 use crate::run::{Origin, Progress, RunError};
@@ -32,11 +35,13 @@ keys! {
         search_measured: u32 = (6),
         /// runs of each load at most, with different seeds: two, and more if their throughputs differ by 1 % or more
         runs_max: u64 = (5),
-        /// parts of the model to leave out: tail, back-end, serial, single-block, random-writes
+        /// parts of the model to leave out: tail, back-end, serial, single-block
         without: Vec<String> = (Vec::new()),
         /// schedules whose peak load is searched for: the highest at which the server is in a steady state, and the mean response
         /// time acceptable
         peaks: Vec<String> = (vec!["baseline".into()]),
+        /// settings of every schedule that does not give them a value itself: ["all-weights=yes"]
+        settings: Vec<String> = (Vec::new()),
         /// lists of schedules that servers name: main = ["baseline", "combo"]
         schedules: toml::Table = absent,
         /// servers, a [[server]] each
@@ -56,6 +61,8 @@ keys! {
         costs: String = ("usual".into()),
         /// its schedules (`ioweir doc cores`), `oracle`, or the name of a list; one or several
         schedules: OneOrMore<String> = required,
+        /// its loads; if none is given, those of the experiment
+        loads: Vec<f64> = (Vec::new()),
     }
 }
 
@@ -143,8 +150,14 @@ impl ServerExperiment {
         if self.loads.is_empty() {
             return wrong("loads", "none is named".into(), "at least one, such as [0.8, 1.0]".into());
         }
-        if let Some(load) = self.loads.iter().find(|load| !(0.001..=LOAD_MAX).contains(*load)) {
-            return wrong("loads", format!("{load} is out of range"), format!("shares from 0.001 to {LOAD_MAX}"));
+        let of_servers = self.servers.iter().enumerate().map(|(at, row)| (format!("server[{at}].loads"), &row.loads));
+        for (key, loads) in of_servers.chain([("loads".into(), &self.loads)]) {
+            if let Some(load) = loads.iter().find(|load| !(0.001..=LOAD_MAX).contains(*load)) {
+                return wrong(&key, format!("{load} is out of range"), format!("shares from 0.001 to {LOAD_MAX}"));
+            }
+        }
+        for (at, setting) in self.settings.iter().enumerate() {
+            scheduling(&format!("{}:{setting}", SCHEDULES[0].name), &format!("settings[{at}]"))?;
         }
         for (key, swings, least) in
             [("warm_up", self.warm_up, 0), ("measured", self.measured, 1), ("search_measured", self.search_measured, 1)]
@@ -163,12 +176,31 @@ impl ServerExperiment {
             return wrong("peaks", "none is named".into(), "at least one schedule, such as [\"baseline\"]".into());
         }
         for (at, name) in self.peaks.iter().enumerate() {
-            scheduling(name, &format!("peaks[{at}]"))?;
+            self.scheduling(name, &format!("peaks[{at}]"))?;
         }
         if self.servers.is_empty() {
             return wrong("server", "there is none".into(), "at least one [[server]]".into());
         }
         (0..self.servers.len()).try_for_each(|server| self.schedules_of(server).map(drop))
+    }
+
+    /// The loads of a server.
+    #[must_use]
+    pub fn loads_of(&self, server: usize) -> &[f64] {
+        let own = &self.servers[server].loads;
+        if own.is_empty() { &self.loads } else { own }
+    }
+
+    /// The schedule of this name, with the settings that it does not have; `key` is the place of the name.
+    fn scheduling(&self, name: &str, key: &str) -> Result<Scheduling, Complaint> {
+        let mut whole = name.to_string();
+        for setting in self.settings.iter().filter(|_| name != ORACLE) {
+            let parameter = setting.split('=').next().unwrap_or_default();
+            if !name.split(':').skip(1).any(|own| own.split('=').next() == Some(parameter)) {
+                whole = format!("{whole}:{setting}");
+            }
+        }
+        scheduling(&whole, key)
     }
 
     /// The schedules of a server, with the lists that it names put in.
@@ -177,14 +209,14 @@ impl ServerExperiment {
         for name in &self.servers[server].schedules.0 {
             let key = format!("server[{server}].schedules");
             match self.schedules.get(name) {
-                None => schedules.push((name.as_str(), scheduling(name, &key)?)),
+                None => schedules.push((name.as_str(), self.scheduling(name, &key)?)),
                 Some(list) => {
                     let key = format!("schedules.{name}");
                     let expected = "a list of schedules: [\"baseline\", \"combo\"]";
                     let unusable = || Complaint::expecting(&key, "is no list of names", expected);
                     for name in list.as_array().ok_or_else(unusable)? {
                         let name = name.as_str().ok_or_else(unusable)?;
-                        schedules.push((name, scheduling(name, &key)?));
+                        schedules.push((name, self.scheduling(name, &key)?));
                     }
                 }
             }
@@ -207,7 +239,7 @@ impl ServerExperiment {
         let mut tasks = Vec::new();
         for server in 0..servers.len() {
             for (name, scheduling) in self.schedules_of(server)? {
-                tasks.extend(self.loads.iter().map(|load| (server, name, scheduling, *load)));
+                tasks.extend(self.loads_of(server).iter().map(|load| (server, name, scheduling, *load)));
             }
         }
         progress.started(servers.len() * self.peaks.len() + tasks.len());
@@ -245,7 +277,9 @@ impl ServerExperiment {
             (0..servers.len()).flat_map(|server| self.peaks.iter().map(move |schedule| (server, schedule))).collect();
         let found = searches.par_iter().map(|&(server, schedule)| {
             stop(progress)?;
-            let requests_per_second = peak(&servers[server], &schedule.parse()?, sought, length, self.runs_max)?;
+            let scheduling =
+                self.scheduling(schedule, "peaks").map_err(|complaint| complaint.in_file("experiment", None))?;
+            let requests_per_second = peak(&servers[server], &scheduling, sought, length, self.runs_max)?;
             progress.finished(schedule);
             Ok(Peak { server, schedule: schedule.clone(), requests_per_second })
         });

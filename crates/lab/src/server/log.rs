@@ -14,8 +14,6 @@ pub(super) struct NvLog {
     filling: u64,
     /// Bytes that the running CP writes.
     frozen: u64,
-    /// The random writes in the half that takes writes.
-    random: u64,
     /// The number of operations of the running CP: total and remaining.
     operations: u32,
     left: u32,
@@ -34,7 +32,6 @@ impl NvLog {
             half: bytes / 2,
             filling: 0,
             frozen: 0,
-            random: 0,
             operations: 0,
             left: 0,
             filled_max: 0,
@@ -45,12 +42,11 @@ impl NvLog {
     }
 
     /// Adds a write of `bytes` if there is room, and returns whether it did.
-    pub(super) fn append(&mut self, bytes: u64, is_random: bool) -> bool {
+    pub(super) fn append(&mut self, bytes: u64) -> bool {
         if self.filling + bytes > self.half {
             return false;
         }
         self.filling += bytes;
-        self.random += u64::from(is_random);
         self.logged += bytes;
         self.filled_max = self.filled_max.max(self.filling + self.frozen);
         true
@@ -61,13 +57,13 @@ impl NvLog {
         self.left > 0
     }
 
-    /// Begins a CP of `operations` and returns the bytes that it writes, and the number of random writes among them.
-    pub(super) fn begin(&mut self, operations: u32) -> (u64, u64) {
+    /// Begins a CP of `operations` and returns the bytes that it writes.
+    pub(super) fn begin(&mut self, operations: u32) -> u64 {
         debug_assert!(!self.is_flushing(), "one consistency point at a time");
         self.frozen = std::mem::take(&mut self.filling);
         (self.operations, self.left) = (operations, operations);
         self.points += 1;
-        (self.frozen, std::mem::take(&mut self.random))
+        self.frozen
     }
 
     /// Completes one operation of the CP and returns whether it was the last.
@@ -103,14 +99,14 @@ mod tests {
     #[test]
     fn full_log_refuses_until_an_operation_ends() {
         let mut log = NvLog::new(200);
-        assert!(log.append(60, true) && log.append(40, false) && !log.append(1, true));
+        assert!(log.append(60) && log.append(40) && !log.append(1));
         log.wait();
-        assert_eq!((log.begin(2), log.is_flushing()), ((100, 1), true));
-        assert!(log.append(100, false) && !log.append(1, false));
+        assert_eq!((log.begin(2), log.is_flushing()), (100, true));
+        assert!(log.append(100) && !log.append(1));
         let full = Log { logged_bytes: 200, room_bytes: 0, flushing_bytes: 100, points: 1, waited: 1 };
         assert_eq!((log.filled_max, log.state()), (200, full));
         assert!(!log.operation_done() && log.state() == full);
         assert!(log.operation_done() && log.state() == Log { flushing_bytes: 0, ..full });
-        assert!(!log.append(1, false), "the other half takes writes only once a point has begun");
+        assert!(!log.append(1), "the other half takes writes only once a point has begun");
     }
 }

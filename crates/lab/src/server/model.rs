@@ -22,10 +22,8 @@ pub(super) enum Phase {
     /// After a wait for a lock, memory or the log: the request resumes.
     Resumed,
     Prefetch,
-    /// An operation of a consistency point, with this much for the random writes that it puts on disk.
-    Flush {
-        random: u64,
-    },
+    /// An operation of a consistency point.
+    Flush,
     /// An operation of the server itself, before its disk read and after it.
     BackEndFirst,
     BackEnd,
@@ -190,7 +188,6 @@ pub(super) struct Model {
     pub(super) objects: u32,
     pub(super) back_end: Option<BackEnd>,
     pub(super) serial: Option<Serial>,
-    pub(super) per_random_write: u64,
     tail: Option<Tail>,
     pub(super) operations: Vec<Operation>,
     first: [Cost; Kind::ALL.len()],
@@ -263,7 +260,6 @@ impl Model {
                 .serial
                 .as_ref()
                 .map(|serial| Serial { window: serial.window.nanos().0, length: serial.length.nanos().0 }),
-            per_random_write: costs.flush.per_random_write.nanos().0,
             tail: costs.tail.as_ref().map(|tail| Tail {
                 clients: Chance::new(tail.clients_percent / 100.0),
                 prefetches: Chance::new(tail.prefetches_percent / 100.0),
@@ -307,7 +303,7 @@ impl Model {
             Phase::Restart => self.restart.mean(bytes),
             Phase::Resumed => self.slow,
             Phase::Prefetch => self.prefetch.mean(bytes),
-            Phase::Flush { random } => self.flush.mean(bytes) + random,
+            Phase::Flush => self.flush.mean(bytes),
             Phase::BackEndFirst => self.slow,
             Phase::BackEnd => self.back_end.map_or(0, |back_end| back_end.cost.mean(bytes)),
         };
@@ -348,10 +344,7 @@ impl Model {
                 let prefetch = self.prefetch.mean(self.prefetch_bytes) as f64 + tail(|tail| tail.prefetches);
                 prefetch * bytes / f64::from(self.prefetch_bytes)
             }
-            Kind::Write => {
-                let random = if operation.sequential { 0 } else { self.per_random_write };
-                self.flush.kib as f64 * (bytes + self.log_record as f64) / 1024.0 + random as f64
-            }
+            Kind::Write => self.flush.kib as f64 * (bytes + self.log_record as f64) / 1024.0,
             _ => 0.0,
         };
         tail(|tail| tail.clients)

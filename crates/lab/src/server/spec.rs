@@ -256,9 +256,6 @@ pub struct FlushSpec {
     pub operations: u32,
     /// The cost of one operation, for its share of the log.
     pub cost: WorkCost,
-    /// The further cost of each random write in the log: its blocks, and the blocks that point to them, are written one by one.
-    #[serde(default)]
-    pub per_random_write: Duration,
     /// The log space of a write in addition to its data.
     pub log_record: Size,
 }
@@ -274,7 +271,7 @@ pub(super) struct Mechanism {
 }
 
 /// The parts of the model that the paper speaks of and that a server can do without.
-pub(super) const MECHANISMS: [Mechanism; 5] = [
+pub(super) const MECHANISMS: [Mechanism; 4] = [
     Mechanism { name: "tail", leave_out: |_, costs| costs.tail = None },
     Mechanism { name: "back-end", leave_out: |_, costs| costs.back_end = None },
     Mechanism { name: "serial", leave_out: |_, costs| costs.serial = None },
@@ -284,7 +281,6 @@ pub(super) const MECHANISMS: [Mechanism; 5] = [
             workload.operations.iter_mut().for_each(|operation| operation.single_block_percent = 0.0);
         },
     },
-    Mechanism { name: "random-writes", leave_out: |_, costs| costs.flush.per_random_write = Duration::default() },
 ];
 
 /// A triangular swing of the load from `1 - amplitude` to `1 + amplitude` times the mean and back.

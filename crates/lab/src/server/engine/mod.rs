@@ -59,8 +59,6 @@ struct Live {
     has_buffers: bool,
     /// Whether the block layer answers it once its block is read.
     is_single_block: bool,
-    /// Whether the request is a write that continues no other.
-    is_random: bool,
     /// The region that an operation of the server itself works on.
     region: u32,
     /// The number of remaining disk waits.
@@ -450,7 +448,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             self.live[slot as usize].has_lock = true;
         }
         if live.kind == Kind::Write && !live.is_logged {
-            if !self.logs(live.bytes, live.is_random) {
+            if !self.logs(live.bytes) {
                 self.returns.log += 1;
                 self.log.wait();
                 self.log_waiting.push_back(slot);

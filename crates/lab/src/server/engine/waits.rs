@@ -99,16 +99,16 @@ impl<S: Discipline> Engine<'_, S> {
     }
 
     /// Puts a write into the log, and begins a consistency point if the half is full.
-    pub(super) fn logs(&mut self, bytes: u32, is_random: bool) -> bool {
+    pub(super) fn logs(&mut self, bytes: u32) -> bool {
         let size = u64::from(bytes) + self.model.log_record;
-        if self.log.append(size, is_random) {
+        if self.log.append(size) {
             return true;
         }
         if self.log.is_flushing() {
             return false;
         }
         self.begin_point();
-        self.log.append(size, is_random)
+        self.log.append(size)
     }
 
     pub(super) fn point_due(&mut self) {
@@ -122,14 +122,12 @@ impl<S: Discipline> Engine<'_, S> {
 
     fn begin_point(&mut self) {
         let operations = self.model.flush_operations;
-        let random;
-        (self.point_bytes, random) = self.log.begin(operations);
+        self.point_bytes = self.log.begin(operations);
         self.next_point = self.now + self.model.flush_interval;
         let bytes = u32::try_from(self.point_bytes / u64::from(operations)).unwrap_or(u32::MAX);
         let work = Work { kind: Kind::Write, source: Source::Critical, bytes, sequential: true, deadline: None };
-        let random = random * self.model.per_random_write / u64::from(operations);
         for _ in 0..operations {
-            self.own_work(work, Phase::Flush { random });
+            self.own_work(work, Phase::Flush);
         }
     }
 

@@ -46,6 +46,28 @@ fn file_runs_servers_at_shares_of_peak() {
 }
 
 #[test]
+fn settings_and_loads_give_way_to_a_schedules_own() {
+    let sums = |from: &[(&str, &str)]| {
+        let text = from.iter().fold(SMALL.to_string(), |text, (from, to)| text.replace(from, to));
+        let experiment = ServerExperiment::parse("small.toml", &text).expect("a valid file");
+        let cells = experiment.run(&origin(), &Silent).expect("it runs").cells;
+        let sum = |cell: &ServerCell| cell.runs.iter().map(|run| run.all.sum_nanos).sum::<u128>();
+        cells.iter().map(|cell| (cell.load.to_bits(), sum(cell))).collect::<Vec<_>>()
+    };
+    let short = sums(&[
+        ("runs_max = 2", "runs_max = 1\nsettings = [\"qats=yes\"]"),
+        ("[\"main\", \"qats\"]", "[\"baseline\", \"baseline:qats=no\"]\nloads = [0.8]"),
+    ]);
+    let long = sums(&[
+        ("[0.5, 0.8]", "[0.8]"),
+        ("runs_max = 2", "runs_max = 1\npeaks = [\"baseline:qats=yes\"]"),
+        ("[\"main\", \"qats\"]", "[\"baseline:qats=yes\", \"baseline\"]"),
+    ]);
+    assert_eq!(short, long);
+    assert_ne!(short[0], short[1]);
+}
+
+#[test]
 fn file_determines_bytes_and_reads_back() {
     let (one, other) = (report().document().expect("a document"), report().document().expect("a document"));
     assert_eq!(one.to_terminal(false), other.to_terminal(false));
@@ -67,6 +89,8 @@ fn experiment_file_errors_have_their_place() {
         ("[0.5, 0.8]", "[0.5, 80]", "80 is out of range"),
         ("measured = 1", "measured = 0", "1 to 1000 swings"),
         ("runs_max = 2", "runs_max = 0", "1 to 100"),
+        ("runs_max = 2", "runs_max = 2\nsettings = [\"all-weight=yes\"]", "small.toml:7:"),
+        ("platform", "loads = [0.0]\nplatform", "0 is out of range"),
         ("\"qats\"", "\"qat\"", "qats"),
         ("[\"baseline\", \"combo\"]", "\"baseline\"", "a list of schedules"),
         ("[\"main\", \"qats\"]", "[]", "at least one schedule"),

@@ -7,7 +7,6 @@ use ioweir_config::Duration;
 fn plain() -> CostSpec {
     let mut costs = CostSpec::usual().expect("they make sense");
     (costs.tail, costs.serial, costs.back_end) = (None, None, None);
-    costs.flush.per_random_write = Duration::new(Nanos::ZERO);
     costs
 }
 
@@ -83,27 +82,4 @@ fn writes_wait_for_the_servers_late_operations() {
     let half = load(strict.capacity() / 2.0, 1_000);
     assert!(run(&strict, "baseline", &half).returns.own_work > 100);
     assert_eq!(run(&patient, "baseline", &half).returns.own_work, 0);
-}
-
-#[test]
-fn random_writes_lengthen_consistency_points() {
-    let workload = |sequential: bool| {
-        let text = format!(
-            "objects = 10\n[[operation]]\nname = \"write\"\nshare = 1.0\nkind = \"write\"\nsizes = [[\"4KiB\", 1.0]]\n\
-             sequential = {sequential}\n"
-        );
-        WorkloadSpec::parse("writes", &text).expect("it makes sense")
-    };
-    let busy = |per_random_write: u64, sequential: bool| {
-        let mut costs = plain();
-        costs.flush.per_random_write = micros(per_random_write);
-        let flush = costs.flush.interval.nanos().0 / 1_000_000;
-        let server = server_of(workload(sequential), costs);
-        let load = ServerLoad { warm_up: Nanos::from_millis(flush), ..load(10_000.0, 2 * flush) };
-        run(&server, "baseline", &load).utilisation
-    };
-    assert!((busy(20, true) - busy(0, true)).abs() < 1e-12);
-    // 20 us for each of 10,000 writes a second on 3 workers.
-    let more = busy(20, false) - busy(0, false);
-    assert!((more * 3.0 - 0.2).abs() < 0.02, "{more}");
 }
