@@ -5,7 +5,7 @@ use crate::ReproduceError;
 use crate::cells::Cell;
 use ioweir_lab::server::{COSTS, PLATFORMS, ServerCell, ServerExperiment, WORKLOADS};
 
-pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 turn_share log_fill log_waits gate_waits preempted disks_busy steady growth";
+pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 busy turn_share log_fill log_waits gate_waits preempted disks_busy steady growth";
 
 /// The numbers of a cell. Where there is no steady state, response times have no mean: they grow as long as the load lasts.
 fn measured(cell: Cell, result: &ServerCell) -> Cell {
@@ -22,6 +22,7 @@ fn measured(cell: Cell, result: &ServerCell) -> Cell {
             cell.metric("response_mean", f64::INFINITY).metric("response_p99", f64::INFINITY)
         };
         let cell = cell
+            .metric("busy", outcome.utilisation)
             .metric("turn_share", outcome.turn_share)
             .metric("log_fill", outcome.log_fill_max)
             .metric("log_waits", percent(outcome.returns.log))
