@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ioweir_core::QueueLimits;
-use ioweir_core::policy::{Below, PAIR, PairError, PairRow, Policy, PolicyRow, Settings};
+use ioweir_core::policy::{Below, PAIR, PairError, PairRow, Policy, PolicyRow, Reads, Settings};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::choice::{Choice, ChoiceError, deserialize_text};
@@ -41,6 +41,19 @@ impl SchedulerChoice {
         match &self.below {
             None => self.row.build(limits, &self.settings),
             Some(below) => self.row.build_above(limits, &self.settings, below),
+        }
+    }
+
+    /// What it takes into account of what is said of clients: of a pair, what either half does.
+    #[must_use]
+    pub fn reads(&self) -> Reads {
+        let Some(below) = &self.below else { return self.row.reads };
+        let [window] = below.pair.values();
+        // An adaptive window, written as zero, keeps the latencies of shares.
+        Reads {
+            latency: self.row.reads.latency || window == 0,
+            priority: self.row.reads.priority || below.row.reads.priority,
+            ..self.row.reads
         }
     }
 

@@ -22,7 +22,7 @@ fn number(name: &str, usual: u64) -> u64 {
 fn spec(policy: &str, clients: u64, requests: u64) -> String {
     let reserved = (clients / 10).max(1);
     let others = (clients - reserved).max(1);
-    let keeps_reservations = POLICIES.iter().any(|row| row.name == policy && row.reserves);
+    let keeps_reservations = POLICIES.iter().any(|row| row.name == policy && row.reads.reservation);
     let reservation = format!("reservation = \"{}/s\"\n", 200_000 / reserved);
     let reservation = if keeps_reservations { reservation } else { String::new() };
     // At a million a second, a request is a microsecond.

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -129,6 +130,8 @@ kinds! {
     SpecChanged = "spec_changed", INFO;
     /// A change of the running spec was refused.
     ChangeRefused = "change_refused", WARN;
+    /// A thread of the server has found an error in the server itself.
+    Panicked = "panicked", ERROR;
 }
 
 impl From<RemarkKind> for EventKind {
@@ -280,6 +283,16 @@ impl DeviceLog {
         let class = self.classes.get(class.0 as usize).map(String::as_str);
         self.log.report(now, &Event { kind, device: Some(&self.device), class, peer, errno, what });
     }
+}
+
+/// Writes a panic as an event of one line: a backtrace would be dozens of lines of another format. For
+/// [`std::panic::set_hook`]. It is not counted.
+pub fn write_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let message = panic.payload_as_str().unwrap_or_default().lines().next().unwrap_or_default();
+    let what = format!("thread {}: an error in ioweir at {place}: {message}", thread.name().unwrap_or_default());
+    write(&Event::new(EventKind::Panicked, &what), 0);
 }
 
 fn write(event: &Event<'_>, left_out: u64) {

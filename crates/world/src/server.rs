@@ -1,5 +1,7 @@
 //! The spec of the server of a world.
 
+use ioweir_config::SchedulerChoice;
+
 use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, SECTORS, SLICE_FROM};
 use super::random::Random;
 
@@ -53,9 +55,15 @@ const fn services(backing: Backing) -> &'static [&'static str] {
     }
 }
 
+/// Whether a scheduler reads weights.
+fn has_weights(scheduler: &str) -> bool {
+    scheduler.parse::<SchedulerChoice>().is_ok_and(|choice| choice.reads().weight)
+}
+
 /// The shares of an export.
 fn share(random: &mut Random, scheduler: &str, export: &str) -> String {
-    let mut text = format!("weight = {}\n", random.within(1, 100));
+    let weight = random.within(1, 100);
+    let mut text = if has_weights(scheduler) { format!("weight = {weight}\n") } else { String::new() };
     if export == "b" && random.below(3) == 0 && scheduler != "reward" {
         text += &format!("limit = \"{}/s\"\nburst = {}\n", random.within(20, 2000), random.within(1, 50));
     }
@@ -110,7 +118,8 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
             text += &format!("every = \"{}s\"\n", random.one_of(&[900, 3_600]));
         }
         if knows_shares {
-            text += &format!("weight = {}\n", random.within(1, 100));
+            let weight = random.within(1, 100);
+            text += &if has_weights(scheduler) { format!("weight = {weight}\n") } else { String::new() };
         }
     }
     text

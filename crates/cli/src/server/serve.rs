@@ -52,6 +52,7 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     // From here on it is no end of the program.
     let hang_ups = Signals::new([SIGHUP]).map_err(|error| Failure::Running(format!("signals: {error}")))?;
     log::begin(spec.server.log.unwrap_or_default());
+    std::panic::set_hook(Box::new(ioweir_serve::log::write_panic));
     let server = Server::start(&spec, entrance, true, capture)?;
     reload_on(hang_ups, server.controller())?;
     if !arguments.quiet {

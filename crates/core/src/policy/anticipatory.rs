@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::Mean;
 use crate::part::{Sides, Streams, nearest};
@@ -60,6 +60,7 @@ each kind, and a batch ends one request and one wait of `antic-expire` after its
             Nanos(read_expire.max(write_expire)).after(Nanos((backlog.older + 2).saturating_mul(round)))
         }),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[
         Parameter::duration(

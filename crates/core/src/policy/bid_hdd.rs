@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Backlog, Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::settings::{HOUR, SECOND};
@@ -67,6 +67,7 @@ requests count.",
 first read), and then waits for the queues that were marked before it, one of each process",
         wait: Wait::Within(within_staging),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &PARAMETERS,
     form: (),

@@ -11,7 +11,7 @@ use alloc::vec;
 
 use super::bid_hdd::{self, BidHdd, within_staging};
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next, Route};
 use crate::part::Streams;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
@@ -38,6 +38,7 @@ waits for the fast device counts against the request queue. Without a fast devic
 of each other process",
         wait: Wait::Within(within_staging),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[
         bid_hdd::PARAMETERS[0],

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::{Mean, Seeks};
 use crate::part::{Lane, Lanes, Streams};
@@ -53,6 +53,7 @@ dropped cfq in 5.0; `bfq` is its successor.",
 above it is busy, as in the kernel. Otherwise a process waits for one slice of each queue before it",
         wait: Wait::Unbounded,
     },
+    reads: Reads::PRIORITY,
     linux: None,
     parameters: &[
         Parameter::duration("slice-sync", 100 * MILLI, MILLI, 60_000 * MILLI, "slice of a synchronous queue"),

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::structure::{Index, Links, List, NONE, Root, Tree};
@@ -26,6 +26,7 @@ requests of each stream in either; a stream's own requests at lower sectors can 
             (backlog.streams + 1).saturating_mul(2 * quantum)
         }),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[Parameter::count("quantum", 2, 1, 1 << 20, "requests that a stream sends in a round")],
     form: (),

@@ -14,7 +14,7 @@
 //! it is next; if 240 or another 250 comes, it is served after 100.
 
 use super::bound::{Bound, Wait};
-use super::{Row, Settings};
+use super::{Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::structure::{Root, Tree};
@@ -35,6 +35,7 @@ cells. It loses most on a drive without a write cache, and it knows no goal and 
 the head only goes up, by at least a sector for each request",
         wait: Wait::Dispatches(|backlog, _| (backlog.older + 2).saturating_mul(backlog.sectors)),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[],
     form: (),

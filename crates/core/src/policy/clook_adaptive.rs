@@ -22,7 +22,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
 use crate::part::positioning::{Extent, Positioning};
@@ -68,6 +68,7 @@ requests queued it is among the next `overdue` + k + 1 dispatches, whatever the 
             overdue + backlog.older
         }),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: PARAMETERS,
     form: (),

@@ -18,7 +18,7 @@
 //! position; in `mq-deadline`, reads that arrive above 30 meanwhile continue from there.
 
 use super::bound::{Backlog, Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
 use crate::priority::Rank;
@@ -66,6 +66,7 @@ sorted queue has come to its end, the batch begins at the oldest request, otherw
 kernel's tunable `front_merges`, as front merges are always tried. The successor in today's kernels is `mq-deadline`, which \
 has a row of its own.",
     bound: Bound { doc: BATCHES, wait: Wait::Within(within_batches) },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: PARAMETERS_OLD,
     form: Form::Linux,
@@ -85,6 +86,7 @@ sector, and writes in sector order if there are no reads. Batches have no length
             Nanos(read_expire.max(write_expire)).after(backlog.served(backlog.room + 1))
         }),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: PARAMETERS_OLD,
     form: Form::Paper,
@@ -105,6 +107,7 @@ priority is best effort; priority levels have no effect. Simplified: requests th
 batches, where the kernel begins a batch of their class and serves them when that batch comes to them. Left out: \
 `async_depth`, which by default lets asynchronous requests use the whole queue; zones of zoned devices.",
     bound: Bound { doc: BATCHES, wait: Wait::Within(within_batches) },
+    reads: Reads::PRIORITY,
     linux: Some("mq-deadline"),
     parameters: &PARAMETERS,
     form: Form::Mq,

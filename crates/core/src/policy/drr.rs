@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::structure::{Links, List, NONE, Tournament};
 use crate::tenant::{CLIENTS, GROUPS, Head, KNOWN_COST, Order, Rule, RuleState, Share, Size};
@@ -31,6 +31,7 @@ remainder.",
         doc: "the oldest request of a client waits for one turn of each other client: its weight in quanta, over the least weight of all",
         wait: Wait::Dispatches(|backlog, _| backlog.streams),
     },
+    reads: Reads::WEIGHT,
     linux: None,
     parameters: &[
         CLIENTS,

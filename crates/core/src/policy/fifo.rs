@@ -4,7 +4,7 @@
 //! Of two queued requests that no limit holds back, the older goes first, by sequence number.
 
 use super::bound::{Bound, FIRST_COME, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{BURST_MAX, CLIENTS, COST, Fair, GROUPS, Head, Order, RATE_MAX, Rule, RuleState, Share, Size};
 
@@ -15,6 +15,7 @@ pub(crate) static FIFO: Row<Form> = Row {
     doc: "Requests go in the order of their arrival. Limits hold; weights and reservations have no effect. A request waits for \
 older ones only. Unlike `noop` it does not merge.",
     bound: FIRST_COME,
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Plain,
@@ -37,6 +38,7 @@ again, which is the same rule without a timer.",
 that, until its bucket has the tokens",
         wait: Wait::Dispatches(|backlog, _| backlog.older),
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[
         CLIENTS,

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::settings::MILLI;
@@ -55,6 +55,7 @@ elevators.",
 requests in a domain of batch b, a request is dispatched within k / b + 1 rounds in which a token is free",
         wait: Wait::Dispatches(|backlog, _| (backlog.older + 2).saturating_mul(16 + 8 + 1)),
     },
+    reads: Reads::NOTHING,
     linux: Some("kyber"),
     parameters: &[
         Parameter::duration("read-latency", 2 * MILLI, 1_000, 60_000 * MILLI, "latency target for reads")

@@ -6,7 +6,7 @@
 //! tag unchanged. A client that returns after a pause of any length is due at most once.
 
 use super::bound::ONE_OF_EACH;
-use super::{Row, Settings};
+use super::{Reads, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{
     CLIENTS, COST, Elsewhere, Fair, GROUPS, Head, LEAD, Order, Reserved, Rule, RuleState, Share, Size,
@@ -33,6 +33,7 @@ the answer is the exact time at which the first of them may go. The distributed 
 other servers moves its tags as if it had been served here, for a fleet of servers; to at most 256 requests, and what the \
 call counts, ahead of the others.",
     bound: ONE_OF_EACH,
+    reads: Reads::RESERVATION,
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: (),
@@ -48,7 +49,6 @@ impl Mclock {
 }
 
 impl Order for Mclock {
-    const RESERVES: bool = true;
     const COUNTS_ELSEWHERE: bool = true;
 
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {

@@ -33,7 +33,7 @@ use crate::elevator::{BlockScheduler, Elevator};
 use crate::external::{ElevatorFactory, Maker, OrderFactory, Outside, OutsideOrder};
 use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
-use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Order, Size, TenantControl, TenantScheduler};
+use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Size, TenantControl, TenantScheduler};
 use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
@@ -62,9 +62,34 @@ pub struct PolicyRow {
     pub places: bool,
     /// Whether it serves clients by their shares, instead of ordering and merging requests for a device.
     pub knows_shares: bool,
-    /// Whether reservations in shares have an effect.
-    pub reserves: bool,
+    /// What it takes into account of what is said of clients.
+    pub reads: Reads,
     make: Make,
+}
+
+/// What a policy takes into account of what is said of clients, in their shares or with their requests. Limits are not
+/// among it: every policy that knows shares keeps those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reads {
+    /// Weights. In a group, they divide what the group gets under every policy that knows shares.
+    pub weight: bool,
+    /// Reservations.
+    pub reservation: bool,
+    /// Bursts, also of a client without a limit.
+    pub burst: bool,
+    /// Latencies.
+    pub latency: bool,
+    /// I/O priorities.
+    pub priority: bool,
+}
+
+impl Reads {
+    const NOTHING: Self = Self { weight: false, reservation: false, burst: false, latency: false, priority: false };
+    const WEIGHT: Self = Self { weight: true, ..Self::NOTHING };
+    const LATENCY: Self = Self { latency: true, ..Self::WEIGHT };
+    const RESERVATION: Self = Self { reservation: true, ..Self::WEIGHT };
+    const CURVE: Self = Self { reservation: true, burst: true, latency: true, ..Self::NOTHING };
+    const PRIORITY: Self = Self { priority: true, ..Self::NOTHING };
 }
 
 type Build = fn(QueueLimits, &Settings) -> Policy;
@@ -178,7 +203,8 @@ impl PolicyRow {
             parameters: if knows_shares { &[CLIENTS, GROUPS, KNOWN_COST] } else { &[] },
             places: false,
             knows_shares,
-            reserves: false,
+            // It gets the shares as they are. Reservations cannot be promised for it.
+            reads: if knows_shares { Reads { burst: true, ..Reads::LATENCY } } else { Reads::PRIORITY },
             make: Make::External(maker),
         }
     }
@@ -263,15 +289,16 @@ struct Row<F> {
     doc: &'static str,
     bound: Bound,
     linux: Option<&'static str>,
+    reads: Reads,
     parameters: &'static [Parameter],
     form: F,
 }
 
 impl<F> Row<F> {
-    const fn row(&self, places: bool, reserves: bool, make: Make) -> PolicyRow {
-        let Self { name, summary, source, doc, bound, linux, parameters, .. } = *self;
+    const fn row(&self, places: bool, make: Make) -> PolicyRow {
+        let Self { name, summary, source, doc, bound, linux, reads, parameters, .. } = *self;
         let knows_shares = matches!(make, Make::Upper(..));
-        PolicyRow { name, summary, source, doc, bound, linux, parameters, places, knows_shares, reserves, make }
+        PolicyRow { name, summary, source, doc, bound, linux, parameters, places, knows_shares, reads, make }
     }
 }
 
@@ -316,7 +343,6 @@ macro_rules! policies {
                 }
                 $module::$row.row(
                     <$module::$elevator as Elevator>::PLACES,
-                    false,
                     Make::Lower(
                         |limits, settings| Policy(Inner::$variant(scheduler(limits, settings))),
                         |limits, settings| Box::new(scheduler(limits, settings)),
@@ -330,7 +356,6 @@ macro_rules! policies {
                 }
                 $tenant_module::$tenant_row.row(
                     false,
-                    <$tenant_module::$order as Order>::RESERVES,
                     Make::Upper(
                         |limits, settings| Policy(Inner::$tenant(scheduler(limits, settings))),
                         |limits, settings| Box::new(scheduler(limits, settings)),

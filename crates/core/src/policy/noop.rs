@@ -1,7 +1,7 @@
 //! First come, first served, with merging.
 
 use super::bound::FIRST_COME;
-use super::{Row, Settings};
+use super::{Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{QueueLimits, RequestQueue};
 use crate::structure::{Links, List};
@@ -14,6 +14,7 @@ pub(crate) static ROW: Row<()> = Row {
     doc: "One FIFO. A request that is adjacent to a queued one joins it; otherwise it goes to the end. Today's kernels call it \
 `none`, which has a row of its own.",
     bound: FIRST_COME,
+    reads: Reads::NOTHING,
     linux: Some("none"),
     parameters: &[],
     form: (),
@@ -26,6 +27,7 @@ pub(crate) static NONE: Row<()> = Row {
     doc: "As `noop`. Simplified: any adjacent request is merged, where the kernel looks only at the submitter's plug list and at \
 the last few requests of the per-CPU queue.",
     bound: FIRST_COME,
+    reads: Reads::NOTHING,
     linux: Some("none"),
     parameters: &[],
     form: (),

@@ -3,7 +3,7 @@
 //! The window is never below one request, nor above the device's queue depth.
 
 use super::bound::ONE_OF_EACH;
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::settings::MILLI;
 use crate::structure::Tournament;
@@ -23,6 +23,7 @@ queue length the window settles within b + 1 of the depth that gives the target.
 host, so the shares of hosts, which b stands for there, become the clients' weights in the order within the window; the \
 mean is over an interval, without further smoothing.",
     bound: ONE_OF_EACH,
+    reads: Reads::LATENCY,
     linux: None,
     parameters: &[
         CLIENTS,

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::structure::Tournament;
 use crate::tenant::{CLIENTS, GROUPS, Head, KNOWN_COST, Order, Pace, Rule, RuleState, Share, Size};
@@ -36,6 +36,7 @@ latency, and for one request of each other client",
             Nanos(latency).after(backlog.served(backlog.streams + 1))
         }),
     },
+    reads: Reads::CURVE,
     linux: None,
     parameters: &[
         CLIENTS,
@@ -102,8 +103,6 @@ impl Pclock {
 }
 
 impl Order for Pclock {
-    const RESERVES: bool = true;
-
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         let now = self.on_clock(now);
         self.curves[node as usize].configure(now, share.reservation_per_second, share.burst.max(1));

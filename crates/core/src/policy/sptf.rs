@@ -3,7 +3,7 @@
 //! There is no bound on waiting: a request far from the others waits for as long as nearer ones arrive.
 
 use super::bound::{Bound, Wait};
-use super::{Row, Settings};
+use super::{Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{QueueLimits, RequestQueue};
 use crate::structure::{Links, List, NONE};
@@ -21,6 +21,7 @@ the queue, so this is for comparison.",
         doc: "none: a request far from the others waits for as long as nearer ones arrive",
         wait: Wait::Unbounded,
     },
+    reads: Reads::NOTHING,
     linux: None,
     parameters: &[],
     form: (),

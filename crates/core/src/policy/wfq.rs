@@ -4,7 +4,7 @@
 //! not before.
 
 use super::bound::{Bound, ONE_OF_EACH, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{CLIENTS, COST, Fair, GROUPS, Head, Order, Rule, RuleState, Share, Size};
 
@@ -24,6 +24,7 @@ from the source: a request gets its tags when it becomes the head of its client'
 same for a client that is active throughout, and needs no refund when a request is cancelled; equal tags go to the \
 client with the lower number.",
     bound: ONE_OF_EACH,
+    reads: Reads::WEIGHT,
     linux: None,
     parameters: &[
         CLIENTS,
@@ -50,6 +51,7 @@ ahead of its own.",
         doc: "the oldest request of a client of weight w waits for 1 + v / w requests of each other client of weight v",
         wait: Wait::Dispatches(|backlog, _| 2 * backlog.streams),
     },
+    reads: Reads::WEIGHT,
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Finish,

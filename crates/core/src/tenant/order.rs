@@ -41,8 +41,6 @@ pub(crate) struct RuleState {
 pub(crate) trait Order {
     /// Whether requests wait because others go first; if not, all wait for the device alone.
     const RANKS: bool = true;
-    /// Whether reservations have an effect.
-    const RESERVES: bool = false;
     /// Whether the order has tags for service on other servers.
     const COUNTS_ELSEWHERE: bool = false;
 

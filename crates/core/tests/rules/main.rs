@@ -24,6 +24,7 @@ mod model;
 mod no_allocation;
 mod pairs;
 mod priority;
+mod reads;
 mod staging;
 mod starvation;
 mod tenants;

@@ -128,7 +128,7 @@ impl Experiment {
 
     /// A reservation that no scheduler keeps would change nothing.
     fn check_reservations(&self) -> Result<(), Complaint> {
-        if self.schedulers.iter().any(|scheduler| scheduler.row.reserves) {
+        if self.schedulers.iter().any(|scheduler| scheduler.row.reads.reservation) {
             return Ok(());
         }
         let reserves = |share: &ShareKeys| share.reservation.is_some_and(|rate| rate.0 > 0);
@@ -140,7 +140,8 @@ impl Experiment {
         for (number, (table, shares)) in groups.enumerate().chain(classes.enumerate()) {
             if let Some(place) = shares.into_iter().position(reserves) {
                 let phase = place.checked_sub(1).map_or(String::new(), |phase| format!("phase[{phase}]."));
-                let keeping: Vec<&str> = POLICIES.iter().filter(|row| row.reserves).map(|row| row.name).collect();
+                let keeping: Vec<&str> =
+                    POLICIES.iter().filter(|row| row.reads.reservation).map(|row| row.name).collect();
                 let key = format!("{table}[{number}].{phase}reservation");
                 let expected = format!("one of {} among the schedulers", keeping.join(", "));
                 return Err(Complaint::expecting(key, "none of the schedulers keeps reservations", expected));

@@ -24,7 +24,7 @@ pub(crate) const ARRAY: &str = "[device.tiered]\ncapacity = \"1GB\"\nplacement =
 /// Closed and open loops, phases, shares, clients that come, go and pause, and some that are refused.
 pub(crate) fn busy(scheduler: &str) -> String {
     let first = scheduler.split([':', '+']).next().and_then(ioweir_core::policy::find);
-    let reservation = if first.is_some_and(|row| row.reserves) { "reservation = \"50/s\"\n" } else { "" };
+    let reservation = if first.is_some_and(|row| row.reads.reservation) { "reservation = \"50/s\"\n" } else { "" };
     format!(
         "duration = \"3s\"\ninterval = \"1s\"\nschedulers = [\"{scheduler}\"]\ndepth = 4\n{ARRAY}[[group]]\nname = \"g\"\nweight = 2\n\
          [[class]]\nname = \"closed\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nhit_ratio = 0.9\ngroup = \"g\"\n\

@@ -87,7 +87,12 @@ impl<'a> Assignment<'a> {
         let Some((number, name)) = found else {
             let name = rest.split_once('=').map_or(rest, |(left, _)| left);
             let name = name.rsplit_once('.').map_or(name, |(name, _)| name);
-            let error = unknown(table, name, &names, "such tables do not come while the server runs");
+            let hint = match table {
+                "export" => format!("`ioweir ctl SERVER export add {} device=DEVICE` adds it", shown(name)),
+                _ => "such tables do not come while the server runs".into(),
+            };
+            let names: Vec<&str> = names.into_iter().filter(|name| *name != REMOVED).collect();
+            let error = unknown(table, name, &names, &hint);
             return Err(format!("{}: {error}", shown(text)));
         };
         Self::of_key(text, table, number, &rest[name.len() + 1..])

@@ -93,8 +93,8 @@ impl Engine {
             return Err("the shares of the device are being changed: try again".into());
         }
         let row = self.device.scheduler.row;
-        if matches!(order, ServiceOrder::Run(_, Rates { reserved: Some(_), .. })) && !row.reserves {
-            let keeping: Vec<&str> = POLICIES.iter().filter(|row| row.reserves).map(|row| row.name).collect();
+        if matches!(order, ServiceOrder::Run(_, Rates { reserved: Some(_), .. })) && !row.reads.reservation {
+            let keeping: Vec<&str> = POLICIES.iter().filter(|row| row.reads.reservation).map(|row| row.name).collect();
             return Err(format!(
                 "reservation_bytes_per_second: scheduler {} keeps no reservations, so that this would change nothing\n  \
                  expected: a scheduler that does: {}",

@@ -1,7 +1,7 @@
 //! Checks of a spec as a whole: addresses, names by which tables refer to each other, and shares that schedulers can grant.
 
-use ioweir_config::{Complaint, KeySet as _, ShareKeys, Size, key_path, shown, unknown};
-use ioweir_core::policy::Policy;
+use ioweir_config::{Complaint, IoPriority, KeySet as _, ShareKeys, Size, key_path, shown, unknown};
+use ioweir_core::policy::{POLICIES, Policy, PolicyRow, Reads};
 use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
@@ -121,6 +121,7 @@ impl Spec {
             check_vhost(export, others, &at)?;
             check_part(export, device.1, &at)?;
             check_volume(export, device.1, &at)?;
+            check_priority(export.priority, device.1, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
         }
         for device in self.device.iter_mut().filter(|device| !device.is_removed) {
@@ -146,6 +147,11 @@ impl Spec {
         }
         let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
         for (number, export) in self.present_exports() {
+            let names = export.allow.iter().filter_map(|allowed| match allowed {
+                Allowed::Certificate(name) => Some(name),
+                _ => None,
+            });
+            names.into_iter().try_for_each(|name| check_certificate(&format!("export[{number}].allow"), name))?;
             let by_certificate = |allowed: &&Allowed| matches!(allowed, Allowed::Certificate(_));
             if let Some(allowed) = export.allow.iter().find(by_certificate).filter(|_| !asks_clients) {
                 let problem = format!("allow: no client is asked for a certificate, so that none is {allowed}");
@@ -188,8 +194,10 @@ impl Spec {
                 let expected = "a name that only its certificates bear";
                 return Err(Complaint::of_value(key("certificate"), problem).expected(expected));
             }
+            check_certificate(&key("certificate"), &tenant.certificate)?;
             within(&key("connections_max"), tenant.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
+            check_priority(tenant.priority, device.1, &at)?;
             shares.give_class(device, &self.group, &mut tenant.share, &at)?;
         }
         Ok(())
@@ -201,10 +209,65 @@ impl Spec {
         for (name, service) in &mut self.service {
             let at = format!("service.\"{name}\"");
             let device = find_device(&self.device, &service.device, &at)?;
+            check_priority(service.priority, device.1, &at)?;
             shares.give_class(device, &self.group, &mut service.share, &at)?;
         }
         Ok(())
     }
+}
+
+/// A key of a share that the scheduler does not read, and why that is so. The values that are filled in are no such keys.
+fn unread(keys: &ShareKeys, reads: Reads) -> Option<(&'static str, &'static str)> {
+    let has_limit = keys.limit.is_some_and(|rate| rate.0 > 0);
+    let is_weighted = keys.weight.is_some_and(|weight| weight != WEIGHT) && keys.group.is_none();
+    [
+        ("weight", "has no weights", is_weighted && !reads.weight),
+        ("reservation", "keeps no reservations", keys.reservation.is_some() && !reads.reservation),
+        ("latency", "keeps no latencies", keys.latency.is_some() && !reads.latency),
+        (
+            "burst",
+            "has bursts at a limit only",
+            keys.burst.is_some_and(|burst| burst != 0) && !has_limit && !reads.burst,
+        ),
+    ]
+    .into_iter()
+    .find_map(|(key, what, is_unread)| is_unread.then_some((key, what)))
+}
+
+/// What makes a key of a share, or a priority, change something.
+fn reading(key: &str) -> String {
+    let reads: fn(&PolicyRow) -> bool = match key {
+        "burst" => return "limit beside it, such as \"500/s\"".into(),
+        "weight" => |row| row.reads.weight,
+        "reservation" => |row| row.reads.reservation,
+        "latency" => |row| row.reads.latency,
+        _ => |row| row.reads.priority,
+    };
+    let names: Vec<&str> = POLICIES.iter().filter(|row| reads(row)).map(|row| row.name).collect();
+    format!("a scheduler that does, one of {}", names.join(", "))
+}
+
+/// A priority is for schedulers that read it.
+fn check_priority(priority: Option<IoPriority>, device: &Device, at: &str) -> Result<(), Complaint> {
+    if priority.is_none() || device.scheduler.reads().priority {
+        return Ok(());
+    }
+    let problem = format!(
+        "priority: scheduler {} has no I/O priorities, so that this would change nothing",
+        device.scheduler.row.name
+    );
+    let expected = format!("{}, alone or below an order of tenants", reading("priority"));
+    Err(Complaint::of_value(format!("{at}.priority"), problem).expected(expected))
+}
+
+/// A name in certificates is compared as it is written.
+fn check_certificate(key: &str, name: &str) -> Result<(), Complaint> {
+    if !name.contains('*') {
+        return Ok(());
+    }
+    let problem = format!("certificate `{}`: names are compared letter by letter, `*` included", shown(name));
+    let expected = "a whole name, as it stands in the certificate; several names are several entries";
+    Err(Complaint::of_value(key, problem).expected(expected))
 }
 
 /// Refuses a socket for virtual machines that is not a unix socket of its own; its clients are known by their user on this machine.
@@ -387,6 +450,11 @@ impl Shares {
             let problem = "burst_bytes: without limit_bytes this would change nothing";
             let expected = "limit_bytes beside it, such as \"10MiB/s\"";
             return Err(Complaint::of_value(path("burst_bytes"), problem).expected(expected));
+        }
+        if let Some((key, what)) = unread(keys, device.scheduler.reads()) {
+            let name = device.scheduler.row.name;
+            let problem = format!("{key}: scheduler {name} {what}, so that this would change nothing");
+            return Err(Complaint::of_value(path(key), problem).expected(reading(key)));
         }
         within(&path("weight"), keys.weight.unwrap_or(WEIGHT), 1, WEIGHT_MAX)?;
         keys.fill_in(WEIGHT);

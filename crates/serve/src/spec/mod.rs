@@ -265,13 +265,14 @@ keys! {
         /// guest, `allow` may name users and groups, no certificates. Without this key, clients come over NBD alone
         vhost: Option<Listen> = absent,
         /// who may open and list it, one or more of "certificate:NAME", "uid:NUMBER", "gid:NUMBER" (processes on a unix socket),
-        /// "address:RANGE" and "anyone"; once one export says so, all have to
+        /// "address:RANGE" and "anyone"; once one export says so, all have to. A certificate's names are its common name and its
+        /// DNS names: one of them is enough, and each is compared letter by letter
         allow: Vec<Allowed> = (Vec::new()),
         /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
         /// I/O priority of its requests, "realtime:0" to "realtime:7", "best-effort:0" to "best-effort:7" or "idle"; `mq-deadline`,
-        /// `bfq` and `cfq` use it, alone or below an order of tenants, and requests of different priority are never merged. Where
-        /// absent, those schedulers take best-effort:4
+        /// `bfq` and `cfq` use it, alone or below an order of tenants; other schedulers refuse it. Where absent, they take
+        /// best-effort:4
         priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
     } with {
@@ -302,7 +303,8 @@ keys! {
         name: String = required,
         /// the export that its clients use
         export: String = required,
-        /// the common name, or a DNS name, of their certificates
+        /// the common name, or a DNS name, of their certificates; one that bears the names of several tenants of the export is of
+        /// the first of them in the file
         certificate: String = required,
         /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,

@@ -95,10 +95,13 @@ async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     }
 }
 
-/// Refuses requests that do not name this machine by one of its own names.
+/// Refuses requests that do not name this machine by one of its own names, once.
 async fn guard(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    if !host.is_some_and(is_own) {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    // A target with an authority names a host, too.
+    let is_own_target = request.uri().authority().is_none_or(|authority| is_own(authority.as_str()));
+    if !host.is_some_and(is_own) || hosts.next().is_some() || !is_own_target {
         let text = "only requests for localhost or a loopback address are answered\n";
         return (StatusCode::FORBIDDEN, HEADERS, text).into_response();
     }

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
 use std::io;
+use std::panic::{set_hook, take_hook};
 use std::sync::{Mutex, Once};
+use std::thread::Builder;
 
 use crate::bench::Bench;
 use crate::client::*;
 use ioweir_core::Nanos;
-use ioweir_serve::log::EventKind;
+use ioweir_serve::log::{EventKind, write_panic};
 use serde_json::{Value, json};
 
 static WRITTEN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -119,4 +121,18 @@ fn successes_and_refused_requests_are_not_logged() {
     peer.send(&request(DISCONNECT, 0, 3, 0, 0));
     bench.settle();
     assert_eq!(events(&bench.name), [Value::Null; 0]);
+}
+
+#[test]
+fn a_panic_is_one_event_and_no_backtrace() {
+    listen();
+    let before = take_hook();
+    set_hook(Box::new(write_panic));
+    let thread = Builder::new().name("panicking".into()).spawn(|| panic!("seven is none of them\nand more"));
+    assert!(thread.unwrap().join().is_err());
+    set_hook(before);
+    let panics: Vec<Value> = events_of("event", "panicked");
+    let its: Vec<&str> = panics.iter().filter_map(|event| event["message"].as_str()).collect();
+    let its: Vec<&str> = its.into_iter().filter(|message| message.contains("seven is none")).collect();
+    assert!(its.len() == 1 && its[0].starts_with("thread panicking: ") && its[0].ends_with("none of them"), "{its:?}");
 }

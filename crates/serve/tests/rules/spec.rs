@@ -1,7 +1,8 @@
 //! Rules of the spec file: the smallest one works, everything is printed with defaults, and errors have their place.
 
 use crate::certificates::Files;
-use ioweir_config::IoPriority;
+use ioweir_config::{IoPriority, KeySet as _, SchedulerChoice, ShareKeys};
+use ioweir_core::policy::POLICIES;
 use ioweir_core::tenant::GroupId;
 use ioweir_core::{Priority, StreamId};
 use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
@@ -246,6 +247,7 @@ fn classes_are_exports_then_tenants_told_by_certificate() {
         class_of(&classes, export, &names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>())
     };
     assert_eq!([of(0, &[]), of(1, &[]), of(1, &["x", "t.example"]), of(0, &["t.example"])], [0, 1, 2, 0]);
+    assert_eq!(of(1, &["*.example", "*"]), 1, "a wildcard in a certificate is no other name");
     let told = spec.entitlements(0);
     assert_eq!((told.len(), told[0].0, told[0].1.weight), (4, Holder::Group(GroupId(0)), 7));
     assert_eq!((told[1].0, told[1].1.group), (Holder::Class(StreamId(0)), Some(GroupId(0))));
@@ -253,8 +255,88 @@ fn classes_are_exports_then_tenants_told_by_certificate() {
 }
 
 #[test]
+fn a_certificate_of_two_tenants_is_of_the_first() {
+    let (_folder, text) = classes_with_tls();
+    let more = "[[tenant]]\nname = \"u\"\nexport = \"b\"\ncertificate = \"u.example\"\n";
+    let classes =
+        Spec::parse("s.toml", &text.replace("[server.tls]", &format!("{more}[server.tls]"))).unwrap().classes();
+    for names in [["t.example", "u.example"], ["u.example", "t.example"]] {
+        assert_eq!(classes[class_of(&classes, 1, &names.map(String::from))].name, "t");
+    }
+}
+
+#[test]
+fn a_share_key_is_read_or_refused() {
+    let names: Vec<&str> = ShareKeys::keys().iter().map(|key| key.name).filter(|name| *name != "group").collect();
+    let pairs = ["sfq+deadline", "sfq+deadline:window=adaptive", "fifo+bfq", "mclock+cfq"].map(String::from);
+    let alone = POLICIES.iter().filter(|row| !row.places).map(|row| row.name.to_string());
+    for scheduler in alone.chain(pairs) {
+        let choice: SchedulerChoice = scheduler.parse().unwrap();
+        let reads = choice.reads();
+        for name in names.iter().copied().chain(["priority"]) {
+            let (value, is_read) = match name {
+                "weight" => ("7", reads.weight),
+                "reservation" => ("\"5/s\"", reads.reservation),
+                "latency" => ("\"10ms\"", reads.latency),
+                "burst" => ("9", reads.burst),
+                "limit" => ("\"50/s\"", choice.row.knows_shares),
+                "limit_bytes" => ("\"1MiB/s\"", choice.row.knows_shares),
+                // Without a limit in bytes.
+                "burst_bytes" => ("\"1MiB\"", false),
+                "priority" => ("\"idle\"", reads.priority),
+                _ => panic!("say who reads {name}"),
+            };
+            let key = format!("{name} = {value}");
+            let parse = |keys: &str| {
+                let text = SMALLEST.replace("\"sfq\"", &format!("\"{scheduler}\"")).replace("weight = 100", keys);
+                Spec::parse("s.toml", &text)
+            };
+            match parse(&key) {
+                Ok(spec) => {
+                    assert!(is_read, "{scheduler} ignores {name}");
+                    assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(!is_read && error.contains("would change nothing"), "{scheduler}: {error}");
+                    assert!(error.starts_with(&format!("s.toml:11:{}: {name}: ", name.len() + 4)), "{error}");
+                }
+            }
+            if name == "burst" {
+                assert_eq!(parse("limit = \"50/s\"\nburst = 9").is_ok(), choice.row.knows_shares, "{scheduler}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_weight_in_a_group_is_read_by_every_order() {
+    let group = "[[group]]\nname = \"g\"\ndevice = \"d\"\n";
+    for row in POLICIES.iter().filter(|row| row.knows_shares) {
+        let text = SMALLEST.replace("\"sfq\"", &format!("\"{}\"", row.name));
+        let text = format!("{}group = \"g\"\n{group}", text.replace("weight = 100", "weight = 7"));
+        assert!(Spec::parse("s.toml", &text).is_ok(), "{}", row.name);
+    }
+}
+
+#[test]
+fn a_wildcard_for_certificates_is_refused() {
+    let (_folder, text) = classes_with_tls();
+    for (from, to, place) in [
+        ("\"t.example\"", "\"*.example\"", "s.toml:25:15: "),
+        ("name = \"b\"", "name = \"b\"\nallow = [\"certificate:*.example\"]", "s.toml:22:9: "),
+    ] {
+        let text = text.replace("name = \"a\"", "name = \"a\"\nallow = [\"anyone\"]").replacen(from, to, 1);
+        let text = if to.contains("allow") { text } else { text.replace("allow = [\"anyone\"]\n", "") };
+        let error = Spec::parse("s.toml", &text).unwrap_err().to_string();
+        assert!(error.starts_with(place) && error.contains("letter by letter"), "{error}");
+    }
+}
+
+#[test]
 fn tenants_inherit_the_priority_of_their_export() {
     let (_folder, text) = classes_with_tls();
+    let text = text.replace("\"mclock\"", "\"mclock+bfq\"");
     let of = |export: &str, tenant: &str| {
         let text = text.replace("name = \"b\"", &format!("name = \"b\"\n{export}"));
         let spec = Spec::parse("s.toml", &text.replace("name = \"t\"", &format!("name = \"t\"\n{tenant}"))).unwrap();

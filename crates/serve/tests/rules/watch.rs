@@ -28,7 +28,7 @@ name = "disk"
 backend = "emulated"
 model = "tiny"
 size = "4MiB"
-scheduler = "reward"
+scheduler = "reward+bfq:window=adaptive"
 [[device]]
 name = "other"
 backend = "memory"
@@ -364,10 +364,19 @@ fn http_answers_this_machine_and_changes_nothing() {
     let served = Served::new();
     let host = &served.place;
     let get = |host: &str| served.http(&format!("GET /state HTTP/1.1\r\n{host}Connection: close\r\n\r\n"));
-    for wrong in ["Host: evil.example\r\n", "Host: evil.example:10800\r\n", "Host: 192.0.2.1\r\n", "Host: \r\n"] {
+    for wrong in [
+        "Host: evil.example\r\n",
+        "Host: evil.example:10800\r\n",
+        "Host: 192.0.2.1\r\n",
+        "Host: \r\n",
+        "Host: localhost\r\nHost: evil.example\r\n",
+        "Host: localhost\r\nHost: localhost\r\n",
+    ] {
         let (status, head, body) = get(wrong);
         assert!(matches!(status, 400 | 403) && !body.contains("classes"), "{wrong}: {head}");
     }
+    let other = served.http("GET http://evil.example/state HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert_eq!(other.0, 403, "a target names another host");
     for right in ["Host: localhost\r\n".to_string(), format!("Host: {host}\r\n"), "Host: [::1]:1\r\n".to_string()] {
         assert_eq!(get(&right).0, 200, "{right}");
     }

@@ -218,13 +218,14 @@ impl World {
 /// A change of weights and limits of an export.
 fn assignments(spec: &Spec, draw: u64, text: &str) -> Option<Vec<String>> {
     let (export, weight) = (["a", "b", "slice"][(draw % 3) as usize], 1 + (draw >> 8) % 100);
-    spec.present_exports().find(|(_, its)| its.name == export)?;
-    let mut assignments = vec![format!("export.{export}.weight={weight}")];
+    let (_, its) = spec.present_exports().find(|(_, its)| its.name == export)?;
+    let has_weights = spec.device[spec.device_of(its)].scheduler.reads().weight;
+    let mut assignments: Vec<_> = has_weights.then(|| format!("export.{export}.weight={weight}")).into_iter().collect();
     if export != "b" && (draw >> 33).is_multiple_of(2) && text.contains("reservation") {
         assignments.push(format!("export.{export}.reservation={}/s", 1 + (draw >> 20) % 300));
     }
     if export == "b" && (draw >> 32).is_multiple_of(2) {
         assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
     }
-    Some(assignments)
+    (!assignments.is_empty()).then_some(assignments)
 }

@@ -300,7 +300,7 @@ impl World {
         if self.plan.backing == Backing::Joined {
             keys.push(format!("part={}", if name == "slice" { "x" } else { "y" }));
         }
-        if up.spec.device[0].knows_shares() {
+        if up.spec.device[0].scheduler.reads().weight {
             keys.push(format!("weight={}", 1 + (draw >> 10) % 100));
         }
         self.want(Wanted::AddExport(name.into(), keys), draw);
@@ -333,7 +333,7 @@ impl World {
             if extra.has_volumes {
                 keys.push(format!("volume={name}"));
             }
-            if its.knows_shares() {
+            if its.scheduler.reads().weight {
                 keys.push(format!("weight={}", 1 + (draw >> 10) % 100));
             }
             Wanted::AddExport(name.into(), keys)

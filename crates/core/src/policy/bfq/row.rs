@@ -1,6 +1,6 @@
 //! Documentation and parameters of bfq.
 
-use crate::policy::{Bound, Parameter, Row, Settings, Wait};
+use crate::policy::{Bound, Parameter, Reads, Row, Settings, Wait};
 use crate::queue::QueueLimits;
 use crate::settings::{HOUR, MILLI};
 use crate::{Nanos, SECTOR_BYTES};
@@ -44,6 +44,7 @@ a request with k older ones waits for k + 1 turns. A class waits without a bound
             turns.saturating_mul(budget + 1024) / backlog.request_sectors.max(1)
         }),
     },
+    reads: Reads::PRIORITY,
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")

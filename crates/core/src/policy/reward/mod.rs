@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bound::{Bound, Wait};
-use super::{Parameter, Row, Settings};
+use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::settings::SECOND;
 use crate::tenant::{
@@ -64,6 +64,7 @@ at its mean cost here. Differs from the source: a response counts at most 2.1 s.
         doc: "the oldest request of a client waits for one request of each other client, and for one more",
         wait: Wait::Dispatches(|backlog, _| backlog.streams + 1),
     },
+    reads: Reads::RESERVATION,
     linux: None,
     parameters: &[
         CLIENTS,
@@ -285,7 +286,6 @@ impl Reward {
 }
 
 impl Order for Reward {
-    const RESERVES: bool = true;
     const COUNTS_ELSEWHERE: bool = true;
 
     fn admit(&self, node: Option<u32>, share: &Share) -> Result<(), ShareError> {
