@@ -9,6 +9,12 @@ pub const ALIGNMENT_BYTES: usize = 4096;
 /// The capacities of buffers, except the largest.
 const CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 
+/// The memory that a pool takes for data of so many bytes, if it is the longest.
+#[must_use]
+pub fn capacity_for(bytes: u64) -> u64 {
+    CLASSES.iter().map(|&capacity| capacity as u64).find(|capacity| bytes <= *capacity).unwrap_or(bytes)
+}
+
 /// The number of buffers of the smallest class that are made in advance, so that a backend can register them.
 pub const REGISTERED: u16 = 64;
 
@@ -157,6 +163,8 @@ impl Shape {
 pub struct Pool {
     classes: [usize; CLASSES.len() + 1],
     free: [Vec<Buffer>; CLASSES.len() + 1],
+    /// The bytes of the free buffers, without those that are registered.
+    free_bytes: usize,
 }
 
 /// The number of buffers of each class that are kept; further ones are freed.
@@ -167,7 +175,8 @@ impl Pool {
     #[must_use]
     pub fn new(largest: usize) -> Self {
         let [small, middle, large] = CLASSES;
-        let mut pool = Self { classes: [small, middle, large, largest.max(large)], free: Default::default() };
+        let mut pool =
+            Self { classes: [small, middle, large, largest.max(large)], free: Default::default(), free_bytes: 0 };
         pool.free[0] =
             (0..REGISTERED).map(|number| Buffer { registered: Some(number), ..Buffer::with_capacity(small) }).collect();
         pool
@@ -192,15 +201,41 @@ impl Pool {
     #[must_use]
     pub fn take(&mut self, length: usize) -> Buffer {
         let class = self.class(length);
-        let buffer = self.free[class].pop().unwrap_or_else(|| Buffer::with_capacity(self.classes[class].max(length)));
+        let Some(buffer) = self.free[class].pop() else {
+            return Buffer { length, ..Buffer::with_capacity(self.classes[class].max(length)) };
+        };
+        if buffer.registered.is_none() {
+            self.free_bytes -= buffer.capacity;
+        }
         Buffer { length, ..buffer }
     }
 
     /// Takes a buffer back.
     pub fn give(&mut self, buffer: Buffer) {
         let class = self.class(buffer.capacity);
-        if self.free[class].len() < KEPT[class] || buffer.registered.is_some() {
+        if buffer.registered.is_some() {
             self.free[class].push(buffer);
+        } else if self.free[class].len() < KEPT[class] {
+            self.free_bytes += buffer.capacity;
+            self.free[class].push(buffer);
+        }
+    }
+
+    /// The bytes of free buffers that are kept for later.
+    #[must_use]
+    pub const fn free_bytes(&self) -> u64 {
+        self.free_bytes as u64
+    }
+
+    /// Frees buffers, the largest first, until those that are kept have at most this many bytes.
+    pub fn shrink(&mut self, bytes_max: u64) {
+        for class in self.free.iter_mut().rev() {
+            let free_bytes = &mut self.free_bytes;
+            class.retain(|buffer| {
+                let is_kept = buffer.registered.is_some() || *free_bytes as u64 <= bytes_max;
+                *free_bytes -= if is_kept { 0 } else { buffer.capacity };
+                is_kept
+            });
         }
     }
 

@@ -48,10 +48,8 @@ impl SchedulerChoice {
     #[must_use]
     pub fn reads(&self) -> Reads {
         let Some(below) = &self.below else { return self.row.reads };
-        let [window] = below.pair.values();
-        // An adaptive window, written as zero, keeps the latencies of shares.
         Reads {
-            latency: self.row.reads.latency || window == 0,
+            latency: self.row.reads.latency || below.is_adaptive(),
             priority: self.row.reads.priority || below.row.reads.priority,
             ..self.row.reads
         }

@@ -17,6 +17,8 @@ use crate::spec::{Allowed, Class, Export, Identity, Spec};
 pub struct Places {
     /// The length of the device, its parts and its blocks.
     pub shape: Shape,
+    /// Whether the device is open: exports show nothing of one that is not.
+    pub is_open: bool,
     /// The device's volumes by name, if it has a table of them.
     pub volumes: BTreeMap<String, Range<u64>>,
 }
@@ -26,7 +28,7 @@ pub struct Places {
 pub struct Exports {
     /// The exports, as clients see them.
     pub list: Arc<[nbd::Export]>,
-    /// The numbers of exports that no client can open: they were removed, or their volume does not exist.
+    /// The numbers of exports that no client can open: they were removed, their volume does not exist, or their device is not open.
     pub absent: Vec<usize>,
 }
 
@@ -80,10 +82,14 @@ impl Catalog {
     }
 }
 
-/// An export as clients see it, which must lie within its device, part or volume; `None` if its volume does not exist.
+/// An export as clients see it, which must lie within its device, part or volume; `None` if its volume does not exist, or its
+/// device is not open.
 fn describe(export: &Export, spec: &Spec, places: &[Places]) -> Result<Option<nbd::Export>, String> {
     let number = spec.device_of(export);
     let (Some(device), Some(places)) = (spec.device.get(number), places.get(number)) else { return Ok(None) };
+    if !places.is_open {
+        return Ok(None);
+    }
     let (what, name, whole) = match (export.part_of(device), &export.volume) {
         (Some(part), _) => ("part", export.part.as_ref(), places.shape.parts.get(part).cloned()),
         (None, Some(volume)) => ("volume", Some(volume), places.volumes.get(volume).cloned()),

@@ -56,7 +56,9 @@ kinds! {
     DeviceRemark = "device_remark", WARN;
     /// A copy of a block was damaged; an undamaged one has answered.
     CopyDamaged = "copy_damaged", WARN;
-    /// A device that had failed was opened again.
+    /// A device cannot be opened: nobody can open its exports until it is.
+    DeviceUnopened = "device_unopened", ERROR;
+    /// A device that had failed, or could not be opened, was opened again.
     DeviceOpened = "device_opened", INFO;
     /// A connection to an upstream has ended; its unanswered requests are sent again.
     UpstreamBroken = "upstream_broken", WARN;

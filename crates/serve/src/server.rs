@@ -39,6 +39,15 @@ pub enum Entrance {
     Single(OwnedFd, OwnedFd),
 }
 
+/// The devices that a server needs to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// All of them.
+    All,
+    /// One at least: the others are left out of service.
+    Some,
+}
+
 /// A running server.
 ///
 /// ```
@@ -91,12 +100,27 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the devices, listens, and serves. With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does. A
+    /// Opens the devices, listens, and serves; devices that cannot be opened are left out of service while there is one that can,
+    /// until they are opened again ([`Controller::reopen`]). With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does. A
     /// capture records the requests that the device's scheduler accepts.
     ///
     /// # Errors
-    /// If a device cannot be opened, an address cannot be used, or several devices would be captured.
+    /// If no device can be opened, an address cannot be used, or several devices would be captured.
     pub fn start(spec: &Spec, entrance: Entrance, signals: bool, capture: Option<Capture>) -> Result<Self, ServeError> {
+        Self::start_with(spec, entrance, Strictness::Some, signals, capture)
+    }
+
+    /// As [`Server::start`], on as many devices as `strictness` says. A single client, and a capture, need the device.
+    ///
+    /// # Errors
+    /// If not enough devices can be opened, an address cannot be used, or several devices would be captured.
+    pub fn start_with(
+        spec: &Spec,
+        entrance: Entrance,
+        strictness: Strictness,
+        signals: bool,
+        capture: Option<Capture>,
+    ) -> Result<Self, ServeError> {
         let clock = MachineClock::new();
         if capture.is_some() && spec.device.len() != 1 {
             return Err(ServeError("a capture is of one device, and the spec has several".into()));
@@ -113,10 +137,15 @@ impl Server {
         let threads_stopper = Arc::new(OnceLock::new());
         let threads = Threads { workers, clock, log: log.clone(), stopper: Arc::clone(&threads_stopper) };
         let engines = Engines::new(Box::new(threads));
-        let opened = engines.open(spec, capture)?;
+        let opened = if strictness == Strictness::All || capture.is_some() || single.is_some() {
+            engines.open(spec, capture)?
+        } else {
+            engines.open_some(spec)?
+        };
+        warn_of_unopened(spec, &opened, &log, clock.now());
         let places: Vec<Places> = opened.iter().map(Opened::places).collect();
         let exports = Exports::of(spec, &places).map_err(ServeError)?;
-        warn_of_absent(spec, &exports, &log, clock.now());
+        warn_of_absent(spec, &exports, &places, &log, clock.now());
         let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let tls = tls.map_err(|error| ServeError(error.to_string()))?;
         let devices = opened.iter().map(|opened| opened.description().to_string()).collect();
@@ -230,10 +259,23 @@ fn names_of(listeners: &[Listener], machines: bool) -> Vec<String> {
     its.map(|listener| listener.name().to_string()).collect()
 }
 
+/// Logs an error for each device that cannot be opened.
+fn warn_of_unopened(spec: &Spec, opened: &[Opened], log: &Log, now: Nanos) {
+    for (device, trouble) in spec.device.iter().zip(opened).filter_map(|(device, its)| Some((device, its.trouble()?))) {
+        let what = format!(
+            "{}: nobody can open its exports until `ioweir ctl SERVER reopen {}`",
+            shown(trouble),
+            shown(&device.name)
+        );
+        log.report(now, &Event { device: Some(&device.name), ..Event::new(EventKind::DeviceUnopened, &what) });
+    }
+}
+
 /// Logs a warning for each export whose volume is not there.
-fn warn_of_absent(spec: &Spec, exports: &Exports, log: &Log, now: Nanos) {
+fn warn_of_absent(spec: &Spec, exports: &Exports, places: &[Places], log: &Log, now: Nanos) {
     for export in exports.absent.iter().filter_map(|number| spec.export.get(*number)) {
-        let volume = export.volume.as_deref().unwrap_or_default();
+        let is_open = places.get(spec.device_of(export)).is_some_and(|places| places.is_open);
+        let Some(volume) = export.volume.as_deref().filter(|_| is_open) else { continue };
         let what =
             format!("export {}: no client can open it: there is no volume {}", shown(&export.name), shown(volume));
         log.report(now, &Event { device: Some(&export.device), ..Event::new(EventKind::VolumeMissing, &what) });
@@ -268,7 +310,7 @@ pub fn check(spec: &Spec) -> Result<Vec<String>, ServeError> {
     let checked: Result<Vec<_>, _> = spec.device.iter().map(check).collect();
     let checked = checked?;
     // A table of volumes is not read: missing volumes may be added while the server runs.
-    let places = |shape: &Shape| Places { shape: shape.clone(), volumes: BTreeMap::new() };
+    let places = |shape: &Shape| Places { shape: shape.clone(), volumes: BTreeMap::new(), is_open: true };
     let places: Vec<_> = checked.iter().map(|(shape, _)| places(shape)).collect();
     Exports::of(spec, &places).map_err(ServeError)?;
     let said = spec.device.iter().zip(checked);

@@ -3,6 +3,7 @@
 //! The controller waits for engines, so it has a thread of its own. The thread runs only while the world waits for it, so that events have
 //! one order, and the same seed gives the same.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,7 +72,7 @@ pub(super) enum Asked {
     /// To run on, until something has happened that the controller may wait for.
     GoOn,
     /// To open the devices of a spec from this number on.
-    Open(Box<Spec>, usize),
+    Open(Box<Spec>, Range<usize>),
     /// To let the engine of an opened device serve these exports.
     Begin(usize, Arc<[Export]>),
     /// To end the engine of a device.
@@ -83,7 +84,7 @@ pub(super) enum Asked {
 /// An answer of the world.
 pub(super) enum Told {
     Time(Nanos),
-    Opened(Result<Vec<Facts>, ServeError>),
+    Opened(Vec<Result<Facts, ServeError>>),
     Done(Result<(), String>),
 }
 
@@ -128,11 +129,11 @@ impl Stage {
 }
 
 impl Host for Stage {
-    fn open(&self, spec: &Spec, from: usize, _capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
-        let Some(Told::Opened(opened)) = self.0.ask(Asked::Open(Box::new(spec.clone()), from)) else {
-            return Err(gone());
+    fn open(&self, spec: &Spec, devices: Range<usize>, _capture: Option<Capture>) -> Vec<Result<Opened, ServeError>> {
+        let Some(Told::Opened(opened)) = self.0.ask(Asked::Open(Box::new(spec.clone()), devices.clone())) else {
+            return devices.map(|_| Err(gone())).collect();
         };
-        Ok(opened?.into_iter().zip(from..).map(|(facts, device)| self.opened(facts, device)).collect())
+        opened.into_iter().zip(devices).map(|(facts, device)| Ok(self.opened(facts?, device))).collect()
     }
 
     fn now(&self) -> Nanos {

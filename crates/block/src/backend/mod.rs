@@ -47,6 +47,7 @@ pub use joined::Joined;
 pub use late::Late;
 pub use memory::Memory;
 pub use open::{FileIo, open_file, open_target};
+pub use store::EXTENTS_MAX;
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed, TierStatus, Traffic};
 pub use upstream::UpstreamStatus;

@@ -8,7 +8,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const LOOKED_AT_MAX: usize = 1 << 16;
 
 /// The most extents of one answer.
-pub(super) const EXTENTS_MAX: usize = 1024;
+pub const EXTENTS_MAX: usize = 1024;
 
 /// Sparse memory.
 #[derive(Debug)]

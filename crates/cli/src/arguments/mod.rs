@@ -178,6 +178,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, conflicts_with_all = ["stdin", "capture"])]
     pub(crate) check: bool,
 
+    /// Refuse to start when any device cannot be opened, instead of serving the others
+    #[arg(long)]
+    pub(crate) strict: bool,
+
     /// Record every request that the device's scheduler sees as a trace; the suffix selects the format (.parquet, .csv, ...)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<String>,

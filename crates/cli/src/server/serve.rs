@@ -8,7 +8,7 @@ use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::confine;
 use ioweir_serve::control::{Command, Controller, ask};
 use ioweir_serve::front::{Listener, Takeover};
-use ioweir_serve::server::{self, Entrance, ServeError, Server};
+use ioweir_serve::server::{self, Entrance, ServeError, Server, Strictness};
 use ioweir_serve::spec::{Listen, Spec};
 use ioweir_trace::{Names, Target};
 use signal_hook::consts::SIGHUP;
@@ -53,7 +53,8 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     let hang_ups = Signals::new([SIGHUP]).map_err(|error| Failure::Running(format!("signals: {error}")))?;
     log::begin(spec.server.log.unwrap_or_default());
     std::panic::set_hook(Box::new(ioweir_serve::log::write_panic));
-    let server = Server::start(&spec, entrance, true, capture)?;
+    let strictness = if arguments.strict { Strictness::All } else { Strictness::Some };
+    let server = Server::start_with(&spec, entrance, strictness, true, capture)?;
     reload_on(hang_ups, server.controller())?;
     if !arguments.quiet {
         tell(&spec, &server);

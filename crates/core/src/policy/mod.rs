@@ -163,6 +163,19 @@ pub struct Below {
     pub pair: Settings,
 }
 
+impl Below {
+    fn window(&self) -> Window {
+        let [window] = self.pair.values();
+        Window::new(u32::try_from(window).unwrap_or(u32::MAX))
+    }
+
+    /// Whether its window follows the latencies in shares.
+    #[must_use]
+    pub fn is_adaptive(&self) -> bool {
+        self.window().is_adaptive()
+    }
+}
+
 /// Why two policies cannot form a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairError {
@@ -254,8 +267,7 @@ impl PolicyRow {
     /// alone.
     #[must_use]
     pub fn build_above(&self, limits: QueueLimits, settings: &Settings, below: &Below) -> Policy {
-        let [window] = below.pair.values();
-        let window = Window::new(u32::try_from(window).unwrap_or(u32::MAX));
+        let window = below.window();
         let Some(order) = self.upper(Pair::upper_limits(&limits, window.most()), settings) else {
             return self.build(limits, settings);
         };

@@ -173,7 +173,7 @@ impl Controller {
         // A client that goes to an engine meanwhile is found there, by the question to all engines below.
         let callers = front.ask_for_callers().recv_timeout(PATIENCE).unwrap_or_default();
         let answers = self.ask_all(engine::Command::Clients);
-        let silent_devices = names_of_silent(&spec, &answers);
+        let silent_devices = self.names_of_silent(&spec, &answers);
         let mut clients: Vec<_> =
             answers.into_iter().flatten().flatten().map(|its| ClientState::new(&spec, its)).collect();
         clients.sort_by_key(|client| client.number);
@@ -197,7 +197,7 @@ impl Controller {
             return Ok(format!("client {number} ({who}), which had not agreed on an export: ended"));
         }
         let answers = self.ask_all(|answer| engine::Command::Kick(number, answer));
-        let silent = names_of_silent(&spec, &answers);
+        let silent = self.names_of_silent(&spec, &answers);
         let Some(account) = answers.into_iter().flatten().flatten().next() else {
             let silent = if silent.is_empty() {
                 String::new()
@@ -217,10 +217,13 @@ impl Controller {
         }
         Ok(format!("{name}: ended; requests without an answer: {outstanding}"))
     }
-}
 
-fn names_of_silent<T>(spec: &Spec, answers: &[Option<T>]) -> Vec<String> {
-    let is_silent = |number: usize| answers.get(number).is_some_and(Option::is_none);
-    let silent = spec.present_devices().filter(|(number, _)| is_silent(*number));
-    silent.map(|(_, device)| device.name.clone()).collect()
+    /// The devices whose engines have not answered. One that is not open has no clients.
+    fn names_of_silent<T>(&self, spec: &Spec, answers: &[Option<T>]) -> Vec<String> {
+        let is_silent = |number: usize| {
+            answers.get(number).is_some_and(Option::is_none) && self.0.engines.trouble(number).is_none()
+        };
+        let silent = spec.present_devices().filter(|(number, _)| is_silent(*number));
+        silent.map(|(_, device)| device.name.clone()).collect()
+    }
 }

@@ -4,6 +4,7 @@
 //! A device can be removed only when no export shows it and no client gets answers from it. It keeps its number; a later device of the same
 //! name gets another one.
 
+use std::sync::PoisonError;
 use std::sync::mpsc::channel;
 
 use ioweir_config::{Complaint, Size, shown};
@@ -14,6 +15,10 @@ use super::{Controller, PATIENCE};
 use crate::confine;
 use crate::engine;
 use crate::engines::Opened;
+use crate::executor::Clock as _;
+use crate::exports::Exports;
+use crate::log::{Event, EventKind};
+use crate::server::ServeError;
 use crate::spec::{Device, Spec};
 
 /// The hint of refusals for parts of a device that cannot be added or removed while the server runs.
@@ -87,6 +92,30 @@ impl Controller {
                 "the server has given up what its spec did not name when it started: other files, or another user's";
             if is_confined { format!("{error}\n\nhint: {hint}. {STARTED_AGAIN}") } else { error.to_string() }
         })
+    }
+
+    /// Opens a device that could not be opened before, and shows its exports. Returns a description of it.
+    ///
+    /// # Errors
+    /// Why it cannot be opened, in words. It is as before then.
+    pub(super) fn open_again(&self, device: usize) -> Result<String, String> {
+        // The lock guards no state, so that a panic while it was held does no harm.
+        let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (spec, _) = self.running();
+        let words = |error: ServeError| error.to_string();
+        let opened = self.0.engines.open_again(&spec, device).map_err(words)?;
+        let description = opened.description().to_string();
+        let mut running = self.lock();
+        let mut target = self.target((*running.spec).clone(), Vec::new(), false);
+        target.places[device] = opened.places();
+        let exports = Exports::of(&spec, &target.places)?;
+        self.0.engines.put_back(device, opened, &exports.list).map_err(words)?;
+        self.become_target(&mut running, target, |_| Ok(()))?;
+        drop(running);
+        let name = &spec.device[device].name;
+        let event = Event { device: Some(name), ..Event::new(EventKind::DeviceOpened, &description) };
+        self.0.log.report(self.0.clock.now(), &event);
+        Ok(description)
     }
 
     /// The devices that are missing in the new spec.

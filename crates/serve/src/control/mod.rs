@@ -273,6 +273,11 @@ impl Controller {
     /// # Errors
     /// Why the device stays as it is, in words.
     pub fn reopen(&self, device: &str) -> Result<String, String> {
+        let (spec, _) = self.running();
+        let (number, _) = spec.device_named(device).ok_or_else(|| unknown_device(&spec, device))?;
+        if self.0.engines.trouble(number).is_some() {
+            return self.open_again(number);
+        }
         let engine = self.engine_of(device)?;
         let (sender, answer) = channel();
         engine.send(engine::Command::Reopen(sender));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure is to stop the test")]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -26,8 +27,8 @@ use crate::spec::Spec;
 struct Silent(AtomicU64);
 
 impl Host for Silent {
-    fn open(&self, _spec: &Spec, _from: usize, _capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
-        Ok(Vec::new())
+    fn open(&self, _spec: &Spec, _devices: Range<usize>, _: Option<Capture>) -> Vec<Result<Opened, ServeError>> {
+        Vec::new()
     }
 
     fn now(&self) -> Nanos {

@@ -103,7 +103,7 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Limits on the slowness of clients.
+/// How long clients may take, how fast they must be, and how many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// How long a client may leave a request or reply unfinished.
@@ -114,6 +114,8 @@ pub struct Timeouts {
     pub reading_bytes_per_second: u64,
     /// How long requests may take to finish after a stop.
     pub shutdown: Nanos,
+    /// The most clients, among whom memory is divided.
+    pub clients_max: u32,
 }
 
 impl Timeouts {
@@ -125,6 +127,7 @@ impl Timeouts {
             idle: server.idle_timeout.map_or(Nanos::NEVER, |timeout| timeout.nanos()),
             reading_bytes_per_second: server.reading_rate_min.0,
             shutdown: server.shutdown_timeout.nanos(),
+            clients_max: server.connections_max,
         }
     }
 }

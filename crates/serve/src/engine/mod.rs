@@ -61,6 +61,7 @@ use hang::Hang;
 use pause::Pause;
 pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 use services::{Services, is_own};
+pub(crate) use sessions::client_bytes;
 pub use sessions::{Client, ClientAccount, Mode, Permit, Transport};
 use sessions::{Event, Sessions};
 use wipe::Wipe;
@@ -276,6 +277,18 @@ impl Engine {
     #[must_use]
     pub const fn buffered_bytes(&self) -> u64 {
         self.sessions.buffered_bytes()
+    }
+
+    /// The memory that connections take beside buffers: for requests that are not decoded, and for the heads of replies.
+    #[must_use]
+    pub fn connection_bytes(&self) -> usize {
+        self.sessions.connection_bytes()
+    }
+
+    /// Bytes of buffers that are kept for later.
+    #[must_use]
+    pub const fn free_bytes(&self) -> u64 {
+        self.sessions.free_bytes()
     }
 
     /// Adds a client.

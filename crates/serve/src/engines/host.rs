@@ -1,5 +1,6 @@
 //! The place where engines run, as the server sees it: threads, or the one thread of a test that moves time itself.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -9,18 +10,15 @@ use ioweir_core::Nanos;
 use crate::backend::{Shape, Volumes};
 use crate::capture::Capture;
 use crate::engine::Handle;
-use crate::error::ServeError;
+use crate::error::{ServeError, failed};
 use crate::exports::Places;
 use crate::nbd;
 use crate::spec::Spec;
 
 /// The place where engines run.
 pub trait Host: Send + Sync {
-    /// Opens the devices of a spec from this number on, all or none. The capture is for the first of them.
-    ///
-    /// # Errors
-    /// If one cannot be opened. All are closed then.
-    fn open(&self, spec: &Spec, from: usize, capture: Option<Capture>) -> Result<Vec<Opened>, ServeError>;
+    /// Opens devices of a spec, and returns one result for each, in their order. The capture is for the first of them.
+    fn open(&self, spec: &Spec, devices: Range<usize>, capture: Option<Capture>) -> Vec<Result<Opened, ServeError>>;
 
     /// The time.
     fn now(&self) -> Nanos;
@@ -57,10 +55,30 @@ pub trait Run: Send {
     fn wait(self: Box<Self>) -> Result<(), ServeError>;
 }
 
-/// An engine whose device is open. Dropped before it is kept, the engine ends and its device is closed.
+/// An engine whose device is open, or the row of a device that cannot be opened. Dropped before it is kept, the engine ends and
+/// its device is closed.
 pub struct Opened {
     pub(super) facts: Facts,
     pub(super) run: Box<dyn Run>,
+    /// Why the device could not be opened, if it was not.
+    pub(super) trouble: Option<String>,
+}
+
+/// The run of a device that is not open. Commands to its handle are ignored.
+struct Unopened;
+
+impl Run for Unopened {
+    fn begin(&self, _exports: &Arc<[nbd::Export]>) -> Result<(), ServeError> {
+        Ok(())
+    }
+
+    fn end(self: Box<Self>) -> Result<(), ServeError> {
+        Ok(())
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), ServeError> {
+        Ok(())
+    }
 }
 
 /// The facts that an engine reports about its device once that is open.
@@ -79,14 +97,27 @@ impl Opened {
     /// An engine that is ready to begin, with the facts about its device.
     #[must_use]
     pub fn new(facts: Facts, run: Box<dyn Run>) -> Self {
-        Self { facts, run }
+        Self { facts, run, trouble: None }
+    }
+
+    /// The row of a device that cannot be opened.
+    pub(super) fn failed(trouble: String) -> Result<Self, ServeError> {
+        let (handle, _) = Handle::new().map_err(|error| failed("no descriptors are left", &error))?;
+        let (shape, description) = (Shape::default(), format!("cannot be opened: {trouble}"));
+        let facts = Facts { handle, shape, description, volumes: None };
+        Ok(Self { facts, run: Box::new(Unopened), trouble: Some(trouble) })
+    }
+
+    /// Why the device could not be opened, if it was not.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     /// The places on the device that exports can show.
     pub fn places(&self) -> Places {
         let Facts { shape, volumes, .. } = &self.facts;
         let volumes = volumes.as_ref().map(|volumes| volumes.places().clone()).unwrap_or_default();
-        Places { shape: shape.clone(), volumes }
+        Places { shape: shape.clone(), volumes, is_open: self.trouble.is_none() }
     }
 
     /// A handle for commands to the engine, which it carries out once it serves.

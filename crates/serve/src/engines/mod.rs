@@ -53,6 +53,8 @@ struct Row {
     /// The engine on its host, until a thread waits for its end.
     run: Option<Box<dyn Run>>,
     is_removed: bool,
+    /// Why the device is not open, if it is not.
+    trouble: Option<String>,
 }
 
 impl Row {
@@ -65,6 +67,7 @@ impl Row {
             volumes: volumes.map(|volumes| Arc::new(Mutex::new(volumes))),
             run: Some(opened.run),
             is_removed: false,
+            trouble: opened.trouble,
         }
     }
 }
@@ -74,6 +77,8 @@ impl Row {
 pub(crate) struct Watched {
     pub(crate) size_bytes: u64,
     pub(crate) description: String,
+    /// Why the device is not open, if it is not.
+    pub(crate) trouble: Option<String>,
 }
 
 impl fmt::Debug for Engines {
@@ -120,8 +125,64 @@ impl Engines {
     /// # Errors
     /// If one cannot be opened. All are closed then.
     pub(crate) fn open(&self, spec: &Spec, capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
+        self.open_each(spec, capture).into_iter().collect()
+    }
+
+    /// As [`Engines::open`]; devices that cannot be opened are left out of service if there is one that can.
+    ///
+    /// # Errors
+    /// If none can be opened: why the first cannot.
+    pub(crate) fn open_some(&self, spec: &Spec) -> Result<Vec<Opened>, ServeError> {
+        let opened = self.open_each(spec, None);
+        if opened.iter().all(Result::is_err) {
+            return opened.into_iter().collect();
+        }
+        opened.into_iter().map(|opened| opened.or_else(|error| Opened::failed(error.0))).collect()
+    }
+
+    /// Tries once more to open a device that could not be opened; it does not serve before [`Engines::put_back`].
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub(crate) fn open_again(&self, spec: &Spec, device: usize) -> Result<Opened, ServeError> {
+        let opened = self.0.host.open(spec, device..device + 1, None).pop();
+        let opened = opened.unwrap_or_else(|| Err(ServeError("the host has not opened the device".into())));
+        if let (Err(error), Some(row)) = (&opened, self.rows().all.get_mut(device)) {
+            row.description = format!("cannot be opened: {error}");
+            row.trouble = Some(error.0.clone());
+        }
+        opened
+    }
+
+    /// Lets the engine of a device that was opened again serve.
+    ///
+    /// # Errors
+    /// If it cannot, or the server is shutting down. It ends then.
+    pub(crate) fn put_back(
+        &self,
+        device: usize,
+        opened: Opened,
+        exports: &Arc<[nbd::Export]>,
+    ) -> Result<(), ServeError> {
+        opened.run.begin(exports)?;
+        let mut rows = self.rows();
+        if rows.is_closed {
+            return Err(ServeError("the server ends".into()));
+        }
+        if let Some(row) = rows.all.get_mut(device) {
+            *row = Row::new(opened);
+        }
+        Ok(())
+    }
+
+    /// Why a device is not open, if it is not.
+    pub(crate) fn trouble(&self, device: usize) -> Option<String> {
+        self.rows().all.get(device)?.trouble.clone()
+    }
+
+    fn open_each(&self, spec: &Spec, capture: Option<Capture>) -> Vec<Result<Opened, ServeError>> {
         let known = self.rows().all.len();
-        self.0.host.open(spec, known, capture)
+        self.0.host.open(spec, known..spec.device.len(), capture)
     }
 
     /// Lets opened engines serve under the next numbers, all or none.
@@ -148,10 +209,10 @@ impl Engines {
         self.rows().all.iter().map(|row| row.handle.clone()).collect()
     }
 
-    /// The engines of devices that were not removed, with their numbers.
+    /// The engines of devices that are open and were not removed, with their numbers.
     pub(crate) fn present(&self) -> Vec<(usize, Handle)> {
         let rows = self.rows();
-        let present = rows.all.iter().enumerate().filter(|(_, row)| !row.is_removed);
+        let present = rows.all.iter().enumerate().filter(|(_, row)| !row.is_removed && row.trouble.is_none());
         present.map(|(number, row)| (number, row.handle.clone())).collect()
     }
 
@@ -169,7 +230,11 @@ impl Engines {
 
     /// The facts about each device that the watch shows.
     pub(crate) fn watched(&self) -> Vec<Watched> {
-        let watched = |row: &Row| Watched { size_bytes: row.size_bytes, description: row.description.clone() };
+        let watched = |row: &Row| Watched {
+            size_bytes: row.size_bytes,
+            description: row.description.clone(),
+            trouble: row.trouble.clone(),
+        };
         self.rows().all.iter().map(watched).collect()
     }
 

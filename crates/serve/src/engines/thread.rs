@@ -1,6 +1,7 @@
 //! The thread of an engine: it opens the device, waits for the exports, and serves.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -40,10 +41,15 @@ pub(crate) struct Threads {
 }
 
 impl Host for Threads {
-    fn open(&self, spec: &Spec, from: usize, mut capture: Option<Capture>) -> Result<Vec<Opened>, ServeError> {
-        let starting = (from..spec.device.len()).map(|number| Starting::new(self, spec, number, capture.take()));
-        let starting: Vec<Starting> = starting.collect::<Result<_, _>>()?;
-        starting.into_iter().map(Starting::wait_until_open).collect()
+    fn open(
+        &self,
+        spec: &Spec,
+        devices: Range<usize>,
+        mut capture: Option<Capture>,
+    ) -> Vec<Result<Opened, ServeError>> {
+        // All threads start before the first is waited for, so that devices open at the same time.
+        let starting: Vec<_> = devices.map(|number| Starting::new(self, spec, number, capture.take())).collect();
+        starting.into_iter().map(|starting| starting.and_then(Starting::wait_until_open)).collect()
     }
 
     fn now(&self) -> Nanos {

@@ -1,12 +1,14 @@
 //! Checks of a spec as a whole: addresses, names by which tables refer to each other, and shares that schedulers can grant.
 
-use ioweir_config::{Complaint, IoPriority, KeySet as _, ShareKeys, Size, key_path, shown, unknown};
+use ioweir_config::{Complaint, IoPriority, KeySet as _, ShareKeys, Size, format_bytes, key_path, shown, unknown};
 use ioweir_core::policy::{POLICIES, Policy, PolicyRow, Reads};
 use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use super::classes::WEIGHT;
 use super::{Allowed, Backend, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
+use crate::buffer;
+use crate::engine::client_bytes;
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
@@ -43,6 +45,9 @@ impl Spec {
         self.note_lost_devices();
         check_server(&self.server)?;
         check_sockets(&self)?;
+        for (number, device) in self.present_devices() {
+            check_memory(device, self.server.connections_max, &format!("device[{number}]"))?;
+        }
         let mut shares = Shares::new(&self.device);
         self.check_groups(&mut shares)?;
         self.check_exports(&mut shares)?;
@@ -349,6 +354,27 @@ fn check_server(server: &Server) -> Result<(), Complaint> {
     }
     check_local("control", server.control.as_ref(), |place| matches!(place, Listen::Unix(_)))?;
     check_local("watch", server.watch.as_ref(), Listen::is_local)
+}
+
+/// Every client has room for a part of a request, however much the others hold.
+fn check_memory(device: &Device, clients_max: u32, at: &str) -> Result<(), Complaint> {
+    let (bytes_max, part) = (device.buffer_bytes_max.0, buffer::capacity_for(device.request_bytes_max.0));
+    let each = client_bytes(bytes_max, clients_max);
+    if each >= part {
+        return Ok(());
+    }
+    let least = Size((4 * u64::from(clients_max) * part).next_multiple_of(1 << 20));
+    let problem = format!(
+        "buffer_bytes_max: a quarter of {}, divided among connections_max = {clients_max} clients, is {} for each, less than \
+         one part of a request",
+        device.buffer_bytes_max,
+        format_bytes(each)
+    );
+    let (clients, shorter) = (bytes_max / 4 / part, Size((each / 4096 * 4096).max(4096)));
+    let hint = format!(
+        "buffer_bytes_max = \"{least}\", connections_max = {clients}, or request_bytes_max = \"{shorter}\", the longest part"
+    );
+    Err(Complaint::of_value(format!("{at}.buffer_bytes_max"), problem).expected(format!("at least {least}")).hint(hint))
 }
 
 /// Refuses permissions of unix sockets where there are no such sockets.

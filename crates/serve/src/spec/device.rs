@@ -81,8 +81,10 @@ keys! {
         request_bytes_max: Size = (Size(256 << 10)),
         /// whether adjacent requests are merged
         merge: bool = (true),
-        /// data in flight that all clients together may hold; half of it is divided among the classes by weight, so that those
-        /// who do not read their replies keep no others waiting
+        /// data in flight that all clients together may hold. A quarter at most is divided among the clients that `connections_max`
+        /// lets in, up to 1 MiB and at least one part of `request_bytes_max` for each; half of the rest is divided among the classes
+        /// by weight, so that those who do not read their replies keep no others waiting. Beside it each connection takes up to
+        /// 1 MiB for requests and the heads of replies
         buffer_bytes_max: Size = (Size(256 << 20)),
         /// CRC-32C of every block that is written, checked at every read; a block that differs is answered with an error and
         /// counted. They take 1 MiB of memory per GiB written; those of a file are kept beside it, in PATH.checksums, from a clean

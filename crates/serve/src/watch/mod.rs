@@ -32,7 +32,7 @@ use crate::log::Log;
 use crate::manager;
 use crate::spec::{Device, Spec};
 use crate::stopper::Stopper;
-use record::Record;
+use record::{DeviceRecord, Record};
 
 pub use record::{HISTORY_SECONDS, Second};
 pub use service::{FoundState, ServiceState};
@@ -201,7 +201,10 @@ impl Shared {
         self.refresh().await;
         let (spec, _) = self.controller.running();
         let silent = self.silent();
-        troubles(&spec, &lock(&self.record), &silent)
+        let mut record = lock(&self.record);
+        record.fit(&spec);
+        record.see_devices(&self.engines.watched());
+        troubles(&spec, &record, &silent)
     }
 
     async fn state(&self) -> State {
@@ -210,8 +213,10 @@ impl Shared {
         let mut record = lock(&self.record);
         record.fit(&spec);
         record.see_fleet(self.controller.fleet());
+        let watched = self.engines.watched();
+        record.see_devices(&watched);
         let now = self.clock.now();
-        State::new(&spec, &changes, &self.engines.watched(), &record, (self.permits.taken(), now))
+        State::new(&spec, &changes, &watched, &record, (self.permits.taken(), now))
     }
 
     async fn metrics(&self) -> String {
@@ -220,6 +225,7 @@ impl Shared {
         let mut record = lock(&self.record);
         record.fit(&spec);
         record.see_fleet(self.controller.fleet());
+        record.see_devices(&self.engines.watched());
         metrics::text(&spec, &record, self.permits.taken(), &self.log)
     }
 }
@@ -229,7 +235,10 @@ const SECOND: u64 = 1_000_000_000;
 /// The problems of the devices, one on each line; the engines of the `silent` devices do not answer.
 fn troubles(spec: &Spec, record: &Record, silent: &[usize]) -> String {
     let problem = |number: usize| {
-        let report = &record.devices.get(number)?.report;
+        let DeviceRecord { report, trouble, .. } = record.devices.get(number)?;
+        if trouble.is_some() {
+            return Some("it cannot be opened; the log and the state say why".into());
+        }
         let held = format_nanos(report.oldest_operation.unwrap_or_default());
         if report.failure.is_some() {
             Some("a flush has failed, and it has to be opened again".into())
@@ -332,5 +341,8 @@ mod tests {
         let failed = "device b: a flush has failed, and it has to be opened again\n";
         assert_eq!(troubles(&spec, &record, &[]), format!("device a: it has had an operation for 45.0 s\n{failed}"));
         assert_eq!(troubles(&spec, &record, &[0]), format!("device a: its engine does not answer\n{failed}"));
+        record.devices[0].trouble = Some("no such file".into());
+        let unopened = "device a: it cannot be opened; the log and the state say why\n";
+        assert_eq!(troubles(&spec, &record, &[]), format!("{unopened}{failed}"));
     }
 }

@@ -10,6 +10,7 @@ use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{
     ClassCounters, ClassCounts, ClassState, Counters, DeviceReport, LAYERS, OperationCounters, Report, ServiceReport,
 };
+use crate::engines::Watched;
 use crate::spec::{Device, Spec};
 
 /// The number of seconds that are kept.
@@ -51,6 +52,8 @@ pub(super) struct DeviceRecord {
     pub(super) report: DeviceReport,
     /// Whether the last report has its reservations further behind than the report before.
     pub(super) reservations_broken: bool,
+    /// Why the device is not open, if it is not.
+    pub(super) trouble: Option<String>,
 }
 
 /// The records of all classes and devices.
@@ -73,6 +76,13 @@ impl Record {
     pub(super) fn fit(&mut self, spec: &Spec) {
         self.devices.extend(spec.device.iter().skip(self.devices.len()).map(DeviceRecord::new));
         self.classes.extend(spec.classes().into_iter().skip(self.classes.len()).map(ClassRecord::new));
+    }
+
+    /// Takes up which devices are open.
+    pub(super) fn see_devices(&mut self, watched: &[Watched]) {
+        for (device, watched) in self.devices.iter_mut().zip(watched) {
+            device.trouble.clone_from(&watched.trouble);
+        }
     }
 
     /// Takes over the state of the fleet.
@@ -133,7 +143,8 @@ impl Record {
 
 impl DeviceRecord {
     fn new(device: &Device) -> Self {
-        Self { report: DeviceReport { depth: device.depth, ..DeviceReport::default() }, reservations_broken: false }
+        let report = DeviceReport { depth: device.depth, ..DeviceReport::default() };
+        Self { report, reservations_broken: false, trouble: None }
     }
 }
 

@@ -15,7 +15,8 @@ fn without_descriptors_clients_wait_and_operators_are_served() {
     let head = format!(
         "control = \"unix:{at}/control\"\nwatch = \"unix:{at}/watch\"\nconnections_max = 1000\nhandshake_timeout = \"1h\""
     );
-    let mut process = Process::start(folder.path(), &head, "backend = \"memory\"\nsize = \"64MiB\"");
+    let mut process =
+        Process::start(folder.path(), &head, "backend = \"memory\"\nsize = \"64MiB\"\nrequest_bytes_max = \"64KiB\"");
     agree(&mut process.connect());
     process.limit_descriptors(process.descriptors() as u64 + 60);
     // More clients than there is room for, and few enough to wait in the socket.

@@ -180,8 +180,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("\"sfq\"", "\"noop\"", "s.toml:11:10: weight: scheduler noop knows no shares"),
         (
             "weight = 100",
-            "limit_per_second = 3\nreservation_per_second = 4",
-            "s.toml:12:26: the limit, 3/s, is below the reservation",
+            "reservation_per_second = 4",
+            "s.toml:11:26: reservation: scheduler sfq keeps no reservations, so that this would change nothing",
         ),
         ("scheduler", "size = \"4\"\nscheduler", "s.toml:7:8: size `4` has no unit"),
         (
@@ -361,6 +361,11 @@ fn errors_in_classes_are_reported_with_their_place() {
         ("group = \"g\"", "group = \"h\"", "s.toml:17:9: unknown group of device d `h`\n  expected: one of g"),
         ("\"mclock\"", "\"noop\"", "s.toml:11:8: group: scheduler noop knows no shares"),
         ("weight = 2", "reservation_per_second = 2", "s.toml:18:26: 2/s cannot be reserved for a client in a group"),
+        (
+            "limit_per_second = 50",
+            "limit_per_second = 3\nreservation_per_second = 4",
+            "s.toml:27:26: the limit, 3/s, is below the reservation",
+        ),
         ("name = \"t\"", "name = \"a\"", "s.toml:23:8: tenant name `a` is empty, or taken"),
         ("export = \"b\"", "export = \"c\"", "s.toml:24:10: unknown export `c`"),
         ("\"t.example\"", "\"\"", "s.toml:25:15: certificate `` is empty"),
@@ -377,6 +382,27 @@ fn errors_in_classes_are_reported_with_their_place() {
         let error = wrong(from, to);
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
+}
+
+#[test]
+fn memory_that_lacks_a_minimum_per_client_is_refused() {
+    let spec = |clients: u32, device: &str| {
+        let head = format!("[server]\nconnections_max = {clients}\n");
+        let text = SMALLEST.replace("[server]\n", &head).replace("[[export]]", &format!("{device}\n[[export]]"));
+        Spec::parse("s.toml", &text).map_err(|error| error.to_string())
+    };
+    assert!(spec(256, "").is_ok());
+    let error = spec(257, "").unwrap_err();
+    let expected = "s.toml:4:1: buffer_bytes_max: a quarter of 256MiB, divided among connections_max = 257 clients, is 255 KiB \
+                    for each, less than one part of a request\n  expected: at least 257MiB";
+    assert!(error.starts_with(expected), "{error}");
+    // The hint works.
+    assert!(
+        error.contains("buffer_bytes_max = \"257MiB\", connections_max = 256, or request_bytes_max = \"252KiB\""),
+        "{error}"
+    );
+    assert!(spec(257, "buffer_bytes_max = \"257MiB\"").is_ok() && spec(257, "request_bytes_max = \"252KiB\"").is_ok());
+    assert!(spec(4096, "buffer_bytes_max = \"256MiB\"\nrequest_bytes_max = \"16KiB\"").is_ok());
 }
 
 #[test]

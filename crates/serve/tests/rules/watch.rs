@@ -588,8 +588,13 @@ fn reloaded_specs_apply_as_a_whole_or_not() {
     let name = file.to_str().unwrap();
     for (from, to, beginning) in [
         ("weight = 300", "weight = -3", format!("{name}:24:10: invalid value: integer `-3`")),
-        ("\"reward\"", "\"rewart\"", format!("{name}:12:13: unknown scheduler `rewart`")),
-        ("\"reward\"", "\"sfq\"", "device.disk.scheduler reward -> sfq: this does not change while".into()),
+        ("\"reward+", "\"rewart+", format!("{name}:12:13: unknown scheduler `rewart`")),
+        (
+            "\"reward+",
+            "\"sfq+",
+            "device.disk.scheduler reward+bfq:window=adaptive -> sfq+bfq:window=adaptive: this does not change while"
+                .into(),
+        ),
         ("size = \"4MiB\"", "size = \"2MiB\"", "device disk: its length does not change".into()),
         (
             "[[tenant]]\nname = \"tenant\"\nexport = \"export\"\ncertificate = \"tenant.example\"\nweight = 5\nlatency = \"10ms\"\n",

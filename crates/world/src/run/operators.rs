@@ -117,7 +117,7 @@ impl World {
                     return self.attend();
                 }
                 Asked::Time => Told::Time(self.now),
-                Asked::Open(spec, from) => Told::Opened(self.open_coming(&spec, from)),
+                Asked::Open(spec, devices) => Told::Opened(self.open_coming(&spec, devices)),
                 Asked::Begin(device, exports) => Told::Done(self.begin_coming(device, &exports)),
             };
             if let Some(up) = &self.up {
@@ -126,18 +126,17 @@ impl World {
         }
     }
 
-    /// Opens the devices of a spec from this number on.
-    fn open_coming(&mut self, spec: &Spec, from: usize) -> Result<Vec<Facts>, ServeError> {
+    /// Opens devices of a spec.
+    fn open_coming(&mut self, spec: &Spec, devices: Range<usize>) -> Vec<Result<Facts, ServeError>> {
         self.up.iter_mut().for_each(|up| up.coming.clear());
-        let mut opened = Vec::new();
-        for number in from..spec.device.len() {
+        let open = |number| {
             let (side, facts) = self.open_side(spec, number).map_err(ServeError)?;
-            opened.push(facts);
             if let Some(up) = &mut self.up {
                 up.coming.push_back((side, spec.clone()));
             }
-        }
-        Ok(opened)
+            Ok(facts)
+        };
+        devices.map(open).collect()
     }
 
     /// Lets the engine of an opened device serve.

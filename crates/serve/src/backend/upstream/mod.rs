@@ -35,7 +35,7 @@ use ioweir_core::Nanos;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
 
-use super::{Action, Backend, Done, Io, Outcome, Remark, RemarkKind, UpstreamStatus};
+use super::{Action, Backend, Done, EXTENTS_MAX, Io, Outcome, Remark, RemarkKind, UpstreamStatus};
 use crate::nbd::client::{Asked, Terms, put_request};
 use crate::nbd::reply::Extent;
 use crate::nbd::{Command, NbdError};
@@ -53,8 +53,6 @@ pub use reach::Reach;
 const PAUSE_FIRST: Nanos = Nanos::from_millis(50);
 /// The longest pause.
 const PAUSE_MAX: Nanos = Nanos::from_seconds(10);
-/// The most extents of one answer that are used.
-const EXTENTS_MAX: usize = 1024;
 /// The most requests that one call of a socket sends.
 const BATCH: usize = 64;
 

@@ -145,6 +145,7 @@ impl Sessions {
         let slot = request.connection;
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
+        connection.queries -= u32::from(request.reply.command == Command::BlockStatus);
         if connection.mode != Mode::Gone {
             let answered = request.answered();
             connection.done = (connection.done.0 + 1, connection.done.1 + answered.result.unwrap_or(0));

@@ -11,6 +11,7 @@ use rustix::event::epoll::EventFlags;
 
 use super::super::command::Timeouts;
 use super::outbox::Outbox;
+use crate::backend::EXTENTS_MAX;
 use crate::buffer::Buffer;
 use crate::log::{EventKind, Peer};
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
@@ -24,6 +25,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 const _: () = assert!(CHUNK_BYTES >= tls::RECEIVED_BYTES_MAX, "a chunk holds what one call can decrypt");
 /// If at least this much data of a write is missing, it is read directly into the write's buffer.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
+/// If a client has this many bytes of heads of replies unread, extents that it waits for included, no more of its requests are
+/// accepted.
+const HEADS_MAX: usize = 256 << 10;
+/// The longest list of extents in a reply.
+const EXTENTS_BYTES_MAX: usize = 16 * EXTENTS_MAX + 64;
 /// The most requests that a client may have in flight; more wait in its socket.
 const REQUESTS_MAX: u32 = 256;
 
@@ -163,6 +169,8 @@ pub(super) struct Connection {
     pub(super) waiting: Option<Request>,
     /// The number of unanswered requests.
     pub(super) in_flight: u32,
+    /// How many of them ask for block status.
+    pub(super) queries: u32,
     /// The client's part of [`super::Room::bytes`].
     pub(super) held_bytes: u64,
     pub(super) outbox: Outbox,
@@ -207,6 +215,7 @@ impl Connection {
             incoming: None,
             waiting: None,
             in_flight: 0,
+            queries: 0,
             held_bytes: 0,
             outbox,
             interest: EventFlags::empty(),
@@ -264,7 +273,13 @@ impl Connection {
 
     /// Whether it has as many requests in flight, or replies unread, as it may.
     fn is_full(&self) -> bool {
-        self.in_flight >= REQUESTS_MAX || self.outbox.is_overfull()
+        let extents = self.queries as usize * EXTENTS_BYTES_MAX;
+        self.in_flight >= REQUESTS_MAX || self.outbox.head_bytes() + extents > HEADS_MAX
+    }
+
+    /// The memory for its requests and the heads of its replies.
+    pub(super) fn own_bytes(&self) -> usize {
+        self.chunk.len() + self.outbox.capacity()
     }
 
     /// Whether nothing is read from its socket for now.

@@ -90,6 +90,7 @@ impl Sessions {
             }
         }
         connection.in_flight += 1;
+        connection.queries += u32::from(command == Command::BlockStatus);
         let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, base, request));
         match command {
             Command::Read => {

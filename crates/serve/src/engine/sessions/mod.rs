@@ -33,6 +33,7 @@ pub use connection::{Client, Mode, Permit};
 use connection::{Connection, Received};
 use request::{ClientRequest, Costs};
 use room::Room;
+pub(crate) use room::client_bytes;
 
 /// Set in an epoll token if a connection's replies go to another descriptor than its requests come from.
 pub(super) const TOKEN_OUTPUT: u64 = 1 << 32;
@@ -103,6 +104,7 @@ impl Sessions {
                 idle: Nanos::NEVER,
                 reading_bytes_per_second: 0,
                 shutdown: Nanos::NEVER,
+                clients_max: 1,
             },
             poller,
             now: Nanos::ZERO,
@@ -129,10 +131,13 @@ impl Sessions {
         self.exports = exports;
     }
 
-    /// Sets how long a client may leave something unfinished or send no request; the next check applies it.
-    pub(super) const fn set_timeouts(&mut self, timeouts: Timeouts) {
+    /// Sets how long a client may leave something unfinished or send no request; the next check applies it. The memory must be
+    /// divided again.
+    pub(super) fn set_timeouts(&mut self, timeouts: Timeouts) {
         self.timeouts = timeouts;
         self.stall_check = self.now;
+        let clients = self.connections.iter().map(|(_, connection)| (connection.class, connection.held_bytes));
+        self.room.set_clients(timeouts.clients_max, clients);
     }
 
     /// Sets the time of everything that follows, and whether the device writes zeroes: as holes, and where it keeps the space.
@@ -163,6 +168,16 @@ impl Sessions {
 
     pub(super) const fn buffered_bytes(&self) -> u64 {
         self.room.bytes
+    }
+
+    /// The memory that connections take beside buffers.
+    pub(super) fn connection_bytes(&self) -> usize {
+        self.connections.iter().map(|(_, connection)| connection.own_bytes()).sum()
+    }
+
+    /// The bytes of buffers that are kept for later.
+    pub(super) const fn free_bytes(&self) -> u64 {
+        self.room.pool.free_bytes()
     }
 
     /// The buffers, for data that is read.

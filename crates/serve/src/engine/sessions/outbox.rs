@@ -9,8 +9,9 @@ use crate::tls::Session;
 
 /// The most slices that one call sends.
 const SLICES: usize = 128;
-/// While a client has this many bytes of reply heads unread, no more of its requests are accepted.
-const HEADS_MAX: usize = 256 << 10;
+
+/// Heads that are sent are dropped together, once they have this many bytes.
+const HEADS_SENT_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 enum Item {
@@ -41,12 +42,21 @@ impl Outbox {
         self.bytes_sent
     }
 
-    pub(super) fn is_overfull(&self) -> bool {
-        self.heads.len() - self.heads_sent > HEADS_MAX
+    /// The bytes of heads that are not sent.
+    pub(super) const fn head_bytes(&self) -> usize {
+        self.heads.len() - self.heads_sent
+    }
+
+    /// The memory for heads.
+    pub(super) const fn capacity(&self) -> usize {
+        self.heads.capacity()
     }
 
     /// Adds the head of a reply.
     pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.heads_sent >= HEADS_SENT_MAX {
+            self.heads.drain(..std::mem::take(&mut self.heads_sent));
+        }
         let before = self.heads.len();
         write(&mut self.heads);
         let length = self.heads.len() - before;
@@ -138,5 +148,37 @@ impl Outbox {
             }
         }
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn heads_that_are_sent_take_no_memory_while_others_wait() -> std::io::Result<()> {
+        let (mut ours, theirs) = UnixStream::pair()?;
+        theirs.set_nonblocking(true)?;
+        let stream = Stream::from(OwnedFd::from(theirs));
+        let mut outbox = Outbox::default();
+        let mut heard = 0;
+        for round in 0_u32..4_000 {
+            while outbox.head_bytes() < 64 << 10 {
+                outbox.put(|out| out.extend_from_slice(&[round as u8; 1024]));
+                outbox.put_data(Buffer::with_capacity(1));
+            }
+            // The reader never catches up.
+            let _ = outbox.send(&stream, None, drop);
+            heard += ours.read(&mut [0; 4096])?;
+            // The socket has room for the first of it.
+            assert!(round < 100 || !outbox.is_empty());
+            assert!(outbox.capacity() <= 512 << 10, "{} bytes after {round}", outbox.capacity());
+        }
+        assert!(heard > 10 << 20);
+        Ok(())
     }
 }

@@ -139,8 +139,8 @@ pub(super) const METRICS: [Metric; 55] = [
     ),
     gauge(
         "ioweir_device_failed",
-        "Whether a flush of the device has failed: 1 until it is opened again",
-        Source::Device(|_, of| (vec![], Value::Whole(of.report.failure.is_some().into()))),
+        "Whether a flush of the device has failed, or it cannot be opened: 1 until it is opened again",
+        Source::Device(|_, of| (vec![], Value::Whole((of.report.failure.is_some() || of.trouble.is_some()).into()))),
     ),
     gauge(
         "ioweir_oldest_operation_seconds",

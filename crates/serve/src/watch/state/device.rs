@@ -84,7 +84,13 @@ impl DeviceState {
             queued_requests: classes.clone().map(|state| state.queued).sum(),
             queued_bytes: classes.map(|state| state.queued_bytes).sum(),
             knows_shares: device.knows_shares(),
-            failed: of.failure.map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
+            failed: match (&watched.trouble, of.failure) {
+                // Since the server began.
+                (Some(_), _) => Some(FailureState { at_seconds: 0.0, what: watched.description.clone() }),
+                (None, failure) => {
+                    failure.map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() })
+                }
+            },
             age_seconds: now.since(of.now).as_seconds(),
             oldest_operation_seconds: of.oldest_operation.map(Nanos::as_seconds),
             hangs: of.hangs,

@@ -37,6 +37,7 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     idle: Nanos::NEVER,
     reading_bytes_per_second: 16 << 10,
     shutdown: Nanos::from_seconds(10),
+    clients_max: 64,
 };
 
 /// The time since 1970 at which the engine's clock is zero.
@@ -184,11 +185,19 @@ impl Bench {
 
     /// Changes shares while the engine serves, as the controller does; a change that is `kept` gets its verdict.
     pub(crate) fn change(&mut self, shares: Vec<(Holder, Share)>, services: Vec<Service>, is_kept: bool) {
+        self.change_all(shares, services, TIMEOUTS, is_kept);
+    }
+
+    /// Lets it have so many clients, among whom its memory is divided.
+    pub(crate) fn clients_max(&mut self, clients_max: u32) {
+        self.change_all(Vec::new(), Vec::new(), Timeouts { clients_max, ..TIMEOUTS }, true);
+    }
+
+    fn change_all(&mut self, shares: Vec<(Holder, Share)>, services: Vec<Service>, timeouts: Timeouts, is_kept: bool) {
         let (prepared, hear) = channel();
         let (verdict, wait) = channel();
         let priorities = vec![Priority::NONE; 4];
-        let change =
-            Change { shares, priorities, timeouts: TIMEOUTS, services, exports: None, prepared, verdict: wait };
+        let change = Change { shares, priorities, timeouts, services, exports: None, prepared, verdict: wait };
         if is_kept {
             verdict.send(()).expect("it listens");
         }
