@@ -44,7 +44,7 @@ impl SchedulerChoice {
         }
     }
 
-    /// What it takes into account of what is said of clients: of a pair, what either half does.
+    /// The keys of shares, and the priorities, that change its decisions. A pair reads what either half reads.
     #[must_use]
     pub fn reads(&self) -> Reads {
         let Some(below) = &self.below else { return self.row.reads };

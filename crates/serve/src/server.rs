@@ -167,6 +167,7 @@ impl Server {
         let _ = threads_stopper.set(stopper.clone());
         engines.begin(opened, &list)?;
         let controller = Controller::new(spec.clone(), (engines.clone(), places), tunables, log.clone(), clock);
+        controller.set_front(stopper.clone());
         #[cfg(feature = "fleet")]
         let fleet = crate::fleet::Fleet::start(&controller, engines.clone(), log.clone(), clock).map_err(ServeError)?;
         let (watch, watched_at) =

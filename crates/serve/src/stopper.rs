@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ioweir_core::Nanos;
 
 use crate::log::Peer;
-use crate::spec::Identity;
+use crate::spec::{Identity, Listen, Server};
 
 /// Ends a server from any thread.
 #[derive(Clone, Debug)]
@@ -57,6 +57,21 @@ pub(crate) enum Question {
     Sockets(Sender<Offer>),
     Callers(Sender<Vec<CallerAccount>>),
     Kick(u64, Sender<Option<CallerAccount>>),
+    /// To make a socket for the virtual machines of an export, which wait there until it is open.
+    Bind(Box<MachineSocket>, Sender<Result<(), String>>),
+    /// To accept the virtual machines of an export.
+    Open(usize, Sender<()>),
+    /// To remove the socket of an export.
+    Close(usize, Sender<()>),
+}
+
+/// A socket for the virtual machines of an export.
+#[derive(Clone, Debug)]
+pub(crate) struct MachineSocket {
+    pub(crate) export: usize,
+    pub(crate) place: Listen,
+    /// The spec's keys about sockets.
+    pub(crate) server: Server,
 }
 
 /// Listening sockets for another process, by name. While the offer exists, no client is accepted.
@@ -96,6 +111,21 @@ impl Stopper {
     /// Asks which clients still negotiate.
     pub(crate) fn ask_for_callers(&self) -> Receiver<Vec<CallerAccount>> {
         self.ask(Question::Callers)
+    }
+
+    /// Asks for a socket for the virtual machines of an export; they wait there until it is open.
+    pub(crate) fn ask_to_bind(&self, socket: MachineSocket) -> Receiver<Result<(), String>> {
+        self.ask(|sender| Question::Bind(Box::new(socket), sender))
+    }
+
+    /// Asks that the virtual machines of an export be accepted.
+    pub(crate) fn ask_to_open(&self, export: usize) -> Receiver<()> {
+        self.ask(|sender| Question::Open(export, sender))
+    }
+
+    /// Asks for the end of the socket of an export.
+    pub(crate) fn ask_to_close(&self, export: usize) -> Receiver<()> {
+        self.ask(|sender| Question::Close(export, sender))
     }
 
     /// Asks for the end of a client, if it still negotiates.

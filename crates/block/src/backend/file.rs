@@ -72,6 +72,7 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
 
 /// The size of a file as [`Files::open`] will find or create it. Nothing is created or locked.
 pub fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<u64, String> {
+    check_kind(path)?;
     match (OpenOptions::new().read(true).write(!read_only).open(path), size_bytes) {
         (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound && !is_of_devices(path) => {
             if folder_of(path).is_dir() { Ok(size) } else { Err(failed(path, "cannot be created", &error)) }
@@ -99,6 +100,16 @@ fn lock(path: &Path, file: &File, read_only: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses what is neither a file nor a block device: a character device has no length, and a pipe no other end. Any other
+/// problem is found when it is opened.
+fn check_kind(path: &Path) -> Result<(), String> {
+    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+    if metadata.is_file() || metadata.file_type().is_block_device() {
+        return Ok(());
+    }
+    Err(format!("{}: is neither a file nor a block device", path.display()))
+}
+
 /// The length of a file, which must be that of the spec if the spec gives one.
 fn check_length(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, String> {
     let length = length_of(file).map_err(|error| failed(path, "has no length", &error))?;
@@ -115,6 +126,7 @@ impl Files {
     /// Opens a file or a block device. A missing file is created if the spec gives a size. No other server may use it,
     /// unless both only read.
     pub fn open(path: &Path, size_bytes: Option<u64>, direct: bool, read_only: bool) -> Result<Self, String> {
+        check_kind(path)?;
         let mut options = OpenOptions::new();
         options.read(true).write(!read_only);
         let mut is_new = false;

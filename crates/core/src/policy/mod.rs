@@ -62,13 +62,13 @@ pub struct PolicyRow {
     pub places: bool,
     /// Whether it serves clients by their shares, instead of ordering and merging requests for a device.
     pub knows_shares: bool,
-    /// What it takes into account of what is said of clients.
+    /// The keys of shares, and the priorities, that change its decisions.
     pub reads: Reads,
     make: Make,
 }
 
-/// What a policy takes into account of what is said of clients, in their shares or with their requests. Limits are not
-/// among it: every policy that knows shares keeps those.
+/// The keys of clients' shares, and the priorities of requests, that change a policy's decisions. Limits are not listed: every
+/// policy that knows shares keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reads {
     /// Weights. In a group, they divide what the group gets under every policy that knows shares.
@@ -216,7 +216,7 @@ impl PolicyRow {
             parameters: if knows_shares { &[CLIENTS, GROUPS, KNOWN_COST] } else { &[] },
             places: false,
             knows_shares,
-            // It gets the shares as they are. Reservations cannot be promised for it.
+            // The policy gets the shares as they are. That it keeps reservations cannot be promised.
             reads: if knows_shares { Reads { burst: true, ..Reads::LATENCY } } else { Reads::PRIORITY },
             make: Make::External(maker),
         }

@@ -55,7 +55,7 @@ fn decisions(row: &PolicyRow, share: Share, priority: Priority) -> Vec<(Nanos, S
 }
 
 #[test]
-fn a_policy_acts_on_what_its_row_says_alone() {
+fn policies_act_on_what_their_rows_say() {
     for row in POLICIES {
         let Reads { weight, reservation, burst, latency, priority } = row.reads;
         // Bursts and latencies are those of an arrival curve, which has a rate.

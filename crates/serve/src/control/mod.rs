@@ -12,6 +12,7 @@ mod devices;
 mod difference;
 mod exports;
 mod fleet;
+mod machines;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ mod tests;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ioweir_config::{shown, unknown};
@@ -32,6 +33,7 @@ use crate::executor::{Clock as _, MachineClock};
 use crate::exports::{Catalog, Exports, Places};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{ClassKind, Holder, Server, Spec};
+use crate::stopper::Stopper;
 use crate::tls;
 
 pub use assignment::assign;
@@ -144,6 +146,8 @@ struct Inner {
     /// The places on each device that exports can show.
     places: Mutex<Vec<Places>>,
     tunables: Arc<Tunables>,
+    /// The thread that accepts clients, if there is one: it makes sockets for virtual machines.
+    front: OnceLock<Stopper>,
     log: Log,
     clock: MachineClock,
 }
@@ -176,7 +180,14 @@ impl Controller {
             assigned: BTreeSet::new(),
             fleet: None,
         });
-        Self(Arc::new(Inner { changing, running, engines, places, tunables, log, clock }))
+        let front = OnceLock::new();
+        Self(Arc::new(Inner { changing, running, engines, places, tunables, front, log, clock }))
+    }
+
+    /// Names the thread that accepts clients, of which there is one.
+    pub(crate) fn set_front(&self, front: Stopper) {
+        // The cell is empty: only this sets it, before operators can ask for a change.
+        let _ = self.0.front.set(front);
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -320,6 +331,7 @@ impl Controller {
         }
         let (came, lost) = (self.open_devices(&before, &spec)?, self.lost_devices(&before, &spec)?);
         let grown = self.grow_devices(&before, &spec)?;
+        let sockets = self.bind_machines(&before, &spec)?;
         let mut running = self.lock();
         // Only the parts of a fleet can have changed in the running spec meanwhile.
         spec.parts.clone_from(&running.spec.parts);
@@ -328,6 +340,8 @@ impl Controller {
             target.places[device].shape.size_bytes = size_bytes;
         }
         self.become_target(&mut running, target, |_| Ok(()))?;
+        sockets.open();
+        self.close_machines(&before, &spec);
         self.0.tunables.set(&spec.server);
         running.spec = Arc::new(spec);
         let at = self.0.clock.now();

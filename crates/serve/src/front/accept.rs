@@ -1,5 +1,6 @@
 //! Accepts clients and virtual machines, where there is room for them.
 
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, getrlimit};
 
 use super::caller::{Caller, Ending, identify, keep_alive};
+use super::listen::Listener;
 use super::{Front, TOKEN_LISTENER, TOKEN_OUTPUT};
 use crate::engine::{Client, Command, Permit};
 use crate::executor::Clock as _;
@@ -30,7 +32,7 @@ const SPARE_DESCRIPTORS: u64 = 64;
 const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 
 impl Front {
-    pub(super) fn accept(&mut self, number: usize) {
+    pub(super) fn accept(&mut self, number: u32) {
         loop {
             // After a handover the sockets belong to the other process, and so do the clients that wait on them.
             let Some(listener) = self.listeners.get(number).filter(|_| self.successor.is_none()) else { return };
@@ -76,10 +78,27 @@ impl Front {
     }
 
     pub(super) fn watch_listeners(&self, flags: EventFlags) {
-        for (number, listener) in (0..).zip(&self.listeners) {
-            // The listener was watched before, so this takes no memory and cannot fail.
-            let _ = epoll::modify(&self.epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), flags);
+        self.listeners.iter().for_each(|(slot, _)| self.watch_listener(slot, flags));
+    }
+
+    pub(super) fn watch_listener(&self, slot: u32, flags: EventFlags) {
+        let Some(listener) = self.listeners.get(slot) else { return };
+        // The listener was watched before, so this takes no memory and cannot fail.
+        let token = EventData::new_u64(TOKEN_LISTENER | u64::from(slot));
+        let _ = epoll::modify(&self.epoll, &listener.socket, token, flags);
+    }
+
+    /// Takes a socket on, and waits for these events of it.
+    pub(super) fn listen(&mut self, listener: Listener, flags: EventFlags) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&listener.socket, true)?;
+        let slot = self.listeners.insert(listener);
+        let Some(listener) = self.listeners.get(slot) else { return Ok(()) };
+        let token = EventData::new_u64(TOKEN_LISTENER | u64::from(slot));
+        let watched = epoll::add(&self.epoll, &listener.socket, token, flags);
+        if watched.is_err() {
+            self.listeners.remove(slot);
         }
+        Ok(watched?)
     }
 
     /// A permit for a client. If the server is full, a client that has negotiated for long loses its permit to the new one.

@@ -5,11 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 use std::sync::mpsc::{Sender, channel};
 
+use rustix::event::epoll::EventFlags;
+
 use super::Front;
 use super::caller::Caller;
 use super::listen::Listener;
 use crate::log::EventKind;
-use crate::stopper::{CallerAccount, Offer, Question, SERVES};
+use crate::stopper::{CallerAccount, MachineSocket, Offer, Question, SERVES};
 
 fn account_of(caller: &Caller) -> CallerAccount {
     let Caller { number, peer, ref identity, began, .. } = *caller;
@@ -30,8 +32,34 @@ impl Front {
                 Question::Kick(number, asker) => {
                     let _ = asker.send(self.kick(number));
                 }
+                Question::Bind(socket, asker) => {
+                    let _ = asker.send(self.bind(&socket));
+                }
+                Question::Open(export, asker) => {
+                    if let Some(slot) = self.slot_of(export) {
+                        self.watch_listener(slot, EventFlags::IN);
+                    }
+                    let _ = asker.send(());
+                }
+                Question::Close(export, asker) => {
+                    // Dropping it removes its file.
+                    drop(self.slot_of(export).and_then(|slot| self.listeners.remove(slot)));
+                    let _ = asker.send(());
+                }
             }
         }
+    }
+
+    /// Makes a socket for the virtual machines of an export, and accepts none of them yet.
+    fn bind(&mut self, socket: &MachineSocket) -> Result<(), String> {
+        let MachineSocket { export, place, server } = socket;
+        let listener = Listener::bind_for_clients(place, server)?.of_export(*export);
+        self.listen(listener, EventFlags::empty()).map_err(|error| format!("{place}: cannot listen: {error}"))
+    }
+
+    /// The slot of the socket of an export.
+    fn slot_of(&self, export: usize) -> Option<u32> {
+        self.listeners.iter().find(|(_, listener)| listener.export == Some(export)).map(|(slot, _)| slot)
     }
 
     fn kick(&mut self, number: u64) -> Option<CallerAccount> {
@@ -44,11 +72,12 @@ impl Front {
     /// Offers the listening sockets to the thread that asks, and accepts no client until that thread has sent them or given up. The sending
     /// takes no time, because no step of it waits for the other process.
     fn offer_sockets(&mut self, asker: &Sender<Offer>) {
-        let sockets: io::Result<Vec<OwnedFd>> = self.listeners.iter().map(Listener::duplicate).collect();
+        let sockets: io::Result<Vec<OwnedFd>> =
+            self.listeners.iter().map(|(_, listener)| listener.duplicate()).collect();
         let Some(sockets) = sockets.ok().filter(|_| self.successor.is_none() && self.within() == SERVES) else {
             return;
         };
-        let names = self.listeners.iter().map(|listener| listener.name().to_string()).collect();
+        let names = self.listeners.iter().map(|(_, listener)| listener.name().to_string()).collect();
         let (sent, hear) = channel();
         // A caller that has left takes no sockets, and drops `sent` with the offer.
         let _ = asker.send(Offer { names, sockets, sent });

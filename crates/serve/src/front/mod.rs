@@ -48,7 +48,7 @@ const TOKEN_OUTPUT: u64 = 1 << 32;
 
 /// The thread's state.
 pub(crate) struct Front {
-    listeners: Vec<Listener>,
+    listeners: Slots<Listener>,
     callers: Slots<Caller>,
     /// The engines, which end with the front.
     engines: Engines,
@@ -102,13 +102,9 @@ impl Front {
         if let Some(signals) = &plan.signals {
             epoll::add(&epoll, signals, EventData::new_u64(TOKEN_SIGNAL), EventFlags::IN)?;
         }
-        for (number, listener) in (0..).zip(&plan.listeners) {
-            rustix::io::ioctl_fionbio(&listener.socket, true)?;
-            epoll::add(&epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), EventFlags::IN)?;
-        }
         let places = Places::default();
         let mut front = Self {
-            listeners: plan.listeners,
+            listeners: Slots::default(),
             callers: Slots::default(),
             engines: plan.engines,
             listens_at: Nanos::NEVER,
@@ -129,6 +125,9 @@ impl Front {
             clock: plan.clock,
             is_single: plan.single.is_some(),
         };
+        for listener in plan.listeners {
+            front.listen(listener, EventFlags::IN)?;
+        }
         if let Some((input, output)) = plan.single {
             rustix::io::ioctl_fionbio(&input, true)?;
             rustix::io::ioctl_fionbio(&output, true)?;
@@ -154,12 +153,14 @@ impl Front {
         }
         match self.successor {
             Some(process) => {
-                self.listeners.iter_mut().for_each(Listener::leave_file);
+                for slot in self.listeners.iter().map(|(slot, _)| slot).collect::<Vec<_>>() {
+                    self.listeners.get_mut(slot).into_iter().for_each(Listener::leave_file);
+                }
                 manager::say_replaced_by(process);
             }
             None => manager::say_stopping(),
         }
-        self.listeners.clear();
+        self.listeners = Slots::default();
         self.callers = Slots::default();
         self.engines.close();
         // While the engines drain, a stop may come, or a shorter limit.
@@ -194,7 +195,7 @@ impl Front {
                     let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                     self.answer_questions();
                 }
-                token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
+                token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as u32),
                 token => self.talk((token & (TOKEN_OUTPUT - 1)) as u32),
             }
         }

@@ -221,7 +221,7 @@ impl Spec {
     }
 }
 
-/// A key of a share that the scheduler does not read, and why that is so. The values that are filled in are no such keys.
+/// A key of a share that the scheduler does not read, and the reason. Default values are allowed.
 fn unread(keys: &ShareKeys, reads: Reads) -> Option<(&'static str, &'static str)> {
     let has_limit = keys.limit.is_some_and(|rate| rate.0 > 0);
     let is_weighted = keys.weight.is_some_and(|weight| weight != WEIGHT) && keys.group.is_none();
@@ -239,7 +239,7 @@ fn unread(keys: &ShareKeys, reads: Reads) -> Option<(&'static str, &'static str)
     .find_map(|(key, what, is_unread)| is_unread.then_some((key, what)))
 }
 
-/// What makes a key of a share, or a priority, change something.
+/// The condition under which a key of a share, or a priority, has an effect, for the words of an error.
 fn reading(key: &str) -> String {
     let reads: fn(&PolicyRow) -> bool = match key {
         "burst" => return "limit beside it, such as \"500/s\"".into(),
@@ -252,7 +252,7 @@ fn reading(key: &str) -> String {
     format!("a scheduler that does, one of {}", names.join(", "))
 }
 
-/// A priority is for schedulers that read it.
+/// Refuses a priority where the scheduler does not read it.
 fn check_priority(priority: Option<IoPriority>, device: &Device, at: &str) -> Result<(), Complaint> {
     if priority.is_none() || device.scheduler.reads().priority {
         return Ok(());
@@ -265,7 +265,7 @@ fn check_priority(priority: Option<IoPriority>, device: &Device, at: &str) -> Re
     Err(Complaint::of_value(format!("{at}.priority"), problem).expected(expected))
 }
 
-/// A name in certificates is compared as it is written.
+/// Refuses wildcards in the name of a certificate: names are compared letter by letter.
 fn check_certificate(key: &str, name: &str) -> Result<(), Complaint> {
     if !name.contains('*') {
         return Ok(());
@@ -356,7 +356,7 @@ fn check_server(server: &Server) -> Result<(), Complaint> {
     check_local("watch", server.watch.as_ref(), Listen::is_local)
 }
 
-/// Every client has room for a part of a request, however much the others hold.
+/// Refuses a bound of memory in which a client has no room for a part of a request while others hold as much as they may.
 fn check_memory(device: &Device, clients_max: u32, at: &str) -> Result<(), Complaint> {
     let (bytes_max, part) = (device.buffer_bytes_max.0, buffer::capacity_for(device.request_bytes_max.0));
     let each = client_bytes(bytes_max, clients_max);

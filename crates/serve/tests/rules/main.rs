@@ -17,6 +17,7 @@ mod client;
 mod commands;
 mod confine;
 mod counters;
+mod degraded;
 mod depth;
 mod descriptors;
 mod devices;

@@ -292,7 +292,7 @@ fn a_drain_ends_at_its_limit_or_stop() {
 #[test]
 fn saved_specs_have_all_changes_and_serve_again() {
     let tail = "[[group]]\nname = \"g \\\"1\\\"\"\ndevice = \"saved\"\n# a comment\n";
-    let served = Served::of("", &format!("{}{tail}", SPEC.replace("DEVICE", "saved")));
+    let served = Served::of("", &format!("{}{tail}", SPEC.replace("DEVICE", "saved").replace("\"sfq\"", "\"parda\"")));
     let assignments = ["export.slow.limit_bytes=none", "export.slow.burst_bytes=none", "export.slow.limit=100/s"];
     let more = ["export.export.group=g \"1\"", "export.export.latency=1500us", "server.idle_timeout=90m"];
     let assignments = assignments.iter().chain(&more).map(|text| (*text).to_string()).collect();

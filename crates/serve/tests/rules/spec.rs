@@ -255,7 +255,7 @@ fn classes_are_exports_then_tenants_told_by_certificate() {
 }
 
 #[test]
-fn a_certificate_of_two_tenants_is_of_the_first() {
+fn certificates_of_two_tenants_are_the_firsts() {
     let (_folder, text) = classes_with_tls();
     let more = "[[tenant]]\nname = \"u\"\nexport = \"b\"\ncertificate = \"u.example\"\n";
     let classes =
@@ -310,7 +310,7 @@ fn a_share_key_is_read_or_refused() {
 }
 
 #[test]
-fn a_weight_in_a_group_is_read_by_every_order() {
+fn every_order_reads_weights_within_a_group() {
     let group = "[[group]]\nname = \"g\"\ndevice = \"d\"\n";
     for row in POLICIES.iter().filter(|row| row.knows_shares) {
         let text = SMALLEST.replace("\"sfq\"", &format!("\"{}\"", row.name));
@@ -385,7 +385,7 @@ fn errors_in_classes_are_reported_with_their_place() {
 }
 
 #[test]
-fn memory_that_lacks_a_minimum_per_client_is_refused() {
+fn memory_without_room_per_client_is_refused() {
     let spec = |clients: u32, device: &str| {
         let head = format!("[server]\nconnections_max = {clients}\n");
         let text = SMALLEST.replace("[server]\n", &head).replace("[[export]]", &format!("{device}\n[[export]]"));

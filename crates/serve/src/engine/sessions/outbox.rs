@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_that_are_sent_take_no_memory_while_others_wait() -> std::io::Result<()> {
+    fn sent_heads_free_their_memory_while_others_wait() -> std::io::Result<()> {
         let (mut ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         let stream = Stream::from(OwnedFd::from(theirs));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_clients_have_their_minimum_within_the_bound() {
+    fn ten_thousand_clients_get_minimums_within_bounds() {
         let (bytes_max, clients_max) = (256 * MIB, 10_000);
         let mut room = Room::new(Pool::new(4096), bytes_max);
         room.set_clients(clients_max, std::iter::empty());
@@ -185,7 +185,7 @@ mod tests {
             assert!(room.take(class(number), held, minimum), "client {number}");
         }
         assert_eq!((room.bytes, room.bytes <= bytes_max), (held.iter().sum(), true));
-        // What is set aside changes with the number of clients, and what is held stays counted.
+        // If the number of clients changes, their minimum does; the bytes that they hold stay counted.
         let clients = || held.iter().enumerate().map(|(number, held)| (class(number), *held));
         room.set_clients(100, clients());
         room.divide(&[7, 1]);

@@ -12,9 +12,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use ioweir_serve::capture::Capture;
+use ioweir_serve::control::{Command, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use ioweir_trace::{Names, Record, Served as Row, TraceError, TraceSink};
+use serde_json::json;
 use vhost::vhost_user::message::VhostUserInflight;
 
 use crate::client::*;
@@ -649,6 +651,61 @@ fn no_guest_memory_makes_the_parser_panic() {
         seeds += 1;
     }
     assert!(seeds >= 31, "the corpus has its seeds");
+}
+
+#[test]
+fn disks_come_grow_and_go_while_it_serves() {
+    let served = Served::new(MEMORY, "");
+    let (control, place) = (served.folder.path().join("control"), served.folder.path().join("late"));
+    let ask = |command: &Command| ask(&control, command).map_err(|error| error.to_string());
+    let keys = |place: &std::path::Path| {
+        let vhost = format!("vhost=unix:{}", place.display());
+        ["device=d", "offset=32MiB", "size=16MiB", &vhost].map(String::from).to_vec()
+    };
+    let add = |place| Command::AddExport { name: "late".into(), keys: keys(place) };
+    let remove = Command::RemoveExport { name: "late".into(), drain: false };
+
+    // A socket that cannot be made leaves nothing behind.
+    let nowhere = served.folder.path().join("nowhere/late");
+    let error = ask(&add(&nowhere)).unwrap_err();
+    assert!(error.starts_with("export late: unix:") && error.contains("cannot listen"), "{error}");
+    assert_eq!(ask(&remove).unwrap_err().lines().next(), Some("unknown export `late`"));
+
+    // Twice: an export that comes back has its socket again.
+    for round in 0..2 {
+        assert_eq!(ask(&add(&place)).unwrap()["changes"], json!(["export.late is added"]));
+        let mut machine = Machine::new(1);
+        let mut monitor = machine.connect(&place);
+        assert_eq!(monitor.config()[..8], (16_u64 << 11).to_le_bytes());
+        let whole = fill(&machine, BUFFER, 4096, 5 + round);
+        assert_eq!(machine.ask(0, OUT, 8, &[Part(BUFFER, 4096, false)]), OK);
+        assert_eq!(machine.ask(0, OUT, 16 << 11, &[Part(BUFFER, 4096, false)]), FAILED, "it ends there");
+        assert!(read_over_nbd(&mut served.nbd(), (32 << 20) + 4096, 4096) == whole);
+
+        // While it is connected the disk gets longer; a monitor that connects then sees it.
+        ask(&Command::Set(vec!["export.late.size=32MiB".into()])).unwrap();
+        assert_eq!(machine.ask(0, OUT, 8, &[Part(BUFFER, 4096, false)]), OK);
+        assert!(ask(&remove).unwrap_err().contains("1 client is connected"));
+        drop((monitor, machine));
+        let mut machine = Machine::new(1);
+        let mut monitor = machine.connect(&place);
+        assert_eq!(monitor.config()[..8], (32_u64 << 11).to_le_bytes());
+        assert_eq!(machine.ask(0, OUT, 16 << 11, &[Part(BUFFER, 4096, false)]), OK);
+
+        // Drained, it goes with its socket, and the connection of its guest ends.
+        ask(&Command::RemoveExport { name: "late".into(), drain: true }).unwrap();
+        monitor.wait_for_end();
+        assert!(!place.exists() && UnixStream::connect(&place).is_err());
+    }
+    // The export of the start is served as before, and its socket goes as well.
+    let mut machine = Machine::new(1);
+    let monitor = machine.connect(&served.vm());
+    assert_eq!(machine.ask(0, IN, 0, &[Part(BUFFER, 512, true)]), OK);
+    drop((monitor, machine));
+    ask(&Command::AddExport { name: "other".into(), keys: vec!["device=d".into()] }).unwrap();
+    ask(&Command::RemoveExport { name: "export".into(), drain: true }).unwrap();
+    assert!(!served.vm().exists());
+    served.stop();
 }
 
 type Rows = Arc<Mutex<Vec<(Record, Option<Row>)>>>;
