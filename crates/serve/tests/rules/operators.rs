@@ -432,3 +432,16 @@ fn failure_modes_name_tests_that_exist() {
         assert!(page.contains(&format!("`{}`", kind.name())), "no row says what to do about {}", kind.name());
     }
 }
+
+#[test]
+fn the_manual_lists_every_event() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server/watching.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for kind in EventKind::ALL {
+        let row = rows.iter().find(|row| row.contains(&format!("`{}`", kind.name())));
+        let row = row.unwrap_or_else(|| panic!("{} is missing", kind.name()));
+        let level = kind.level().to_string().to_lowercase();
+        assert!(row.contains(&level), "{} has the level {level}: {row}", kind.name());
+    }
+}

@@ -7,3 +7,5 @@ mod rules;
 mod sham;
 mod shares;
 mod watched;
+
+pub(crate) use sham::Sham;

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use ioweir_serve::capture::Capture;
+use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::control::{Command, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
@@ -728,13 +728,60 @@ impl TraceSink for Kept {
     }
 }
 
-#[test]
-fn guests_and_nbd_clients_share_one_device_fairly() {
+/// A capture of device `d`, the rows that it keeps, and the count of them once it has ended.
+fn captured(device: &str) -> (Capture, CaptureWriter, Rows) {
     let rows = Rows::default();
     let kept = Kept(Arc::clone(&rows));
-    let device = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"\ndepth = 1\nmerge = false";
     let names = Names { streams: ["export", "other"].map(String::from).into(), volumes: vec!["d".into()] };
     let (capture, written) = Capture::begin(move || Ok(Box::new(kept)), names, &crate::bench::device(device)).unwrap();
+    (capture, written, rows)
+}
+
+#[test]
+fn every_request_of_guests_is_scheduled_and_limited() {
+    let (read, write, range) = (Part(BUFFER, 512, true), Part(BUFFER, 512, false), Part(BUFFER, 16, false));
+    // The name of a disk is known without the device.
+    let known = [
+        (IN, Some(read), 3),
+        (OUT, Some(write), 3),
+        (VM_FLUSH, None, 3),
+        (GET_ID, Some(read), 0),
+        (DISCARD, Some(range), 3),
+        (VM_ZEROES, Some(range), 3),
+    ];
+    for (kind, part, scheduled) in known {
+        let device = format!("{MEMORY}\nscheduler = \"sfq\"");
+        let (capture, written, rows) = captured(&device);
+        let served = Served::with(&device, "limit = \"100/s\"\nburst = 1", Some(capture));
+        let mut machine = Machine::new(1);
+        let monitor = machine.connect(&served.vm());
+        machine.put(BUFFER, 8_u64);
+        machine.put(BUFFER + 8, 8_u64);
+        for _ in 0..3 {
+            assert_eq!(machine.ask(0, kind, 0, part.as_slice()), OK, "type {kind}");
+        }
+        drop(monitor);
+        served.stop();
+        assert_eq!(written.wait().unwrap(), scheduled, "type {kind}: the scheduler sees each");
+        let rows = rows.lock().unwrap();
+        let times = || rows.iter().map(|(_, served)| served.unwrap().dispatched);
+        let span = times().max().unwrap_or_default().since(times().min().unwrap_or_default());
+        let least = ioweir_core::Nanos::from_millis(if scheduled > 0 { 20 } else { 0 });
+        assert!(span >= least, "type {kind}: three requests at a hundred a second take {span:?}");
+    }
+    let served = Served::new(MEMORY, "");
+    let mut machine = Machine::new(1);
+    let _monitor = machine.connect(&served.vm());
+    for kind in (0..64).filter(|kind| known.iter().all(|(its, ..)| its != kind)) {
+        assert_eq!(machine.ask(0, kind, 0, &[read]), UNSUPPORTED, "type {kind} is not among the known ones");
+    }
+    served.stop();
+}
+
+#[test]
+fn guests_and_nbd_clients_share_one_device_fairly() {
+    let device = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"sfq\"\ndepth = 1\nmerge = false";
+    let (capture, written, rows) = captured(device);
     let other = "weight = 300\n[[export]]\nname = \"other\"\ndevice = \"d\"\nweight = 100";
     let served = Served::with(device, other, Some(capture));
     let mut machine = Machine::new(1);
