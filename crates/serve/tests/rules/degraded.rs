@@ -31,7 +31,7 @@ struct Kind {
 }
 
 const FILE: &str = "backend = \"file\"\npath = \"FOLDER/disk\"\n";
-const TRIM: &str = "backend = \"file\"\npath = \"FOLDER/disk\"\n[service.NAME]\nkind = \"trim\"\ndevice = \"NAME\"\nstate = \"FOLDER/journal\"\n";
+const TRIM: &str = "backend = \"file\"\npath = \"FOLDER/disk\"\n[service.\"NAME\"]\nkind = \"trim\"\ndevice = \"NAME\"\nstate = \"FOLDER/journal\"\n";
 
 const KINDS: [Kind; 5] = [
     Kind {
