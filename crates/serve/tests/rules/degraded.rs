@@ -31,7 +31,7 @@ struct Kind {
 }
 
 const FILE: &str = "backend = \"file\"\npath = \"FOLDER/disk\"\n";
-const TRIM: &str = "backend = \"file\"\npath = \"FOLDER/disk\"\n[service.\"NAME\"]\nkind = \"trim\"\ndevice = \"NAME\"\nstate = \"FOLDER/journal\"\n";
+const TRIM: &str = "backend = \"file\"\npath = \"FOLDER/disk\"\n[service.NAME]\nkind = \"trim\"\ndevice = \"NAME\"\nstate = \"FOLDER/journal\"\n";
 
 const KINDS: [Kind; 5] = [
     Kind {
@@ -155,7 +155,7 @@ fn an_unopened_device_keeps_no_other_down() {
     for (number, kind) in KINDS.iter().enumerate() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path();
-        let name = format!("unopened {number}");
+        let name = format!("unopened-{number}");
         let disk = fs::File::create(folder.join("disk")).unwrap();
         disk.set_len(SIZE).unwrap();
         disk.write_all_at(&[9; 4096], 8192).unwrap();
