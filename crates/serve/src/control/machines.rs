@@ -66,7 +66,8 @@ impl Controller {
     pub(super) fn close_machines(&self, before: &Spec, after: &Spec) {
         for (export, ..) in more(after, before) {
             // A front that has ended has removed them.
-            let _ = self.0.front.get().into_iter().try_for_each(|front| front.ask_to_close(export).recv_timeout(PATIENCE));
+            let _ =
+                self.0.front.get().into_iter().try_for_each(|front| front.ask_to_close(export).recv_timeout(PATIENCE));
         }
     }
 }
