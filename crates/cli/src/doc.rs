@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 #[cfg(feature = "plan")]
 use ioweir_background::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_config::Choosable as _;
-use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, unknown};
+use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, shown, unknown};
 use ioweir_core::Reason;
 #[cfg(feature = "plan")]
 use ioweir_core::background::{SERVICES, Service, ServiceRow};
@@ -20,6 +20,8 @@ use ioweir_lab::server::{self, COST_SETS, PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 #[cfg(feature = "advise")]
 use ioweir_measure::advise::KNOBS;
+#[cfg(feature = "serve")]
+use ioweir_serve::log::EventKind;
 use ioweir_trace as trace;
 
 use crate::arguments::DocArguments;
@@ -27,8 +29,27 @@ use crate::failure::Failure;
 use crate::layout::{LAYOUTS, Layout};
 use crate::output;
 
-/// Columns that explanations are wrapped to.
+/// Columns that explanations are wrapped to, where the terminal is not narrower.
 const WIDTH: usize = 100;
+
+/// Columns that a list needs beside its names.
+const NAME_ROOM: usize = 44;
+
+/// Other words that people ask for, each with its topic.
+const WORDS: [(&str, &str); 12] = [
+    ("scheduler", "policy"),
+    ("schedulers", "policy"),
+    ("elevator", "policy"),
+    ("policies", "policy"),
+    ("preset", "device"),
+    ("disk", "device"),
+    ("experiment", "simulate"),
+    ("server", "serve"),
+    ("spec", "serve"),
+    ("wait", "reason"),
+    ("size", "units"),
+    ("exit", "exit-codes"),
+];
 
 /// A topic of `ioweir doc`.
 pub(crate) struct Topic {
@@ -199,6 +220,15 @@ server. `ioweir show FILE` prints a file with every \
 default.",
         entry: Some(|name| key_text(&SERVER_KEYS, name)),
     },
+    #[cfg(feature = "serve")]
+    Topic {
+        name: "event",
+        summary: "events of a server's log",
+        entries: || EventKind::ALL.iter().map(|kind| (kind.name(), kind.help().trim())).collect(),
+        about: "Events of a server's log, which are also counted in the metric `ioweir_events_total{kind}`. docs/failure-modes.md says what \
+to do about each that tells of trouble.",
+        entry: None,
+    },
     #[cfg(feature = "plan")]
     Topic {
         name: "plan",
@@ -345,10 +375,7 @@ pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {
         let topics: Vec<_> = TOPICS.iter().map(|topic| (topic.name, topic.summary)).collect();
         return output::print(format!("Topics of `ioweir doc TOPIC [NAME]`.\n\n{}", list(&topics)).as_bytes());
     };
-    let topic = TOPICS.iter().find(|topic| topic.name == name).ok_or_else(|| {
-        let names: Vec<_> = TOPICS.iter().map(|topic| topic.name).collect();
-        unknown("topic", name, &names, "`ioweir doc` lists the topics")
-    })?;
+    let Some(topic) = topic_of(name) else { return searched(name) };
     let entries = (topic.entries)();
     let Some(wanted) = &arguments.name else {
         return output::print(format!("{}\n\n{}", wrap(topic.about, 0), list(&entries)).as_bytes());
@@ -363,10 +390,63 @@ pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {
     output::print(list(&[*found]).as_bytes())
 }
 
+/// The topic of this name, or of a word for it: plurals and other words will do.
+fn topic_of(name: &str) -> Option<&'static Topic> {
+    let folded = name.to_lowercase().replace('_', "-");
+    let named = WORDS.iter().find(|(word, _)| *word == folded).map_or(&*folded, |(_, topic)| topic);
+    let is_meant = |topic: &&Topic| topic.name == named || format!("{}s", topic.name) == named;
+    TOPICS.iter().find(is_meant)
+}
+
+/// Prints the entries of all topics that have this name, or else the keys of files that lie in a table of this name.
+fn searched(name: &str) -> Result<(), Failure> {
+    let folded = name.to_lowercase().replace('_', "-");
+    let among = |is_found: &dyn Fn(&str) -> bool| -> Vec<(&'static Topic, &'static str, &'static str)> {
+        let of = |topic: &'static Topic| {
+            (topic.entries)()
+                .into_iter()
+                .filter(|(entry, _)| is_found(entry))
+                .map(move |(entry, line)| (topic, entry, line))
+        };
+        TOPICS.iter().flat_map(of).collect()
+    };
+    let is_named = |entry: &str| entry.to_lowercase().replace('_', "-") == folded;
+    let mut found = among(&is_named);
+    if found.is_empty() {
+        found = among(&|entry| entry.split(['.', '[', ']']).any(is_named));
+    }
+    match found[..] {
+        [] => {
+            let names: Vec<_> = TOPICS.iter().map(|topic| topic.name).collect();
+            let hint = "`ioweir doc` lists the topics; `ioweir doc NAME` finds an entry of any of them by its name";
+            Err(unknown("topic or name", name, &names, hint).into())
+        }
+        [(topic, entry, line)] => {
+            let text = topic.entry.and_then(|text| text(entry)).unwrap_or_else(|| list(&[(entry, line)]));
+            output::print(text.as_bytes())
+        }
+        _ => {
+            let lines: Vec<(String, &str)> = found
+                .iter()
+                .map(|(topic, entry, line)| (format!("ioweir doc {} {entry}", topic.name), *line))
+                .collect();
+            let lines: Vec<(&str, &str)> = lines.iter().map(|(command, line)| (command.as_str(), *line)).collect();
+            output::print(format!("`{}` is in several places:\n\n{}", shown(name), list(&lines)).as_bytes())
+        }
+    }
+}
+
 /// Names and lines side by side, the lines wrapped.
 fn list(entries: &[(&str, &str)]) -> String {
     let width = entries.iter().map(|entry| entry.0.len()).max().unwrap_or(0);
     let mut out = String::new();
+    // Names that leave too little room on a narrow terminal have their lines below them.
+    if output::screen().width.is_some_and(|all| width + NAME_ROOM > all) {
+        for (name, line) in entries {
+            let _ = writeln!(out, "  {name}\n      {}", wrap(line, 6));
+        }
+        return out;
+    }
     for (name, line) in entries {
         // Writing to a string does not fail.
         let _ = writeln!(out, "  {name:width$}  {}", wrap(line, width + 4));
@@ -378,9 +458,10 @@ fn list(entries: &[(&str, &str)]) -> String {
 fn wrap(text: &str, indent: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
+    let width = output::screen().width.map_or(WIDTH, |width| width.min(WIDTH));
     for word in text.split_whitespace() {
         let length = word.chars().count();
-        if column > indent && column + 1 + length > WIDTH {
+        if column > indent && column + 1 + length > width {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
             column = indent;
@@ -394,12 +475,17 @@ fn wrap(text: &str, indent: usize) -> String {
     out
 }
 
+/// A name and what it is, wrapped.
+fn titled(name: &str, title: &str) -> String {
+    wrap(&format!("{name}: {title}"), 0)
+}
+
 fn pair() -> String {
-    format!("{}: {}\n\n{}\n{}", PAIR.name, PAIR.summary, wrap(PAIR.doc, 0), parameters(PAIR.parameters))
+    format!("{}\n\n{}\n{}", titled(PAIR.name, PAIR.summary), wrap(PAIR.doc, 0), parameters(PAIR.parameters))
 }
 
 fn policy(row: &PolicyRow) -> String {
-    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    let mut out = format!("{}\n\n{}\n\n", titled(row.name, row.summary), wrap(row.doc, 0));
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
     let _ = writeln!(out, "Bound on waiting: {}", wrap(row.bound.doc, 18));
@@ -422,7 +508,7 @@ fn policy(row: &PolicyRow) -> String {
 /// A platform or a workload.
 #[cfg(feature = "servers")]
 fn server_part(preset: &ServerPreset) -> String {
-    let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
+    let mut out = format!("{}\n\nWhere the numbers come from:\n", titled(preset.name, preset.title));
     for source in preset.sources {
         // Writing to a string does not fail.
         let _ = writeln!(out, "  - {}", wrap(source, 4));
@@ -431,7 +517,7 @@ fn server_part(preset: &ServerPreset) -> String {
 }
 
 fn schedule(row: &ScheduleRow) -> String {
-    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    let mut out = format!("{}\n\n{}\n\n", titled(row.name, row.summary), wrap(row.doc, 0));
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(&format!("{}, {}", row.source, row.section), 8));
     out + &parameters(row.parameters)
@@ -440,7 +526,7 @@ fn schedule(row: &ScheduleRow) -> String {
 #[cfg(feature = "plan")]
 fn service(service: Service) -> String {
     let row = service.row();
-    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    let mut out = format!("{}\n\n{}\n\n", titled(row.name, row.summary), wrap(row.doc, 0));
     for (name, value) in service_terms(row) {
         // Writing to a string does not fail.
         let _ = writeln!(out, "  {name:18}  {value}");
@@ -492,7 +578,7 @@ fn parameters(parameters: &[Parameter]) -> String {
 
 #[cfg(feature = "plan")]
 fn forecaster(row: &ForecasterRow) -> String {
-    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    let mut out = format!("{}\n\n{}\n\n", titled(row.name, row.summary), wrap(row.doc, 0));
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
     let width = row.settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
@@ -545,9 +631,8 @@ pub(crate) fn switched_on(preset: &Preset) -> String {
 
 fn device(preset: &Preset) -> String {
     let mut out = format!(
-        "{}: {}\n\nStatus: {}\nSwitched on: {}\n\nWhere the numbers come from:\n",
-        preset.name,
-        preset.title,
+        "{}\n\nStatus: {}\nSwitched on: {}\n\nWhere the numbers come from:\n",
+        titled(preset.name, preset.title),
         preset.status.name(),
         switched_on(preset)
     );

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ioweir_config::format_count;
 use ioweir_config::{ChoiceError, unknown};
+use ioweir_config::{format_count, shown};
 use ioweir_device::PRESETS;
 use ioweir_lab::run::{Origin, Progress};
 use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceError, TraceGroup};
@@ -111,6 +111,17 @@ pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
     } else {
         "`ioweir doc device` lists the presets".into()
     };
+    // A name that several presets begin with is answered with these: a guess at one would hide the others.
+    let alike: Vec<_> = PRESETS.iter().filter(|preset| preset.name.starts_with(&format!("{name}-"))).collect();
+    if alike.len() > 1 {
+        let lines: String = alike.iter().map(|preset| format!("\n  {:12} {}", preset.name, preset.title)).collect();
+        let expected = "a preset of that kind, or a TOML file";
+        return Err(Failure::input(
+            format!("{what} `{}` could be several", shown(name)),
+            expected,
+            &format!("presets:{lines}"),
+        ));
+    }
     let error = unknown(what, name, &presets, &hint);
     Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into())
 }

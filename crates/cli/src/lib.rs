@@ -34,6 +34,7 @@ mod forecast;
 mod govern;
 mod layout;
 mod man;
+mod names;
 mod output;
 #[cfg(feature = "plan")]
 mod plan;
@@ -104,9 +105,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     }
     let result = match Arguments::try_parse_from(&arguments) {
-        Ok(parsed) => act(parsed.verb),
+        Ok(parsed) => {
+            output::set_wide(false);
+            act(parsed.verb)
+        }
         Err(_) if arguments.len() <= 1 => output::print(FIRST_STEPS.as_bytes()),
-        Err(error) => answer(&error),
+        Err(error) => answer(&error, &arguments),
     };
     match result {
         Ok(()) => 0,
@@ -114,8 +118,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             if let Some(message) = failure.message() {
                 let style = clap::builder::styling::AnsiColor::Red.on_default().bold();
                 // Messages quote traces and specs, which may contain anything. Standard error may be closed.
-                let message: Vec<String> = message.lines().map(shown).collect();
-                let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", message.join("\n"));
+                let message = format!("error: {message}");
+                let lines = message.lines().map(|line| output::for_errors().wrapped(&shown(line), 4));
+                let text = lines.collect::<Vec<_>>().join("\n");
+                let _ = writeln!(
+                    anstream::stderr(),
+                    "{style}error:{style:#}{}",
+                    text.strip_prefix("error:").unwrap_or(&text)
+                );
             }
             failure.code()
         }
@@ -124,8 +134,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// The arguments with the topics of `doc`, which the module `arguments` does not know, as candidates for shell completion.
 fn command_with_topics() -> clap::Command {
-    let candidates = ArgValueCandidates::new(|| arguments::listed(doc::topics()));
-    Arguments::command().mut_subcommand("doc", |doc| doc.mut_arg("topic", |topic| topic.add(candidates)))
+    // `mut_arg` would move the topic behind the name of its entry.
+    Arguments::command().mut_subcommand("doc", |doc| {
+        doc.mut_args(|argument| match argument.get_id().as_str() {
+            "topic" => argument.add(ArgValueCandidates::new(|| arguments::listed(doc::topics()))),
+            _ => argument,
+        })
+    })
 }
 
 fn act(verb: Verb) -> Result<(), Failure> {
@@ -155,16 +170,22 @@ fn act(verb: Verb) -> Result<(), Failure> {
     }
 }
 
-/// Prints the argument parser's answer: help and version are data, the rest is an error.
-fn answer(error: &clap::Error) -> Result<(), Failure> {
+/// Prints the argument parser's answer: help and version are data, the rest is an error, with a hint where another name is meant.
+fn answer(error: &clap::Error, arguments: &[OsString]) -> Result<(), Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {
             Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
         },
-        _ => {
-            let _ = error.print();
-            Err(Failure::Told)
-        }
+        ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument => match names::meant(error, arguments) {
+            Some(failure) => Err(failure),
+            None => told(error),
+        },
+        _ => told(error),
     }
+}
+
+fn told(error: &clap::Error) -> Result<(), Failure> {
+    let _ = error.print();
+    Err(Failure::Told)
 }

@@ -2,15 +2,20 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ioweir_config::shown;
-use ioweir_lab::document::{Document, FORMS, Form, json_list};
+use ioweir_lab::document::{Document, FORMS, Form, Screen, json_list};
 use ioweir_lab::run::Requests;
 use ioweir_trace::{Target, TraceSink, request_file};
 
 use crate::arguments::OutputArguments;
 use crate::failure::Failure;
+
+/// Narrower terminals are written to as if they were this wide.
+const WIDTH_MIN: usize = 40;
 
 /// Where a document is written to.
 pub(crate) struct Outputs<'a> {
@@ -21,6 +26,7 @@ pub(crate) struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     /// The outputs that flags name; `others` are written by the command itself. None of them is one of `inputs`.
     pub(crate) fn new(arguments: &'a OutputArguments, others: &[&str], inputs: &[&Path]) -> Result<Self, Failure> {
+        set_wide(arguments.width.wide);
         let exports: Vec<_> =
             arguments.export.iter().map(|name| Ok((&**name, form(name)?))).collect::<Result<_, Failure>>()?;
         let json = arguments.json.as_deref();
@@ -38,7 +44,7 @@ impl<'a> Outputs<'a> {
         if let Some(target) = self.json {
             put(target, json_list(std::slice::from_ref(document)).as_bytes())?;
         }
-        if self.json == Some("-") { Ok(()) } else { print(document.to_terminal(colour()).as_bytes()) }
+        if self.json == Some("-") { Ok(()) } else { print(document.to_screen(screen()).as_bytes()) }
     }
 }
 
@@ -62,10 +68,48 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes lines to standard output, wrapped to the terminal; what follows in a wrapped line is indented a little more than its begin.
+pub(crate) fn print_lines(text: &str) -> Result<(), Failure> {
+    let screen = screen();
+    let indent = |line: &str| line.len() - line.trim_start().len() + 2;
+    let lines: Vec<String> = text.lines().map(|line| screen.wrapped(line, indent(line)) + "\n").collect();
+    print(lines.concat().as_bytes())
+}
+
 /// Writes a line to standard error.
 pub(crate) fn notice(text: &str) {
     // An error is ignored: standard error may be closed, and then nobody reads it.
-    let _ = writeln!(io::stderr().lock(), "{}", shown(text));
+    let _ = writeln!(io::stderr().lock(), "{}", for_errors().wrapped(&shown(text), 2));
+}
+
+/// Whether `--wide` was given: output is not fitted to the terminal.
+static IS_WIDE: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether output is fitted to the terminal.
+pub(crate) fn set_wide(is_wide: bool) {
+    IS_WIDE.store(is_wide, Ordering::Relaxed);
+}
+
+/// How standard output shows text.
+pub(crate) fn screen() -> Screen {
+    Screen { bold: colour(), width: width(&io::stdout()) }
+}
+
+/// How standard error shows text.
+pub(crate) fn for_errors() -> Screen {
+    Screen { bold: false, width: width(&io::stderr()) }
+}
+
+/// The characters of a line: what `COLUMNS` says, else the width of the terminal that the stream is. A file or a pipe has none, and
+/// neither does anything with `--wide`.
+fn width(stream: &impl AsFd) -> Option<usize> {
+    if IS_WIDE.load(Ordering::Relaxed) {
+        return None;
+    }
+    let stated = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
+    stated
+        .or_else(|| terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)))
+        .map(|width: usize| width.max(WIDTH_MIN))
 }
 
 /// Whether standard output takes bold type: it is a terminal, and `NO_COLOR` is not set.

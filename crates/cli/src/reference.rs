@@ -72,7 +72,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Topics of `ioweir doc` that are short lists, a section each.
-const LISTS: &[&str] = &["load", "columns", "reason", "requests", "units", "export", "knob", "exit-codes"];
+const LISTS: &[&str] = &["load", "columns", "reason", "requests", "units", "export", "knob", "event", "exit-codes"];
 
 fn words() -> String {
     let mut out = format!(

@@ -11,6 +11,7 @@ use crate::{engine, output};
 
 /// Runs the experiments of papers, prints their claims beside the results, and writes the pages.
 pub(crate) fn act(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    output::set_wide(arguments.width.wide);
     let papers: &[Paper] = match &arguments.paper {
         Paper::All => &Paper::EACH,
         paper => std::slice::from_ref(paper),
@@ -29,7 +30,7 @@ pub(crate) fn act(arguments: &ReproduceArguments) -> Result<(), Failure> {
             }
         }
         if json != Some("-") {
-            output::print(document.to_terminal(output::colour()).as_bytes())?;
+            output::print(document.to_screen(output::screen()).as_bytes())?;
         }
         done.push(document);
     }

@@ -64,7 +64,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         (None, None) => experiment::Which::SlowestOfAll,
     };
     let story = experiment::explain(&experiment, &which)?;
-    output::print(story.as_bytes())
+    output::print_lines(&story)
 }
 
 /// Reads and checks an experiment file.

@@ -48,7 +48,7 @@ fn run(arguments: &SweepArguments, spec: &str) -> Result<(), Failure> {
     let folder = Folder::create(&path, &plan)?;
     let running = Running { shard, threads: arguments.threads.map(usize::from) };
     let ran = engine::watched(arguments.quiet, |progress| folder.run(&plan, running, progress))?;
-    output::print(summary(&path, shard, &plan, &ran).as_bytes())?;
+    output::print_lines(&summary(&path, shard, &plan, &ran))?;
     if ran.failed_count == 0 {
         return Ok(());
     }
@@ -71,7 +71,7 @@ fn summary(path: &Path, shard: Shard, plan: &Plan, ran: &Ran) -> String {
 
 fn status(folder: &str) -> Result<(), Failure> {
     let status = Folder::open(Path::new(folder))?.status()?;
-    output::print(state(folder, &status).as_bytes())
+    output::print_lines(&state(folder, &status))
 }
 
 /// How far a sweep is: a line, and one for each thing that is wrong.

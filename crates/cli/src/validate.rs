@@ -10,6 +10,7 @@ use ioweir_measure::validation::{DeviceValidation, document, validate_drives};
 use crate::arguments::ValidateArguments;
 use crate::engine;
 use crate::failure::Failure;
+use crate::names;
 use crate::output::{self, Outputs};
 
 const FOLDER: &str = "a folder with measured traces: cheetah9LP.trace.gz and the like";
@@ -28,6 +29,14 @@ pub(crate) fn act(arguments: &ValidateArguments) -> Result<(), Failure> {
 
 /// Compares the presets with the drives that they are named after.
 fn presets(folder: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
+    if Path::new(folder).is_file() {
+        let problem = format!("{}: validate compares device models with measured response times", shown(folder));
+        return Err(Failure::input(
+            problem,
+            "--device with a trace, or a folder of measured traces",
+            &names::checking(folder),
+        ));
+    }
     if !Path::new(folder).is_dir() {
         return Err(Failure::input(format!("{}: no such folder", shown(folder)), FOLDER, SOURCE));
     }

@@ -34,6 +34,12 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $name,)+ }
             }
 
+            /// The meaning, in a sentence.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$kind => concat!($($help),+),)+ }
+            }
+
             /// The severity of the event.
             #[must_use]
             pub const fn level(self) -> Level {

@@ -40,12 +40,12 @@ pub(crate) struct AdviseArguments {
     #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]", add = ArgValueCandidates::new(candidates::schedulers), help_heading = "What is advised")]
     pub(crate) recorded_under: Option<String>,
 
-    /// What is to be best: completion, mean (latency), read-p99 (99 % quantile of the latency of reads), or busy (working time
+    /// Figure that is to be best: completion, mean (latency), read-p99 (99 % quantile of the latency of reads), or busy (working time
     /// of the device) [default: completion]
     #[arg(long, value_name = "GOAL", value_parser = goals(), help_heading = "What is advised")]
     pub(crate) goal: Option<Goal>,
 
-    /// What must not be exceeded under the recorded load: read-p99=20ms
+    /// Bound that must not be exceeded under the recorded load: read-p99=20ms
     #[arg(long, value_name = "GOAL=TIME", help_heading = "What is advised")]
     pub(crate) bound: Option<Bound>,
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{OutputArguments, ReadingArguments};
 
-/// How rates are read, for every verb that takes series.
+/// Flags for reading rates, for every verb that takes series.
 #[derive(Args, Debug)]
 pub(crate) struct SeriesArguments {
     /// CSV tables of rates with a column of times, compressed or not, in order of time; or a block trace; or vdi:SEED
@@ -62,7 +62,7 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "NAME[:SETTING=VALUE...],...", value_delimiter = ',', help_heading = "Forecasting")]
     pub(crate) method: Vec<String>,
 
-    /// How far ahead, with unit [default: 1d]
+    /// Time to look ahead, with unit [default: 1d]
     #[arg(long, value_name = "TIME", help_heading = "Forecasting")]
     pub(crate) horizon: Option<String>,
 

@@ -27,7 +27,7 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// What the device is: disk or flash [default of a device: what the probes show]
+    /// Kind of the device: disk or flash [default for a device: as the probes show]
     #[arg(long, value_parser = kinds())]
     pub(crate) kind: Option<Kind>,
 
@@ -60,7 +60,7 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, conflicts_with = "spec", help_heading = "Probes")]
     pub(crate) probe: bool,
 
-    /// How long is probed, at most 5min [default: 5min]
+    /// Time to probe, at most 5min [default: 5min]
     #[arg(long = "for", value_name = "SPAN", help_heading = "Probes")]
     pub(crate) span: Option<String>,
 
@@ -96,7 +96,7 @@ pub(crate) struct CalibrateArguments {
 }
 
 impl CalibrateArguments {
-    /// Whether a device is to be probed, and not a trace read.
+    /// Returns whether a device is probed instead of a trace read.
     pub(crate) fn is_probe(&self) -> bool {
         let is_device = |name: &String| std::fs::metadata(name).is_ok_and(|about| about.file_type().is_block_device());
         self.probe || self.trace.iter().any(is_device)

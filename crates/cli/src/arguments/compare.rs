@@ -105,7 +105,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "GOAL", value_parser = goals(), help_heading = "Output")]
     pub(crate) goal: Option<Goal>,
 
-    /// Whose requests count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
+    /// Requests that count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
     /// all [default: all but those of the idle class]
     #[arg(long, value_name = "CLASS|STREAM", help_heading = "Output")]
     pub(crate) of: Option<String>,
@@ -127,7 +127,7 @@ pub(crate) struct CompareArguments {
     pub(crate) quiet: bool,
 }
 
-/// How traces are read.
+/// Flags for reading traces.
 #[derive(Args, Debug)]
 pub(crate) struct ReadingArguments {
     /// Trace format (`ioweir doc format` lists them), or a TOML file that describes your own text format [default:
@@ -157,7 +157,7 @@ pub(crate) struct ReadingArguments {
     pub(crate) alone: bool,
 }
 
-/// How a trace that is read is put on a device.
+/// Flags for putting a trace on a device.
 #[derive(Args, Debug)]
 pub(crate) struct FoldArguments {
     /// Fold requests past the end of the device onto it: addresses begin anew at its end [default: an error]

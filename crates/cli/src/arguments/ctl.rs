@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::WidthArguments;
+
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  ioweir ctl disks.toml state\n  ioweir ctl disks.toml clients\n  ioweir ctl disks.toml set export.gold.weight=300\n  \
@@ -11,6 +13,9 @@ pub(crate) struct CtlArguments {
     /// Server: its spec file, or its control socket as unix:PATH
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
+
+    #[command(flatten)]
+    pub(crate) width: WidthArguments,
 
     #[command(subcommand)]
     pub(crate) verb: CtlVerb,
@@ -118,7 +123,7 @@ pub(crate) enum ExportVerb {
         /// Name of the export
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its other keys, as in a spec: device=d volume=v weight=300
+        /// Other keys of the export, as in a spec: device=d volume=v weight=300
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
     },
@@ -146,7 +151,7 @@ pub(crate) enum DeviceVerb {
         /// Name of the device
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its other keys, as in a spec: backend=file path=/srv/d scheduler=sfq
+        /// Other keys of the device, as in a spec: backend=file path=/srv/d scheduler=sfq
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
     },
@@ -155,7 +160,7 @@ pub(crate) enum DeviceVerb {
         /// Name of the device
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its length from now on, such as 2TiB; it does not become shorter
+        /// New length of the device, such as 2TiB; it does not become shorter
         #[arg(value_name = "SIZE")]
         size: String,
     },
@@ -186,7 +191,7 @@ pub(crate) enum VolumeVerb {
         /// Name of the volume
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its length, such as 10GiB
+        /// Length of the volume, such as 10GiB
         #[arg(value_name = "SIZE")]
         size: String,
     },
@@ -198,7 +203,7 @@ pub(crate) enum VolumeVerb {
         /// Name of the volume
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its length from now on, such as 20GiB
+        /// New length of the volume, such as 20GiB
         #[arg(value_name = "SIZE")]
         size: String,
     },
@@ -232,7 +237,7 @@ pub(crate) enum ServiceVerb {
         /// The most that it does in a second, such as 50MiB/s; its share still holds
         #[arg(long, value_name = "RATE")]
         rate: Option<String>,
-        /// What it gets in a second even if clients want all of the device, such as 10MiB/s
+        /// Rate that the service gets even if clients want all of the device, such as 10MiB/s
         #[arg(long, value_name = "RATE")]
         reservation: Option<String>,
     },

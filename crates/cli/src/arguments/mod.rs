@@ -124,7 +124,7 @@ pub(crate) enum Verb {
     Man(ManArguments),
 }
 
-/// Where a document is written to, for every verb that makes one.
+/// Flags for output, for every verb that makes a document.
 #[derive(Args, Debug)]
 pub(crate) struct OutputArguments {
     /// Write JSON to a file; `-` writes to standard output instead of the tables
@@ -134,6 +134,17 @@ pub(crate) struct OutputArguments {
     /// Write the document to a file; the suffix selects the form: .html, .md, .csv, .parquet, .json or .txt; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) export: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) width: WidthArguments,
+}
+
+/// Flag for the width of output, for every verb that prints tables.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct WidthArguments {
+    /// Show every column, in lines that may be longer than the terminal is wide
+    #[arg(long, help_heading = "Output")]
+    pub(crate) wide: bool,
 }
 
 #[derive(Args, Debug)]
@@ -208,6 +219,9 @@ pub(crate) struct TopArguments {
     /// Time between two updates; rates always cover the last full second
     #[arg(long, value_name = "SPAN", default_value = "1s", conflicts_with = "once")]
     pub(crate) interval: String,
+
+    #[command(flatten)]
+    pub(crate) width: WidthArguments,
 }
 
 #[derive(Args, Debug)]

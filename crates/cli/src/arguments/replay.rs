@@ -73,7 +73,7 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "The device")]
     pub(crate) repeat: u32,
 
-    /// How long the device may take for one request before it counts as stalled
+    /// Time that the device may take for one request before it counts as stalled
     #[arg(long, value_name = "SPAN", default_value = "30s", help_heading = "The device")]
     pub(crate) timeout: String,
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ioweir_lab::compare::Goal;
 
+use super::WidthArguments;
 use super::compare::goals;
 
 #[derive(Args, Debug)]
@@ -44,6 +45,9 @@ pub(crate) struct ReproduceArguments {
     /// No progress bar
     #[arg(long)]
     pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) width: WidthArguments,
 }
 
 /// A paper that can be reproduced.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ioweir_config::shown;
-use ioweir_lab::document::{Column, Table};
+use ioweir_lab::document::{Column, Screen, Table};
 use ioweir_serve::control::{ClientState, Clients};
 use serde_json::Value;
 
@@ -13,16 +13,16 @@ use crate::output;
 
 /// Prints the clients that `ioweir ctl` has received.
 pub(crate) fn print(clients: Value) -> Result<(), Failure> {
-    output::print(draw(&top::read(clients)?, output::colour()).as_bytes())
+    output::print(draw(&top::read(clients)?, output::screen()).as_bytes())
 }
 
 /// The clients as a table, with a remark on missing ones.
-fn draw(clients: &Clients, colour: bool) -> String {
+fn draw(clients: &Clients, screen: Screen) -> String {
     let mut out = String::new();
     if clients.clients.is_empty() && clients.callers.is_empty() {
         out += "no clients\n";
     } else {
-        out += &table(clients).to_terminal(colour);
+        out += &table(clients).to_terminal(screen);
     }
     // Writing to a string does not fail.
     let others = (clients.negotiating as usize).saturating_sub(clients.callers.len());
@@ -121,7 +121,7 @@ mod tests {
                     "number": 2, "certificate": [], "process": null, "address": "192.0.2.7:40000", "since_seconds": 75.0,
                 }]) },
             });
-            draw(&top::read(answer).unwrap_or_else(|failure| panic!("{failure:?}")), false)
+            draw(&top::read(answer).unwrap_or_else(|failure| panic!("{failure:?}")), Screen::default())
         };
         insta::assert_snapshot!([drawn(three, 2, &["disk"]), drawn(json!([]), 0, &[])].join("----\n"));
     }

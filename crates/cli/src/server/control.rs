@@ -14,6 +14,7 @@ use crate::output;
 
 /// `ioweir ctl`: asks, and prints the answer.
 pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
+    output::set_wide(arguments.width.wide);
     let socket = socket_of(&arguments.server)?;
     match &arguments.verb {
         CtlVerb::State { json } => show(json, ask(&socket, &Command::State {})?, top::print),
@@ -146,7 +147,7 @@ fn tell(answer: &Value) -> Result<(), Failure> {
     if changes.is_empty() {
         return output::print(b"nothing has changed\n");
     }
-    output::print(changes.iter().map(|change| shown(change) + "\n").collect::<String>().as_bytes())
+    output::print_lines(&changes.iter().map(|change| shown(change) + "\n").collect::<String>())
 }
 
 impl From<AskError> for Failure {

@@ -1,6 +1,6 @@
 //! The list of a server's devices, as a table.
 
-use ioweir_lab::document::{Column, Table};
+use ioweir_lab::document::{Column, Screen, Table};
 use ioweir_serve::watch::State;
 use serde_json::Value;
 
@@ -11,11 +11,11 @@ use crate::output;
 /// Prints the devices of a state that `ioweir ctl` has received.
 pub(crate) fn print(state: Value) -> Result<(), Failure> {
     let state: State = top::read(state)?;
-    let text = if state.devices.is_empty() { "no devices\n".into() } else { draw(&state, output::colour()) };
+    let text = if state.devices.is_empty() { "no devices\n".into() } else { draw(&state, output::screen()) };
     output::print(text.as_bytes())
 }
 
-fn draw(state: &State, colour: bool) -> String {
+fn draw(state: &State, screen: Screen) -> String {
     let columns = vec![
         Column::text("device"),
         Column::bytes("size"),
@@ -35,5 +35,5 @@ fn draw(state: &State, colour: bool) -> String {
             (&device.description).into(),
         ]);
     }
-    table.to_terminal(colour)
+    table.to_terminal(screen)
 }

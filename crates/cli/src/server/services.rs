@@ -1,6 +1,6 @@
 //! The list of a server's services, as a table.
 
-use ioweir_lab::document::{Column, Table, format_seconds};
+use ioweir_lab::document::{Column, Screen, Table, format_seconds};
 use ioweir_serve::watch::{ServiceState, State};
 use serde_json::Value;
 
@@ -11,12 +11,12 @@ use crate::output;
 /// Prints the services of a state that `ioweir ctl` has received.
 pub(crate) fn print(state: Value) -> Result<(), Failure> {
     let state: State = top::read(state)?;
-    let text = if state.services.is_empty() { "no services\n".into() } else { draw(&state.services, output::colour()) };
+    let text = if state.services.is_empty() { "no services\n".into() } else { draw(&state.services, output::screen()) };
     output::print(text.as_bytes())
 }
 
 /// The services as a table.
-pub(super) fn draw(services: &[ServiceState], colour: bool) -> String {
+pub(super) fn draw(services: &[ServiceState], screen: Screen) -> String {
     let columns = vec![
         Column::text("service"),
         Column::text("kind"),
@@ -40,7 +40,7 @@ pub(super) fn draw(services: &[ServiceState], colour: bool) -> String {
             found(service).into(),
         ]);
     }
-    table.to_terminal(colour)
+    table.to_terminal(screen)
 }
 
 /// The service's present work, or why it waits.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_nanos, shown};
 use ioweir_core::Nanos;
-use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
+use ioweir_lab::document::{Cell, Column, Screen, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
 use ioweir_serve::watch::{ClassState, DeviceState, FleetState, SCHEMA_VERSION, SecondState, State};
 use serde::de::DeserializeOwned;
@@ -29,6 +29,7 @@ const LINES_OF_SERVICES: usize = 3;
 
 /// Prints the state of a server, once or repeatedly.
 pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
+    output::set_wide(arguments.width.wide);
     let interval = arguments.interval.parse::<ioweir_config::Duration>()?.nanos();
     if interval < INTERVAL_MIN {
         let problem = format!("--interval {} is too short", arguments.interval);
@@ -43,7 +44,7 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
             show_in_place(&state, is_first)?;
         } else {
             let gap = if is_first { "" } else { "\n" };
-            output::print(format!("{gap}{}", draw(&state, usize::MAX, output::colour())).as_bytes())?;
+            output::print(format!("{gap}{}", draw(&state, usize::MAX, output::screen())).as_bytes())?;
         }
         if arguments.once {
             return Ok(());
@@ -61,7 +62,7 @@ fn pause(interval: Nanos) {
 
 /// Prints a state that `ioweir ctl` has received.
 pub(crate) fn print(state: Value) -> Result<(), Failure> {
-    output::print(draw(&read::<State>(state)?, usize::MAX, output::colour()).as_bytes())
+    output::print(draw(&read::<State>(state)?, usize::MAX, output::screen()).as_bytes())
 }
 
 /// Draws over the state before. The terminal keeps its modes, so that there is nothing to restore.
@@ -69,7 +70,7 @@ fn show_in_place(state: &State, is_first: bool) -> Result<(), Failure> {
     let height = terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| usize::from(height.0));
     let of_services = if state.services.is_empty() { 0 } else { LINES_OF_SERVICES + state.services.len() };
     let classes_max = height.saturating_sub(LINES_AROUND + state.devices.len() + of_services).max(1);
-    let text = draw(state, classes_max, true).replace('\n', "\x1b[K\n");
+    let text = draw(state, classes_max, Screen { bold: true, ..output::screen() }).replace('\n', "\x1b[K\n");
     let mut out = anstream::stdout().lock();
     write!(out, "{}\x1b[H{text}\x1b[J", if is_first { "\x1b[2J" } else { "" })?;
     out.flush()?;
@@ -130,42 +131,43 @@ fn layers(second: &SecondState) -> Option<String> {
 }
 
 /// The state as tables and sentences. Of more than `classes_max` classes, those that wait most.
-fn draw(state: &State, classes_max: usize, colour: bool) -> String {
+fn draw(state: &State, classes_max: usize, screen: Screen) -> String {
+    let line = |text: &str| screen.wrapped(&shown(text), 2);
     let mut out = String::new();
     // Writing to a string does not fail.
     let up = format_nanos(Nanos::from_seconds(state.now_seconds as u64));
     let connections = format!("{} of {} connections", state.connections, state.connections_max);
-    let _ = writeln!(out, "{}: up {up}, {connections}", shown(&state.spec));
+    let _ = writeln!(out, "{}", line(&format!("{}: up {up}, {connections}", state.spec)));
     for device in &state.devices {
         let DeviceState { name, description, scheduler, depth, inflight_requests, queued_requests, .. } = device;
-        let line = format!(
+        let text = format!(
             "device {name}: {scheduler}, {inflight_requests} of {depth} in flight, {queued_requests} queued; {description}"
         );
-        let _ = writeln!(out, "{}", shown(&line));
+        let _ = writeln!(out, "{}", line(&text));
         if let Some(condition) = condition(device) {
-            let _ = writeln!(out, "device {}: {}", shown(name), shown(&condition));
+            let _ = writeln!(out, "{}", line(&format!("device {name}: {condition}")));
         }
     }
     if let Some(fleet) = &state.fleet {
         let problem = fleet.problem.as_ref().map_or_else(String::new, |problem| format!(": {problem}"));
         let FleetState { name, server, sight, servers, .. } = fleet;
-        let line = format!("fleet {name}: {server} is {sight}, {servers} server(s) in its round{problem}");
-        let _ = writeln!(out, "{}", shown(&line));
+        let text = format!("fleet {name}: {server} is {sight}, {servers} server(s) in its round{problem}");
+        let _ = writeln!(out, "{}", line(&text));
     }
     out.push('\n');
     let chosen = chosen(state, classes_max);
-    out += &table(state, chosen.iter().copied()).to_terminal(colour);
+    out += &table(state, chosen.iter().copied()).to_terminal(screen);
     if chosen.len() < state.classes.len() {
         let _ = writeln!(out, "and {} more, which wait less", state.classes.len() - chosen.len());
     }
     if !state.services.is_empty() {
         out.push('\n');
-        out += &services::draw(&state.services, colour);
+        out += &services::draw(&state.services, screen);
     }
-    let _ = writeln!(out, "\n{}", shown(&longest(state)));
+    let _ = writeln!(out, "\n{}", line(&longest(state)));
     if let Some(change) = state.changes.last() {
         let ago = format_nanos(Nanos::from_seconds((state.now_seconds - change.at_seconds).max(0.0) as u64));
-        let _ = writeln!(out, "Changed {ago} ago: {}", shown(&change.what));
+        let _ = writeln!(out, "{}", line(&format!("Changed {ago} ago: {}", change.what)));
     }
     out
 }
@@ -223,7 +225,7 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         .collect();
     columns.extend(numbers.iter().map(|number| share_column(number)));
     columns.push(Column::digits("gets", 0).unit("%"));
-    columns.extend(["time goes to", "waits mostly for"].map(|title| Column::text(title).format(Format::Own)));
+    columns.extend(["time goes to", "waits mostly for"].map(Column::text));
     let mut table = Table::new("", columns);
     for class in classes {
         let last = last(state, class);
@@ -327,7 +329,11 @@ mod tests {
         ]);
         let many = state((0..9_u64).map(|index| busy(&format!("tenant {index}"), index * 7 % 9)).collect());
         let quiet = state(vec![class("gold", None, None, vec![])]);
-        let drawn = [draw(&two, usize::MAX, false), draw(&many, 3, false), draw(&quiet, usize::MAX, false)];
+        let drawn = [
+            draw(&two, usize::MAX, Screen::default()),
+            draw(&many, 3, Screen::default()),
+            draw(&quiet, usize::MAX, Screen::default()),
+        ];
         insta::assert_snapshot!(drawn.join("----\n"));
     }
 
@@ -342,7 +348,7 @@ mod tests {
             failures: 2,
             problem: Some("no answer".into()),
         });
-        let line = draw(&state, usize::MAX, false).lines().nth(2).unwrap_or_default().to_string();
+        let line = draw(&state, usize::MAX, Screen::default()).lines().nth(2).unwrap_or_default().to_string();
         assert_eq!(line, "fleet rack-7: alpha is keeping, 3 server(s) in its round: no answer");
     }
 
@@ -351,7 +357,7 @@ mod tests {
         let said = |change: fn(&mut DeviceState)| {
             let mut state = state(vec![]);
             change(&mut state.devices[0]);
-            draw(&state, usize::MAX, false).lines().nth(2).unwrap_or_default().to_string()
+            draw(&state, usize::MAX, Screen::default()).lines().nth(2).unwrap_or_default().to_string()
         };
         assert_eq!(said(|_| ()), "");
         let failed = said(|device| device.failed = Some(FailureState { at_seconds: 1.0, what: "a flush".into() }));
@@ -379,7 +385,7 @@ mod tests {
             ),
         ] {
             state.devices[0].upstream = Some(its);
-            let drawn = draw(&state, usize::MAX, false);
+            let drawn = draw(&state, usize::MAX, Screen::default());
             assert!(drawn.contains(words), "{drawn}");
         }
         assert!(said(|device| device.reservations_broken = true).starts_with("device disk: reservations broken"));

@@ -91,7 +91,7 @@ fn shell(folder: &Path, command: &str) -> Command {
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(folder)
         .env("PATH", path)
-        .env("COLUMNS", "100")
+        .env_remove("COLUMNS")
         .env("TZ", "UTC")
         .env("LC_ALL", "C")
         .env_remove("CLICOLOR_FORCE")

@@ -34,7 +34,7 @@ fn folder() -> TempDir {
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ioweir"));
-    command.args(arguments).current_dir(folder).env_remove("CLICOLOR_FORCE").env("COLUMNS", "100");
+    command.args(arguments).current_dir(folder).env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
     command
 }
 
@@ -176,6 +176,68 @@ fn a_shell_is_offered_names_and_their_summaries() {
     assert!(offered(&["ioweir", "compare", "--load", "clo"]).starts_with("closed"));
     assert!(offered(&["ioweir", "doc", "pol"]).contains("policy"));
     assert!(offered(&["ioweir", "comp"]).contains("compare"));
+}
+
+#[test]
+fn output_fits_eighty_columns() {
+    let folder = folder();
+    let verbs = [
+        "compare", "advise", "simulate", "sweep", "explain", "record", "replay", "forecast", "plan", "govern", "serve",
+        "ctl",
+    ];
+    let helps = verbs.iter().map(|verb| vec![*verb, "--help"]);
+    let others: [&[&str]; 14] = [
+        &["--help"],
+        &["trace", "info", "--help"],
+        &["demo"],
+        &["compare", "trace.csv", "--scheduler", "none,bfq"],
+        &["compare", "trace.csv", "--by", "stream", "--seed", "1,2"],
+        &["trace", "info", "trace.csv"],
+        &["doc"],
+        &["doc", "policy"],
+        &["doc", "bfq"],
+        &["doc", "serve"],
+        &["doc", "hdd"],
+        &["check", "trace.csv"],
+        &["compare", "trace.csv", "--device", "ssd"],
+        &["compare", "trace.csv", "--scheduler", "nonsense"],
+    ];
+    for arguments in others.iter().map(|arguments| arguments.to_vec()).chain(helps) {
+        let output = command(folder.path(), &arguments).env("COLUMNS", "80").output().unwrap();
+        for line in [output.stdout, output.stderr].iter().flat_map(|text| std::str::from_utf8(text).unwrap().lines()) {
+            // A name or an example that is longer than a line is not broken.
+            let is_whole =
+                line.trim_start().split(' ').count() <= 2 || line.contains('`') || line.starts_with("  ioweir ");
+            assert!(line.chars().count() <= 80 || is_whole, "{arguments:?}: {line}");
+        }
+    }
+    let wide = command(folder.path(), &["compare", "trace.csv", "--wide"]).env("COLUMNS", "80").output().unwrap();
+    assert_eq!(wide.stdout, run(folder.path(), &["compare", "trace.csv"]).stdout);
+    let narrow = command(folder.path(), &["compare", "trace.csv"]).env("COLUMNS", "80").output().unwrap();
+    assert!(String::from_utf8(narrow.stdout).unwrap().contains("too wide for this terminal: "));
+}
+
+#[test]
+fn guessed_names_end_at_the_right_command() {
+    let folder = folder();
+    fs::write(folder.path().join("server.toml"), "[[device]]\nname = \"d\"\n[[export]]\nname = \"a\"\n").unwrap();
+    for (arguments, said) in [
+        (&["check", "trace.csv"][..], "`ioweir trace info trace.csv` checks a trace"),
+        (&["lint", "server.toml"], "`ioweir serve server.toml --check`"),
+        (&["validate", "server.toml"], "`ioweir serve server.toml --check`"),
+        (&["run"], "ioweir simulate SPEC.toml"),
+        (&["compare", "trace.csv", "--out", "x.html"], "it is --export FILE here"),
+        (&["compare", "trace.csv", "--policy", "bfq"], "it is --scheduler NAME here"),
+        (&["compare", "trace.csv", "--device", "ssd"], "ssd-970pro"),
+        (&["doc", "bfq"], "bfq: budget fair queueing"),
+        (&["doc", "hdd"], "hdd: 7200 rpm"),
+        (&["doc", "schedulers"], "Schedulers."),
+        (&["doc", "array"], "ioweir doc device-file array.layout"),
+    ] {
+        let output = run(folder.path(), arguments);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(said), "{arguments:?}: {text}");
+    }
 }
 
 #[test]
@@ -917,7 +979,9 @@ fn first_readme_example_prints_as_written() {
     let printed = String::from_utf8(output.stdout).unwrap();
     let (_, example) = readme.split_once("The first command prints").unwrap();
     let example = example.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("    "));
-    let (tables, sentences): (Vec<&str>, Vec<&str>) = example.partition(|line| line.contains("   "));
+    let is_row =
+        |line: &&str| line.contains("   ") && !["which", "by", "why"].iter().any(|name| line.starts_with(name));
+    let (tables, sentences): (Vec<&str>, Vec<&str>) = example.partition(is_row);
     assert!(tables.len() > 4 && sentences.len() > 1, "the README shows sentences and a table");
     // The README breaks sentences where its lines end.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

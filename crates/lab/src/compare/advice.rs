@@ -44,6 +44,12 @@ pub(super) struct Advice {
 }
 
 impl Advice {
+    /// The reason for the scheduler that a host has, with its name.
+    pub(super) fn why(&self) -> Option<String> {
+        let (scheduler, because) = self.scheduler.as_ref().zip(self.because.as_ref())?;
+        Some(format!("{scheduler}, the best of today's Linux: {}", because.text()))
+    }
+
     /// The advice in a word or two.
     pub(super) fn short(&self) -> &'static str {
         match (self.decision, &self.scheduler, self.tied.is_empty()) {

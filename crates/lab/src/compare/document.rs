@@ -7,7 +7,7 @@ use super::Goal;
 use super::advice::advice;
 use super::data::JsonReport;
 use super::figures::{self, service_parts_shown};
-use super::headline::{IDLE_SHARE, headline, overall};
+use super::headline::{IDLE_SHARE, headline, overall, summary};
 use super::numbers as n;
 use super::section::{Row, Section, sections};
 use super::{Meta, Report};
@@ -54,6 +54,9 @@ pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, Do
     };
     let mut document = Document::new("ioweir compare", title, &data)?;
     document.headline = overall(&sections);
+    if let [only] = &sections[..] {
+        document.summary = summary(only);
+    }
     document.records = records_of(&data.results, &LEADING);
     standings(&sections).into_iter().for_each(|sentence| document.text(sentence));
     load_sentences(&sections).into_iter().for_each(|sentence| document.text(sentence));

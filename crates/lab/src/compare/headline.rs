@@ -3,12 +3,16 @@
 //! They must not oversell: if the trace's own pauses set the pace, they say so.
 
 use super::Goal;
+use super::advice::advice;
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
 
 /// Below this share of busy time, the device mostly waits for the trace.
 pub(super) const IDLE_SHARE: f64 = 0.7;
+
+/// A scheduler that takes this much longer is clearly worse: the reason is told against the first such one.
+const CLEAR_SHARE: f64 = 0.05;
 
 /// The most other schedulers that are named one by one.
 const NAMED_MAX: usize = 4;
@@ -54,6 +58,35 @@ pub(super) fn headline(section: &Section<'_>) -> String {
         (false, _) => format!("{} are best by {noun}, {apart} of each other", and_list(&names)),
     };
     format!("{who}: {}.{}", against(section, first, &ranked[tied..]), idleness())
+}
+
+/// The result of one section in three lines: which scheduler is best, by how much, and why. Empty where the gate recommends nothing or
+/// the schedulers tie, which takes sentences.
+pub(super) fn summary(section: &Section<'_>) -> Vec<(String, String)> {
+    let ranked = section.ranked();
+    let (Some(first), Some(last)) = (ranked.first(), ranked.last()) else { return Vec::new() };
+    let Some(value) = section.value(first).filter(|value| *value > 0.0) else { return Vec::new() };
+    if section.is_tie(first, last) || !section.judgement().recommends() {
+        return Vec::new();
+    }
+    let (ties, others) = ranked[1..].split_at(ranked[1..].iter().take_while(|row| section.is_tie(first, row)).count());
+    let names: Vec<&str> = std::iter::once(first).chain(ties).map(|row| row.scheduler.as_str()).collect();
+    let device = section.standing().unwrap_or_default();
+    let device = device.split([':', ';']).next().unwrap_or_default();
+    let which = format!(
+        "{}: {} {}; the device {} is {device}",
+        and_list(&names),
+        section.noun(),
+        format_seconds(value),
+        section.device
+    );
+    let less = |row: &&&Row<'_>| section.saved_share(first, row) >= CLEAR_SHARE;
+    let other = others.iter().find(less).unwrap_or(last);
+    // Where only the schedulers of today's Linux have accounts by part, the reason is that of the best of these.
+    let why = section.difference(first, other).map(|why| why.text()).or_else(|| advice(section)?.why());
+    let why = why.map(|why| ("why".to_owned(), why));
+    let by = ("by".to_owned(), against(section, first, others));
+    [("which".to_owned(), which), by].into_iter().chain(why).collect()
 }
 
 /// Says that the goal hardly depends on the choice among `count` schedulers.

@@ -14,6 +14,9 @@ const WIDTH: u32 = 1_000_000;
 const HEIGHT: u32 = 4_000;
 /// The part of a number by which sums of others may differ.
 const ROUNDED: f64 = 1e-11;
+/// Characters of names that stand side by side below a chart in a narrow window.
+const NAMES_MAX: usize = 48;
+
 /// The part of the width of horizontal bars that is kept free for the numbers behind them.
 const TOTALS_ROOM: f64 = 0.12;
 /// The number of colours; further series begin with the first again.
@@ -47,6 +50,8 @@ pub(super) struct DrawnChart {
     pub(super) span: (f64, f64),
     /// The number of rows of bars; zero if it has none.
     pub(super) rows: usize,
+    /// Characters of the longest name below the chart, if the names are too long to stand side by side; zero otherwise.
+    pub(super) names: usize,
     pub(super) ticks_x: Vec<Tick>,
     pub(super) ticks_y: Vec<Tick>,
     /// The whole of each row of bars, written where the row ends.
@@ -391,11 +396,18 @@ impl Chart {
             upward: self.upward.label.clone(),
             span: (plane.across.low, plane.across.high),
             rows: if self.has_rows() { self.upward.words.len() } else { 0 },
+            names: self.upright_names(),
             ticks_x: plane.across.ticks(6).into_iter().map(|(at, label)| tick(at, label)).collect(),
             ticks_y: plane.upward.ticks(5).into_iter().map(|(at, label)| tick(1.0 - at, label)).collect(),
             totals: self.totals(plane),
             layers,
         }
+    }
+
+    /// Characters of the longest name below the chart, if all together are longer than the line of a narrow window.
+    fn upright_names(&self) -> usize {
+        let lengths = || self.across.words.iter().map(|(_, name)| name.chars().count());
+        if lengths().sum::<usize>() > NAMES_MAX { lengths().max().unwrap_or(0) } else { 0 }
     }
 
     fn totals(&self, plane: &Plane<'_>) -> Vec<Total> {

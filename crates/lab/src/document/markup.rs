@@ -176,6 +176,11 @@ fn controls() -> Markup {
 fn chart(drawn: &DrawnChart, is_zoomable: bool) -> Markup {
     let against = if drawn.upward.is_empty() { String::new() } else { format!("{} against ", drawn.upward) };
     let has_rows = drawn.rows > 0;
+    let size = match (drawn.rows, drawn.names) {
+        (0, 0) => None,
+        (0, names) => Some(format!("--names:{names}")),
+        (rows, _) => Some(format!("--rows:{rows}")),
+    };
     html! {
         figure {
             figcaption class="above" { (drawn.title) }
@@ -189,7 +194,7 @@ fn chart(drawn: &DrawnChart, is_zoomable: bool) -> Markup {
                     }
                 }
             }
-            div class={ "plot" @if has_rows { " rows" } } style=[has_rows.then(|| format!("--rows:{}", drawn.rows))]
+            div class={ "plot" @if has_rows { " rows" } @if drawn.names > 0 { " names" } } style=[size]
                 role="img" aria-label={ (drawn.title) ": " (against) (drawn.across) } {
                 div class="ticks-y" aria-hidden="true" {
                     @for tick in &drawn.ticks_y { span style={ "top:" (tick.at) "%" } { (tick.label) } }

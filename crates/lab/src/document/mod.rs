@@ -46,6 +46,7 @@ pub use json::{SCHEMA_VERSION, list as json_list};
 pub use provenance::{Origin, Provenance, TraceMeta, hexadecimal, quoted};
 pub use records::records_of;
 pub use table::{Better, Cell, Column, Emphasis, Format, Kind, SAME_SHARE, Table, Value, format_seconds};
+pub use terminal::Screen;
 
 use serde::Serialize;
 
@@ -58,6 +59,9 @@ pub struct Document {
     pub title: String,
     /// The result, in a sentence or two.
     pub headline: String,
+    /// The result in a few short lines, each with a name. A terminal shows them in place of the headline, and the tables before all
+    /// paragraphs.
+    pub summary: Vec<(String, String)>,
     /// The content to read, in order.
     pub blocks: Vec<Block>,
     /// How many of the blocks come first as a summary, where the rest is too long for a terminal.
@@ -117,6 +121,7 @@ impl Document {
             command,
             title: title.into(),
             headline: String::new(),
+            summary: Vec::new(),
             blocks: Vec::new(),
             short: None,
             records: Table::default(),
@@ -143,8 +148,14 @@ impl Document {
     /// The document for a terminal, in bold type if `bold` is set: its summary, where it has one.
     #[must_use]
     pub fn to_terminal(&self, bold: bool) -> String {
-        let Some(shown) = self.short else { return terminal::render(self, &self.blocks, bold) };
-        let mut text = terminal::render(self, &self.blocks[..shown.min(self.blocks.len())], bold);
+        self.to_screen(Screen { bold, width: None })
+    }
+
+    /// As [`Document::to_terminal`], on a screen that may be narrow.
+    #[must_use]
+    pub fn to_screen(&self, screen: Screen) -> String {
+        let Some(shown) = self.short else { return terminal::render(self, &self.blocks, screen) };
+        let mut text = terminal::render(self, &self.blocks[..shown.min(self.blocks.len())], screen);
         text += "\n--export FILE.html, .md or .txt has each in full.\n";
         text
     }
