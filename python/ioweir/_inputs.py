@@ -65,15 +65,46 @@ def prepared(value: Any, name: str = "arrow") -> Any:
     return value
 
 
+# Names of flags of the command line, each with the key of a spec that it sets.
+_FLAGS = {"scheduler": "schedulers", "load": "loads", "seeds": "seed", "devices": "device", "depths": "depth"}
+# Keys that hold lists, which a flag takes as text with commas.
+_LISTS = ("trace", "traces", "schedulers", "loads", "device")
+
+
 def keys(given: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a spec. Traces may be one, a list of them, or a dict with a name for each."""
-    ready = {key: prepared(value) for key, value in given.items()}
+    """The keys of a spec. Traces may be one, a list of them, or a dict with a name for each; ``None`` is a key that is absent."""
+    ready = {key: prepared(value) for key, value in given.items() if value is not None}
     if isinstance(ready.get("traces"), dict):
         ready["traces"] = list(ready["traces"].values())
-    for plural in ("trace", "traces", "schedulers", "loads"):
-        if isinstance(ready.get(plural), (str, os.PathLike)):
-            ready[plural] = [ready[plural]]
+    for plural in _LISTS:
+        value = ready.get(plural)
+        if isinstance(value, str) and "," in value and "trace" not in plural:
+            ready[plural] = value.split(",")
+        elif isinstance(value, (str, os.PathLike)) and plural != "device":
+            ready[plural] = [value]
     return ready
+
+
+def flags(given: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a spec, of which some may have the names that the command line has for them."""
+    for flag in _FLAGS.keys() & given.keys():
+        if _FLAGS[flag] in given:
+            raise _native.InputError(f"{flag} and {_FLAGS[flag]} are the same key\n  expected: one of them")
+    return keys({_FLAGS.get(key, key): value for key, value in given.items()})
+
+
+def split(first: tuple[Any, ...]) -> tuple[Any, list[Any]]:
+    """The spec and the traces among positional arguments: a dict, TOML text or a file ``*.toml`` is a spec, all else is a trace."""
+    spec, traces = None, []
+    for value in first:
+        text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+        if not (isinstance(value, Mapping) or text.endswith(".toml") or "\n" in text or " = " in text):
+            traces.append(value)
+        elif spec is None:
+            spec = value
+        else:
+            raise _native.InputError("two specs\n  expected: one, beside traces")
+    return spec, traces
 
 
 def _kept_table(name: str, data: Any) -> str:

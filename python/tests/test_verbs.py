@@ -1,5 +1,6 @@
 """Every verb gives the command line's numbers, and refuses what it refuses, with the same words."""
 
+import inspect
 import tomllib
 from datetime import UTC, datetime, timedelta
 
@@ -21,6 +22,40 @@ def test_a_trace_in_the_repository_gives_the_command_lines_bytes(command_line):
     result = ioweir.compare(traces=trace, device=["hdd", "ssd-970pro"], loads="closed:4", schedulers="none,bfq".split(","))
     flags = [trace, "--device", "hdd,ssd-970pro", "--load", "closed:4", "--scheduler", "none,bfq"]
     assert result.json() == command_line("compare", *flags, "--json", "-")
+
+
+def test_compare_takes_traces_and_flags_as_the_command_line(command_line):
+    trace = "traces/fio/mix.iolog.gz"
+    result = ioweir.compare(trace, device="hdd,ssd-970pro", load="closed:4", scheduler="none,bfq")
+    flags = [trace, "--device", "hdd,ssd-970pro", "--load", "closed:4", "--scheduler", "none,bfq"]
+    assert result.json() == command_line("compare", *flags, "--json", "-")
+    again = ioweir.compare('schedulers = ["none"]\n', trace, loads="closed:4", schedulers=["none", "bfq"], device="hdd,ssd-970pro")
+    assert again.json() == result.json()
+
+
+def test_compare_refuses_what_is_said_twice():
+    for keys in ({"scheduler": "none", "schedulers": "bfq"}, {"traces": "mix:sort"}):
+        with pytest.raises(ioweir.InputError, match="expected: one of them"):
+            ioweir.compare("mix:grep", **keys)
+
+
+def test_typed_keys_of_compare_are_those_of_a_comparison():
+    keys = {
+        "device": "hdd", "schedulers": "noop", "loads": "x50", "depth": "device", "seed": 0, "goal": "mean", "of": "all",
+        "fast_device": "ssd-slc", "queue_requests": 64, "request_bytes_max": "256KiB", "merge": True, "fold": True,
+        "spread": False, "by_stream": False, "event": "queue", "lenient": False, "alone": False,
+    }  # fmt: skip
+    assert ioweir.compare("mix:grep", **keys).headline
+    typed = inspect.signature(ioweir.compare).parameters
+    own = {"spec_or_traces", "requests", "reference", "progress", "keys"}
+    assert set(typed) - own == set(keys) | {"traces", "format", "volume"}
+
+
+def test_read_takes_columns(tmp_path):
+    mine = tmp_path / "mine.txt"
+    mine.write_text("0.5;R;4096;8192\n0.6;W;0;4096\n")
+    trace = ioweir.read(mine, columns="time:s,op,offset:bytes,size:bytes")
+    assert trace.to_polars()["length_bytes"].to_list() == [8192, 4096]
 
 
 def test_advise_gives_the_command_lines_bytes(command_line):
