@@ -472,27 +472,6 @@ impl Survey {
             };
             let _ = writeln!(out, "| `{name}` | {} | {} | {} |", cell("day"), cell("week"), cell("six-days"));
         }
-        out += "\n## Series\n\nA day ahead, from all history. SMAPE in %; coverage of the 0.95 quantile by `hedge`, on all \
-                days and on the worst.\n\n| series | days of history | hedge | day-profile | mstl | paper-tuned | \
-                paper-tuned, log | naive-week | floor | covered | worst day |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
-        for row in self.rows_of("hedge", "day") {
-            let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
-            let of = |name: &str| {
-                let other = self.rows_of(name, "day").find(|other| other.series == row.series);
-                number(other.and_then(|other| other.scores.smape_percent))
-            };
-            let others = ["hedge", "day-profile", "mstl", "paper-tuned", "paper-tuned:log=1", "naive-week"].map(of);
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | {} | {} | {} |",
-                row.series,
-                row.history_days,
-                others.join(" | "),
-                number(row.floor_smape_percent),
-                number(row.scores.coverage_percent[1]),
-                number(row.worst_day_coverage_percent)
-            );
-        }
         out
     }
 }
