@@ -86,8 +86,7 @@ keys! {
 
 impl Default for ForecastTerms {
     fn default() -> Self {
-        let given: Result<Self, toml::de::Error> = ioweir_config::KeySet::finish(<_>::default());
-        given.unwrap_or_else(|_| unreachable!("no key is required"))
+        ioweir_config::defaults()
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, read_spec, shown};
+use ioweir_config::{read_spec, shown};
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_measure::advise::AdviseSpec;
 
 use crate::arguments::AdviseArguments;
-use crate::engine::{self, set, set_list};
+use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::Outputs;
-use crate::typed;
 
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
@@ -35,40 +34,17 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
         Some(path) => read(&path.display().to_string())?,
         None => AdviseSpec::default(),
     };
-    match (&arguments.inputs[..], &arguments.device) {
-        ([only], None) if is_device(only) => spec.device.clone_from(only),
-        (traces, device) => {
-            set_list(&mut spec.traces, traces);
-            set(&mut spec.device, device.as_ref());
-        }
+    match &arguments.inputs[..] {
+        [only] if !arguments.keys.gives("device") && is_device(only) => spec.device.clone_from(only),
+        traces => set_list(&mut spec.traces, traces),
     }
     if arguments.quick {
         (spec.budget, spec.rounds) = AdviseSpec::QUICK;
     }
-    set(&mut spec.host_device, arguments.host_device.as_ref());
-    set(&mut spec.goal, arguments.goal.as_ref());
-    if let Some(text) = &arguments.load {
-        spec.load = typed::open_load(text)?;
-    }
-    set(&mut spec.budget, arguments.budget.as_ref());
-    set(&mut spec.rounds, arguments.rounds.as_ref());
-    set(&mut spec.seed, arguments.seed.as_ref());
-    set(&mut spec.queue_requests, arguments.queue_requests.as_ref());
-    spec.bound = arguments.bound.or(spec.bound);
-    spec.closed = arguments.closed.or(spec.closed);
     spec.fold |= arguments.folding.fold;
-    spec.all |= arguments.all;
-    let parse = |text: &String| text.parse::<SchedulerChoice>();
-    set_list(&mut spec.schedulers, &arguments.scheduler.iter().map(parse).collect::<Result<Vec<_>, ChoiceError>>()?);
-    if let Some(name) = &arguments.recorded_under {
-        spec.recorded_under = Some(parse(name)?);
-    }
-    if let Some(size) = &arguments.request_bytes_max {
-        spec.request_bytes_max = typed::request_bytes_max(size)?;
-    }
     let AdviseSpec { format, volume, event, lenient, alone, .. } = &mut spec;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    Ok(spec)
+    arguments.keys.set(spec)
 }
 
 fn is_preset(name: &str) -> bool {

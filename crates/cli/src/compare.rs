@@ -7,10 +7,9 @@ use ioweir_device::PRESETS;
 use ioweir_lab::compare::{Comparison, Plan, document};
 
 use crate::arguments::CompareArguments;
-use crate::engine::{self, set, set_list};
+use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::typed;
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -38,28 +37,11 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
         Some(path) => read_comparison(&path.display().to_string())?,
         None => Comparison::default(),
     };
-    set(&mut comparison.fast_device, arguments.fast_device.as_ref());
-    set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
-    comparison.merge &= !arguments.no_merge;
-    comparison.fold |= arguments.folding.fold;
-    comparison.spread |= arguments.spread;
-    comparison.by_stream |= arguments.by.is_some();
     set_list(&mut comparison.traces, &arguments.traces);
-    set_list(&mut comparison.devices.0, &arguments.device);
-    set_list(&mut comparison.depths.0, &arguments.depth);
-    set_list(&mut comparison.seeds.0, &arguments.seed);
-    set(&mut comparison.goal, arguments.goal.as_ref());
-    comparison.of = arguments.of.clone().or(comparison.of);
+    comparison.fold |= arguments.folding.fold;
     let Comparison { format, volume, event, lenient, alone, .. } = &mut comparison;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    if let Some(size) = &arguments.request_bytes_max {
-        comparison.request_bytes_max = typed::request_bytes_max(size)?;
-    }
-    let schedulers = arguments.scheduler.iter().map(|text| text.parse()).collect::<Result<Vec<_>, ChoiceError>>()?;
-    set_list(&mut comparison.schedulers, &schedulers);
-    let loads = arguments.load.iter().map(|text| typed::load(text)).collect::<Result<Vec<_>, Failure>>()?;
-    set_list(&mut comparison.loads, &loads);
-    Ok(comparison)
+    arguments.keys.set(comparison)
 }
 
 /// Reads a comparison file.

@@ -88,13 +88,6 @@ pub(crate) fn format_name(reading: &ReadingArguments) -> Option<String> {
     own.or_else(|| reading.format.clone())
 }
 
-/// The kind of event of that name.
-pub(crate) fn event(name: &str) -> Result<Event, Failure> {
-    let names = Event::ALL.map(Event::name);
-    let found = Event::ALL.into_iter().find(|event| event.name() == name);
-    found.ok_or_else(|| unknown("kind of event", name, &names, "").into())
-}
-
 /// Checks that a device is a preset or a file that is there.
 pub(crate) fn check_device(name: &str) -> Result<(), Failure> {
     if PRESETS.iter().any(|preset| preset.name == name) { Ok(()) } else { check_file("device preset or file", name) }
@@ -163,7 +156,7 @@ pub(crate) fn set_reading(
         *volume = Some(name.clone());
     }
     if let Some(name) = &arguments.event {
-        *event = self::event(name)?;
+        *event = name.parse::<Event>()?;
     }
     *lenient |= arguments.lenient;
     *alone |= arguments.alone;
@@ -174,7 +167,7 @@ pub(crate) fn set_reading(
 pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, Failure> {
     Ok(ReadOptions {
         format: format_name(arguments).as_deref().map(format).transpose()?,
-        event: arguments.event.as_deref().map(event).transpose()?.unwrap_or_default(),
+        event: arguments.event.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         lenient: arguments.lenient,
         alone: arguments.alone,
         volume: arguments.volume.clone(),

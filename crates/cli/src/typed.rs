@@ -1,11 +1,25 @@
 //! Amounts as people type them: a flag takes a number alone and reports the unit that it assumed. Files are read again, and by others, so a
 //! number alone is refused there.
 
-use ioweir_config::Size;
+use ioweir_config::{Key, Size, shown};
 use ioweir_lab::sim::Load;
 
+use crate::arguments::seed;
 use crate::failure::Failure;
 use crate::output;
+
+/// The value of a key as a file has it, from what follows its flag.
+pub(crate) fn value(key: &Key, text: &str) -> Result<String, Failure> {
+    match key.name {
+        "loads" => Ok(load(text)?.to_string()),
+        "load" => Ok(open_load(text)?.to_string()),
+        "request_bytes_max" => Ok(request_bytes_max(text)?.to_string()),
+        "seed" => seed(text)
+            .map(|seed| seed.to_string())
+            .map_err(|expected| Failure::Input(format!("seed `{}`: {expected}", shown(text)))),
+        _ => Ok(text.to_owned()),
+    }
+}
 
 /// Reads a load; a number alone is taken as requests outstanding.
 pub(crate) fn load(text: &str) -> Result<Load, Failure> {
@@ -20,7 +34,6 @@ pub(crate) fn load(text: &str) -> Result<Load, Failure> {
 }
 
 /// Reads a load at the trace's times; a number alone is taken as how many times as fast.
-#[cfg(feature = "advise")]
 pub(crate) fn open_load(text: &str) -> Result<Load, Failure> {
     if let Some(number) = text.parse::<u32>().ok().filter(|&number| number > 0) {
         output::notice(&format!("load {number}: taken as x{number}, recorded times, {number} times as fast"));

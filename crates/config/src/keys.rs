@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{self, Deserialize, Deserializer, MapAccess};
 use serde::ser::SerializeMap;
 
+use crate::Flag;
 use crate::choice::unknown;
 
 /// A key of a file.
@@ -20,6 +21,8 @@ pub struct Key {
     pub help: &'static str,
     /// The default, as written in a file; `None` if the key is required, empty if leaving it out has a meaning of its own.
     pub default: fn() -> Option<String>,
+    /// The flag of the command line that sets the key, if it has one.
+    pub flag: Option<Flag>,
 }
 
 impl Key {
@@ -175,7 +178,8 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
 ///
 /// Each key has its help as a doc comment, its type, and after `=` its value if it is left out: `required`, `absent` (for an
 /// `Option` or a list), or a default in parentheses. `was "name"` after a key gives its old name; `as "name"` gives the name
-/// in the file if it is not the field's. `..field: Set` includes the keys of another set.
+/// in the file if it is not the field's. `=> flag` after the default is the [`Flag`] of the command line that sets the key. `..field:
+/// Set` includes the keys of another set.
 ///
 /// ```
 /// ioweir_config::keys! {
@@ -203,7 +207,7 @@ macro_rules! keys {
         $vis:vis struct $name:ident {
             $(
                 $(#[doc = $help:literal])+
-                $field:ident $(as $key:literal)? $(was $old:literal)?: $type:ty = $default:tt,
+                $field:ident $(as $key:literal)? $(was $old:literal)?: $type:ty = $default:tt $(=> $flag:expr)?,
             )*
             $(..$set:ident: $set_type:ty,)?
         }
@@ -239,6 +243,7 @@ macro_rules! keys {
                         old_name: concat!($($old)?),
                         help: concat!($($help),+).trim_ascii(),
                         default: || $crate::key_default!($type, $default),
+                        flag: $crate::key_flag!($($flag)?),
                     },)*];
                     $(keys.extend(<$set_type as $crate::KeySet>::keys());)?
                     keys
@@ -325,6 +330,18 @@ macro_rules! key_name {
     };
     ($field:ident $key:literal) => {
         $key
+    };
+}
+
+/// The flag of a key.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! key_flag {
+    () => {
+        None
+    };
+    ($flag:expr) => {
+        Some($flag)
     };
 }
 

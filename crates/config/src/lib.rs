@@ -8,6 +8,7 @@ mod choice;
 mod error;
 mod external;
 mod file;
+mod flag;
 mod format;
 mod keys;
 mod priority;
@@ -23,6 +24,7 @@ pub use choice::{Choice, ChoiceError, Choosable, ScheduleChoice, format_range, f
 pub use error::{Complaint, SpecError};
 pub use external::register_policy;
 pub use file::{plain, read_spec};
+pub use flag::{Flag, FlagForm, defaults, flags_of, with_flags};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, is_same_name, shown};
 pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{Complaint, Flag, FlagForm, KeySet, SpecError};
 use ioweir_trace::{self as trace, Event, ReadOptions};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::document::quoted;
 use crate::run::RunError;
 
 /// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. A single value is written without brackets.
@@ -105,32 +106,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Base<T> {
     }
 }
 
-/// Serde code for an event by its name.
-pub mod event_name {
-    use ioweir_config::unknown;
-    use ioweir_trace::Event;
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    /// Writes the name.
-    ///
-    /// # Errors
-    /// The serializer's own.
-    pub fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(event.name())
-    }
-
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// An error of the deserializer that lists the names, if there is no such event.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let names = Event::ALL.map(Event::name);
-        let found = Event::ALL.into_iter().find(|event| event.name() == name);
-        found.ok_or_else(|| D::Error::custom(unknown("kind of event", &name, &names, "")))
-    }
-}
-
 /// Reads a spec from TOML; `file` is only for errors. A hint is shown where its first text occurs in the message.
 ///
 /// # Errors
@@ -158,4 +133,36 @@ pub fn read_options(
 ) -> Result<ReadOptions, RunError> {
     let format = format.map(trace::named).transpose().map_err(|error| RunError::Value(error.to_string()))?;
     Ok(ReadOptions { format, event, lenient, alone, volume: volume.map(str::to_owned), ..ReadOptions::default() })
+}
+
+/// The heading of flags for what is read, what is written, and how.
+pub const READING: &str = "Reading traces";
+/// The heading of flags that choose what is reported.
+pub const OUTPUT: &str = "Output";
+
+/// The flag of the key `format`.
+pub const FORMAT: Flag = Flag::new("format", "NAME|FILE", FlagForm::Text).under(READING);
+/// The flag of the key `volume`.
+pub const VOLUME: Flag = Flag::new("volume", "NAME", FlagForm::Text).under(READING);
+/// The flag of the key `event`.
+pub const EVENT: Flag = Flag::new("event", "KIND", FlagForm::Text).under(READING);
+/// The flag of the key `lenient`.
+pub const LENIENT: Flag = Flag::switch("lenient", true).under(READING);
+/// The flag of the key `alone`.
+pub const ALONE: Flag = Flag::switch("alone", true).under(READING);
+/// The flag of the key `fold`.
+pub const FOLD: Flag = Flag::switch("fold", true).under(READING);
+
+/// The command that runs a verb again: the traces, and the flags of the keys that differ from their defaults or are always shown.
+#[must_use]
+pub fn command<T: KeySet + Serialize>(verb: &str, traces: &[String], spec: &T) -> String {
+    let mut words = vec!["ioweir".to_owned(), verb.to_owned()];
+    // A name that begins with a dash would be taken for a flag.
+    let is_flag = |trace: &str| trace.starts_with('-') && trace != "-";
+    words.extend(traces.iter().map(|trace| if is_flag(trace) { quoted(&format!("./{trace}")) } else { quoted(trace) }));
+    for (flag, value) in ioweir_config::flags_of(spec) {
+        words.push(flag);
+        words.extend(value.map(|value| quoted(&value)));
+    }
+    words.join(" ")
 }

@@ -108,13 +108,7 @@ pub(crate) fn read(
     lenient: bool,
 ) -> PyResult<Trace> {
     let files = files.iter().map(|file| path(file).map(PathBuf::from)).collect::<PyResult<Vec<_>>>()?;
-    let event = match event {
-        None => Event::default(),
-        Some(name) => Event::ALL.into_iter().find(|event| event.name() == name).ok_or_else(|| {
-            let names = Event::ALL.map(Event::name);
-            wrong(ioweir_config::unknown("kind of event", name, &names, ""))
-        })?,
-    };
+    let event: Event = event.map_or(Ok(Event::default()), str::parse).map_err(wrong)?;
     let format = format.map(trace::named).transpose().map_err(wrong)?;
     let options = ReadOptions { format, event, lenient, volume, latency: true, ..ReadOptions::default() };
     let format = trace::recognise(&files, &options).map_err(wrong)?;

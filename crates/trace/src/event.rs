@@ -1,5 +1,10 @@
 //! The kinds of block-layer events; the user chooses which of them become records.
 
+use std::fmt;
+use std::str::FromStr;
+
+use ioweir_config::{ChoiceError, unknown};
+
 /// A kind of event of a block-layer trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
@@ -30,3 +35,21 @@ impl Event {
         }
     }
 }
+
+impl fmt::Display for Event {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl FromStr for Event {
+    type Err = ChoiceError;
+
+    fn from_str(name: &str) -> Result<Self, ChoiceError> {
+        let names = Self::ALL.map(Self::name);
+        let found = Self::ALL.into_iter().find(|event| event.name() == name);
+        found.ok_or_else(|| unknown("kind of event", name, &names, ""))
+    }
+}
+
+ioweir_config::as_text!(Event => "a kind of event, such as \"queue\"");

@@ -94,8 +94,7 @@ keys! {
 
 impl Default for GovernSpec {
     fn default() -> Self {
-        let given: Result<Self, toml::de::Error> = Self::finish(<_>::default());
-        given.unwrap_or_else(|_| unreachable!("no key is required"))
+        ioweir_config::defaults()
     }
 }
 

@@ -81,8 +81,7 @@ keys! {
 
 impl Default for LoadTerms {
     fn default() -> Self {
-        let given: Result<Self, toml::de::Error> = Self::finish(<_>::default());
-        given.unwrap_or_else(|_| unreachable!("no key is required"))
+        ioweir_config::defaults()
     }
 }
 

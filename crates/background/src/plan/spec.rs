@@ -35,7 +35,6 @@ pub struct PlanSpec {
     /// The only address space of a trace that counts, if it has several.
     pub volume: Option<String>,
     /// The event of a trace that counts as a request: `queue`, `insert` or `issue`.
-    #[serde(with = "ioweir_lab::spec::event_name")]
     pub event: Event,
     /// Skip and count what cannot be read of a trace, instead of stopping.
     pub lenient: bool,

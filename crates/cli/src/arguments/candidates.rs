@@ -3,6 +3,7 @@
 use clap_complete::CompletionCandidate;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::PRESETS;
+use ioweir_lab::compare::Goal;
 
 /// One candidate for each row: its name, and its summary as help.
 pub(crate) fn listed(rows: impl IntoIterator<Item = (&'static str, &'static str)>) -> Vec<CompletionCandidate> {
@@ -27,4 +28,19 @@ pub(super) fn loads() -> Vec<CompletionCandidate> {
 
 pub(super) fn formats() -> Vec<CompletionCandidate> {
     listed(ioweir_trace::FORMATS.iter().map(|format| (format.name, format.title)))
+}
+
+/// The candidates for the value of a flag; none for flags that take other than names.
+pub(crate) fn of_flag(name: &str) -> fn() -> Vec<CompletionCandidate> {
+    match name {
+        "device" | "fast-device" => devices,
+        "scheduler" | "recorded-under" => schedulers,
+        "load" => loads,
+        "goal" => goals,
+        _ => Vec::new,
+    }
+}
+
+fn goals() -> Vec<CompletionCandidate> {
+    listed(Goal::ALL.map(|goal| (goal.name(), goal.noun())))
 }

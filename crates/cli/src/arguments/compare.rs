@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCandidates;
-use ioweir_lab::compare::{Depth, Goal};
+use ioweir_lab::compare::Comparison;
 
 use super::{OutputArguments, candidates};
+use crate::flags::KeyFlags;
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -19,11 +19,6 @@ Examples:
 /// Reads a seed.
 pub(crate) fn seed(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "a seed is a whole number, such as 7; several are separated by commas: 1,2,3")
-}
-
-/// Reads a goal; help lists them all.
-pub(crate) fn goals() -> impl TypedValueParser<Value = Goal> {
-    PossibleValuesParser::new(Goal::ALL.map(Goal::name)).try_map(|name| name.parse::<Goal>())
 }
 
 /// Every flag but the outputs overrides the same key of `--spec`.
@@ -39,76 +34,14 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "FILE", help_heading = "What is compared")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// Devices, separated by commas: presets (`ioweir doc device` lists them) or TOML files [default: hdd]
-    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::devices), help_heading = "What is compared")]
-    pub(crate) device: Vec<String>,
-
-    /// Faster device for schedulers that place data on one, such as bid-hybrid [default: ssd-slc]
-    #[arg(long, value_name = "NAME|FILE", add = ArgValueCandidates::new(candidates::devices), help_heading = "What is compared")]
-    pub(crate) fast_device: Option<String>,
-
-    /// Schedulers, separated by commas, parameters after colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,clook]
-    #[arg(
-        long,
-        value_name = "NAME[:PARAMETER=VALUE...],...",
-        value_delimiter = ',',
-        add = ArgValueCandidates::new(candidates::schedulers),
-        help_heading = "What is compared"
-    )]
-    pub(crate) scheduler: Vec<String>,
-
-    /// Loads, separated by commas: recorded (times as traced), x10 (ten times as fast), closed:32 (each
-    /// stream keeps 32 requests outstanding: 57 streams keep 1,824), closed:32+100us (the next one 100 us
-    /// after a completion) [default: recorded]
-    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', add = ArgValueCandidates::new(candidates::loads), help_heading = "What is compared")]
-    pub(crate) load: Vec<String>,
+    #[command(flatten)]
+    pub(crate) keys: KeyFlags<Comparison>,
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
     #[command(flatten)]
     pub(crate) folding: FoldArguments,
-
-    /// Spread the trace's data over the whole device: pieces of 128 MiB keep their order and move apart [default: addresses
-    /// as traced]
-    #[arg(long, help_heading = "What is compared", conflicts_with = "fold")]
-    pub(crate) spread: bool,
-
-    /// Requests that the queue holds in each direction (Linux: nr_requests) [default: 128]
-    #[arg(long, value_name = "N", help_heading = "The queue")]
-    pub(crate) queue_requests: Option<u32>,
-
-    /// Largest request after merging, with unit: 512k, 1MiB (Linux: max_sectors_kb) [default: 512KiB]
-    #[arg(long, value_name = "SIZE", help_heading = "The queue")]
-    pub(crate) request_bytes_max: Option<String>,
-
-    /// Do not merge adjacent requests
-    #[arg(long, help_heading = "The queue")]
-    pub(crate) no_merge: bool,
-
-    /// Requests that the device holds at once; several, separated by commas, are compared; `device` is 1 for a disk without
-    /// command queueing, 32 for one with it, flash and arrays [default: device]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "The queue")]
-    pub(crate) depth: Vec<Depth>,
-
-    /// Random seed, which sets the phase of the platters at the start. With several, separated by commas, each replays a
-    /// block bootstrap of the trace, and reports give 95 % intervals [default: 0]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "The queue")]
-    pub(crate) seed: Vec<u64>,
-
-    /// Also report figures by stream (process, client) of the trace, the slowest first
-    #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
-    pub(crate) by: Option<String>,
-
-    /// Figure that decides which scheduler is best: completion, mean (latency), read-p99 (99 % quantile of the latency of
-    /// reads), or busy (working time of the device) [default: completion]
-    #[arg(long, value_name = "GOAL", value_parser = goals(), help_heading = "Output")]
-    pub(crate) goal: Option<Goal>,
-
-    /// Requests that count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
-    /// all [default: all but those of the idle class]
-    #[arg(long, value_name = "CLASS|STREAM", help_heading = "Output")]
-    pub(crate) of: Option<String>,
 
     /// Scheduler that completion times are relative to [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Output")]

@@ -21,7 +21,7 @@ mod trace;
 #[cfg(feature = "advise")]
 mod validate;
 
-pub(crate) use candidates::listed;
+pub(crate) use candidates::{listed, of_flag as candidates_of};
 use clap::{Args, Parser, Subcommand};
 
 #[cfg(not(feature = "govern"))]
@@ -40,7 +40,7 @@ pub(crate) use advise::AdviseArguments;
 pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
-pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments};
+pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments, seed};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};

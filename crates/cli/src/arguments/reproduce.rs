@@ -3,10 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ioweir_lab::compare::Goal;
 
 use super::WidthArguments;
-use super::compare::goals;
+
+/// Reads a goal; help lists them all.
+fn goals() -> impl TypedValueParser<Value = Goal> {
+    PossibleValuesParser::new(Goal::ALL.map(Goal::name)).try_map(|name| name.parse::<Goal>())
+}
 
 #[derive(Args, Debug)]
 #[command(

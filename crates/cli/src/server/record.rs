@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::arguments::RecordArguments;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{engine, trace as verb};
+use crate::trace as verb;
 
 /// Records a device, and reports the result.
 pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
     let identity = Identity::of(&system, system.device_of(path)?)?;
     let options = Options {
         span: verb::time(&arguments.span)?,
-        event: engine::event(&arguments.event)?,
+        event: arguments.event.parse()?,
         buffer_kib: arguments.buffer.parse::<Size>()?.0.div_ceil(1024).clamp(16, 1 << 20),
     };
     let format = verb::target_format(None, &arguments.out)?;

@@ -5,14 +5,12 @@ use std::str::FromStr;
 
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_core::Operation;
-use serde::{Deserialize, Serialize};
 
 use super::numbers as n;
 use crate::sim::{Account, Outcome};
 
 /// The quantity by which schedulers are ranked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
     /// The time from the first arrival to the last completion.
     #[default]
@@ -88,16 +86,4 @@ impl FromStr for Goal {
     }
 }
 
-impl From<Goal> for String {
-    fn from(goal: Goal) -> Self {
-        goal.name().into()
-    }
-}
-
-impl TryFrom<String> for Goal {
-    type Error = ChoiceError;
-
-    fn try_from(text: String) -> Result<Self, ChoiceError> {
-        text.parse()
-    }
-}
+ioweir_config::as_text!(Goal => "a goal, such as \"read-p99\"");

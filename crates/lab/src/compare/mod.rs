@@ -1,7 +1,6 @@
 //! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
 mod advice;
-mod command;
 mod data;
 mod document;
 mod figures;
@@ -29,7 +28,7 @@ pub use reason::reason_between;
 use std::fmt;
 use std::str::FromStr;
 
-use ioweir_config::{SchedulerChoice, Size, SpecError, shown};
+use ioweir_config::{Flag, FlagForm, SchedulerChoice, Size, SpecError, keys, shown};
 use ioweir_device::{DeviceSpec, Standing};
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -40,93 +39,77 @@ use crate::run::TraceMeta;
 use crate::sim::{Account, Load, Outcome};
 use crate::spec::{self, OneOrMore};
 
-/// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` builds it from its flags
-/// and from `--spec FILE`, and `ioweir show` prints it with every default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Comparison {
-    /// Trace files, or folders of them; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` means
-    /// generated traffic.
-    pub traces: Vec<String>,
-    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, it is recognised from
-    /// the content.
-    pub format: Option<String>,
-    /// The address space to replay, if a trace has several; `all` replays each as a trace of its own.
-    pub volume: Option<String>,
-    /// The event that counts as a request, if a trace has several: `queue`, `insert` or `issue`.
-    #[serde(with = "crate::spec::event_name")]
-    pub event: Event,
-    /// Skip and count what cannot be read, instead of stopping.
-    pub lenient: bool,
-    /// Read the named files of a set without the others that lie beside them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
-    /// Fold requests past the end of a device onto it, instead of stopping: addresses begin anew at its end.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub fold: bool,
-    /// Spread the data of each trace over the whole device: in pieces of 128 MiB, which keep their order and move apart by
-    /// equal distances. Otherwise they lie where they were traced, at the beginning of a larger device.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub spread: bool,
-    /// Devices, each a preset's name or a TOML file.
-    #[serde(rename = "device")]
-    pub devices: OneOrMore<String>,
-    /// The faster device, for schedulers that place data on one: a preset's name or a TOML file.
-    pub fast_device: String,
-    /// Schedulers in the form `name[:parameter=value...]`.
-    pub schedulers: Vec<SchedulerChoice>,
-    /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`, with a pause after each completion if one is wanted:
-    /// `closed:4+100us`.
-    pub loads: Vec<Load>,
-    /// The number of requests that the queue holds in each direction (Linux's `nr_requests`).
-    pub queue_requests: u32,
-    /// The largest request after merging, with a unit (Linux's `max_sectors_kb`).
-    pub request_bytes_max: Size,
-    /// Whether adjacent requests are merged.
-    pub merge: bool,
-    /// The number of requests that the device holds at once: numbers, or `device` for each device's own default.
-    #[serde(rename = "depth")]
-    pub depths: OneOrMore<Depth>,
-    /// The seeds of everything random: the spindle's phase at time zero. With several seeds, traces are resampled, too.
-    #[serde(rename = "seed")]
-    pub seeds: OneOrMore<u64>,
-    /// How schedulers are ranked: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
-    pub goal: Goal,
-    /// The requests that count for the goal: a class of I/O priorities (`rt`, `be`, `idle`), a stream by its name, its command or its
-    /// process, or `all`. If absent, all but those of the idle class.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of: Option<String>,
-    /// Whether figures by stream are kept.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub by_stream: bool,
+const COMPARED: &str = "What is compared";
+const QUEUE: &str = "The queue";
+
+keys! {
+    /// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` builds it from its flags
+    /// and from `--spec FILE`, and `ioweir show` prints it with every default.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Comparison {
+        /// trace files, or folders of them; the per-processor files of one blktrace capture count as one trace; mix:NAME
+        /// generates traffic
+        traces: Vec<String> = (Vec::new()),
+        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
+        format: Option<String> = absent => spec::FORMAT,
+        /// the address space to replay, where a trace holds several; all replays each as a trace of its own
+        volume: Option<String> = absent => spec::VOLUME,
+        /// the event that counts as a request, where a trace holds several: queue, insert, issue or complete
+        event: Event = (Event::Queue) => spec::EVENT,
+        /// whether damaged records are skipped and counted, instead of stopping
+        lenient: bool = (false) => spec::LENIENT,
+        /// whether the named files of a set are read without the others that lie beside them
+        alone: bool = (false) => spec::ALONE,
+        /// whether requests past the end of the device are folded onto it, instead of stopping: addresses begin anew at its end
+        fold: bool = (false) => spec::FOLD,
+        /// spread the trace's data over the whole device: pieces of 128 MiB keep their order and move apart; otherwise they
+        /// lie where they were traced, at the beginning of a larger device
+        spread: bool = (false) => Flag::switch("spread", true).under(COMPARED),
+        /// devices, several to compare them: presets (`ioweir doc device` lists them) or TOML files
+        devices as "device": OneOrMore<String> = ("hdd".to_owned().into())
+            => Flag::new("device", "NAME|FILE,...", FlagForm::Texts).under(COMPARED).always_shown(),
+        /// faster device for schedulers that place data on one, such as bid-hybrid
+        fast_device: String = ("ssd-slc".into()) => Flag::new("fast-device", "NAME|FILE", FlagForm::Text).under(COMPARED),
+        /// schedulers, parameters after colons: bid-hdd:wait=2ms
+        schedulers: Vec<SchedulerChoice> = (named(&["none", "mq-deadline", "kyber", "bfq", "clook"]))
+            => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(COMPARED).always_shown(),
+        /// loads: recorded (times as traced), x10 (ten times as fast), closed:32 (each stream keeps 32 requests outstanding: 57
+        /// streams keep 1,824), closed:32+100us (the next one 100 us after a completion)
+        loads: Vec<Load> = (vec![Load::RECORDED])
+            => Flag::new("load", "LOAD,...", FlagForm::Texts).under(COMPARED).always_shown(),
+        /// requests that the queue holds in each direction (Linux: nr_requests)
+        queue_requests: u32 = (128) => Flag::new("queue-requests", "N", FlagForm::Number).under(QUEUE),
+        /// largest request after merging, with unit: 512k, 1MiB (Linux: max_sectors_kb)
+        request_bytes_max: Size = (Size(512 << 10)) => Flag::new("request-bytes-max", "SIZE", FlagForm::Text).under(QUEUE),
+        /// do not merge adjacent requests; in a file, whether they are merged
+        merge: bool = (true) => Flag::switch("no-merge", false).under(QUEUE),
+        /// requests that the device holds at once; several are compared; `device` is 1 for a disk without command queueing, 32 for
+        /// one with it, flash and arrays
+        depths as "depth": OneOrMore<Depth> = (Depth::Device.into())
+            => Flag::new("depth", "N,...", FlagForm::Numbers).under(QUEUE),
+        /// random seed, which sets the phase of the platters at the start; with several, each replays a block bootstrap of the
+        /// trace, and reports give 95 % intervals
+        seeds as "seed": OneOrMore<u64> = (0.into()) => Flag::new("seed", "N,...", FlagForm::Numbers).under(QUEUE).always_shown(),
+        /// figure that decides which scheduler is best: completion, mean (latency), read-p99 (99 % quantile of the latency of
+        /// reads), or busy (working time of the device)
+        goal: Goal = (Goal::Completion) => Flag::new("goal", "GOAL", FlagForm::Text).under(spec::OUTPUT),
+        /// requests that count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
+        /// all; all but those of the idle class if absent
+        of: Option<String> = absent => Flag::new("of", "CLASS|STREAM", FlagForm::Text).under(spec::OUTPUT),
+        /// also report figures by stream (process, client) of the trace, the slowest first
+        by_stream: bool = (false) => Flag::new("by", "WHAT", FlagForm::Word("stream")).under(spec::OUTPUT),
+    }
 }
 
 impl Default for Comparison {
     fn default() -> Self {
-        let scheduler = |name: &str| name.parse::<SchedulerChoice>().ok();
-        Self {
-            traces: Vec::new(),
-            format: None,
-            volume: None,
-            event: Event::Queue,
-            lenient: false,
-            alone: false,
-            fold: false,
-            spread: false,
-            devices: "hdd".to_owned().into(),
-            fast_device: "ssd-slc".into(),
-            schedulers: ["none", "mq-deadline", "kyber", "bfq", "clook"].into_iter().filter_map(scheduler).collect(),
-            loads: vec![Load::RECORDED],
-            queue_requests: 128,
-            request_bytes_max: Size(512 << 10),
-            merge: true,
-            depths: Depth::Device.into(),
-            seeds: 0.into(),
-            goal: Goal::Completion,
-            of: None,
-            by_stream: false,
-        }
+        ioweir_config::defaults()
     }
+}
+
+/// Schedulers by their names.
+fn named(names: &[&str]) -> Vec<SchedulerChoice> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 impl Comparison {
@@ -146,6 +129,13 @@ impl Comparison {
     #[must_use]
     pub fn to_toml(&self) -> String {
         spec::to_toml(self)
+    }
+
+    /// The command that runs the comparison again: the settings that differ from the defaults, and those that a reader wants to see
+    /// anyway.
+    #[must_use]
+    pub fn command(&self) -> String {
+        spec::command("compare", &self.traces, self)
     }
 }
 

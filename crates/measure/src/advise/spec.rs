@@ -3,71 +3,74 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ioweir_config::{Duration, SchedulerChoice, Size, SpecError, shown};
+use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, Size, SpecError, keys, shown};
 use ioweir_core::policy::POLICIES;
 use ioweir_trace::Event;
-use serde::{Deserialize, Serialize};
 
 use super::bench::Measure;
 use super::search::BUDGET_MIN;
 use ioweir_lab::compare::Goal;
-use ioweir_lab::document::quoted;
 use ioweir_lab::run::RunError;
 use ioweir_lab::sim::Load;
 use ioweir_lab::spec;
 
-/// Everything that determines advice: the same value gives the same bytes. `ioweir advise` builds it from its flags and from
-/// `--spec FILE`, and `ioweir show` prints it with every default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AdviseSpec {
-    /// Trace files, or folders of them, one after another; `mix:NAME` means generated traffic. If none is named, all generated
-    /// mixes.
-    pub traces: Vec<String>,
-    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, it is recognised from
-    /// the content.
-    pub format: Option<String>,
-    /// The address space to replay, if a trace has several.
-    pub volume: Option<String>,
-    /// The event that counts as a request, if a trace has several: `queue`, `insert` or `issue`.
-    #[serde(with = "ioweir_lab::spec::event_name")]
-    pub event: Event,
-    /// Skip and count what cannot be read, instead of stopping.
-    pub lenient: bool,
-    /// Read the named files of a set without the others that lie beside them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
-    /// Fold requests past the end of the device onto it, instead of stopping.
-    pub fold: bool,
-    /// The device: a preset's name or a TOML file.
-    pub device: String,
-    /// The name of the device on the host, for the commands: `sda`. If it is `DEVICE`, what the trace says.
-    pub host_device: String,
-    /// The scheduler that the trace was recorded under, with its parameters; what "leave it" means. If absent, what the trace
-    /// says of it (`ioweir record`), or what current Linux would choose for such a device.
-    pub recorded_under: Option<SchedulerChoice>,
-    /// The figure to minimize: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
-    pub goal: Goal,
-    /// The bound to keep at the recorded load: `read-p99=20ms`.
-    pub bound: Option<Bound>,
-    /// Schedulers to choose among.
-    pub schedulers: Vec<SchedulerChoice>,
-    /// Choose among every elevator and pairs of `sfq` above one instead, most of which only `ioweir serve` has.
-    pub all: bool,
-    /// The open load: `recorded` or `x<factor>`.
-    pub load: Load,
-    /// Requests that each stream keeps outstanding in the closed loop. If absent, as many as give sixteen together.
-    pub closed: Option<u32>,
-    /// Requests that the queue holds in each direction now (Linux's `nr_requests`).
-    pub queue_requests: u32,
-    /// The largest request after merging now (Linux's `max_sectors_kb`).
-    pub request_bytes_max: Size,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// The most runs of the search.
-    pub budget: u32,
-    /// Samples of the half of the trace that the search does not see, and devices, by which candidates are judged.
-    pub rounds: u32,
+const ADVISED: &str = "What is advised";
+const TRIED: &str = "What is tried";
+const QUEUE: &str = "The queue";
+
+keys! {
+    /// Everything that determines advice: the same value gives the same bytes. `ioweir advise` builds it from its flags and from
+    /// `--spec FILE`, and `ioweir show` prints it with every default.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AdviseSpec {
+        /// trace files, or folders of them, one after another; mix:NAME generates traffic; all generated mixes if none is named
+        traces: Vec<String> = (Vec::new()),
+        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
+        format: Option<String> = absent => spec::FORMAT,
+        /// the address space to replay, where a trace holds several
+        volume: Option<String> = absent => spec::VOLUME,
+        /// the event that counts as a request, where a trace holds several: queue, insert, issue or complete
+        event: Event = (Event::Queue) => spec::EVENT,
+        /// whether damaged records are skipped and counted, instead of stopping
+        lenient: bool = (false) => spec::LENIENT,
+        /// whether the named files of a set are read without the others that lie beside them
+        alone: bool = (false) => spec::ALONE,
+        /// whether requests past the end of the device are folded onto it, instead of stopping
+        fold: bool = (false) => spec::FOLD,
+        /// device: a preset (`ioweir doc device` lists them) or a TOML file; of a calibrated one, devices are drawn from the
+        /// intervals of its parameters
+        device: String = (String::new()) => Flag::new("device", "NAME|FILE", FlagForm::Text).under(ADVISED).always_shown(),
+        /// name of the device on the host, for the commands: sda, nvme0n1; what the trace says, if it is DEVICE
+        host_device: String = (ANY_DEVICE.into()) => Flag::new("host-device", "NAME", FlagForm::Text).under(ADVISED),
+        /// scheduler that the trace was recorded under, with its parameters, which everything is compared with; if absent, what
+        /// the trace says, or what Linux chooses: mq-deadline for a disk and none for flash
+        recorded_under: Option<SchedulerChoice> = absent
+            => Flag::new("recorded-under", "NAME[:PARAMETER=VALUE...]", FlagForm::Text).under(ADVISED),
+        /// figure that is to be best: completion, mean (latency), read-p99 (99 % quantile of the latency of reads), or busy (working time
+        /// of the device)
+        goal: Goal = (Goal::Completion) => Flag::new("goal", "GOAL", FlagForm::Text).under(ADVISED).always_shown(),
+        /// bound that must not be exceeded under the recorded load: read-p99=20ms
+        bound: Option<Bound> = absent => Flag::new("bound", "GOAL=TIME", FlagForm::Text).under(ADVISED),
+        /// schedulers to choose among, parameters after colons
+        schedulers: Vec<SchedulerChoice> = (LINUX.into_iter().filter_map(|name| name.parse().ok()).collect())
+            => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(TRIED),
+        /// choose among every elevator, and pairs of sfq above those of Linux; most of them only `ioweir serve` has
+        all: bool = (false) => Flag::switch("all", true).under(TRIED),
+        /// open load: recorded, or x10 for ten times as fast
+        load: Load = (Load::RECORDED) => Flag::new("load", "LOAD", FlagForm::Text).under(TRIED),
+        /// requests that each stream keeps outstanding in the closed loop; as many as give 16 together if absent
+        closed: Option<u32> = absent => Flag::new("closed", "N", FlagForm::Number).under(TRIED),
+        /// requests that the queue holds in each direction now (Linux: nr_requests)
+        queue_requests: u32 = (128) => Flag::new("queue-requests", "N", FlagForm::Number).under(QUEUE),
+        /// largest request after merging now, with unit (Linux: max_sectors_kb)
+        request_bytes_max: Size = (Size(512 << 10)) => Flag::new("request-bytes-max", "SIZE", FlagForm::Text).under(QUEUE),
+        /// random seed
+        seed: u64 = (0) => Flag::new("seed", "N", FlagForm::Number).under(TRIED).always_shown(),
+        /// most runs of the search
+        budget: u32 = (400) => Flag::new("budget", "RUNS", FlagForm::Number).under(TRIED).always_shown(),
+        /// samples of the half of the trace that the search does not see, and of calibrated devices, that judge
+        rounds: u32 = (100) => Flag::new("rounds", "N", FlagForm::Number).under(TRIED).always_shown(),
+    }
 }
 
 /// The schedulers of current Linux.
@@ -81,29 +84,7 @@ pub(super) const ANY_DEVICE: &str = "DEVICE";
 
 impl Default for AdviseSpec {
     fn default() -> Self {
-        Self {
-            traces: Vec::new(),
-            format: None,
-            volume: None,
-            event: Event::Queue,
-            lenient: false,
-            alone: false,
-            fold: false,
-            device: String::new(),
-            host_device: ANY_DEVICE.into(),
-            recorded_under: None,
-            goal: Goal::Completion,
-            bound: None,
-            schedulers: LINUX.into_iter().filter_map(|name| name.parse().ok()).collect(),
-            all: false,
-            load: Load::RECORDED,
-            closed: None,
-            queue_requests: 128,
-            request_bytes_max: Size(512 << 10),
-            seed: 0,
-            budget: 400,
-            rounds: 100,
-        }
+        ioweir_config::defaults()
     }
 }
 
@@ -143,6 +124,9 @@ impl AdviseSpec {
                     .into(),
             );
         }
+        if self.all && self.schedulers != Self::default().schedulers {
+            return wrong("every scheduler is to be tried, and some are named\n  expected: one of them".into());
+        }
         if self.schedulers.is_empty() && !self.all {
             return wrong("no scheduler is named\n  expected: at least one scheduler".into());
         }
@@ -178,44 +162,7 @@ impl AdviseSpec {
     /// The command that gives the advice again.
     #[must_use]
     pub fn command(&self) -> String {
-        let default = Self::default();
-        let mut words: Vec<String> = vec!["ioweir advise".into()];
-        let is_flag = |trace: &String| trace.starts_with('-') && trace != "-";
-        let file = |trace: &String| if is_flag(trace) { quoted(&format!("./{trace}")) } else { quoted(trace) };
-        words.extend(self.traces.iter().map(file));
-        let mut flag = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
-        flag("--device", &self.device);
-        if self.host_device != default.host_device {
-            flag("--host-device", &self.host_device);
-        }
-        self.recorded_under.iter().for_each(|choice| flag("--recorded-under", &choice.to_string()));
-        flag("--goal", self.goal.name());
-        self.bound.iter().for_each(|bound| flag("--bound", &bound.to_string()));
-        if self.schedulers != default.schedulers {
-            flag("--scheduler", &self.schedulers.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
-        }
-        if self.load != default.load {
-            flag("--load", &self.load.to_string());
-        }
-        self.closed.iter().for_each(|closed| flag("--closed", &closed.to_string()));
-        self.format.iter().for_each(|name| flag("--format", name));
-        self.volume.iter().for_each(|name| flag("--volume", name));
-        if self.event != default.event {
-            flag("--event", self.event.name());
-        }
-        if self.queue_requests != default.queue_requests {
-            flag("--queue-requests", &self.queue_requests.to_string());
-        }
-        if self.request_bytes_max != default.request_bytes_max {
-            flag("--request-bytes-max", &self.request_bytes_max.to_string());
-        }
-        flag("--budget", &self.budget.to_string());
-        flag("--rounds", &self.rounds.to_string());
-        flag("--seed", &self.seed.to_string());
-        let switches =
-            [("--all", self.all), ("--lenient", self.lenient), ("--alone", self.alone), ("--fold", self.fold)];
-        words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name.to_owned()));
-        words.join(" ")
+        spec::command("advise", &self.traces, self)
     }
 }
 
@@ -234,8 +181,7 @@ fn every_scheduler() -> Vec<SchedulerChoice> {
 }
 
 /// The most that a quantity may be: `read-p99=20ms`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The quantity.
     pub goal: Goal,
@@ -272,16 +218,4 @@ impl FromStr for Bound {
     }
 }
 
-impl From<Bound> for String {
-    fn from(bound: Bound) -> Self {
-        bound.to_string()
-    }
-}
-
-impl TryFrom<String> for Bound {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
+ioweir_config::as_text!(Bound => "a goal and a time, such as \"read-p99=20ms\"");

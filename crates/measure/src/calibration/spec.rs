@@ -30,7 +30,6 @@ pub struct CalibrationSpec {
     /// The address space, if the trace has several.
     pub volume: Option<String>,
     /// The event that counts as a request, if a trace has several: `queue`, `insert` or `issue`.
-    #[serde(with = "ioweir_lab::spec::event_name")]
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,

@@ -1,0 +1,97 @@
+//! Flags that set the keys of a verb's file, made from the rows of the keys.
+
+use std::marker::PhantomData;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap_complete::engine::ArgValueCandidates;
+use ioweir_config::{FlagForm, Key, KeySet, with_flags};
+use ioweir_lab::spec::READING;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::arguments::candidates_of;
+use crate::failure::Failure;
+use crate::typed;
+
+/// The flags of a file's keys that the user gave, with their values. Flags for reading traces are among those of
+/// [`ReadingArguments`](crate::arguments::ReadingArguments), which verbs without such a file share.
+#[derive(Debug)]
+pub(crate) struct KeyFlags<T> {
+    given: Vec<(Key, Vec<String>)>,
+    file: PhantomData<T>,
+}
+
+fn keys_with_flags<T: KeySet>() -> impl Iterator<Item = (Key, ioweir_config::Flag)> {
+    let own = |key: Key| key.flag.filter(|flag| flag.heading != READING).map(|flag| (key, flag));
+    T::keys().into_iter().filter_map(own)
+}
+
+impl<T: KeySet> Args for KeyFlags<T> {
+    fn augment_args(command: Command) -> Command {
+        keys_with_flags::<T>().fold(command, |command, (key, flag)| {
+            let arg = Arg::new(flag.name).long(flag.name).help_heading(flag.heading).help(help(&key));
+            let arg = match flag.form {
+                FlagForm::Switch(_) => arg.action(ArgAction::SetTrue),
+                FlagForm::Word(word) => arg.value_name(flag.value).value_parser([word]),
+                _ => arg.value_name(flag.value).add(ArgValueCandidates::new(candidates_of(flag.name))),
+            };
+            let arg = if matches!(flag.form, FlagForm::Number | FlagForm::Numbers) {
+                arg.allow_negative_numbers(true)
+            } else {
+                arg
+            };
+            command.arg(if flag.is_list() { arg.value_delimiter(',').action(ArgAction::Append) } else { arg })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The key's help as a sentence, with its default.
+fn help(key: &Key) -> String {
+    let mut line = key.help_line();
+    if let Some(first) = line.get(..1).map(str::to_uppercase) {
+        line.replace_range(..1, &first);
+    }
+    let default = (key.default)().unwrap_or_default();
+    let default = default.trim_matches(['[', ']']).replace("\", \"", ",").replace('"', "");
+    if default.is_empty() || ["true", "false"].contains(&default.as_str()) {
+        return line;
+    }
+    format!("{line} [default: {default}]")
+}
+
+impl<T: KeySet> FromArgMatches for KeyFlags<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let texts = |flag: &ioweir_config::Flag| match flag.form {
+            FlagForm::Switch(_) => matches.get_flag(flag.name).then(Vec::new),
+            _ => matches.get_many::<String>(flag.name).map(|texts| texts.cloned().collect()),
+        };
+        let given = keys_with_flags::<T>().filter_map(|(key, flag)| Some((key, texts(&flag)?))).collect();
+        Ok(Self { given, file: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<T: KeySet + Serialize + DeserializeOwned> KeyFlags<T> {
+    /// Whether a key is set by its flag.
+    pub(crate) fn gives(&self, key: &str) -> bool {
+        self.given.iter().any(|(given, _)| given.name == key)
+    }
+
+    /// The file with the keys that the flags set.
+    pub(crate) fn set(&self, file: T) -> Result<T, Failure> {
+        let typed = |(key, texts): &(Key, Vec<String>)| {
+            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| typed::value(key, text)).collect();
+            Ok((*key, texts?))
+        };
+        let given = self.given.iter().map(typed).collect::<Result<Vec<_>, Failure>>()?;
+        with_flags(file, &given).map_err(Failure::Input)
+    }
+}

@@ -1,0 +1,203 @@
+//! Flags of the command line that set keys of a file.
+//!
+//! A flag is declared in the row of its key, so that the key's help and default are the flag's, and the command that a report prints is
+//! made from the values of the keys.
+
+use serde::Serialize;
+use serde::de::{DeserializeOwned, value};
+use toml::Value;
+
+use crate::{Complaint, Key, KeySet, from_table, to_table};
+
+/// The flag that sets a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// The long name, without its dashes.
+    pub name: &'static str,
+    /// The value in help, such as `NAME|FILE,...`; empty for a switch.
+    pub value: &'static str,
+    /// The heading of its paragraph of help.
+    pub heading: &'static str,
+    /// How the value becomes that of the key.
+    pub form: FlagForm,
+    /// Whether a command shows the flag although the key has its default.
+    pub is_always_shown: bool,
+}
+
+/// How a flag's text becomes the value of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagForm {
+    /// As text.
+    Text,
+    /// As texts, separated by commas.
+    Texts,
+    /// As a number, or as text where the key takes both.
+    Number,
+    /// As numbers, separated by commas.
+    Numbers,
+    /// The switch sets the key to this.
+    Switch(bool),
+    /// The key is true if the flag has this value, which is the only one.
+    Word(&'static str),
+}
+
+impl Flag {
+    /// A flag that takes a value; its heading follows with [`Flag::under`].
+    #[must_use]
+    pub const fn new(name: &'static str, value: &'static str, form: FlagForm) -> Self {
+        Self { name, value, heading: "", form, is_always_shown: false }
+    }
+
+    /// A flag that sets a key to true or false.
+    #[must_use]
+    pub const fn switch(name: &'static str, value: bool) -> Self {
+        Self::new(name, "", FlagForm::Switch(value))
+    }
+
+    /// Puts the flag under a heading.
+    #[must_use]
+    pub const fn under(self, heading: &'static str) -> Self {
+        Self { heading, ..self }
+    }
+
+    /// Has commands show the flag always.
+    #[must_use]
+    pub const fn always_shown(self) -> Self {
+        Self { is_always_shown: true, ..self }
+    }
+
+    /// Whether several values are separated by commas.
+    #[must_use]
+    pub const fn is_list(&self) -> bool {
+        matches!(self.form, FlagForm::Texts | FlagForm::Numbers)
+    }
+
+    /// The value of the key for the texts after the flag.
+    fn value_of(&self, texts: &[String]) -> Value {
+        let number = |text: &String| text.parse().map_or_else(|_| Value::from(text.as_str()), Value::Integer);
+        let text = |text: &String| Value::from(text.as_str());
+        let last = || texts.last().cloned().unwrap_or_default();
+        match self.form {
+            FlagForm::Text => text(&last()),
+            FlagForm::Number => number(&last()),
+            FlagForm::Texts => Value::Array(texts.iter().map(text).collect()),
+            FlagForm::Numbers => Value::Array(texts.iter().map(number).collect()),
+            FlagForm::Switch(value) => Value::Boolean(value),
+            FlagForm::Word(_) => Value::Boolean(true),
+        }
+    }
+
+    /// The text after the flag that gives a key this value, `Some(None)` for a switch, `None` if the flag cannot or need not.
+    fn text_of(&self, value: &Value) -> Option<Option<String>> {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match (self.form, value) {
+            (FlagForm::Switch(wanted), value) => (value.as_bool() == Some(wanted)).then_some(None),
+            (FlagForm::Word(word), value) => (value.as_bool() == Some(true)).then(|| Some(word.to_owned())),
+            (_, Value::Array(values)) => Some(Some(values.iter().map(text).collect::<Vec<_>>().join(","))),
+            (_, value) => Some(Some(text(value))),
+        }
+    }
+}
+
+/// Every key of a table in which none is required, at its default.
+///
+/// # Panics
+/// If a key is required, which is a defect of the program.
+#[must_use]
+pub fn defaults<T: KeySet>() -> T {
+    let given: Result<T, value::Error> = T::finish(<_>::default());
+    given.unwrap_or_else(|_| unreachable!("no key is required"))
+}
+
+/// The flags that give a file's keys their values: names with dashes, and the value where the flag takes one. Keys with their default are
+/// left out, unless the flag is always shown.
+///
+/// # Panics
+/// As [`defaults`].
+#[must_use]
+pub fn flags_of<T: KeySet + Serialize>(file: &T) -> Vec<(String, Option<String>)> {
+    let table = to_table(file).unwrap_or_default();
+    let default = to_table(&defaults::<T>()).unwrap_or_default();
+    let mut flags = Vec::new();
+    for Key { name, flag, .. } in T::keys() {
+        let (Some(flag), Some(value)) = (flag, table.get(name)) else { continue };
+        if (flag.is_always_shown || default.get(name) != Some(value))
+            && let Some(text) = flag.text_of(value)
+        {
+            flags.push((format!("--{}", flag.name), text));
+        }
+    }
+    flags
+}
+
+/// Sets keys by the texts after their flags.
+///
+/// # Errors
+/// The message of the first value that cannot be.
+pub fn with_flags<T>(file: T, given: &[(Key, Vec<String>)]) -> Result<T, String>
+where
+    T: KeySet + Serialize + DeserializeOwned,
+{
+    given.iter().try_fold(file, |file, (key, texts)| {
+        let Some(flag) = key.flag else { return Ok(file) };
+        let mut table = to_table(&file)?;
+        table.insert(key.name.into(), flag.value_of(texts));
+        from_table(&table).map_err(|error| {
+            // A reader of numbers does not say whose value it refuses.
+            let is_bare = error.message().starts_with("invalid ");
+            let flag = if is_bare { format!("--{} {}: ", flag.name, texts.join(",")) } else { String::new() };
+            let complaint = Complaint::of_toml(&error, &[]);
+            let hint = if complaint.advice().is_empty() { "" } else { "\n\nhint: " };
+            format!("{flag}{}{hint}{}", complaint.problem(), complaint.advice())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::keys! {
+        #[derive(Debug, PartialEq)]
+        struct Job {
+            /// traces
+            traces: Vec<String> = (Vec::new()) => Flag::new("trace", "FILE,...", FlagForm::Texts),
+            /// depth
+            depth: u32 = (1) => Flag::new("depth", "N", FlagForm::Number).always_shown(),
+            /// merge
+            merge: bool = (true) => Flag::switch("no-merge", false),
+            /// by stream
+            by_stream: bool = (false) => Flag::new("by", "WHAT", FlagForm::Word("stream")),
+            /// name
+            name: Option<String> = absent => Flag::new("name", "NAME", FlagForm::Text),
+        }
+    }
+
+    /// The job after these flags and texts.
+    fn set(given: &[(&str, &[&str])]) -> Result<Job, String> {
+        let key =
+            |flag: &str| Job::keys().into_iter().find(|key| key.flag.is_some_and(|own| own.name == flag)).unwrap();
+        let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        let given: Vec<(Key, Vec<String>)> = given.iter().map(|(flag, own)| (key(flag), texts(own))).collect();
+        with_flags(defaults(), &given)
+    }
+
+    #[test]
+    fn flags_set_keys_and_come_back() {
+        let job =
+            set(&[("trace", &["a", "7"]), ("depth", &["4"]), ("no-merge", &[]), ("by", &["stream"]), ("name", &["7"])]);
+        let job = job.expect("a job");
+        assert_eq!((job.traces, job.depth, job.merge), (vec!["a".into(), "7".into()], 4, false));
+        let job = Job { traces: vec!["a".into(), "b".into()], depth: 1, merge: false, by_stream: true, name: None };
+        let given = [("--trace", Some("a,b")), ("--depth", Some("1")), ("--no-merge", None), ("--by", Some("stream"))];
+        let owned = given.map(|(flag, text)| (flag.to_owned(), text.map(str::to_owned)));
+        assert_eq!(flags_of(&job), owned);
+        assert_eq!(flags_of(&defaults::<Job>()), [("--depth".to_owned(), Some("1".to_owned()))]);
+    }
+
+    #[test]
+    fn an_error_names_the_flag() {
+        let error = set(&[("depth", &["x"])]).expect_err("no number");
+        assert_eq!(error, "--depth x: invalid type: string \"x\", expected a whole number without quotes");
+    }
+}
