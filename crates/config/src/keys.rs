@@ -249,6 +249,7 @@ macro_rules! keys {
                     keys
                 }
 
+                #[allow(clippy::vec_init_then_push)]
                 fn given(&self) -> Vec<&'static str> {
                     #[allow(unused_mut)]
                     let mut given = Vec::new();
