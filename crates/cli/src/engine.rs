@@ -128,6 +128,7 @@ pub(crate) fn say_left_out(errors: &[TraceError]) {
 }
 
 /// Puts a flag's value in the place of a key.
+#[cfg(any(feature = "advise", feature = "plan", feature = "serve"))]
 pub(crate) fn set<T: Clone>(key: &mut T, flag: Option<&T>) {
     if let Some(value) = flag {
         key.clone_from(value);

@@ -81,6 +81,7 @@ impl<T: KeySet> FromArgMatches for KeyFlags<T> {
 
 impl<T: KeySet + Serialize + DeserializeOwned> KeyFlags<T> {
     /// Whether a key is set by its flag.
+    #[cfg(feature = "advise")]
     pub(crate) fn gives(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| given.name == key)
     }
