@@ -28,6 +28,7 @@ mod demo;
 mod doc;
 mod engine;
 mod failure;
+mod flags;
 #[cfg(feature = "plan")]
 mod forecast;
 #[cfg(feature = "govern")]
