@@ -54,6 +54,7 @@ macro_rules! shares {
 
         /// A share as numbers, for reports: names include the unit. Zero means no reservation or no limit.
         #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
         pub struct ShareNumbers {
             $(
                 $(#[doc = $help])+
@@ -92,8 +93,20 @@ shares! {
     /// how many bytes may go at once above that limit after a pause; 0, the default, is a tenth of a second's worth. A
     /// request goes however large it is, and the next waits for all of it
     burst_bytes: Size = burst_bytes(|size| size.0) => burst_bytes: u64 = |share| share.burst_bytes, "burst", "B";
-    /// the latency to keep, if the scheduler keeps one
-    latency: Duration = latency(Duration::nanos)
+    /// `io-max`: at most this many bytes are read per second: "10MiB/s"
+    rbps: ByteRate = read_bytes_per_second(|rate| rate.0)
+        => read_bytes_per_second: u64 = |share| share.read_bytes_per_second, "rbps", "B/s";
+    /// `io-max`: at most this many bytes are written per second
+    wbps: ByteRate = write_bytes_per_second(|rate| rate.0)
+        => write_bytes_per_second: u64 = |share| share.write_bytes_per_second, "wbps", "B/s";
+    /// `io-max`: at most this many requests read per second: "500/s"
+    riops: Rate = reads_per_second(|rate| rate.0)
+        => reads_per_second: u64 = |share| share.reads_per_second, "riops", "/s";
+    /// `io-max`: at most this many requests other than reads go per second
+    wiops: Rate = writes_per_second(|rate| rate.0)
+        => writes_per_second: u64 = |share| share.writes_per_second, "wiops", "/s";
+    /// the latency to keep, if the scheduler keeps one; of `io-latency` it is the kernel's `target`
+    latency was "target": Duration = latency(Duration::nanos)
         => latency_seconds: Option<f64> = |share| (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds()),
            "latency", "s";
 }
@@ -191,6 +204,15 @@ impl<'de> OldForm<'de> for Option<Rate> {
     }
 }
 
+impl<'de> OldForm<'de> for Option<Duration> {
+    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Linux's target is a number of microseconds.
+        let micros = |number: u64| number.checked_mul(1_000).map(|nanos| Duration::new(Nanos(nanos)));
+        let expected = "text with a unit, such as \"2ms\", or a number of microseconds";
+        deserializer.deserialize_any(NumberOrText(micros, |text| text.parse().ok(), expected)).map(Some)
+    }
+}
+
 impl<'de> OldForm<'de> for Option<ByteRate> {
     fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let size_or_rate = |text: &str| text.parse().or_else(|_| text.parse().map(|Size(bytes)| ByteRate(bytes))).ok();
@@ -213,6 +235,13 @@ mod tests {
         assert_eq!(toml::to_string(&keys).unwrap(), new);
         assert_eq!(keys.given(), ["reservation", "limit", "limit_bytes", "burst_bytes"]);
         assert_eq!(keys.share(100).limit_bytes_per_second, 10 << 20);
+        for target in ["latency = \"2ms\"", "target = \"2ms\"", "target = 2000"] {
+            assert_eq!(
+                toml::from_str::<ShareKeys>(target).unwrap().share(1).latency,
+                Nanos::from_millis(2),
+                "{target}"
+            );
+        }
         for wrong in ["limit = 7", "limit_bytes_per_second = 10", "limit_bytes = \"10MiB\"", "limit_per_second = -1"] {
             let error = toml::from_str::<ShareKeys>(wrong).unwrap_err().to_string();
             assert!(error.contains("with a unit"), "{error}");
@@ -224,7 +253,7 @@ mod tests {
     #[test]
     fn every_share_key_has_a_number() {
         let text = "weight = 2\nreservation = \"3/s\"\nlimit = \"4/s\"\nburst = 5\nlimit_bytes = \"6B/s\"\nburst_bytes = \"7B\"\n\
-                    latency = \"8s\"\n";
+                    rbps = \"9B/s\"\nwbps = \"10B/s\"\nriops = \"11/s\"\nwiops = \"12/s\"\nlatency = \"8s\"\n";
         let keys: ShareKeys = toml::from_str(text).unwrap();
         assert_eq!(keys.given().len() + 1, ShareKeys::keys().len(), "the group is the only key that is not here");
         let numbers = ShareNumbers {
@@ -234,6 +263,10 @@ mod tests {
             burst: 5,
             limit_bytes_per_second: 6,
             burst_bytes: 7,
+            read_bytes_per_second: 9,
+            write_bytes_per_second: 10,
+            reads_per_second: 11,
+            writes_per_second: 12,
             latency_seconds: Some(8.0),
         };
         assert_eq!(keys.numbers(), numbers);

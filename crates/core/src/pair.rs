@@ -552,6 +552,10 @@ impl TenantControl for Pair {
         self.order.counts_elsewhere()
     }
 
+    fn kept(&self, share: Share) -> Share {
+        self.order.kept(share)
+    }
+
     fn share(&self, client: StreamId) -> Share {
         self.order.share(client)
     }

@@ -6,7 +6,7 @@ pub(crate) const SECOND: u64 = 1_000 * MILLI;
 pub(crate) const HOUR: u64 = 3_600 * SECOND;
 
 /// The most parameters that a policy or a schedule has.
-pub const PARAMETERS_MAX: usize = 15;
+pub const PARAMETERS_MAX: usize = 17;
 
 /// The unit of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

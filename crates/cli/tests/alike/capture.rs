@@ -20,7 +20,7 @@ use ioweir_serve::engine::{Call, Observer, Stage};
 use ioweir_trace::{self as trace, Input, Names, ReadOptions, Record, RunNames, Served, Target, TraceError, TraceSink};
 use proptest::prelude::*;
 
-const POLICIES: [&str; 14] = [
+const POLICIES: [&str; 17] = [
     "noop",
     "deadline",
     "cfq",
@@ -34,6 +34,9 @@ const POLICIES: [&str; 14] = [
     "mclock+bid-hdd:window=16",
     "wfq+bfq:window=16",
     "token-bucket+deadline:window=2",
+    "io-max",
+    "io-latency",
+    "io-cost+mq-deadline:window=8",
     "bid-hybrid:packing-threshold=24KiB",
 ];
 /// The number of blocks on the fast tier.
@@ -55,14 +58,17 @@ fn priorities() -> [Priority; 3] {
 
 /// The shares of classes, where the scheduler knows shares.
 fn shares() -> [(StreamId, Share); 2] {
-    let limited = Share { limit_per_second: 400, burst: 3, ..Share::weighted(1) };
+    let limited = Share { limit_per_second: 400, burst: 3, reads_per_second: 400, ..Share::weighted(1) };
+    let limited = Share { latency: Nanos::from_millis(2), ..limited };
     [(StreamId(0), Share::weighted(3)), (StreamId(1), limited)]
 }
 
 fn scheduler(policy: &str) -> Policy {
     let mut scheduler = device(&keys(policy)).scheduler.build(limits(policy));
     if let Some(tenants) = scheduler.tenants_mut() {
-        shares().into_iter().for_each(|(stream, share)| tenants.configure(Nanos::ZERO, stream, share).unwrap());
+        shares()
+            .into_iter()
+            .for_each(|(stream, share)| tenants.configure(Nanos::ZERO, stream, tenants.kept(share)).unwrap());
     }
     scheduler
 }
@@ -157,8 +163,8 @@ fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> Captured {
     let (capture, written) = Capture::begin(open, names, &device(&keys(policy))).unwrap();
     let journal = Journal::default();
     let mut bench = Bench::with_priorities(&keys(policy), priorities());
-    if device(&keys(policy)).knows_shares() {
-        shares().into_iter().for_each(|(class, share)| bench.entitle(class, share));
+    if let Some(tenants) = scheduler(policy).tenants() {
+        shares().into_iter().for_each(|(class, share)| bench.entitle(class, tenants.kept(share)));
     }
     bench.engine.observe(Box::new(Both(journal.clone(), capture)));
     let mut peers = [bench.connect(0, true), bench.connect(1, true)];

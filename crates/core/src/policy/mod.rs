@@ -17,6 +17,9 @@ mod clook_adaptive;
 mod deadline;
 mod drr;
 mod fifo;
+mod io_cost;
+mod io_latency;
+mod io_max;
 mod kyber;
 mod mclock;
 mod noop;
@@ -33,7 +36,7 @@ use crate::elevator::{BlockScheduler, Elevator};
 use crate::external::{ElevatorFactory, Maker, OrderFactory, Outside, OutsideOrder};
 use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
-use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Size, TenantControl, TenantScheduler};
+use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Order, Size, TenantControl, TenantScheduler};
 use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
@@ -64,11 +67,13 @@ pub struct PolicyRow {
     pub knows_shares: bool,
     /// The keys of shares, and the priorities, that change its decisions.
     pub reads: Reads,
+    /// The limits in shares that have an effect.
+    pub limits: Limits,
     make: Make,
 }
 
-/// The keys of clients' shares, and the priorities of requests, that change a policy's decisions. Limits are not listed: every
-/// policy that knows shares keeps them.
+/// The keys of clients' shares, and the priorities of requests, that change a policy's decisions. Limits are not listed:
+/// [`Limits`] says which a policy keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reads {
     /// Weights. In a group, they divide what the group gets under every policy that knows shares.
@@ -90,6 +95,27 @@ impl Reads {
     const RESERVATION: Self = Self { reservation: true, ..Self::WEIGHT };
     const CURVE: Self = Self { reservation: true, burst: true, latency: true, ..Self::NOTHING };
     const PRIORITY: Self = Self { priority: true, ..Self::NOTHING };
+}
+
+/// The limits that a policy keeps for its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    /// None.
+    None,
+    /// `limit` and `limit_bytes`, with their bursts.
+    Both,
+    /// `rbps`, `wbps`, `riops` and `wiops`.
+    Directions,
+}
+
+impl Limits {
+    const fn of<P: Order>() -> Self {
+        match (P::CONTROLS, P::LIMITS_DIRECTIONS) {
+            (false, _) => Self::Both,
+            (true, true) => Self::Directions,
+            (true, false) => Self::None,
+        }
+    }
 }
 
 type Build = fn(QueueLimits, &Settings) -> Policy;
@@ -218,6 +244,7 @@ impl PolicyRow {
             knows_shares,
             // The policy gets the shares as they are. That it keeps reservations cannot be promised.
             reads: if knows_shares { Reads { burst: true, ..Reads::LATENCY } } else { Reads::PRIORITY },
+            limits: if knows_shares { Limits::Both } else { Limits::None },
             make: Make::External(maker),
         }
     }
@@ -307,10 +334,10 @@ struct Row<F> {
 }
 
 impl<F> Row<F> {
-    const fn row(&self, places: bool, make: Make) -> PolicyRow {
+    const fn row(&self, places: bool, limits: Limits, make: Make) -> PolicyRow {
         let Self { name, summary, source, doc, bound, linux, reads, parameters, .. } = *self;
         let knows_shares = matches!(make, Make::Upper(..));
-        PolicyRow { name, summary, source, doc, bound, linux, parameters, places, knows_shares, reads, make }
+        PolicyRow { name, summary, source, doc, bound, linux, parameters, places, knows_shares, reads, limits, make }
     }
 }
 
@@ -355,6 +382,7 @@ macro_rules! policies {
                 }
                 $module::$row.row(
                     <$module::$elevator as Elevator>::PLACES,
+                    Limits::None,
                     Make::Lower(
                         |limits, settings| Policy(Inner::$variant(scheduler(limits, settings))),
                         |limits, settings| Box::new(scheduler(limits, settings)),
@@ -368,6 +396,7 @@ macro_rules! policies {
                 }
                 $tenant_module::$tenant_row.row(
                     false,
+                    Limits::of::<$tenant_module::$order>(),
                     Make::Upper(
                         |limits, settings| Policy(Inner::$tenant(scheduler(limits, settings))),
                         |limits, settings| Box::new(scheduler(limits, settings)),
@@ -419,6 +448,9 @@ policies! {
         Pclock, pclock::Pclock, ROW;
         Parda, parda::Parda, ROW;
         Reward, reward::Reward, ROW;
+        IoMax, io_max::IoMax, ROW;
+        IoLatency, io_latency::IoLatency, ROW;
+        IoCost, io_cost::IoCost, ROW;
     }
 }
 

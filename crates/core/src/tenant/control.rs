@@ -40,6 +40,9 @@ pub trait TenantControl {
     /// Whether the policy has such tags.
     fn counts_elsewhere(&self) -> bool;
 
+    /// A share without the limits that the policy does not keep, which [`TenantControl::configure`] refuses.
+    fn kept(&self, share: Share) -> Share;
+
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
@@ -101,6 +104,10 @@ pub enum Rule {
     Floor,
     /// The smallest reward tag goes first.
     Reward,
+    /// `io-cost`: the client's virtual time is ahead of the device's. Tags are virtual times, 2^37 a second.
+    VirtualTime,
+    /// `io-latency`: as many of the client's requests are in flight as its depth allows. Tags are the depth and the requests in flight.
+    QueueDepth,
     /// A policy from outside has chosen another client. Tags are sequence numbers.
     External,
     /// The order has released the request, and the elevator serves others first. Tags are the number of dispatches since its release, and
@@ -131,6 +138,10 @@ impl Rule {
             Self::Deadline => "a request with an earlier deadline goes first",
             Self::Floor => "a client that has had less than its floor goes first",
             Self::Reward => "a client whose requests have cost less, for its weight, goes first",
+            Self::VirtualTime => "the client has used its part of the device's time so far",
+            Self::QueueDepth => {
+                "the client's queue depth is used up, which is cut while another client misses its latency"
+            }
             Self::External => "the policy has chosen another client",
             Self::Elevator => "it is in the elevator, which serves others first",
             Self::Device => "it is next, and the device is full",

@@ -55,6 +55,9 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
     fn configure(&mut self, now: Nanos, stream: StreamId, share: Share) -> Result<(), ShareError> {
         self.step_to(now);
         share.check()?;
+        if self.kept(share) != share {
+            return Err(ShareError::NotKept);
+        }
         if let Some(group) = share.group
             && (group.0 >= self.groups.count() || !self.groups.group(group.0).is_configured)
         {
@@ -77,6 +80,9 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
     fn configure_group(&mut self, now: Nanos, group: GroupId, share: Share) -> Result<(), ShareError> {
         self.step_to(now);
         share.check()?;
+        if self.kept(share) != share {
+            return Err(ShareError::NotKept);
+        }
         if share.group.is_some() {
             return Err(ShareError::Nested);
         }
@@ -145,6 +151,28 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         P::COUNTS_ELSEWHERE
     }
 
+    fn kept(&self, share: Share) -> Share {
+        let Share { limit_per_second, burst, limit_bytes_per_second, burst_bytes, .. } = share;
+        let none = Share { group: share.group, latency: share.latency, ..Share::weighted(share.weight) };
+        let none = Share { reservation_per_second: share.reservation_per_second, ..none };
+        if P::LIMITS_DIRECTIONS {
+            let Share { read_bytes_per_second, write_bytes_per_second, reads_per_second, writes_per_second, .. } =
+                share;
+            return Share {
+                read_bytes_per_second,
+                write_bytes_per_second,
+                reads_per_second,
+                writes_per_second,
+                ..none
+            };
+        }
+        if P::CONTROLS {
+            return none;
+        }
+        let refuses_at_limit = share.refuses_at_limit;
+        Share { limit_per_second, burst, limit_bytes_per_second, burst_bytes, refuses_at_limit, ..none }
+    }
+
     fn share(&self, stream: StreamId) -> Share {
         self.find(stream).map_or(self.order.default_share(), |client| self.shares[client as usize])
     }
@@ -161,7 +189,8 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
     fn reason(&self, stream: StreamId) -> Reason {
         let client = self.find(stream).unwrap_or(OTHERS);
         let of = &self.clients[client as usize];
-        if of.is_throttled || (of.group != NONE && self.groups.group(of.group).is_throttled) {
+        if of.is_throttled || self.order.holds(client) || (of.group != NONE && self.groups.group(of.group).is_throttled)
+        {
             return Reason::Throttled;
         }
         if P::RANKS
@@ -204,6 +233,13 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
                     (false, true) => Rule::GroupByteLimit,
                 };
             (explanation.reason, explanation.own, explanation.clock) = (Reason::Throttled, eligible.0, now.0);
+        } else if P::CONTROLS && self.order.holds(client) {
+            let state = self.order.explain(now, node, node);
+            (explanation.rule, explanation.own, explanation.clock) = (state.rule, state.own, state.clock);
+            (explanation.reason, explanation.first) = (Reason::Throttled, None);
+            explanation.eligible = self.order.due();
+        } else if P::CONTROLS {
+            // It has passed, or one of its client has, and the device is full.
         } else if let Some(first) = first.filter(|&first| first != node) {
             let state = self.order.explain(now, node, first);
             (explanation.rule, explanation.own) = (state.rule, state.own);

@@ -9,6 +9,7 @@
 use crate::settings::{Parameter, Settings};
 
 mod control;
+mod controller;
 mod cost;
 mod fair;
 mod groups;
@@ -36,6 +37,7 @@ pub const GROUPS_MAX: u32 = 2_000;
 
 const _: () = assert!(1 + CLIENTS_MAX + GROUPS_MAX <= fair::NODES_MAX);
 
+pub(crate) use controller::{Controlled, Controller, Lane};
 pub(crate) use cost::CostModel;
 pub(crate) use fair::{Fair, LEAD_MAX, UNIT, earlier};
 pub(crate) use order::{Head, Order, RuleState, Size};

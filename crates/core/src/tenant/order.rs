@@ -1,12 +1,15 @@
 //! An order of clients: the part of a tenant policy that decides whose request is next.
 
 use super::{Elsewhere, Fair, Rule, Share, ShareError};
-use crate::Nanos;
+use crate::structure::NONE;
+use crate::{Nanos, Request};
 
 /// The sizes of the tables that an order allocates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
+    /// Clients, including the shared one, and then groups.
     pub(crate) nodes: u32,
+    pub(crate) clients: u32,
     pub(crate) slots: u32,
     /// The device's queue depth.
     pub(crate) depth: u32,
@@ -43,6 +46,11 @@ pub(crate) trait Order {
     const RANKS: bool = true;
     /// Whether the order has tags for service on other servers.
     const COUNTS_ELSEWHERE: bool = false;
+
+    /// Whether it decides of each queued request by itself, and knows groups by itself ([`super::controller`]).
+    const CONTROLS: bool = false;
+    /// Whether the limits by direction in shares have an effect.
+    const LIMITS_DIRECTIONS: bool = false;
 
     /// The share of clients that have not been configured.
     fn default_share(&self) -> Share {
@@ -129,6 +137,41 @@ pub(crate) trait Order {
         Nanos::ZERO
     }
 
-    /// Explains why a node waits for `first`, which is next.
+    /// Of a controller: a request has been queued.
+    fn queued(&mut self, _now: Nanos, _node: u32, _slot: u32, _request: &Request) {}
+
+    /// Of a controller: a queued request is cancelled.
+    fn withdrawn(&mut self, _now: Nanos, _slot: u32) {}
+
+    /// Of a controller: takes the steps that are due.
+    fn run(&mut self, _now: Nanos) {}
+
+    /// Of a controller: when the next step is due after which a held request may pass.
+    fn due(&self) -> Nanos {
+        Nanos::NEVER
+    }
+
+    /// Of a controller: the queued requests of clients none of whose requests has passed.
+    fn held(&self) -> u32 {
+        0
+    }
+
+    /// Of a controller: whether a client has queued requests, and none has passed.
+    fn holds(&self, _client: u32) -> bool {
+        false
+    }
+
+    /// Of a controller: the request that is next, of the client that [`Order::next`] chose.
+    fn chosen(&self) -> u32 {
+        NONE
+    }
+
+    /// Of a controller: the device has served a request.
+    fn served(&mut self, _now: Nanos, _slot: u32) {}
+
+    /// Of a controller: a request that was dispatched is cancelled.
+    fn refund_slot(&mut self, _now: Nanos, _slot: u32) {}
+
+    /// Explains why a node waits for `first`, which is next; of a controller, why the requests of a client are held.
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState;
 }

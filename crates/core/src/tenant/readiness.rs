@@ -205,6 +205,9 @@ impl<P: Order> TenantScheduler<P> {
         let fifo = &mut self.clients[client as usize].fifo;
         let (was_head, length) = (fifo.head == slot, fifo.length);
         self.requests.remove(slot, fifo);
+        if P::CONTROLS {
+            self.order.withdrawn(now, slot);
+        }
         if self.clients[client as usize].refuses {
             self.node_limits[client as usize].queued.subtract(self.requests.entry(slot).load());
         }

@@ -172,6 +172,15 @@ impl Requests {
         head
     }
 
+    /// As [`Self::dispatch`], for any request of the queue.
+    pub(crate) fn dispatch_slot(&mut self, now: Nanos, node: u32, slot: u32, fifo: &mut Fifo) -> Head {
+        self.remove(slot, fifo);
+        let entry = &mut self.entries[slot];
+        let head = Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence };
+        (entry.state, entry.since, entry.next) = (State::Dispatched, now, node);
+        head
+    }
+
     /// The oldest request of a queue, as an order sees it.
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &Fifo) -> Option<Head> {

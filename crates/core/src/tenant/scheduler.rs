@@ -107,8 +107,8 @@ impl<P: Order> TenantScheduler<P> {
         let nodes = capacity.nodes();
         let kept = limits.depth.min(KEPT_SLOTS_MAX / clients).max(1).min(limits.requests_per_direction);
         let slots = limits.requests().saturating_add(kept * clients).max(1);
-        let order =
-            order(&Size { nodes, slots, depth: limits.depth, cost_max: capacity.cost.max(limits.request_sectors_max) });
+        let cost_max = capacity.cost.max(limits.request_sectors_max);
+        let order = order(&Size { nodes, clients, slots, depth: limits.depth, cost_max });
         let share = order.default_share();
         let client = Client {
             fifo: Fifo::EMPTY,
@@ -175,6 +175,9 @@ impl<P: Order> TenantScheduler<P> {
     pub(crate) fn step_to(&mut self, now: Nanos) {
         assert!(now >= self.now, "time never goes back: {now} after {}", self.now);
         self.now = now;
+        if P::CONTROLS {
+            self.order.run(now);
+        }
     }
 
     pub(crate) fn client_count(&self) -> u32 {
@@ -294,11 +297,12 @@ impl<P: Order> TenantScheduler<P> {
         of.is_limited = limit.is_limited();
         of.refuses = of.is_limited && share.refuses_at_limit;
         limit.queued = if of.refuses { self.requests.load(&of.fifo) } else { Load::NOTHING };
-        match share.group {
+        let group = if P::CONTROLS { None } else { share.group };
+        match group {
             Some(group) => self.groups.add(group.0, client, share.weight),
             None => self.order.set_share(now, client, &share),
         }
-        of.group = share.group.map_or(NONE, |group| group.0);
+        of.group = group.map_or(NONE, |group| group.0);
         of.is_plain = of.group == NONE && !of.is_limited;
     }
 
@@ -329,7 +333,7 @@ impl<P: Order> TenantScheduler<P> {
             return Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull);
         }
         let is_window = self.in_flight >= self.order.window(self.limits.depth);
-        let until = if is_window { Nanos::NEVER } else { Nanos(self.eligible_at.min()) };
+        let until = if is_window { Nanos::NEVER } else { Nanos(self.eligible_at.min()).min(self.order.due()) };
         Step::WaitUntil(until, Reason::Throttled)
     }
 
@@ -343,7 +347,11 @@ impl<P: Order> TenantScheduler<P> {
     #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
         let of = &mut self.clients[client as usize];
-        let taken = self.requests.dispatch(now, node, &mut of.fifo);
+        let taken = if P::CONTROLS {
+            self.requests.dispatch_slot(now, node, self.order.chosen(), &mut of.fifo)
+        } else {
+            self.requests.dispatch(now, node, &mut of.fifo)
+        };
         of.in_flight += 1;
         let next = self.requests.head(&of.fifo);
         let is_throttled = of.is_limited && self.count_against_limit(now, client, taken.slot);
@@ -417,7 +425,11 @@ impl<P: Order> TenantScheduler<P> {
                 self.estimate(client, request)
             }
         };
-        self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
+        let tag = self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo);
+        if P::CONTROLS {
+            self.order.queued(now, client, tag.slot, request);
+        }
+        tag
     }
 
     /// The expected cost of a request to the device.
@@ -595,6 +607,7 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
             self.settle(now, tag.slot, cost);
         }
         self.order.completed(now, node, begun, cost);
+        self.order.served(now, tag.slot);
     }
 
     fn served(&mut self, now: Nanos, tag: Tag) {
@@ -615,6 +628,7 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
             self.group_head_changed(now, group, before);
         }
         self.order.refund(node, entry.cost(), entry.sequence);
+        self.order.refund_slot(now, tag.slot);
         if self.keeps_shares {
             self.pass_on(tag.slot);
         }
@@ -702,6 +716,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
             self.settle(now, tag.slot, cost);
         }
         self.order.completed(now, node, begun, cost);
+        self.order.served(now, tag.slot);
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
@@ -745,14 +760,15 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn waiting(&self) -> Waiting {
         let mut waiting = Waiting::default();
-        let ready = self.queued - self.throttled;
+        let throttled = self.throttled + self.order.held();
+        let ready = self.queued - throttled;
         let reason = self.ready_reason();
         let first = if P::RANKS { self.order.peek(self.now).and_then(|node| self.first_client(node)) } else { None };
         let next = match first {
             Some(client) => self.clients[client as usize].fifo.length,
             None => ready,
         };
-        waiting.0[Reason::Throttled as usize] += self.throttled;
+        waiting.0[Reason::Throttled as usize] += throttled;
         waiting.0[reason as usize] += next;
         waiting.0[Reason::Ordering as usize] += ready - next;
         waiting

@@ -60,8 +60,16 @@ pub struct Share {
     /// the next one waits for what it took beyond it. So in any window, less than this plus one request goes above the
     /// limit. Zero means what the limit lets through in a tenth of a second.
     pub burst_bytes: u64,
+    /// `io-max`: the bytes that it may read in a second; zero means no limit.
+    pub read_bytes_per_second: u64,
+    /// `io-max`: the bytes that it may write in a second.
+    pub write_bytes_per_second: u64,
+    /// `io-max`: the requests that it may read in a second.
+    pub reads_per_second: u64,
+    /// `io-max`: the requests other than reads that it may send in a second.
+    pub writes_per_second: u64,
     /// `pclock`: the longest latency while the client keeps to its arrival curve. `parda`: the latency that the device is
-    /// kept at; the smallest of all clients counts. [`Nanos::NEVER`] means none.
+    /// kept at; the smallest of all clients counts. `io-latency`: the client's target. [`Nanos::NEVER`] means none.
     pub latency: Nanos,
     /// The group that it belongs to.
     pub group: Option<GroupId>,
@@ -78,6 +86,10 @@ impl Share {
         burst: 0,
         limit_bytes_per_second: 0,
         burst_bytes: 0,
+        read_bytes_per_second: 0,
+        write_bytes_per_second: 0,
+        reads_per_second: 0,
+        writes_per_second: 0,
         latency: Nanos::NEVER,
         group: None,
         refuses_at_limit: false,
@@ -87,6 +99,12 @@ impl Share {
     #[must_use]
     pub const fn weighted(weight: u32) -> Self {
         Self { weight, ..Self::DEFAULT }
+    }
+
+    /// The limits of reads and of all else, each in bytes and requests a second; zero means no limit.
+    #[must_use]
+    pub const fn directions(&self) -> [(u64, u64); 2] {
+        [(self.read_bytes_per_second, self.reads_per_second), (self.write_bytes_per_second, self.writes_per_second)]
     }
 
     /// The units of cost that may go at once above the limit: `burst`, or a tenth of a second's worth of the limit.
@@ -120,6 +138,14 @@ impl Share {
                 rate_per_second: if is_limit { limit_per_second } else { reservation_per_second },
             });
         }
+        let [read, write] = self.directions();
+        let (bytes, requests) = (maximum(read.0, write.0), maximum(read.1, write.1));
+        if bytes > RATE_BYTES_MAX {
+            return Err(ShareError::ByteRate { bytes_per_second: bytes });
+        }
+        if requests > RATE_MAX {
+            return Err(ShareError::Rate { rate_per_second: requests });
+        }
         if burst > BURST_MAX {
             return Err(ShareError::Burst { burst });
         }
@@ -137,6 +163,10 @@ impl Share {
         }
         Ok(())
     }
+}
+
+const fn maximum(one: u64, other: u64) -> u64 {
+    if one > other { one } else { other }
 }
 
 /// The given burst, or a tenth of a second's worth of a limit; at least one, since otherwise no request would ever go.
@@ -225,6 +255,8 @@ pub enum ShareError {
     UnknownClient(StreamId),
     /// A group cannot be in a group.
     Nested,
+    /// The policy does not keep a limit of the share.
+    NotKept,
 }
 
 impl fmt::Display for ShareError {
@@ -270,6 +302,13 @@ impl fmt::Display for ShareError {
             }
             Self::UnknownGroup(GroupId(group)) => write!(out, "group {group} has not been configured"),
             Self::UnknownClient(StreamId(client)) => write!(out, "client {client} has not been configured"),
+            Self::NotKept => {
+                write!(
+                    out,
+                    "the scheduler does not keep this limit: rbps, wbps, riops and wiops are for io-max, limit and \
+                     limit_bytes for tenant policies that are not Linux's"
+                )
+            }
             Self::Nested => write!(out, "a group cannot be in a group"),
         }
     }

@@ -11,6 +11,7 @@ mod adaptive;
 mod background;
 mod background_device;
 mod bounds;
+mod controllers;
 mod cores;
 mod cores_model;
 mod cores_orders;

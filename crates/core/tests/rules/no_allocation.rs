@@ -108,10 +108,14 @@ fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
             burst: 2,
             limit_bytes_per_second: random.below(2) << 19,
             burst_bytes: 1 << 14,
+            reads_per_second: random.below(2) * 100,
+            write_bytes_per_second: random.below(2) << 19,
+            latency: Nanos(random.below(8) * 1_000_000 + 1_000),
             refuses_at_limit: random.below(4) == 0,
             group: Some(group).filter(|_| random.below(4) == 0),
             ..Share::DEFAULT
         };
+        let share = control.kept(share);
         let _ = match random.below(8) {
             0 => control.configure(now, client, share).is_ok(),
             1 => control.configure_group(now, group, Share { group: None, ..share }).is_ok(),

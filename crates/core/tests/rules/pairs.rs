@@ -108,7 +108,8 @@ impl Both {
         for scheduler in &mut self.schedulers {
             let control = scheduler.tenants_mut().unwrap();
             control.configure_group(self.now, GroupId(0), Share { weight: share.weight, ..Share::DEFAULT }).unwrap();
-            let _ = control.configure(self.now, StreamId(client), Share { group, ..share });
+            let share = control.kept(Share { group, ..share });
+            let _ = control.configure(self.now, StreamId(client), share);
         }
     }
 
@@ -180,6 +181,9 @@ impl Both {
                     limit_per_second: limit,
                     reservation_per_second: reservation,
                     burst: 2,
+                    reads_per_second: limit,
+                    write_bytes_per_second: limit * 8_192,
+                    latency: if weight > 5 { Nanos(MILLI) } else { Nanos::NEVER },
                     ..Share::DEFAULT
                 };
                 self.configure(client, share, group.then_some(GroupId(0)));
@@ -438,10 +442,12 @@ fn limits_and_reservations_hold_at_release() {
 fn cancelled_after_release_pays_nothing() {
     for row in orders() {
         let share = Share { reservation_per_second: 3, limit_per_second: 7, burst: 2, ..Share::weighted(3) };
+        let share = Share { reads_per_second: 40, read_bytes_per_second: 1 << 20, latency: Nanos(MILLI), ..share };
         let run = |cancels: bool| {
             let mut policy = pair(row.name, "noop", 4, limits(1));
             for client in 0..2 {
-                control(&mut policy).configure(Nanos::ZERO, StreamId(client), share).unwrap();
+                let control = control(&mut policy);
+                control.configure(Nanos::ZERO, StreamId(client), control.kept(share)).unwrap();
             }
             // The device is busy with another's.
             policy.submit(Nanos::ZERO, read(9, 0)).unwrap();

@@ -1,6 +1,6 @@
 //! Checks of an experiment file; errors have their place.
 
-use ioweir_core::policy::POLICIES;
+use ioweir_core::policy::{Limits, POLICIES, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::metric::METRICS;
 use super::spec::{ClassSpec, Experiment, PhaseSpec};
 use super::sweep;
-use ioweir_config::{ByteRate, Complaint, Rate, ShareKeys, SpecError, shown, unknown};
+use ioweir_config::{ByteRate, Complaint, KeySet as _, Rate, ShareKeys, SpecError, shown, unknown};
 use ioweir_device::{DeviceSpec, Placement};
 
 const CLIENTS_MAX: u32 = 1 << 20;
@@ -25,6 +25,9 @@ const RATE_MAX: u64 = 1_000_000_000;
 const SIZE_MAX: u64 = 1 << 30;
 /// Requests that wait for room in the queue beside what closed loops have outstanding.
 const OPEN_ROOM: u64 = 4096;
+
+/// The name of what keys ask for, the keys, and which policies keep it.
+type Kept<'a> = (&'a str, &'a [&'a str], &'a dyn Fn(&PolicyRow) -> bool);
 
 impl Experiment {
     /// Reads an experiment from TOML; `file` is only for the errors. Names of devices are looked up, sweeps tried out.
@@ -61,7 +64,7 @@ impl Experiment {
         }
         self.check_groups()?;
         self.check_classes()?;
-        self.check_reservations()?;
+        self.check_kept()?;
         self.check_expectations()?;
         let classes = self.classes.iter_mut().map(|class| &mut class.share);
         classes.chain(self.groups.iter_mut().map(|group| &mut group.share)).for_each(|share| share.fill_in(WEIGHT));
@@ -126,25 +129,40 @@ impl Experiment {
         Ok(())
     }
 
-    /// A reservation that no scheduler keeps would change nothing.
-    fn check_reservations(&self) -> Result<(), Complaint> {
-        if self.schedulers.iter().any(|scheduler| scheduler.row.reads.reservation) {
-            return Ok(());
-        }
-        let reserves = |share: &ShareKeys| share.reservation.is_some_and(|rate| rate.0 > 0);
+    /// A key that no scheduler keeps would change nothing.
+    fn check_kept(&self) -> Result<(), Complaint> {
+        let kept: [Kept<'_>; 3] = [
+            ("reservations", &["reservation"], &|row| row.reads.reservation),
+            ("limits of this kind", &["limit", "limit_bytes"], &|row| {
+                // An elevator has no shares to keep at all, and may be compared with orders that have.
+                row.limits == Limits::Both || !row.knows_shares
+            }),
+            ("limits of this kind", &["rbps", "wbps", "riops", "wiops"], &|row| row.limits == Limits::Directions),
+        ];
         let groups = self.groups.iter().map(|group| ("group", vec![&group.share]));
         let classes = self.classes.iter().map(|class| {
             let phases = class.phases.iter().map(|phase| &phase.share);
             ("class", std::iter::once(&class.share).chain(phases).collect())
         });
-        for (number, (table, shares)) in groups.enumerate().chain(classes.enumerate()) {
-            if let Some(place) = shares.into_iter().position(reserves) {
-                let phase = place.checked_sub(1).map_or(String::new(), |phase| format!("phase[{phase}]."));
-                let keeping: Vec<&str> =
-                    POLICIES.iter().filter(|row| row.reads.reservation).map(|row| row.name).collect();
-                let key = format!("{table}[{number}].{phase}reservation");
+        let tables: Vec<(String, &ShareKeys)> = (groups.enumerate().chain(classes.enumerate()))
+            .flat_map(|(number, (table, shares))| {
+                shares.into_iter().enumerate().map(move |(place, share)| {
+                    let phase = place.checked_sub(1).map_or(String::new(), |phase| format!("phase[{phase}]."));
+                    (format!("{table}[{number}].{phase}"), share)
+                })
+            })
+            .collect();
+        for (what, keys, keeps) in kept {
+            if self.schedulers.iter().any(|scheduler| keeps(scheduler.row)) {
+                continue;
+            }
+            let gives = |share: &ShareKeys| share.given().into_iter().find(|key| keys.contains(key));
+            let found = tables.iter().find_map(|(at, share)| Some((at, gives(share)?)));
+            if let Some((at, key)) = found {
+                let keeping: Vec<&str> = POLICIES.iter().filter(|row| keeps(row)).map(|row| row.name).collect();
                 let expected = format!("one of {} among the schedulers", keeping.join(", "));
-                return Err(Complaint::expecting(key, "none of the schedulers keeps reservations", expected));
+                let problem = format!("none of the schedulers keeps {what}");
+                return Err(Complaint::expecting(format!("{at}{key}"), problem, expected));
             }
         }
         Ok(())
@@ -370,7 +388,14 @@ fn takes_no_time(device: &DeviceSpec) -> bool {
 
 /// Checks a share by itself, whatever others have; a complaint names the key that it is about.
 fn check_share(keys: &ShareKeys, is_in_group: bool, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
-    let zero = [("limit", keys.limit == Some(Rate(0))), ("limit_bytes", keys.limit_bytes == Some(ByteRate(0)))];
+    let zero = [
+        ("limit", keys.limit == Some(Rate(0))),
+        ("limit_bytes", keys.limit_bytes == Some(ByteRate(0))),
+        ("rbps", keys.rbps == Some(ByteRate(0))),
+        ("wbps", keys.wbps == Some(ByteRate(0))),
+        ("riops", keys.riops == Some(Rate(0))),
+        ("wiops", keys.wiops == Some(Rate(0))),
+    ];
     if let Some((name, _)) = zero.into_iter().find(|(_, is_zero)| *is_zero) {
         return Err(Complaint::new(
             key(name),

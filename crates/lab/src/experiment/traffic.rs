@@ -328,7 +328,7 @@ impl ClassArrivals {
                 }
                 let Some(control) = site.scheduler.tenants_mut() else { continue };
                 let done = match (shares, is_leaving) {
-                    (true, _) => control.configure(now, client, class.share),
+                    (true, _) => control.configure(now, client, control.kept(class.share)),
                     (false, true) => control.remove(now, client),
                     (false, false) => Ok(()),
                 };
@@ -575,7 +575,7 @@ impl ClassArrivals {
             let Some(control) = sites.site(device).scheduler.tenants_mut() else { continue };
             control.set_capacity(now, self.capacity_per_second).map_err(refused)?;
             for (id, group) in &self.groups {
-                control.configure_group(now, *id, group.share.share(WEIGHT)).map_err(refused)?;
+                control.configure_group(now, *id, control.kept(group.share.share(WEIGHT))).map_err(refused)?;
             }
         }
         Ok(())

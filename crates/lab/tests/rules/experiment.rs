@@ -3,7 +3,7 @@
 #[path = "../../../../fuzz/drive_experiment.rs"]
 mod drive_experiment;
 
-use ioweir_core::policy::POLICIES;
+use ioweir_core::policy::{Limits, POLICIES};
 use ioweir_lab::document::{FORMS, json_list};
 use ioweir_lab::experiment::{Experiment, METRICS, Which, document, explain, key_tables, run, run_observed};
 use ioweir_lab::run::{Origin, Silent};
@@ -25,12 +25,17 @@ pub(crate) const ARRAY: &str = "[device.tiered]\ncapacity = \"1GB\"\nplacement =
 pub(crate) fn busy(scheduler: &str) -> String {
     let first = scheduler.split([':', '+']).next().and_then(ioweir_core::policy::find);
     let reservation = if first.is_some_and(|row| row.reads.reservation) { "reservation = \"50/s\"\n" } else { "" };
+    let limit = match first.map_or(Limits::Both, |row| if row.knows_shares { row.limits } else { Limits::Both }) {
+        Limits::Both => "limit = \"100/s\"\nburst = 3\nrefuse_at_limit = true\n",
+        Limits::Directions => "riops = \"100/s\"\n",
+        Limits::None => "latency = \"5ms\"\n",
+    };
     format!(
         "duration = \"3s\"\ninterval = \"1s\"\nschedulers = [\"{scheduler}\"]\ndepth = 4\n{ARRAY}[[group]]\nname = \"g\"\nweight = 2\n\
          [[class]]\nname = \"closed\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nhit_ratio = 0.9\ngroup = \"g\"\n\
          [[class.phase]]\nat = \"1s\"\nactive = false\n[[class.phase]]\nat = \"1500ms\"\nactive = true\nweight = 3\nbacklog = 6\n\
          [[class]]\nname = \"open\"\nclients = 2\nrate = \"300/s\"\n{reservation}to = \"2s\"\nsequential = 0.5\nsize = \"16KiB\"\n\
-         [[class]]\nname = \"capped\"\nbacklog = 2\nlimit = \"100/s\"\nburst = 3\nrefuse_at_limit = true\nfrom = \"500ms\"\n\
+         [[class]]\nname = \"capped\"\nbacklog = 2\n{limit}from = \"500ms\"\n\
          [[class]]\nname = \"even\"\nclients = 2\nrate = \"100/s\"\narrivals = \"constant\"\n[[class.phase]]\nat = \"1s\"\nrate = \"0/s\"\n"
     )
 }
@@ -338,6 +343,8 @@ fn key_table_and_keys_agree() {
             "at = \"1500ms\"",
             "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
         )
+        .replace("limit_bytes_per", "rbps = \"1GB/s\"\nwbps = \"1GB/s\"\nriops = \"1M/s\"\nwiops = \"1M/s\"\nlimit_bytes_per")
+        .replace("[\"mclock\"]", "[\"mclock\", \"io-max\"]")
         + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"mclock\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
            = [1]\n";
     let table: toml::Table = parse(&text).to_toml().parse().expect("TOML");
@@ -373,6 +380,23 @@ fn key_table_and_keys_agree() {
     };
     let known: std::collections::BTreeSet<String> = key_tables().into_iter().flat_map(of_table).collect();
     assert_eq!(found, known);
+}
+
+#[test]
+fn a_limit_that_no_scheduler_keeps_is_refused() {
+    let with = |scheduler: &str, limit: &str| {
+        let text = busy("fifo").replace("limit = \"100/s\"\nburst = 3\nrefuse_at_limit = true\n", limit);
+        let text = text.replace("\"fifo\"", &format!("\"{scheduler}\""));
+        Experiment::parse("test.toml", &text).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for (scheduler, limit, keeping) in
+        [("wfq", "riops = \"5/s\"\n", "io-max"), ("io-cost", "limit = \"5/s\"\n", "fifo, ")]
+    {
+        let error = with(scheduler, limit).unwrap_err();
+        assert!(error.contains("none of the schedulers keeps limits of this kind"), "{error}");
+        assert!(error.contains(&format!("expected: one of {keeping}")), "{error}");
+        assert_eq!(with(&format!("{scheduler}\", \"{}", keeping.trim_end_matches(", ")), limit), Ok(()));
+    }
 }
 
 #[test]

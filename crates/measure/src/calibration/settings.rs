@@ -171,6 +171,16 @@ impl Settings {
         )
     }
 
+    /// The figures as a scheduler of ioweir, which does with them what Linux does.
+    fn cost_scheduler(&self) -> String {
+        format!(
+            "io-cost:{}:rpct={PERCENT}:rlat={}us:wpct={PERCENT}:wlat={}us:min=50:max=100",
+            self.cost_model().replace(' ', ":"),
+            self.read_p95_micros,
+            self.write_p95_micros
+        )
+    }
+
     /// A warning if these figures contradict the rate of random reads that probes measured.
     pub(super) fn contradiction(&self, measured_per_second: f64) -> Option<String> {
         let modelled = self.read_random_per_second;
@@ -232,6 +242,7 @@ impl Settings {
         let lines = [
             ("io.cost.model (MAJ:MIN first)", format!("ctrl=user model=linear {}", self.cost_model())),
             ("io.cost.qos (latencies in us; a place to begin from)", format!("enable=1 ctrl=user {}", self.cost_qos())),
+            ("the same as a scheduler, to try before", self.cost_scheduler()),
             (
                 "systemd hwdb (name and firmware of your device)",
                 format!(
@@ -284,6 +295,8 @@ mod tests {
         assert!((80_000_000..=110_000_000).contains(&disk.read_bytes_per_second), "{disk:?}");
         assert!((74..=82).contains(&disk.read_random_per_second), "{disk:?}");
         assert!(disk.rotates && disk.read_p95_micros > 100_000, "{disk:?}");
+        let scheduler: ioweir_config::SchedulerChoice = disk.cost_scheduler().parse().expect("a scheduler");
+        assert_eq!(scheduler.row.name, "io-cost");
     }
 
     #[test]

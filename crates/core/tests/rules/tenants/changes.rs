@@ -13,7 +13,7 @@ const FAIR: [&str; 6] = ["sfq", "wfq", "drr", "mclock", "parda", "reward"];
 fn tenants() -> Vec<&'static str> {
     let rows = POLICIES.iter().filter(|row| row.get(&row.defaults(), "clients").is_some());
     let names: Vec<_> = rows.map(|row| row.name).collect();
-    assert_eq!(names.len(), 9, "{names:?}");
+    assert_eq!(names.len(), 12, "{names:?}");
     names
 }
 
@@ -230,7 +230,9 @@ proptest! {
                 weights(&mut policy, &[1, 2, 3, 4, 5]);
                 if limited {
                     let share = Share { limit_per_second: 800, burst: 2, ..Share::weighted(3) };
-                    control(&mut policy).configure(Nanos::ZERO, StreamId(2), share).unwrap();
+                    let share = Share { reads_per_second: 800, ..share };
+                    let control = control(&mut policy);
+                    control.configure(Nanos::ZERO, StreamId(2), control.kept(share)).unwrap();
                 }
                 let mut served = vec![];
                 let mut now = Nanos::ZERO;
