@@ -59,7 +59,9 @@ is charged more than the mean charge of all over it, which leaves it at least fl
 requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
 and a client that has had less than that part of all dispatches goes before others, and before those that are due by \
 their reservations. What a client got on other servers counts as under `mclock`, \
-at its mean cost here. Differs from the source: a response counts at most 2.1 s.",
+at its mean cost here. Differs from the source: a response counts at most 2.1 s; \
+a client that comes between two completions begins at the tag that the first of them set, not at the time, so that it does \
+not pay where completions are seen late.",
     bound: Bound {
         doc: "the oldest request of a client waits for one request of each other client, and for one more",
         wait: Wait::Dispatches(|backlog, _| backlog.streams + 1),
@@ -111,9 +113,20 @@ struct Adjusted {
 }
 
 impl Adjusted {
-    /// The tag that equals the time `now`.
-    fn clock(&self, now: Nanos) -> u64 {
-        self.tag.wrapping_add(Fair::nanos(now.since(self.at).min(PAUSE_MAX).0))
+    /// Moves the tag by the time in which nobody had requests. While somebody has, only completions move it: the time since the
+    /// last one also grows with the delay until completions are seen, which a client that comes then is not to pay for.
+    fn pass_idle_time(&mut self, now: Nanos) {
+        self.tag = self.tag.wrapping_add(Fair::nanos(now.since(self.at).min(PAUSE_MAX).0));
+        self.at = now;
+    }
+
+    /// Moves the clocks to the tag.
+    #[inline(always)]
+    fn move_to(&mut self, active: &mut Fair) {
+        self.served_only.advance(self.tag);
+        active.advance(self.tag);
+        self.served_only.rebase();
+        active.rebase();
     }
 }
 
@@ -337,7 +350,13 @@ impl Order for Reward {
         of.is_active = true;
         match &mut self.charging {
             Charging::Service(_) | Charging::Ahead => self.order.fair.resume(node),
-            Charging::Response(adjusted) if of.in_flight == 0 => self.order.fair.resume_at(node, adjusted.clock(now)),
+            Charging::Response(adjusted) if of.in_flight == 0 => {
+                if self.order.fair.first().is_none() && adjusted.served_only.first().is_none() {
+                    adjusted.pass_idle_time(now);
+                    adjusted.move_to(&mut self.order.fair);
+                }
+                self.order.fair.resume_at(node, adjusted.tag);
+            }
             Charging::Response(adjusted) => adjusted.served_only.deactivate(node),
         }
         self.order.activate(now, node);
@@ -448,10 +467,7 @@ impl Order for Reward {
         let others = [self.order.fair.first(), adjusted.served_only.first()].into_iter().flatten();
         let smallest = others.map(|node| self.order.fair.start(node)).fold(tag, earlier);
         (adjusted.at, adjusted.tag) = (now, smallest);
-        adjusted.served_only.advance(smallest);
-        self.order.fair.advance(smallest);
-        adjusted.served_only.rebase();
-        self.order.fair.rebase();
+        adjusted.move_to(&mut self.order.fair);
     }
 
     fn served_elsewhere(&mut self, now: Nanos, node: u32, elsewhere: &Elsewhere) {

@@ -1,9 +1,10 @@
 //! Five hundred equal clients: each gets its part under every policy between tenants.
 
-use ioweir_core::policy::{self, Policy, PolicyRow};
+use ioweir_core::policy::{self, Below, PAIR, Policy, PolicyRow};
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
+use crate::pairs::elevators;
 use crate::tenants::world::{MILLI, Random, SECOND, Work, World, control};
 
 const CLIENTS: u32 = 500;
@@ -35,15 +36,17 @@ fn jain(rates: &[f64]) -> f64 {
 #[test]
 fn five_hundred_equal_clients_get_equal_parts() {
     for row in tenant_rows() {
-        for (backlog, depth, servers, mean, looks) in [
-            (2, 32, 1, MILLI / 5, 0),
-            (8, 32, 1, MILLI / 5, 0),
-            (8, 32, 32, 2 * MILLI, 0),
-            (8, 32, 4, MILLI / 50, MILLI / 10),
+        for (backlog, depth, servers, mean, looks, late) in [
+            (2, 32, 1, MILLI / 5, 0, false),
+            (8, 32, 1, MILLI / 5, 0, false),
+            (8, 32, 32, 2 * MILLI, 0, false),
+            (8, 32, 4, MILLI / 50, MILLI / 10, false),
+            // Requests are seen before the completions that came meanwhile, long after the last one that was seen.
+            (2, 4, 4, MILLI / 2, 2 * MILLI, true),
         ] {
             let policy = build(row, depth);
             let mut world = World::new(policy, &[backlog; CLIENTS as usize], servers, work(mean));
-            world.looks_every = looks;
+            (world.looks_every, world.asks_late) = (looks, late);
             // A client has eighty completions to be counted by in the usual run, and two hundred where `scripts/thorough` runs.
             let seconds = if std::env::var_os("IOWEIR_THOROUGH").is_some() { 20 } else { 8 };
             world.run_until(2 * SECOND);
@@ -53,6 +56,38 @@ fn five_hundred_equal_clients_get_equal_parts() {
             let told =
                 format!("{} x{backlog}, depth {depth}, {servers} at a time: least {least:.1} of {mean:.1}", row.name);
             assert!(jain(&rates) >= 0.99 && least >= mean / 2.0, "{told}, Jain {:.4}", jain(&rates));
+        }
+    }
+}
+
+/// The completions a second of a client with four requests outstanding, after so many others have had their last request.
+fn rate_beside_idle(policy: Policy, others: usize) -> f64 {
+    let mut backlog = vec![1; 1 + others];
+    backlog[0] = 4;
+    let mut world = World::new(policy, &backlog, 2, Box::new(|_, _| MILLI / 2));
+    world.run_until(SECOND / 5);
+    world.backlog[1..].fill(0);
+    // An elevator that idles for each of them takes seconds until all are answered.
+    while world.outstanding[1..].iter().any(|&outstanding| outstanding > 0) {
+        world.run_until(world.now.0 + SECOND / 5);
+    }
+    world.rates_until(world.now.0 + SECOND / 2)[0]
+}
+
+#[test]
+fn one_active_client_among_idle_ones_keeps_its_rate() {
+    let limits = QueueLimits { depth: 4, ..QueueLimits::with_requests(1_024) };
+    let pair = |row: &PolicyRow, elevator| {
+        let below = Below { row: elevator, settings: elevator.defaults(), pair: PAIR.defaults() };
+        row.build_above(limits, &row.defaults(), &below)
+    };
+    for row in tenant_rows() {
+        let alone: &dyn Fn() -> Policy = &|| row.build(limits, &row.defaults());
+        let pairs: Vec<_> = elevators().filter(|elevator| row.goes_above(elevator).is_ok()).collect();
+        let pairs = pairs.into_iter().map(|elevator| (elevator.name, pair(row, elevator), pair(row, elevator)));
+        for (elevator, one, many) in std::iter::once(("", alone(), alone())).chain(pairs) {
+            let (one, many) = (rate_beside_idle(one, 0), rate_beside_idle(many, CLIENTS as usize - 1));
+            assert!(many >= one * 0.99, "{} {elevator}: {many:.0} a second, {one:.0} alone", row.name);
         }
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct World {
     pub(crate) polls: u64,
     /// The device is looked at so often, in nanoseconds; zero means at each completion.
     pub(crate) looks_every: u64,
+    /// Whether the next requests of clients come at the look after their answers, before the completions that are seen there.
+    pub(crate) asks_late: bool,
     free_at: Vec<u64>,
     flight: BinaryHeap<Reverse<(u64, u64, u32)>>,
     tags: Vec<Option<Tag>>,
@@ -82,6 +84,7 @@ impl World {
             dispatches: vec![],
             polls: 0,
             looks_every: 0,
+            asks_late: false,
             free_at: vec![0; servers],
             flight: BinaryHeap::new(),
             tags: vec![],
@@ -129,7 +132,9 @@ impl World {
     /// Lets time pass until `end`.
     pub(crate) fn run_until(&mut self, end: u64) {
         loop {
-            self.ask();
+            if !self.asks_late || self.flight.is_empty() {
+                self.ask();
+            }
             let wake = self.drain();
             let finish = self.flight.peek().map_or(u64::MAX, |next| next.0.0);
             let finish = finish.checked_next_multiple_of(self.looks_every).unwrap_or(finish);
@@ -139,6 +144,9 @@ impl World {
                 return;
             }
             self.now = Nanos(next);
+            if self.asks_late {
+                self.ask();
+            }
             while let Some(&Reverse((finish, number, slot))) = self.flight.peek()
                 && finish <= next
             {
