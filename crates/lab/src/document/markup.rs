@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use super::draw::{DrawnChart, DrawnFigure, Layer};
 use super::html::{Page, Piece};
 use super::table::{Emphasis, Shown, ShownCell};
-use super::{Provenance, TraceMeta};
+use super::{Provenance, TraceMeta, split_command};
 
 const STYLE: &str = include_str!("../../assets/document.css");
 const SCRIPT: &str = include_str!("../../assets/document.js");
@@ -71,7 +71,7 @@ fn block(piece: &Piece, page: &Page<'_>) -> Markup {
     html! {
         @match piece {
             Piece::Heading { number, title } => h2 id={ "section-" (number) } { (title) },
-            Piece::Text(text) => @for line in text.lines() { p { (marked(line)) } },
+            Piece::Text(text) => @for line in text.lines() { (paragraph(line)) },
             Piece::Facts(facts) => dl { @for (name, value) in facts { dt { (name) } dd { (marked(value)) } } },
             Piece::Table { title, text, table: shown } => {
                 @if !title.is_empty() { (titled(title)) }
@@ -169,6 +169,19 @@ fn controls() -> Markup {
         div class="controls" role="group" aria-label="Part shown" hidden {
             @for (name, text) in buttons { button type="button" data-do=(name) { (text) } }
             span class="status" role="status" {}
+        }
+    }
+}
+
+/// A paragraph; a command at its end stands below it.
+fn paragraph(line: &str) -> Markup {
+    html! {
+        @match split_command(line) {
+            Some((text, command)) => {
+                p { (marked(text)) }
+                pre class="command" tabindex="0" { (command) }
+            },
+            None => p { (marked(line)) },
         }
     }
 }

@@ -100,6 +100,13 @@ impl From<Figure> for Block {
     }
 }
 
+/// A sentence that ends with a command, as in "Set it with: echo bfq > FILE", without the command, and the command.
+pub(crate) fn split_command(text: &str) -> Option<(&str, &str)> {
+    let at = ["ioweir ", "echo "].into_iter().filter_map(|program| text.rfind(&format!(": {program}"))).max()?;
+    // A sentence that goes on after the command is left whole.
+    Some((&text[..=at], &text[at + 2..])).filter(|(_, command)| !command.contains(", "))
+}
+
 /// Why a document cannot be written, which is a defect of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {

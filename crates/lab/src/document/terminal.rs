@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use ioweir_config::shown;
 use unicode_width::UnicodeWidthStr as _;
 
+use super::split_command;
 use super::table::{ShownCell, ShownColumn};
 use super::{Block, Document, DocumentError, Emphasis, Form, Table};
 
@@ -132,10 +133,12 @@ fn broken(text: &str, width: usize, indent: usize) -> Vec<String> {
     lines
 }
 
-/// The words of a text; what stands between backquotes is one word if it fits a line, so that a command can be copied.
+/// The words of a text. What stands between backquotes is one word if it fits a line, and so is the command at the end of a sentence,
+/// so that it can be copied.
 fn words(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    let (text, command) = split_command(text).filter(|(_, command)| command.width() <= width).unwrap_or((text, ""));
+    for word in text.split(' ').chain(Some(command).filter(|command| !command.is_empty())) {
         match words.last_mut() {
             Some(last) if last.matches('`').count() % 2 == 1 && last.width() + 1 + word.width() <= width => {
                 last.push(' ');
