@@ -11,22 +11,22 @@ use crate::show;
 /// Verbs that are tried first to check a file.
 const CHECKS: [&str; 4] = ["check", "lint", "verify", "test"];
 
-/// Other verbs that are tried, each with what does it.
+/// Other verbs that are tried, each with a hint.
 const VERBS: [(&str, &str); 14] = [
-    ("bench", "ioweir compare TRACE"),
-    ("benchmark", "ioweir compare TRACE"),
-    ("run", "ioweir simulate SPEC.toml, or ioweir serve SPEC.toml"),
-    ("list", "ioweir doc"),
-    ("schedulers", "ioweir doc policy"),
-    ("policies", "ioweir doc policy"),
-    ("devices", "ioweir doc device"),
-    ("formats", "ioweir doc format"),
-    ("info", "ioweir trace info TRACE"),
-    ("convert", "ioweir trace convert TRACE OUT"),
-    ("generate", "ioweir trace generate MIX OUT"),
-    ("status", "ioweir ctl SERVER state, or ioweir top SERVER"),
-    ("probe", "ioweir calibrate /dev/DEVICE"),
-    ("capture", "ioweir record DEVICE, or ioweir serve SPEC.toml --capture FILE"),
+    ("bench", "`ioweir compare TRACE` compares schedulers"),
+    ("benchmark", "`ioweir compare TRACE` compares schedulers"),
+    ("run", "`ioweir simulate SPEC.toml` runs an experiment, `ioweir serve SPEC.toml` a server"),
+    ("list", "`ioweir doc` lists what there is"),
+    ("schedulers", "`ioweir doc policy` lists them"),
+    ("policies", "`ioweir doc policy` lists them"),
+    ("devices", "`ioweir doc device` lists them"),
+    ("formats", "`ioweir doc format` lists them"),
+    ("info", "`ioweir trace info TRACE` does it"),
+    ("convert", "`ioweir trace convert TRACE OUT` does it"),
+    ("generate", "`ioweir trace generate MIX OUT` does it"),
+    ("status", "`ioweir top SERVER` shows a running server, `ioweir ctl SERVER state` once"),
+    ("probe", "`ioweir calibrate /dev/DEVICE -o own.toml` probes a device"),
+    ("capture", "`ioweir record DEVICE` records a device, `ioweir serve SPEC.toml --capture FILE` what a server gets"),
 ];
 
 /// Flags that have another name, each with its present name.
@@ -56,7 +56,7 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Failu
             let file = arguments.iter().skip(2).filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
             checking(file.unwrap_or("FILE"))
         } else {
-            VERBS.iter().find(|(name, _)| name == verb).map(|(_, command)| format!("`{command}` does it"))?
+            VERBS.iter().find(|(name, _)| name == verb).map(|(_, hint)| (*hint).to_owned())?
         };
         return Some(Failure::input(format!("there is no verb `{}`", shown(verb)), "", &hint));
     }

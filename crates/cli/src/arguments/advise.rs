@@ -9,11 +9,9 @@ use super::{FoldArguments, OutputArguments, ReadingArguments};
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  ioweir advise seen.parquet --device my-disk.toml --recorded-under mq-deadline --export advice.html\n  \
+#[command(after_help = "Examples:\n  ioweir advise seen.parquet --device own.toml --recorded-under mq-deadline\n  \
 ioweir advise web.csv.gz --device ssd-970pro --goal read-p99 --quick\n  ioweir advise hdd --bound read-p99=50ms\n\nA device alone \
-is advised for generated traffic. What is advised is printed as commands; nothing is set."
-)]
+is advised for generated traffic. What is advised is printed as commands; nothing is set.")]
 pub(crate) struct AdviseArguments {
     /// Trace files, or folders of them, one after another; mix:NAME generates traffic. Or a device alone: a preset or a device file,
     /// which is then advised for all generated mixes

@@ -48,7 +48,7 @@ pub(crate) struct SeriesArguments {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir forecast array.csv.gz --bin 10m --column 'write IOPS'\n  ioweir forecast array.csv --holiday 2026-12-25=sunday --quantile 0.5,0.95,0.99 --json -\n  ioweir forecast array.csv --backtest 14 --method hedge,paper-tuned,naive-week"
+    after_help = "Examples:\n  ioweir forecast array.csv.gz --bin 10m --column 'write IOPS'\n  ioweir forecast array.csv --holiday 2026-12-25=sunday --quantile 0.95,0.99\n  ioweir forecast array.csv --backtest 14 --method hedge,paper-tuned,naive-week"
 )]
 pub(crate) struct ForecastArguments {
     #[command(flatten)]
@@ -96,7 +96,7 @@ pub(crate) struct ForecastArguments {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir plan examples/vdi/load.csv --policy examples/vdi/policy.toml\n  ioweir plan week.csv --policy array.toml --replay next-week.csv --export plan.html\n  ioweir plan capture.parquet --policy array.toml --json -"
+    after_help = "Examples:\n  ioweir plan examples/vdi/load.csv --policy examples/vdi/policy.toml\n  ioweir plan week.csv --policy array.toml --replay next.csv --export plan.html\n  ioweir plan capture.parquet --policy array.toml --json -"
 )]
 pub(crate) struct PlanArguments {
     /// Past load of the array: a CSV of rates, one time and its values per row, or a block trace, which is counted in bins;

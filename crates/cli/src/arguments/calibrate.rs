@@ -13,10 +13,9 @@ use super::{FoldArguments, OutputArguments, ReadingArguments};
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir calibrate seen.parquet --kind flash --capacity 512GB -o own.toml\n  ioweir calibrate \
-barracuda.trace.gz --kind disk --rpm 7200 -o own.toml --export own.html\n  ioweir calibrate /dev/sdb -o own.toml\n  ioweir validate --device own.toml \
+    after_help = "Examples:\n  ioweir calibrate seen.parquet --kind flash --capacity 512GB -o own.toml\n  ioweir calibrate barracuda.trace.gz --kind disk --rpm 7200 -o own.toml\n  ioweir calibrate /dev/sdb -o own.toml\n  ioweir validate --device own.toml \
 other.parquet\n\nOf a trace, the first half of the requests is fitted to, the second half judges. A block device is probed by reads, and \
-judged\non a mix of reads that is held out; nothing is written to it. docs/calibrate.md says how to read the result."
+judged on a mix of reads that is held out; nothing is written to it. docs/calibrate.md says how to read the result."
 )]
 pub(crate) struct CalibrateArguments {
     /// Trace with latencies, of the device alone: one request at a time, or as they were submitted; or a block device

@@ -12,8 +12,8 @@ use crate::flags::KeyFlags;
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   ioweir compare grep.blktrace --scheduler noop,cfq,bid-hdd
-  ioweir compare capture.fio --device hdd --load recorded,x10,closed:32 --export report.html
-  ioweir compare web.csv.gz --volume hm_0 --scheduler bid-hdd,bid-hdd:wait=2ms --json -
+  ioweir compare capture.fio --load recorded,x10,closed:32 --export r.html
+  ioweir compare web.csv.gz --scheduler bid-hdd,bid-hdd:wait=2ms --json -
   ioweir compare --spec night.toml --seed 7";
 
 /// Reads a seed.

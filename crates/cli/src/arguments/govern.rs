@@ -5,7 +5,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  ioweir govern /etc/ioweir/govern.toml --dry-run\n  ioweir govern govern.toml --for 8h\n  ioweir govern govern.toml --dry-run --json - --export plan.html\n\n\
-Files to start from are in examples/govern; docs/govern.md says what is done, and what is not. Ctrl-C ends it at once: every\n\
+Files to start from are in examples/govern; docs/govern.md says what is done, and what is not. Ctrl-C ends it at once: every \
 service is then what its `default` says."
 )]
 pub(crate) struct GovernArguments {

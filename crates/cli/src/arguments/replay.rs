@@ -8,10 +8,10 @@ use super::{FoldArguments, OutputArguments, ReadingArguments, candidates};
 const REPLAY_EXAMPLES: &str = "\
 Examples:
   ioweir replay seen.parquet /dev/sdb --reads-only
-  ioweir replay seen.parquet /dev/sdb --reads-only --load closed:4 --scheduler none,mq-deadline,kyber,bfq --repeat 5
-  ioweir replay seen.parquet --scratch /data/scratch --fold --size 4GiB --device my-disk.toml --export page.html
+  ioweir replay seen.parquet /dev/sdb --reads-only --scheduler none,bfq --repeat 5
+  ioweir replay seen.parquet --scratch /data/scratch --fold --size 4GiB
 
-Nothing is written to a device unless --write names it a second time. Settings are restored at the end, on Ctrl-C, and after
+Nothing is written to a device unless --write names it a second time. Settings are restored at the end, on Ctrl-C, and after \
 kill -9 at the next start. Exits with 1 if the device failed a request or did not answer.";
 
 #[derive(Args, Debug)]

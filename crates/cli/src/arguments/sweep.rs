@@ -53,9 +53,7 @@ pub(crate) struct SweepStatusArguments {
 }
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example:\n  ioweir sweep merge runs --export table.parquet --export page.html --metric latency_mean_seconds"
-)]
+#[command(after_help = "Example:\n  ioweir sweep merge runs --export page.html --metric latency_mean_seconds")]
 pub(crate) struct SweepMergeArguments {
     /// Folder of the sweep
     #[arg(value_name = "FOLDER")]

@@ -39,7 +39,7 @@ pub(crate) struct InfoArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace convert [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0\n  ioweir trace convert a.blktrace b.blktrace both.parquet --merge clocks --offset 0s,2ms\n  ioweir trace convert grep.blktrace long.parquet --repeat 1h"
+    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0\n  ioweir trace convert a.blktrace b.blktrace both.parquet --merge clocks\n  ioweir trace convert grep.blktrace long.parquet --repeat 1h"
 )]
 pub(crate) struct ConvertArguments {
     /// Files of one trace, then the file to write
@@ -60,7 +60,7 @@ pub(crate) struct ConvertArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace cut [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace cut grep.blktrace start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for' --scale x2"
+    after_help = "Examples:\n  ioweir trace cut grep.blktrace start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for'"
 )]
 pub(crate) struct CutArguments {
     /// Files of one trace, then the file to write

@@ -182,13 +182,24 @@ fn a_shell_is_offered_names_and_their_summaries() {
 fn output_fits_eighty_columns() {
     let folder = folder();
     let verbs = [
-        "compare", "advise", "simulate", "sweep", "explain", "record", "replay", "forecast", "plan", "govern", "serve",
+        "compare",
+        "advise",
+        "simulate",
+        "sweep",
+        "explain",
+        "record",
+        "replay",
+        "forecast",
+        "plan",
+        "govern",
+        "calibrate",
+        "serve",
         "ctl",
     ];
     let helps = verbs.iter().map(|verb| vec![*verb, "--help"]);
     let others: [&[&str]; 14] = [
         &["--help"],
-        &["trace", "info", "--help"],
+        &["trace", "cut", "--help"],
         &["demo"],
         &["compare", "trace.csv", "--scheduler", "none,bfq"],
         &["compare", "trace.csv", "--by", "stream", "--seed", "1,2"],
@@ -225,7 +236,7 @@ fn guessed_names_end_at_the_right_command() {
         (&["check", "trace.csv"][..], "`ioweir trace info trace.csv` checks a trace"),
         (&["lint", "server.toml"], "`ioweir serve server.toml --check`"),
         (&["validate", "server.toml"], "`ioweir serve server.toml --check`"),
-        (&["run"], "ioweir simulate SPEC.toml"),
+        (&["run"], "`ioweir simulate SPEC.toml` runs an experiment"),
         (&["compare", "trace.csv", "--out", "x.html"], "it is --export FILE here"),
         (&["compare", "trace.csv", "--policy", "bfq"], "it is --scheduler NAME here"),
         (&["compare", "trace.csv", "--device", "ssd"], "ssd-970pro"),
