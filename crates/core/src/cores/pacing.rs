@@ -8,8 +8,6 @@
 //! - T is the room over the rate at which the log fills, less a margin, and less the time that the last point took after its
 //!   last processor work, for the disks.
 //! - Rates are averaged over the time from the begin of one point to the next, so that swings within it even out.
-//! - How much of I can be relied on is learnt: all until the log is full, half after that, and more after each point that ended
-//!   with room to spare.
 
 use super::Log;
 use crate::Nanos;
@@ -26,11 +24,6 @@ const MEMORY_MIN: Nanos = Nanos::from_millis(10);
 const MEMORY_MAX: Nanos = Nanos::from_seconds(10);
 /// The part of the time left that a point may take.
 const MARGIN_PERCENT: u128 = 97;
-/// All of I, in 256ths, and the increase of the counted part after a point that had room to spare.
-const WHOLE: u64 = 256;
-const STEP: u64 = 16;
-/// A point had room to spare if it could have taken longer by one part in this.
-const SPARE: u64 = 8;
 const SECOND: u64 = 1_000_000_000;
 
 /// A moving rate for each second.
@@ -51,18 +44,15 @@ impl Rate {
 /// The state of pacing flushes: how much CPU time consistency points need to finish before the log is full, and how much they get.
 #[derive(Clone, Debug)]
 pub(super) struct Pacing {
-    /// The log as it was seen last, and as it was when rates were computed and when the point began.
+    /// The log as it was seen last, and as it was when rates were computed.
     log: Log,
     log_then: Log,
-    log_first: Log,
     computed: Nanos,
     /// Bytes that are logged.
     fill: Rate,
     /// Processor time of turns of MQ that were not forced, in nanoseconds, and since rates were computed.
     unasked: Rate,
     unasked_nanos: u64,
-    /// The part of I that is counted, in 256ths.
-    counted: u64,
     /// Processor time of this point, and of the last one with its bytes.
     used_nanos: u64,
     last: (u64, u64),
@@ -81,16 +71,14 @@ pub(super) struct Pacing {
 
 impl Pacing {
     pub(super) const fn new(workers: u32) -> Self {
-        const NOTHING: Log = Log { logged_bytes: 0, room_bytes: 0, flushing_bytes: 0, points: 0, waited: 0 };
+        const NOTHING: Log = Log { logged_bytes: 0, room_bytes: 0, flushing_bytes: 0, points: 0 };
         Self {
             log: NOTHING,
             log_then: NOTHING,
-            log_first: NOTHING,
             computed: Nanos::ZERO,
             fill: Rate(0),
             unasked: Rate(0),
             unasked_nanos: 0,
-            counted: WHOLE,
             used_nanos: 0,
             last: (0, 0),
             worked: Nanos::ZERO,
@@ -116,7 +104,7 @@ impl Pacing {
             self.end(now);
         }
         if log.flushing_bytes > 0 && log.points != self.log.points {
-            (self.log_first, self.used_nanos, self.worked) = (log, 0, now);
+            (self.used_nanos, self.worked) = (0, now);
             (self.owed_nanos, self.advanced) = (0, now);
             self.memory = now.since(self.began).clamp(MEMORY_MIN, MEMORY_MAX);
             self.began = now;
@@ -133,12 +121,6 @@ impl Pacing {
     fn end(&mut self, now: Nanos) {
         self.last = (self.used_nanos, self.log.flushing_bytes);
         self.tail = now.since(self.worked);
-        let logged = self.log.logged_bytes.saturating_sub(self.log_first.logged_bytes);
-        if self.log.waited > self.log_first.waited {
-            self.counted /= 2;
-        } else if self.log.room_bytes > logged / SPARE {
-            self.counted = (self.counted + STEP).min(WHOLE);
-        }
         (self.force, self.owed_nanos) = (0, 0);
     }
 
@@ -158,7 +140,7 @@ impl Pacing {
             let time = narrow(time).saturating_sub(self.tail.0).max(TICK);
             let needed = scaled(left, SECOND, time);
             let forced_max = u64::from(self.workers) * SECOND / FORCED;
-            self.force = needed.saturating_sub(scaled(self.unasked.0, self.counted, WHOLE)).min(forced_max);
+            self.force = needed.saturating_sub(self.unasked.0).min(forced_max);
         }
     }
 

@@ -363,9 +363,8 @@ is none. A deadline counts as one that is 30 ms after the arrival counts where t
 goes on at once unless another is due earlier. While the log is flushed, R is the CPU time that the flush still needs (that of the last \
 one by the bytes, less what this one has used, and at least what is queued), T the time until the log is full (its room by the rate at \
 which it fills, less 3 % and the time that the last flush took for its disks alone), and I the workers that MQ gets because nobody else \
-wants them. MQ is owed R / T - k I workers, and at most a twentieth of all; while it is owed anything it gets turns before clients, \
-otherwise what nobody else wants. k is learnt: 1 at first, halved after a flush that found the log full, and a 16th more after one \
-with an eighth of its time to spare. At the latest MQ gets a turn after it was passed over 16 W / w times, by weights as in baseline; \
+wants them. MQ is owed R / T - I workers, and at most a twentieth of all; while it is owed anything it gets turns before clients, \
+otherwise what nobody else wants. At the latest MQ gets a turn after it was passed over 16 W / w times, by weights as in baseline; \
 where the driver tells nothing of a log, it is drawn by weight. Turns last as in qats, without MQ's depth, and end when MQ is owed one. \
 All of this was chosen on half of the servers of experiments/cores, whose page says what came out on the other half.",
         parameters: &ADAPTIVE,

@@ -75,8 +75,6 @@ pub struct Log {
     pub flushing_bytes: u64,
     /// Consistency points that have begun so far.
     pub points: u64,
-    /// How often a request has found no room so far.
-    pub waited: u64,
 }
 
 /// The answer to a free worker.

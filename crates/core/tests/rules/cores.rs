@@ -11,7 +11,7 @@ use ioweir_core::{Nanos, Tag};
 
 pub(super) const LIMITS: CoresLimits = CoresLimits { requests: 256, workers: 3, cores: 4, seed: 1 };
 /// A log of which nothing is being flushed.
-pub(super) const CALM: Log = Log { logged_bytes: 0, room_bytes: 0, flushing_bytes: 0, points: 0, waited: 0 };
+pub(super) const CALM: Log = Log { logged_bytes: 0, room_bytes: 0, flushing_bytes: 0, points: 0 };
 pub(super) const READ: Work =
     Work { kind: Kind::Read, source: Source::Client, bytes: 4096, sequential: false, deadline: None };
 pub(super) const WRITE: Work = Work { kind: Kind::Write, ..READ };

@@ -208,7 +208,6 @@ fn load_cores(cores: &mut Cores, steps: u64) -> u64 {
             room_bytes: random.below(1 << 30),
             flushing_bytes: random.below(3) << 30,
             points: random.below(4),
-            waited: random.below(10),
         };
         if cores.next(now, worker, log) == Turn::Idle {
             continue;

@@ -21,24 +21,13 @@ pub(super) struct NvLog {
     pub(super) filled_max: u64,
     /// The number of CPs that have begun.
     pub(super) points: u64,
-    /// Bytes taken so far, and the number of times that there was no room.
+    /// Bytes taken so far.
     logged: u64,
-    waited: u64,
 }
 
 impl NvLog {
     pub(super) fn new(bytes: u64) -> Self {
-        Self {
-            half: bytes / 2,
-            filling: 0,
-            frozen: 0,
-            operations: 0,
-            left: 0,
-            filled_max: 0,
-            points: 0,
-            logged: 0,
-            waited: 0,
-        }
+        Self { half: bytes / 2, filling: 0, frozen: 0, operations: 0, left: 0, filled_max: 0, points: 0, logged: 0 }
     }
 
     /// Adds a write of `bytes` if there is room, and returns whether it did.
@@ -75,11 +64,6 @@ impl NvLog {
         self.left == 0
     }
 
-    /// Counts a request that has to wait for room.
-    pub(super) fn wait(&mut self) {
-        self.waited += 1;
-    }
-
     /// The state of the log as the policy sees it.
     pub(super) fn state(&self) -> Log {
         Log {
@@ -87,7 +71,6 @@ impl NvLog {
             room_bytes: self.half - self.filling,
             flushing_bytes: if self.is_flushing() { self.frozen.max(1) } else { 0 },
             points: self.points,
-            waited: self.waited,
         }
     }
 }
@@ -100,10 +83,9 @@ mod tests {
     fn full_log_refuses_until_an_operation_ends() {
         let mut log = NvLog::new(200);
         assert!(log.append(60) && log.append(40) && !log.append(1));
-        log.wait();
         assert_eq!((log.begin(2), log.is_flushing()), (100, true));
         assert!(log.append(100) && !log.append(1));
-        let full = Log { logged_bytes: 200, room_bytes: 0, flushing_bytes: 100, points: 1, waited: 1 };
+        let full = Log { logged_bytes: 200, room_bytes: 0, flushing_bytes: 100, points: 1 };
         assert_eq!((log.filled_max, log.state()), (200, full));
         assert!(!log.operation_done() && log.state() == full);
         assert!(log.operation_done() && log.state() == Log { flushing_bytes: 0, ..full });

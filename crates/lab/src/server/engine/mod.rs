@@ -450,7 +450,6 @@ impl<'a, S: Discipline> Engine<'a, S> {
         if live.kind == Kind::Write && !live.is_logged {
             if !self.logs(live.bytes) {
                 self.returns.log += 1;
-                self.log.wait();
                 self.log_waiting.push_back(slot);
                 self.suspend(worker, slot, 0);
                 return false;
