@@ -159,7 +159,8 @@ impl Experiment {
             let gives = |share: &ShareKeys| share.given().into_iter().find(|key| keys.contains(key));
             let found = tables.iter().find_map(|(at, share)| Some((at, gives(share)?)));
             if let Some((at, key)) = found {
-                let keeping: Vec<&str> = POLICIES.iter().filter(|row| keeps(row)).map(|row| row.name).collect();
+                let keeping = POLICIES.iter().filter(|row| row.knows_shares && keeps(row));
+                let keeping: Vec<&str> = keeping.map(|row| row.name).collect();
                 let expected = format!("one of {} among the schedulers", keeping.join(", "));
                 let problem = format!("none of the schedulers keeps {what}");
                 return Err(Complaint::expecting(format!("{at}{key}"), problem, expected));
